@@ -78,7 +78,7 @@ use crate::provider::capability::{Capability, Table};
 use crate::repair::RepairLevel;
 use crate::route::RouteConfig;
 use crate::session::relay::Output;
-use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Prompt, Prose, SessionEvent, StopReason};
+use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Outcome, Prompt, Prose, SessionEvent, StopReason};
 use crate::shape::{RootKind, Shape};
 
 /// A proxy in front of one upstream.
@@ -418,22 +418,33 @@ impl Proxy {
                 tracing::info!(call, cause = end.cause().map(CutCause::as_str), offset, "cut");
             }
             Output::Event(SessionEvent::Failed { call, reason, .. }) => warn_of_failure(*call, reason),
-            Output::Done { outcome, .. } => tracing::info!(
-                status = outcome.status().as_str(),
-                stop = outcome.reason().map(StopReason::as_str),
-                limit = outcome.tally().limit.as_ref().map(tracing::field::display),
-                cause = outcome.cause().map(CutCause::as_str),
-                continuations = outcome.tally().continuations,
-                failures = outcome.tally().failures,
-                synthesized = outcome.synthesized().len(),
-                "done"
-            ),
+            Output::Done { outcome, .. } => log_end(outcome),
             Output::Event(_) | Output::Usage(_) | Output::Bytes(_) => {}
         }
         if let Some(observer) = &self.shared.observer {
             observer(output);
         }
     }
+}
+
+/// Logs how an answer has ended. Of one that needed nothing the access line says all.
+fn log_end(outcome: &Outcome) {
+    let (status, tally) = (outcome.status().as_str(), outcome.tally());
+    let is_helped = tally.continuations > 0 || tally.failures > 0 || !outcome.synthesized().is_empty();
+    if !is_helped && outcome.reason().is_none() && outcome.cause().is_none() && tally.limit.is_none() {
+        tracing::debug!(status, "done");
+        return;
+    }
+    tracing::info!(
+        status,
+        stop = outcome.reason().map(StopReason::as_str),
+        limit = tally.limit.as_ref().map(tracing::field::display),
+        cause = outcome.cause().map(CutCause::as_str),
+        continuations = tally.continuations,
+        failures = tally.failures,
+        synthesized = outcome.synthesized().len(),
+        "done"
+    );
 }
 
 /// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or its key.
