@@ -20,7 +20,7 @@ use super::{
 };
 use crate::limits::KeepLimits;
 use answer::{Answer, Phase, size};
-use files::Folder;
+use files::{Folder, LogFile, LogPath};
 
 /// A store in memory. Without a folder it ends with its process.
 #[derive(Debug)]
@@ -48,6 +48,8 @@ struct Past {
     keep: Duration,
     names: Vec<Name>,
     why: Gone,
+    /// The file that says so to a later process.
+    file: Option<LogPath>,
 }
 
 impl Memory {
@@ -63,7 +65,11 @@ impl Memory {
         let mut state = State::default();
         for id in folder.ids()? {
             match folder.read(id) {
-                Ok(Some(answer)) => state.restore(id, answer, &limits),
+                Ok(Some((answer, None))) => state.restore(id, answer, &limits),
+                Ok(Some((answer, Some(why)))) => {
+                    state.add_names(id, &answer.names);
+                    state.remember(id, answer, why);
+                }
                 Ok(None) => {}
                 Err(error) => tracing::warn!(%error, "the file of a kept answer cannot be read"),
             }
@@ -162,7 +168,7 @@ impl Memory {
             log.name(name)?;
         }
         answer.names.push(name);
-        state.names.entry(name).or_default().push(id);
+        state.add_names(id, &[name]);
         Ok(())
     }
 
@@ -197,6 +203,7 @@ impl Memory {
         while state.past.len() > self.limits.max_kept_answers {
             if let Some(past) = state.past.pop_front() {
                 state.forget_names(past.id, &past.names);
+                past.forget();
             }
         }
     }
@@ -301,10 +308,14 @@ impl State {
             return;
         }
         self.bytes += answer.cost();
-        for name in &answer.names {
+        self.add_names(id, &answer.names);
+        self.answers.insert(id, answer);
+    }
+
+    fn add_names(&mut self, id: AnswerId, names: &[Name]) {
+        for name in names {
             self.names.entry(*name).or_default().push(id);
         }
-        self.answers.insert(id, answer);
     }
 
     /// Returns an answer that is kept.
@@ -320,7 +331,7 @@ impl State {
     /// Removes an answer, or what is known of one that is gone.
     fn delete(&mut self, id: AnswerId) -> Result<(), StoreError> {
         let past = self.past.iter().position(|past| past.id == id).and_then(|at| self.past.remove(at));
-        let names = self.remove(id).map(|answer| answer.names).or(past.map(|past| past.names));
+        let names = self.remove(id).map(Answer::forget).or(past.map(Past::forget));
         self.forget_names(id, &names.ok_or(StoreError::Unknown)?);
         Ok(())
     }
@@ -351,9 +362,18 @@ impl State {
 
     /// Drops an answer, and remembers why.
     fn retire(&mut self, id: AnswerId, why: Gone) -> Option<GivenUp> {
-        let Answer { opening: Opening { caller, keep, .. }, names, entries, dropped, .. } = self.remove(id)?;
-        self.past.push_back(Past { id, caller, keep, names, why });
-        Some(GivenUp { dropped: dropped.unwrap_or(Position::START), entries: entries.into() })
+        let mut answer = self.remove(id)?;
+        let dropped = answer.dropped.unwrap_or(Position::START);
+        let given_up = GivenUp { dropped, entries: std::mem::take(&mut answer.entries).into() };
+        answer.end_log(why);
+        self.remember(id, answer, why);
+        Some(given_up)
+    }
+
+    /// Remembers why an answer is gone.
+    fn remember(&mut self, id: AnswerId, answer: Answer, why: Gone) {
+        let Answer { opening: Opening { caller, keep, .. }, names, log, .. } = answer;
+        self.past.push_back(Past { id, caller, keep, names, why, file: log.map(LogFile::close) });
     }
 
     /// Notes that nobody writes an answer any more. If it has not ended, it has broken off, or waits in its file for whoever goes
@@ -368,15 +388,14 @@ impl State {
         if answer.last > Position::START {
             return answer.close(End::Broken);
         }
-        let names = self.remove(id).map(|answer| answer.names);
+        let names = self.remove(id).map(Answer::forget);
         self.forget_names(id, &names.unwrap_or_default());
     }
 
-    /// Removes an answer, but not its names.
+    /// Removes an answer, but neither its names nor its file.
     fn remove(&mut self, id: AnswerId) -> Option<Answer> {
-        let mut answer = self.answers.remove(&id)?;
+        let answer = self.answers.remove(&id)?;
         self.bytes -= answer.cost();
-        answer.forget();
         Some(answer)
     }
 
@@ -390,6 +409,14 @@ impl State {
                 self.names.remove(name);
             }
         }
+    }
+}
+
+impl Past {
+    /// Removes its file, and returns its names.
+    fn forget(self) -> Vec<Name> {
+        self.file.into_iter().for_each(LogPath::remove);
+        self.names
     }
 }
 

@@ -254,6 +254,11 @@ pub(crate) enum Gone {
     Dropped(&'static str),
 }
 
+/// Returns the limit with this name, which a store has written.
+fn limit_of(name: &str) -> &'static str {
+    if name == OF_ALL { OF_ALL } else { OF_ANSWER }
+}
+
 impl From<Gone> for StoreError {
     fn from(gone: Gone) -> Self {
         match gone {

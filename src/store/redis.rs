@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position,
-    Reading, Store, StoreError, Taken, Writing,
+    Reading, Store, StoreError, Taken, Writing, limit_of,
 };
 use crate::limits::KeepLimits;
 use scripts::{APPEND, CLOSE, COMMON, DELETE, DROP, KEEP, LOOK_UP, NAME, OPEN, READ, RENEW, TAKE_OVER, TRIM};
@@ -396,11 +396,6 @@ fn lacks(dropped: &str, after: Position) -> Option<StoreError> {
     let (at, limit) = dropped.split_once(' ')?;
     let at: Position = at.parse().ok()?;
     (after < at).then_some(StoreError::Dropped(limit_of(limit)))
-}
-
-/// Returns the limit that the server names.
-fn limit_of(name: &str) -> &'static str {
-    if name == OF_ALL { OF_ALL } else { OF_ANSWER }
 }
 
 fn milliseconds(time: Duration) -> String {

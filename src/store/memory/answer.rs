@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::files::LogFile;
-use crate::store::{AnswerId, End, Entry, Name, OF_ANSWER, Opening, Position, Readers};
+use crate::store::{AnswerId, End, Entry, Gone, Name, OF_ANSWER, Opening, Position, Readers};
 
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -97,11 +98,19 @@ impl Answer {
         before - self.bytes
     }
 
-    /// Removes its file.
-    pub(super) fn forget(&mut self) {
-        if let Some(log) = self.log.take() {
-            log.remove();
+    /// Leaves nothing in its file but why it is gone.
+    pub(super) fn end_log(&mut self, why: Gone) {
+        self.opening.request = Bytes::new();
+        let Some(log) = &mut self.log else { return };
+        if let Err(error) = log.replace(&self.opening, &self.names, why) {
+            tracing::warn!(%error, "the file of a kept answer cannot be written");
         }
+    }
+
+    /// Removes its file, and returns its names.
+    pub(super) fn forget(self) -> Vec<Name> {
+        self.log.into_iter().for_each(|log| log.close().remove());
+        self.names
     }
 
     /// Returns what it costs.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::answer::{Answer, Phase, size};
-use crate::store::{AnswerId, End, Entry, Name, Opening};
+use crate::store::{AnswerId, End, Entry, Gone, Name, Opening, limit_of};
 
 /// A folder with the logs of answers, which one process has for itself.
 #[derive(Debug)]
@@ -38,10 +38,8 @@ impl Folder {
     /// Begins the log of an answer.
     pub(super) fn begin(&self, id: AnswerId, opening: &Opening) -> io::Result<LogFile> {
         let path = self.path_of(id);
-        let mut log = LogFile { file: private().create_new(true).open(&path)?, path, length: 0 };
-        let Opening { caller, keep, request } = opening;
-        let line = format!("answer {} {} {}", hex(caller), keep.as_millis(), request.len());
-        log.write(&record(&line, request)).map(|()| log)
+        let mut log = LogFile { file: private().create_new(true).open(&path)?, path: LogPath(path), length: 0 };
+        log.write(&first_record(opening)).map(|()| log)
     }
 
     /// Returns the ids of the answers that are in the folder.
@@ -51,8 +49,9 @@ impl Folder {
         Ok(names.iter().filter_map(|name| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok()).collect())
     }
 
-    /// Reads the log of an answer. `None`: its beginning was not written, and the file is removed.
-    pub(super) fn read(&self, id: AnswerId) -> io::Result<Option<Answer>> {
+    /// Reads the log of an answer, and why the answer is gone, if it is. `None`: the beginning was not written, and the file is
+    /// removed.
+    pub(super) fn read(&self, id: AnswerId) -> io::Result<Option<(Answer, Option<Gone>)>> {
         let path = self.path_of(id);
         let text = fs::read(&path)?;
         let mut records = Records { text: &text, at: 0 };
@@ -62,7 +61,7 @@ impl Folder {
         };
         let mut answer = Answer::new(opening, None);
         answer.phase = Phase::Unwritten;
-        let mut length = records.at;
+        let (mut length, mut gone) = (records.at, None);
         while let Some(record) = records.next() {
             match record {
                 Record::Name(name) => answer.names.push(name),
@@ -72,6 +71,7 @@ impl Folder {
                     answer.entries.push_back(entry);
                 }
                 Record::End(end) => answer.phase = Phase::Ended(end),
+                Record::Gone(why) => gone = Some(why),
                 // No process writes these.
                 Record::Event(_) | Record::Answer(_) => break,
             }
@@ -79,8 +79,8 @@ impl Folder {
         }
         let file = private().open(&path)?;
         file.set_len(length as u64)?;
-        answer.log = Some(LogFile { path, file, length: length as u64 });
-        Ok(Some(answer))
+        answer.log = Some(LogFile { path: LogPath(path), file, length: length as u64 });
+        Ok(Some((answer, gone)))
     }
 
     fn path_of(&self, id: AnswerId) -> PathBuf {
@@ -88,10 +88,23 @@ impl Folder {
     }
 }
 
+/// The file of a log that nobody writes.
+#[derive(Debug)]
+pub(super) struct LogPath(PathBuf);
+
+impl LogPath {
+    /// Removes the file.
+    pub(super) fn remove(self) {
+        if let Err(error) = fs::remove_file(&self.0) {
+            tracing::warn!(%error, "the file of a kept answer cannot be removed");
+        }
+    }
+}
+
 /// The log of an answer in a file.
 #[derive(Debug)]
 pub(super) struct LogFile {
-    path: PathBuf,
+    path: LogPath,
     file: File,
     /// Bytes of whole records.
     length: u64,
@@ -104,18 +117,30 @@ impl LogFile {
     }
 
     pub(super) fn name(&mut self, name: Name) -> io::Result<()> {
-        self.write(format!("name {}\n", hex(&name.0)).as_bytes())
+        self.write(&name_record(name))
     }
 
     pub(super) fn end(&mut self, end: End) -> io::Result<()> {
         self.write(format!("end {}\n", if end == End::Whole { WHOLE } else { BROKEN }).as_bytes())
     }
 
-    /// Removes the file.
-    pub(super) fn remove(self) {
-        if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(%error, "the file of a kept answer cannot be removed");
-        }
+    /// Replaces all records: of an answer that is gone only the reason stays. `opening` is without the request.
+    pub(super) fn replace(&mut self, opening: &Opening, names: &[Name], why: Gone) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.length = 0;
+        let reason = match why {
+            Gone::Expired => EXPIRED,
+            Gone::Dropped(limit) => limit,
+        };
+        let mut records = first_record(opening);
+        names.iter().for_each(|name| records.extend(name_record(*name)));
+        records.extend(format!("gone {reason}\n").bytes());
+        self.write(&records)
+    }
+
+    /// Closes the file.
+    pub(super) fn close(self) -> LogPath {
+        self.path
     }
 
     /// Appends whole records. Where that fails, nothing of them stays.
@@ -136,6 +161,7 @@ enum Record {
     Name(Name),
     Event(Entry),
     End(End),
+    Gone(Gone),
 }
 
 /// The records of a log, up to the first one that is not whole.
@@ -170,6 +196,10 @@ impl Records<'_> {
                 BROKEN => End::Broken,
                 _ => return None,
             }),
+            "gone" => Record::Gone(match words.next()? {
+                EXPIRED => Gone::Expired,
+                limit => Gone::Dropped(limit_of(limit)),
+            }),
             _ => return None,
         };
         self.at += after;
@@ -184,6 +214,15 @@ fn private() -> OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.append(true);
     options
+}
+
+/// Returns the record that a log begins with.
+fn first_record(Opening { caller, keep, request }: &Opening) -> Vec<u8> {
+    record(&format!("answer {} {} {}", hex(caller), keep.as_millis(), request.len()), request)
+}
+
+fn name_record(name: Name) -> Vec<u8> {
+    format!("name {}\n", hex(&name.0)).into_bytes()
 }
 
 fn record(line: &str, bytes: &[u8]) -> Vec<u8> {
@@ -210,6 +249,7 @@ const LOCK: &str = "lock";
 const SUFFIX: &str = ".log";
 const WHOLE: &str = "whole";
 const BROKEN: &str = "broken";
+const EXPIRED: &str = "expired";
 
 #[cfg(test)]
 mod tests;

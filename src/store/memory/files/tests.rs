@@ -127,15 +127,54 @@ async fn the_limits_hold_for_what_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_kept_has_no_file() {
+async fn of_what_is_no_longer_kept_the_reason_stays() {
+    let place = Place::new();
+    let limits = KeepLimits { max_kept_answers: 2, ..KeepLimits::default() };
+    let store = place.store(limits.clone());
+    let writing = store.open(ID, opening()).await.unwrap();
+    let name = Name([9; 32]);
+    store.name(ID, name).await.unwrap();
+    store.append(ID, events()).await.unwrap();
+    drop(writing);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let expired = Err(crate::store::Gone::Expired);
+    store.sweep().await.unwrap();
+    assert_eq!(store.look_up(ID).await.unwrap().log, expired);
+    drop(store);
+    let text = fs::read(place.log()).unwrap();
+    let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    assert!(!has(&opening().request) && !has(b"event"), "{text:?}");
+    // A later process knows it, too, and for the same caller.
+    let store = place.store(limits.clone());
+    let found = store.look_up(ID).await.unwrap();
+    assert_eq!((found.caller, found.keep, found.log), (opening().caller, opening().keep, expired));
+    assert_eq!(store.named(name).await.unwrap(), [ID]);
+    assert_eq!(store.read_after(ID, Position::START, Duration::ZERO).await, Err(StoreError::Expired));
+    // As many are remembered as may be kept: the oldest is forgotten, with its file.
+    for number in 0..2 {
+        let id = AnswerId([number; 16]);
+        drop(store.open(id, opening()).await.unwrap());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        store.sweep().await.unwrap();
+        assert_eq!(store.look_up(id).await.unwrap().log, expired);
+    }
+    assert_eq!(store.look_up(ID).await, Err(StoreError::Unknown));
+    assert!(!place.log().exists());
+    // What a client deletes leaves nothing.
+    let id = AnswerId([1; 16]);
+    store.delete(id).await.unwrap();
+    drop(store);
+    assert_eq!(place.store(limits).look_up(id).await, Err(StoreError::Unknown));
+}
+
+#[tokio::test]
+async fn a_limit_that_dropped_an_answer_is_told_later() {
     let place = Place::new();
     let store = place.store(KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
     store.append(ID, events()).await.unwrap();
-    drop(writing);
-    assert!(place.log().exists());
-    tokio::time::advance(Duration::from_secs(10)).await;
-    store.sweep().await.unwrap();
-    assert!(!place.log().exists());
-    assert_eq!(store.look_up(ID).await.unwrap().log, Err(crate::store::Gone::Expired));
+    store.give_up(ID, Position::START, "max_kept_bytes").await.unwrap();
+    drop((writing, store));
+    let gone = place.store(KeepLimits::default()).look_up(ID).await.unwrap().log;
+    assert_eq!(gone, Err(crate::store::Gone::Dropped("max_kept_bytes")));
 }
