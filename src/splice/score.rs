@@ -93,7 +93,7 @@ impl Scoring<'_> {
             return 0.0;
         }
         let new = self.new_text(&attempt.candidate);
-        attempt.new_text.take(at, new, self.place);
+        attempt.new_text.take(at, new, &attempt.lead.rest, self.place);
         let to = at + attempt.new_text.len();
         // Of a long fragment only the beginning is counted.
         if self.fragment.at_cut.knows(to) {
