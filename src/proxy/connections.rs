@@ -21,6 +21,7 @@ use super::reload::Current;
 use super::serve::{HEALTH, respond};
 use super::socket::{Activity, ClientSocket};
 use super::tls::ServerTls;
+use super::woken::Woken;
 use crate::client::Body;
 use crate::socket::{Cut, Socket};
 
@@ -123,7 +124,7 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
             let responded = Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
             let response = responded.await;
             exchange.note_status(response.status());
-            Ok::<_, Infallible>(response.map(|body| Body::wrap(Flushed::new(body, cut, line, answering))))
+            Ok::<_, Infallible>(response.map(|body| Body::wrap(Woken::new(Flushed::new(body, cut, line, answering)))))
         }
     });
     if let Err(error) = watcher.watch(builder.serve_connection(socket, service)).await {

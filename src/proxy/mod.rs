@@ -46,6 +46,7 @@ mod socket_file;
 mod tls;
 mod upstream;
 mod whole;
+mod woken;
 mod worker;
 
 use std::fmt;

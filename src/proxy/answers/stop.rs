@@ -2,7 +2,7 @@
 
 use std::future::pending;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::watch;
 
@@ -25,18 +25,27 @@ impl Stop {
     }
 
     pub(super) fn asked(&self) -> Stopped {
-        let mut asked = self.0.subscribe();
-        Stopped(Some(Box::pin(async move {
-            if asked.wait_for(|is_asked| *is_asked).await.is_err() {
+        let is_asked = self.0.subscribe();
+        let mut news = is_asked.clone();
+        let asked = Box::pin(async move {
+            if news.wait_for(|is_asked| *is_asked).await.is_err() {
                 // Nobody is left who could ask.
                 pending::<()>().await;
             }
-        })))
+        });
+        Stopped(Some(Waiting { is_asked, asked, task: None }))
     }
 }
 
 /// Is ready, once, when the operator has stopped the answer.
-pub(in super::super) struct Stopped(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+pub(in super::super) struct Stopped(Option<Waiting>);
+
+struct Waiting {
+    is_asked: watch::Receiver<bool>,
+    asked: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Whom `asked` wakes. An answer looks here with each chunk, and need not say again who waits.
+    task: Option<Waker>,
+}
 
 impl Stopped {
     /// Returns what is never ready: the answer can't be stopped.
@@ -46,7 +55,13 @@ impl Stopped {
 
     /// Returns whether the answer was stopped. Says so once.
     pub(in super::super) fn poll_once(&mut self, cx: &mut Context<'_>) -> bool {
-        let is_asked = self.0.as_mut().is_some_and(|asked| asked.as_mut().poll(cx).is_ready());
+        let Some(Waiting { is_asked, asked, task }) = &mut self.0 else { return false };
+        let is_known = task.as_ref().is_some_and(|task| task.will_wake(cx.waker()));
+        if is_known && !*is_asked.borrow() {
+            return false;
+        }
+        *task = Some(cx.waker().clone());
+        let is_asked = asked.as_mut().poll(cx).is_ready();
         if is_asked {
             self.0 = None;
         }
