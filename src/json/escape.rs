@@ -6,9 +6,10 @@
 pub(crate) enum Letter {
     /// A character outside of an escape.
     Plain(char),
-    /// What an escape stands for, or the two escapes of a surrogate pair: [`char::REPLACEMENT_CHARACTER`] for one that is
-    /// broken, and for half a pair.
+    /// What an escape stands for, or the two escapes of a surrogate pair.
     Escaped(char),
+    /// An escape that is broken, or half of a surrogate pair.
+    Broken,
     /// A backslash, and a character with which it makes no escape.
     Unknown(char),
 }
@@ -50,7 +51,7 @@ impl EscapeReader {
                 }
                 Some(digit) => self.push_unit(value << 4 | digit, take),
                 None => {
-                    self.put(BROKEN, take);
+                    self.put(Letter::Broken, take);
                     self.push(c, take);
                 }
             },
@@ -86,15 +87,13 @@ impl EscapeReader {
     /// Ends a surrogate pair whose second half is missing.
     fn end_pair(&mut self, take: &mut impl FnMut(Letter)) {
         if self.high.take().is_some() {
-            take(BROKEN);
+            take(Letter::Broken);
         }
     }
 }
 
-const BROKEN: Letter = Letter::Escaped(char::REPLACEMENT_CHARACTER);
-
 fn escaped(code: u32) -> Letter {
-    char::from_u32(code).map_or(BROKEN, Letter::Escaped)
+    char::from_u32(code).map_or(Letter::Broken, Letter::Escaped)
 }
 
 /// The character that an escape of one letter stands for.
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn each_escape_is_one_letter() {
-        use Letter::{Escaped, Plain, Unknown};
+        use Letter::{Broken, Escaped, Plain, Unknown};
         for (text, expect) in [
             (r"a\nb", vec![Plain('a'), Escaped('\n'), Plain('b')]),
             (r#"\"\\\/\b\f\r\t"#, "\"\\/\u{8}\u{c}\r\t".chars().map(Escaped).collect()),
@@ -132,11 +131,11 @@ mod tests {
                 letters
             }),
             (r"\ud83d\ude00", vec![Escaped('😀')]),
-            (r"\ud83dx\ude00", vec![BROKEN, Plain('x'), BROKEN]),
-            (r"\ud83d\ud83d\ude00", vec![BROKEN, Escaped('😀')]),
-            (r"\ud83d\n", vec![BROKEN, Escaped('\n')]),
+            (r"\ud83dx\ude00", vec![Broken, Plain('x'), Broken]),
+            (r"\ud83d\ud83d\ude00", vec![Broken, Escaped('😀')]),
+            (r"\ud83d\n", vec![Broken, Escaped('\n')]),
             (r"\q\é", vec![Unknown('q'), Unknown('é')]),
-            (r"\u12x\u1\t", vec![BROKEN, Plain('x'), BROKEN, Escaped('\t')]),
+            (r"\u12x\u1\t", vec![Broken, Plain('x'), Broken, Escaped('\t')]),
             (r"a\u00e", vec![Plain('a')]),
         ] {
             assert_eq!(letters(text), expect, "{text}");

@@ -15,6 +15,7 @@ impl Fold {
     pub(super) fn push(&mut self, c: char, folded: &mut Vec<char>) {
         self.0.push(c, &mut |letter| match letter {
             Letter::Plain(c) | Letter::Escaped(c) => put(c, folded),
+            Letter::Broken => put(char::REPLACEMENT_CHARACTER, folded),
             Letter::Unknown(c) => {
                 if !matches!(straight(c), '"' | '\'') {
                     folded.push('\\');

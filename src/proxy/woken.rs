@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body that does nothing when it is polled although nothing has woken it. hyper polls a body that waits twice after each
+/// A body that is polled only after a wake. hyper polls a body that waits twice after each
 /// frame, and each poll looks at the upstream's connection, the decoder, the relay and the clocks.
 #[derive(Debug)]
 pub(super) struct Woken<B> {
@@ -34,7 +34,7 @@ impl<B> Woken<B> {
 }
 
 impl WakeFlag {
-    /// Notes the task that polls. Whoever wakes from now on wakes it.
+    /// Notes the task that polls: wakes from now on wake that one.
     fn note(&self, task: &Waker) {
         self.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(task);
     }
@@ -65,7 +65,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Woken<B> {
         }
         let polled = Pin::new(body).poll_frame(&mut Context::from_waker(waker));
         if polled.is_ready() {
-            // What is ready has told nobody to wake.
+            // A body that was ready has registered no waker.
             wake.is_woken.store(true, Ordering::Relaxed);
         }
         polled

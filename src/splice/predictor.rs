@@ -336,6 +336,19 @@ mod tests {
         assert_eq!(cost(r"f\u00f"), cost("f"));
     }
 
+    /// A cut within an escape does not make other text dearer.
+    #[test]
+    fn an_escape_that_was_cut_and_does_not_go_on_costs_nothing() {
+        let rows: String = (0..40).map(|n| format!("{{\"id\": {n}, \"name\": \"M\\u00fcller\"}}, ")).collect();
+        let predictor = Predictor::of(&rows);
+        let cut = |end: &str| {
+            cost(&predictor, &History::of(&format!("{rows}{{\"id\": 40, \"name\": \"M{end}")), "{", Of::New)
+        };
+        for end in ["\\", "\\u", "\\u00", "\\ud83d"] {
+            assert!((cut(end) - cut("")).abs() < 1.0, "{end}: {} {}", cut(end), cut(""));
+        }
+    }
+
     /// A cut within an escape: the rest of it is no new letters.
     #[test]
     fn an_escape_that_was_cut_goes_on() {

@@ -36,7 +36,7 @@ struct State {
     /// What all answers cost.
     bytes: usize,
     names: HashMap<Name, Vec<AnswerId>>,
-    /// Answers that are gone, the oldest first: as many as may be kept.
+    /// Answers that are gone, in the order in which they went: as many as may be kept. Those of an earlier process come first.
     past: VecDeque<Past>,
 }
 

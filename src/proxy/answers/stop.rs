@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use tokio::sync::watch;
+use tokio::task::unconstrained;
 
 /// Whether an answer is to end.
 #[derive(Debug)]
@@ -27,12 +28,13 @@ impl Stop {
     pub(super) fn asked(&self) -> Stopped {
         let is_asked = self.0.subscribe();
         let mut news = is_asked.clone();
-        let asked = Box::pin(async move {
+        // Not counted as work of the task: what is refused for that would not be noted as waiting.
+        let asked = Box::pin(unconstrained(async move {
             if news.wait_for(|is_asked| *is_asked).await.is_err() {
                 // Nobody is left who could ask.
                 pending::<()>().await;
             }
-        });
+        }));
         Stopped(Some(Waiting { is_asked, asked, task: None }))
     }
 }
@@ -43,7 +45,7 @@ pub(in super::super) struct Stopped(Option<Waiting>);
 struct Waiting {
     is_asked: watch::Receiver<bool>,
     asked: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Whom `asked` wakes. An answer looks here with each chunk, and need not say again who waits.
+    /// The task that `asked` wakes. It looks here with each chunk, and is noted once.
     task: Option<Waker>,
 }
 

@@ -177,10 +177,17 @@ impl Drop for KeptLine {
         let progress = &self.0;
         let mut facts = progress.exchange.facts();
         progress.end_answer(&mut facts);
+        let outcome = facts.outcome.as_ref().map(|outcome| outcome.status().as_str());
         drop(facts);
         let _entered = self.span().enter();
         let duration_ms = milliseconds(progress.exchange.began.elapsed());
-        tracing::info!(bytes = progress.bytes, duration_ms, end = progress.end.as_str(), "a kept answer has ended");
+        tracing::info!(
+            outcome,
+            bytes = progress.bytes,
+            duration_ms,
+            end = progress.end.as_str(),
+            "a kept answer has ended"
+        );
     }
 }
 

@@ -121,7 +121,7 @@ impl Relay {
         }
         let finishes = &self.event_summary.finishes;
         if finishes.iter().any(|(choice, reason)| self.slots.continues_choice(*choice, reason)) {
-            // Another choice goes on. Data that is no JSON was not the last of the stream.
+            // Another choice goes on, so what was held back was not the last of the stream.
             self.let_go();
             self.forward_text_of_last_event(now, at, data);
             self.call.raw.skip_to(at);

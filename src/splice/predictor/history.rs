@@ -111,10 +111,9 @@ fn spell(letter: Letter, mut put: impl FnMut(u8)) {
     match letter {
         Letter::Plain(c) => write(c),
         Letter::Escaped(c) => escaped(c.encode_utf8(&mut [0; 4]), |piece| piece.bytes().for_each(&mut put)),
-        Letter::Unknown(c) => {
-            write('\\');
-            write(c);
-        }
+        // An escape that was cut, and is no part of the text that follows, says nothing of it.
+        Letter::Broken => {}
+        Letter::Unknown(c) => write(c),
     }
 }
 

@@ -101,9 +101,13 @@ impl Answer {
     /// Leaves nothing in its file but why it is gone.
     pub(super) fn end_log(&mut self, why: Gone) {
         self.opening.request = Bytes::new();
-        let Some(log) = &mut self.log else { return };
-        if let Err(error) = log.replace(&self.opening, &self.names, why) {
-            tracing::warn!(%error, "the file of a kept answer cannot be written");
+        let Some(mut log) = self.log.take() else { return };
+        match log.replace(&self.opening, &self.names, why) {
+            Ok(()) => self.log = Some(log),
+            Err(error) => {
+                tracing::warn!(%error, "the file of a kept answer cannot be written");
+                log.close().remove();
+            }
         }
     }
 

@@ -55,13 +55,17 @@ impl Folder {
         let path = self.path_of(id);
         let text = fs::read(&path)?;
         let mut records = Records { text: &text, at: 0 };
-        let Some(Record::Answer(opening)) = records.next() else {
-            fs::remove_file(&path)?;
-            return Ok(None);
+        let (opening, gone) = match records.next() {
+            Some(Record::Answer(opening)) => (opening, None),
+            Some(Record::Gone(opening, why)) => (opening, Some(why)),
+            _ => {
+                fs::remove_file(&path)?;
+                return Ok(None);
+            }
         };
         let mut answer = Answer::new(opening, None);
         answer.phase = Phase::Unwritten;
-        let (mut length, mut gone) = (records.at, None);
+        let mut length = records.at;
         while let Some(record) = records.next() {
             match record {
                 Record::Name(name) => answer.names.push(name),
@@ -71,9 +75,8 @@ impl Folder {
                     answer.entries.push_back(entry);
                 }
                 Record::End(end) => answer.phase = Phase::Ended(end),
-                Record::Gone(why) => gone = Some(why),
                 // No process writes these.
-                Record::Event(_) | Record::Answer(_) => break,
+                Record::Event(_) | Record::Answer(_) | Record::Gone(..) => break,
             }
             length = records.at;
         }
@@ -124,7 +127,7 @@ impl LogFile {
         self.write(format!("end {}\n", if end == End::Whole { WHOLE } else { BROKEN }).as_bytes())
     }
 
-    /// Replaces all records: of an answer that is gone only the reason stays. `opening` is without the request.
+    /// Replaces all records: of an answer that is gone only the reason stays, in the first record, and its names.
     pub(super) fn replace(&mut self, opening: &Opening, names: &[Name], why: Gone) -> io::Result<()> {
         self.file.set_len(0)?;
         self.length = 0;
@@ -132,9 +135,8 @@ impl LogFile {
             Gone::Expired => EXPIRED,
             Gone::Dropped(limit) => limit,
         };
-        let mut records = first_record(opening);
+        let mut records = format!("gone {} {} {reason}\n", hex(&opening.caller), opening.keep.as_millis()).into_bytes();
         names.iter().for_each(|name| records.extend(name_record(*name)));
-        records.extend(format!("gone {reason}\n").bytes());
         self.write(&records)
     }
 
@@ -161,7 +163,7 @@ enum Record {
     Name(Name),
     Event(Entry),
     End(End),
-    Gone(Gone),
+    Gone(Opening, Gone),
 }
 
 /// The records of a log, up to the first one that is not whole.
@@ -196,10 +198,14 @@ impl Records<'_> {
                 BROKEN => End::Broken,
                 _ => return None,
             }),
-            "gone" => Record::Gone(match words.next()? {
-                EXPIRED => Gone::Expired,
-                limit => Gone::Dropped(limit_of(limit)),
-            }),
+            "gone" => {
+                let (caller, keep) = (from_hex(words.next()?)?, Duration::from_millis(words.next()?.parse().ok()?));
+                let why = match words.next()? {
+                    EXPIRED => Gone::Expired,
+                    limit => Gone::Dropped(limit_of(limit)),
+                };
+                Record::Gone(Opening { caller, keep, request: Bytes::new() }, why)
+            }
             _ => return None,
         };
         self.at += after;

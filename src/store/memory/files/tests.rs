@@ -144,6 +144,15 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     let text = fs::read(place.log()).unwrap();
     let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
     assert!(!has(&opening().request) && !has(b"event"), "{text:?}");
+    // However much of that was written, nothing is taken for an answer that is kept.
+    for cut in 0..text.len() {
+        fs::write(place.log(), &text[..cut]).unwrap();
+        match place.store(limits.clone()).look_up(ID).await {
+            Ok(found) => assert_eq!(found.log, expired, "{cut}"),
+            Err(error) => assert_eq!(error, StoreError::Unknown, "{cut}"),
+        }
+    }
+    fs::write(place.log(), &text).unwrap();
     // A later process knows it, too, and for the same caller.
     let store = place.store(limits.clone());
     let found = store.look_up(ID).await.unwrap();
