@@ -6,7 +6,6 @@
 
 mod close;
 pub(crate) mod edit;
-pub(crate) mod escape;
 pub(crate) mod event;
 mod grammar;
 mod index;

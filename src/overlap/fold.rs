@@ -1,41 +1,100 @@
 //! Folds text, so that the ways in which models write the same text are equal.
 
-use crate::json::escape::{EscapeReader, Letter};
-
 /// The state of a fold. A pushed character gives none, one or more folded ones:
 ///
 /// - white space is dropped, and so are its escapes;
-/// - an escape becomes its character, and a backslash before any kind of quote is dropped;
+/// - a backslash before a quote, a slash or a backslash is dropped, and `\uXXXX` becomes its character;
 /// - curly quotes become straight ones, and `…` becomes three dots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fold(EscapeReader);
+pub(super) struct Fold {
+    escape: Escape,
+    /// The first half of a surrogate pair.
+    high: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Escape {
+    #[default]
+    None,
+    Backslash,
+    /// A `\u` and its first hexadecimal digits.
+    Unicode {
+        value: u32,
+        digits: u8,
+    },
+}
 
 impl Fold {
     /// Takes a character; appends what it and an escape before it become.
     pub(super) fn push(&mut self, c: char, folded: &mut Vec<char>) {
-        self.0.push(c, &mut |letter| match letter {
-            Letter::Plain(c) | Letter::Escaped(c) => put(c, folded),
-            Letter::Broken => put(char::REPLACEMENT_CHARACTER, folded),
-            Letter::Unknown(c) => {
-                if !matches!(straight(c), '"' | '\'') {
-                    folded.push('\\');
+        match (self.escape, c) {
+            (Escape::None, '\\') => self.escape = Escape::Backslash,
+            (Escape::None, _) => self.push_plain(c, folded),
+            (Escape::Backslash, 'u') => self.escape = Escape::Unicode { value: 0, digits: 0 },
+            (Escape::Backslash, _) => {
+                self.escape = Escape::None;
+                match c {
+                    'n' | 't' | 'r' => self.push_plain('\n', folded),
+                    '/' | '\\' => self.push_plain(c, folded),
+                    _ if matches!(straight(c), '"' | '\'') => self.push_plain(c, folded),
+                    _ => {
+                        self.push_plain('\\', folded);
+                        self.push_plain(c, folded);
+                    }
                 }
-                put(c, folded);
             }
-        });
+            (Escape::Unicode { value, digits }, _) => {
+                self.escape = Escape::None;
+                match c.to_digit(16) {
+                    Some(digit) if digits < 3 => {
+                        self.escape = Escape::Unicode { value: value << 4 | digit, digits: digits + 1 };
+                    }
+                    Some(digit) => self.push_unit(value << 4 | digit, folded),
+                    None => {
+                        self.push_plain(char::REPLACEMENT_CHARACTER, folded);
+                        self.push(c, folded);
+                    }
+                }
+            }
+        }
     }
 
     /// Whether the text ends inside an escape or between the halves of a surrogate pair.
     pub(super) fn is_inside_escape(self) -> bool {
-        self.0.is_inside()
+        self != Self::default()
     }
-}
 
-fn put(c: char, folded: &mut Vec<char>) {
-    match c {
-        '…' => folded.extend(['.'; 3]),
-        _ if c.is_whitespace() => {}
-        _ => folded.push(straight(c)),
+    /// Takes a UTF-16 code unit.
+    fn push_unit(&mut self, unit: u32, folded: &mut Vec<char>) {
+        match (self.high, unit) {
+            (Some(high), 0xdc00..=0xdfff) => {
+                self.high = None;
+                let code = 0x10000 + ((high - 0xd800) << 10 | (unit - 0xdc00));
+                self.push_plain(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), folded);
+            }
+            (_, 0xd800..=0xdbff) => {
+                self.end_pair(folded);
+                self.high = Some(unit);
+            }
+            _ => self.push_plain(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER), folded),
+        }
+    }
+
+    /// Takes a character that is no part of an escape.
+    fn push_plain(&mut self, c: char, folded: &mut Vec<char>) {
+        self.end_pair(folded);
+        match c {
+            '…' => folded.extend(['.'; 3]),
+            _ if c.is_whitespace() => {}
+            _ => folded.push(straight(c)),
+        }
+    }
+
+    /// Ends a surrogate pair whose second half is missing.
+    fn end_pair(&mut self, folded: &mut Vec<char>) {
+        if self.high.take().is_some() {
+            folded.push(char::REPLACEMENT_CHARACTER);
+        }
     }
 }
 

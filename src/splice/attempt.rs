@@ -53,23 +53,18 @@ pub(super) struct NewText {
 }
 
 impl NewText {
-    /// Takes the new text so far, which begins at `at` in the fragment. It comes after what the escape lacks that was cut.
-    pub(super) fn take(&mut self, at: usize, new: &str, lacking: &str, place: &Place) {
+    /// Takes the new text so far, which begins at `at` in the fragment.
+    pub(super) fn take(&mut self, at: usize, new: &str, place: &Place) {
         if new.trim_start_matches(is_space).is_empty() {
             return;
         }
         if self.at != at || self.len == 0 {
             *self = Self { at, ..Self::default() };
-            let mut history = place.before_new(new);
-            lacking.chars().for_each(|c| history.read(c, |_, _| {}));
-            self.costs.begin(history);
+            self.costs.begin(place.before_new(new));
         }
-        for c in new.get(self.len..).unwrap_or_default().chars() {
-            if self.len >= NEW {
-                break;
-            }
-            self.costs.push(&place.predictor, c);
-            self.len += c.len_utf8();
+        for &byte in new.as_bytes().iter().take(NEW).skip(self.len) {
+            self.costs.push(&place.predictor, byte);
+            self.len += 1;
         }
     }
 

@@ -54,10 +54,11 @@ impl Lost {
 
     /// Takes the next text; returns whether it is legal.
     pub(super) fn take(&mut self, predictor: &Predictor, text: &str) -> bool {
+        let bytes = text.as_bytes();
         if !self.costs.is_full() {
-            text.chars().for_each(|c| self.costs.push(predictor, c));
+            bytes.iter().for_each(|&byte| self.costs.push(predictor, byte));
         }
-        self.machine.is_done() || self.machine.feed(text.as_bytes()).is_ok()
+        self.machine.is_done() || self.machine.feed(bytes).is_ok()
     }
 }
 
@@ -221,9 +222,9 @@ impl Deciding {
         if fragment.costs.is_full() && fragment.at_cut.is_full() {
             return;
         }
-        for c in fragment.text.get(at..).unwrap_or_default().chars() {
-            fragment.costs.push(predictor, c);
-            fragment.at_cut.push(predictor, c);
+        for &byte in fragment.text.as_bytes().get(at..).unwrap_or_default() {
+            fragment.costs.push(predictor, byte);
+            fragment.at_cut.push(predictor, byte);
         }
     }
 

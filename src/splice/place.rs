@@ -98,7 +98,7 @@ impl Place {
             && new.trim_start_matches(is_space).starts_with(|c| !matches!(c, ',' | '}' | ']'));
         let mut history = self.here;
         if is_missing {
-            history.read(',', |_, _| {});
+            history.push(b',');
         }
         history
     }

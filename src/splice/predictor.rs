@@ -137,7 +137,10 @@ impl Predictor {
     pub(super) fn of(text: &str) -> Self {
         let mut predictor = Self { counts: Table::with_room(30 * text.len()), again: Default::default() };
         let mut history = History::default();
-        text.chars().for_each(|c| history.read(c, |history, byte| predictor.count(history, byte)));
+        for &byte in text.as_bytes() {
+            predictor.count(&history, byte);
+            history.push(byte);
+        }
         predictor
     }
 
@@ -228,20 +231,14 @@ impl Costs {
         Self { of, ..Self::default() }
     }
 
-    /// Takes the next character. Within an escape nothing is counted; its last byte costs what its character costs.
-    pub(super) fn push(&mut self, predictor: &Predictor, c: char) {
+    pub(super) fn push(&mut self, predictor: &Predictor, byte: u8) {
         if self.is_full() {
             return;
         }
-        let Self { sums, sum, history, of, again } = self;
-        let (again, end) = (again.get_or_insert(predictor.again), sums.len() + c.len_utf8());
-        history.read(c, |history, byte| {
-            if sums.len() < end {
-                sums.push(*sum);
-            }
-            *sum += predictor.bits(again, history, byte, *of);
-        });
-        sums.resize(end, *sum);
+        self.sums.push(self.sum);
+        let again = self.again.get_or_insert(predictor.again);
+        self.sum += predictor.bits(again, &self.history, byte, self.of);
+        self.history.push(byte);
     }
 
     /// Whether further bytes are not counted.
@@ -279,7 +276,7 @@ mod tests {
     fn cost(predictor: &Predictor, history: &History, text: &str, of: Of) -> f32 {
         let mut costs = Costs::of(of);
         costs.begin(*history);
-        text.chars().for_each(|c| costs.push(predictor, c));
+        text.bytes().for_each(|byte| costs.push(predictor, byte));
         costs.between(0, text.len())
     }
 
@@ -318,45 +315,5 @@ mod tests {
         assert!(cost(&here, "true") > cost(&alone, "true"));
         let in_key = History::of("{\"id\": 50, \"na");
         assert!(cost(&in_key, "me\": \"n50\"") + 4.0 < cost(&alone, "me\": \"n50\""));
-    }
-
-    #[test]
-    fn an_escape_costs_what_its_character_costs() {
-        let predictor = Predictor::of(r#"{"text": "Das Öl für die Öfen \u \/ steht im Flur 😀"#);
-        let cost = |text: &str| cost(&predictor, &History::default(), text, Of::New);
-        for (escaped, plain) in [
-            (r"f\u00fcr die \u00D6fen", "für die Öfen"),
-            (r"Flur \ud83d\uDE00", "Flur 😀"),
-            (r"\u0041\/\u000a\u0022", r#"A/\n\""#),
-        ] {
-            assert_eq!(cost(escaped), cost(plain), "{escaped}");
-        }
-        // What is no escape costs what it is, and what may go on costs nothing yet.
-        assert!(cost(r"\\u00fc") > cost("ü"));
-        assert_eq!(cost(r"f\u00f"), cost("f"));
-    }
-
-    /// A cut within an escape does not make other text dearer.
-    #[test]
-    fn an_escape_that_was_cut_and_does_not_go_on_costs_nothing() {
-        let rows: String = (0..40).map(|n| format!("{{\"id\": {n}, \"name\": \"M\\u00fcller\"}}, ")).collect();
-        let predictor = Predictor::of(&rows);
-        let cut = |end: &str| {
-            cost(&predictor, &History::of(&format!("{rows}{{\"id\": 40, \"name\": \"M{end}")), "{", Of::New)
-        };
-        for end in ["\\", "\\u", "\\u00", "\\ud83d"] {
-            assert!((cut(end) - cut("")).abs() < 1.0, "{end}: {} {}", cut(end), cut(""));
-        }
-    }
-
-    /// A cut within an escape: the rest of it is no new letters.
-    #[test]
-    fn an_escape_that_was_cut_goes_on() {
-        let delivered = r#"{"text": "f\u00fcr alle, f\u00"#;
-        let predictor = Predictor::of(delivered);
-        let rest = |text: &str| cost(&predictor, &History::of(delivered), text, Of::New);
-        assert!(rest("fcr alle") < 16.0);
-        assert_eq!(rest("f"), 0.0);
-        assert!(rest("fc") > 0.0);
     }
 }

@@ -93,7 +93,7 @@ impl Scoring<'_> {
             return 0.0;
         }
         let new = self.new_text(&attempt.candidate);
-        attempt.new_text.take(at, new, &attempt.lead.rest, self.place);
+        attempt.new_text.take(at, new, self.place);
         let to = at + attempt.new_text.len();
         // Of a long fragment only the beginning is counted.
         if self.fragment.at_cut.knows(to) {
@@ -180,11 +180,7 @@ impl Deciding {
         let said = self.fragment.at_cut.between(begin, end);
         let is_key = matches!(self.place.token, CutToken::Key { .. });
         let most = if is_key { prior::UNLIKE_KEY } else { prior::UNLIKE };
-        let letter = |at| match self.fragment.at_cut.between(at, at + 1) {
-            // Within an escape: its last byte has the cost of its character.
-            0.0 if !self.fragment.text.as_bytes().get(at).is_some_and(u8::is_ascii_whitespace) => 0.0,
-            bits => bits.min(prior::UNKNOWN) - prior::LETTER,
-        };
+        let letter = |at| self.fragment.at_cut.between(at, at + 1).min(prior::UNKNOWN) - prior::LETTER;
         let unlike = |to: usize| (begin..to).map(letter).sum::<f32>();
         let head = end.min(begin + prior::HEAD);
         // A sentence does not go on after the quote that ends a key: what follows can only speak for the key.

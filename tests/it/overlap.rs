@@ -346,11 +346,7 @@ fn folded(text: &str) -> Vec<char> {
                 at += if pair { 12 } else { 6 };
                 continue;
             }
-            ('\\', Some('n' | 't' | 'r' | 'f')) => at += 1,
-            ('\\', Some('b')) => {
-                plain.push('\u{8}');
-                at += 1;
-            }
+            ('\\', Some('n' | 't' | 'r')) => at += 1,
             ('\\', Some(&escaped)) if "\"'/\\“”„‘’".contains(escaped) => {
                 plain.push(escaped);
                 at += 1;

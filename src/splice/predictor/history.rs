@@ -1,8 +1,4 @@
-//! The bytes before a byte, as the contexts in which it is looked up. Escapes are bytes of the characters they stand for, as
-//! far as those may stand in a string: text in another spelling is the same text.
-
-use crate::json::escape::{EscapeReader, Letter};
-use crate::json::string::escaped;
+//! The bytes before a byte, as the contexts in which it is looked up.
 
 /// Contexts that are longer than a row of short values.
 pub(super) const LONG: u32 = 32;
@@ -21,20 +17,11 @@ pub(in crate::splice) struct History {
     at: usize,
     /// The byte before was white space that was left out.
     in_layout: bool,
-    escapes: EscapeReader,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self {
-            bytes: 0,
-            ring: [0; LONGEST as usize],
-            long: [0; 2],
-            count: 0,
-            at: 0,
-            in_layout: false,
-            escapes: EscapeReader::default(),
-        }
+        Self { bytes: 0, ring: [0; LONGEST as usize], long: [0; 2], count: 0, at: 0, in_layout: false }
     }
 }
 
@@ -44,7 +31,7 @@ impl History {
         // White space that is left out may be long.
         let from = (text.len().saturating_sub(LOOKED_AT)..).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         let mut history = Self::default();
-        text.get(from..).unwrap_or_default().chars().for_each(|c| history.read(c, |_, _| {}));
+        text.as_bytes().get(from..).unwrap_or_default().iter().for_each(|&byte| history.push(byte));
         history
     }
 
@@ -62,20 +49,8 @@ impl History {
         }
     }
 
-    /// Takes the next character. Passes on each byte that it completes, with what precedes the byte: none within an escape,
-    /// and those of its character at its end.
-    pub(in crate::splice) fn read(&mut self, c: char, mut take: impl FnMut(&Self, u8)) {
-        let mut escapes = self.escapes;
-        escapes.push(c, &mut |letter| {
-            spell(letter, |byte| {
-                take(self, byte);
-                self.push(byte);
-            });
-        });
-        self.escapes = escapes;
-    }
-
-    fn push(&mut self, byte: u8) {
+    /// Takes the next byte.
+    pub(in crate::splice) fn push(&mut self, byte: u8) {
         self.in_layout = self.is_layout(byte);
         if !self.in_layout {
             self.bytes = self.bytes << 8 | u128::from(byte);
@@ -102,18 +77,6 @@ impl History {
         }
         let last = self.bytes & ((1 << (8 * bytes)) - 1);
         mix((last as u64).wrapping_mul(BASE) ^ ((last >> 64) as u64).rotate_left(29), bytes)
-    }
-}
-
-/// Passes on the bytes of the shortest spelling.
-fn spell(letter: Letter, mut put: impl FnMut(u8)) {
-    let mut write = |c: char| c.encode_utf8(&mut [0; 4]).bytes().for_each(&mut put);
-    match letter {
-        Letter::Plain(c) => write(c),
-        Letter::Escaped(c) => escaped(c.encode_utf8(&mut [0; 4]), |piece| piece.bytes().for_each(&mut put)),
-        // An escape that was cut, and is no part of the text that follows, says nothing of it.
-        Letter::Broken => {}
-        Letter::Unknown(c) => write(c),
     }
 }
 
