@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -100,7 +99,6 @@ impl Answer {
 
     /// Leaves nothing in its file but why it is gone.
     pub(super) fn end_log(&mut self, why: Gone) {
-        self.opening.request = Bytes::new();
         let Some(mut log) = self.log.take() else { return };
         match log.replace(&self.opening, &self.names, why) {
             Ok(()) => self.log = Some(log),

@@ -39,7 +39,9 @@ impl Folder {
     pub(super) fn begin(&self, id: AnswerId, opening: &Opening) -> io::Result<LogFile> {
         let path = self.path_of(id);
         let mut log = LogFile { file: private().create_new(true).open(&path)?, path: LogPath(path), length: 0 };
-        log.write(&first_record(opening)).map(|()| log)
+        let Opening { caller, keep, request } = opening;
+        let line = format!("answer {} {} {}", hex(caller), keep.as_millis(), request.len());
+        log.write(&record(&line, request)).map(|()| log)
     }
 
     /// Returns the ids of the answers that are in the folder.
@@ -220,11 +222,6 @@ fn private() -> OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.append(true);
     options
-}
-
-/// Returns the record that a log begins with.
-fn first_record(Opening { caller, keep, request }: &Opening) -> Vec<u8> {
-    record(&format!("answer {} {} {}", hex(caller), keep.as_millis(), request.len()), request)
 }
 
 fn name_record(name: Name) -> Vec<u8> {

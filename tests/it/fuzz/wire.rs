@@ -88,11 +88,13 @@ fn is_kept_back(first: &[u8], body: &[u8]) -> bool {
     };
     let (first, body) = (String::from_utf8_lossy(first), String::from_utf8_lossy(body));
     let mut sent = body.split("\n\n");
+    // A finish that the stream has itself, or that of a choice whose end never came.
     let tells_finish = |event: &str| {
         let data: Option<Value> = event.strip_prefix("data:").and_then(|data| serde_json::from_str(data).ok());
         let choices = data.as_ref().and_then(|data| data.get("choices")?.as_array());
+        let is_own = |reason: &Value| reason.is_string() && (reason == "length" || first.contains(&reason.to_string()));
         choices.is_some_and(|choices| {
-            choices.iter().all(|one| one["delta"] == json!({}) && one["finish_reason"].is_string())
+            !choices.is_empty() && choices.iter().all(|one| one["delta"] == json!({}) && is_own(&one["finish_reason"]))
         })
     };
     let is_sent = |event: &str| {
