@@ -69,7 +69,7 @@ use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::limits::Limits;
 use crate::provider::Finish;
 use crate::provider::wire::Tool;
-use crate::splice::{Expect, Slot, Splice};
+use crate::splice::{Expect, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
 ///
@@ -180,8 +180,8 @@ struct Continuation {
     delivered: usize,
     /// Bytes that were given out, those of this call included.
     sent: usize,
-    /// The join was reported.
-    is_reported: bool,
+    /// The seam as it was reported.
+    reported: Option<Seam>,
     /// The arguments before it, if what it makes of them is checked.
     before: Option<Box<Before>>,
 }

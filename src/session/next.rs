@@ -147,7 +147,7 @@ impl Session {
             _ => {}
         }
         self.note_progress();
-        let Continuation { mut splice, delivered, sent, is_reported, before, .. } = open;
+        let Continuation { mut splice, delivered, sent, reported, before, .. } = open;
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
         let violation = self.violation();
         if let Some(before) = before.filter(|_| sent == delivered || self.settings.sends_at_end)
@@ -158,11 +158,11 @@ impl Session {
             self.cut(now, end);
             return self.failed(now, FailureReason::Schema(path), end);
         }
-        match splice.seam() {
-            Some(seam) if !is_reported => self.joined(now, seam.clone(), splice.candidates().to_vec()),
-            // An ellipsis in place of the last elements comes long after the seam.
-            Some(seam) => self.tally.early_end = self.tally.early_end.saturating_add(u32::from(seam.early_end)),
-            None => {}
+        match (splice.seam(), reported) {
+            (Some(seam), None) => self.joined(now, seam.clone(), splice.candidates().to_vec()),
+            // What makes a seam doubtful may come long after it: an ellipsis in place of the last elements, illegal text.
+            (Some(seam), Some(reported)) => self.tally.count_doubts(seam, Some(&reported)),
+            (None, _) => {}
         }
         self.give_out(sent);
         self.count_repairs(splice.repairs().iter().map(|repair| repair.rule.as_str()));
@@ -316,7 +316,7 @@ impl Session {
             repairer,
             delivered,
             sent: delivered,
-            is_reported: false,
+            reported: None,
             before,
         }));
     }

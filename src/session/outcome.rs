@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::provider::Finish;
+use crate::splice::Seam;
 
 /// How an answer ended, with the data of the case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +74,7 @@ pub struct Tally {
     pub continuations: u32,
     /// How many of all calls failed.
     pub failures: u32,
-    /// Seams that rest on an anchor that may occur elsewhere, too. Where the text repeats itself everywhere, no anchor
-    /// is unique.
+    /// Seams at a doubtful place: see [`Seam::ambiguous`]. Where the text repeats itself everywhere, no anchor is unique.
     pub ambiguous: u32,
     /// Seams after which the document ended early: a continuation only closed what was open, and the one before it at the
     /// same cut had done so, too. Elements may be missing.
@@ -132,6 +132,13 @@ impl Tally {
 }
 
 impl Tally {
+    /// Counts what is doubtful of a seam, but for what was counted when it was `reported`.
+    pub(super) fn count_doubts(&mut self, seam: &Seam, reported: Option<&Seam>) {
+        let is_new = |doubt: fn(&Seam) -> bool| u32::from(doubt(seam) && !reported.is_some_and(doubt));
+        self.ambiguous = self.ambiguous.saturating_add(is_new(|seam| seam.ambiguous));
+        self.early_end = self.early_end.saturating_add(is_new(|seam| seam.early_end));
+    }
+
     /// Adds what the calls of another slot of the same answer brought.
     pub(super) fn add(&mut self, other: &Self) {
         self.continuations = self.continuations.saturating_add(other.continuations);

@@ -79,8 +79,8 @@ impl Session {
         if waits {
             return;
         }
-        if let Some(seam) = open.splice.seam().filter(|_| !open.is_reported).cloned() {
-            open.is_reported = true;
+        if let Some(seam) = open.splice.seam().filter(|_| open.reported.is_none()).cloned() {
+            open.reported = Some(seam.clone());
             let candidates = open.splice.candidates().to_vec();
             self.joined(now, seam, candidates);
         }
@@ -108,8 +108,7 @@ impl Session {
     }
 
     pub(super) fn joined(&mut self, now: Duration, seam: Seam, candidates: Vec<Candidate>) {
-        self.tally.ambiguous = self.tally.ambiguous.saturating_add(u32::from(seam.ambiguous));
-        self.tally.early_end = self.tally.early_end.saturating_add(u32::from(seam.early_end));
+        self.tally.count_doubts(&seam, None);
         let (call, elapsed) = (self.tally.continuations, now.saturating_sub(self.clock.cut_at));
         self.event(SessionEvent::Joined { call, seam, elapsed, candidates });
     }

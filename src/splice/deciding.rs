@@ -435,7 +435,10 @@ impl Deciding {
         let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
         let evidence = Evidence::new(prior, surprise, 0.0);
         let candidate = Candidate::new(alignment, start, end, self.place.tail - from);
-        self.add(slot, Candidate { from, evidence, ..candidate }, self.lead());
+        // A bracket alone says nothing: what it opens may be a value of its own.
+        let container = slot.frames().iter().position(|frame| frame.start == from);
+        let outside = container.filter(|_| surprise < prior::ENOUGH);
+        self.add(slot, Candidate { from, evidence, ..candidate }, Lead { outside, ..self.lead() });
     }
 
     /// Adds the candidate of the anchor, which begins at `start` in the fragment and ends at `end`.
