@@ -139,6 +139,13 @@ impl Fragment {
     fn surprise(&self, from: usize, to: usize) -> f32 {
         self.at_cut.between(from, to).min(self.costs.between(from, to))
     }
+
+    /// The part of `text`, which is the fragment's, from the last bracket on that opens before `at`.
+    pub(super) fn opened<'a>(&self, at: usize, text: &'a str) -> &'a str {
+        let before = self.brackets.partition_point(|&bracket| bracket < at);
+        let last = before.checked_sub(1).and_then(|last| self.brackets.get(last));
+        last.and_then(|&last| text.get(last..)).unwrap_or_default()
+    }
 }
 
 impl Deciding {

@@ -2,13 +2,12 @@
 
 use super::attempt::Attempt;
 use super::candidate::Candidate;
-use super::cursor::value_start;
 use super::flow::{Delivered, FlowError};
 use super::prior::Start;
 use super::seam::{Alignment, Expect, Seam, SpliceError};
 use super::slot::Slot;
 use super::{Splice, State, explain};
-use crate::json::{Kind, Sink};
+use crate::json::Sink;
 
 impl Splice {
     /// The fragment's own root begins at `root`.
@@ -18,11 +17,11 @@ impl Splice {
             let opened = slot.push_with(rest, sink);
             debug_assert!(opened.is_ok(), "the rest of the opening line is legal: {opened:?}");
         }
-        let seam = self.seam_of(slot, &Candidate::new(Alignment::Start, Start::Requested, root, 0), 1.0);
+        let seam = self.seam_of(&Candidate::new(Alignment::Start, Start::Requested, root, 0), 1.0);
         self.state = State::Joined(seam, self.flow(slot));
     }
 
-    pub(super) fn seam_of(&self, slot: &Slot, candidate: &Candidate, posterior: f64) -> Seam {
+    pub(super) fn seam_of(&self, candidate: &Candidate, posterior: f64) -> Seam {
         let rests_on_anchor = matches!(candidate.alignment, Alignment::Anchor | Alignment::Restart);
         let is_ambiguous = self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
         Seam {
@@ -31,8 +30,7 @@ impl Splice {
             // White space that the fragment has at another place counts once.
             overlap: candidate.overlap.min(self.cut.offset),
             alignment: candidate.alignment,
-            ambiguous: rests_on_anchor && is_ambiguous && candidate.start != Start::Mark
-                || may_be_another_row(slot, candidate),
+            ambiguous: rests_on_anchor && is_ambiguous && candidate.start != Start::Mark,
             posterior,
             pending: self.max_pending,
             decided: candidate.at,
@@ -49,7 +47,9 @@ impl Splice {
         let fragment = std::mem::take(&mut deciding.fragment.text);
         let others = deciding.attempts.iter().filter(|other| other.document() != attempt.document());
         let rivals = others.map(|other| (other.candidate.alignment, other.candidate.overlap)).collect();
-        let seam = Seam { rivals, ..self.seam_of(slot, &attempt.candidate, posterior) };
+        let may_be_another = deciding.may_be_another_row(slot, &attempt.candidate, &fragment);
+        let seam = self.seam_of(&attempt.candidate, posterior);
+        let seam = Seam { rivals, ambiguous: seam.ambiguous || may_be_another, ..seam };
         self.join_at(slot, &attempt, &fragment, seam, sink);
     }
 
@@ -74,7 +74,7 @@ impl Splice {
         let State::Deciding(deciding) = &self.state else { return };
         self.candidates = explain::candidates_of(deciding, None);
         let candidate = Candidate::new(Alignment::Repeat, Start::Requested, deciding.fragment.text.len(), overlap);
-        self.state = State::Joined(self.seam_of(slot, &candidate, 1.0), self.flow(slot));
+        self.state = State::Joined(self.seam_of(&candidate, 1.0), self.flow(slot));
     }
 
     /// Delivers text after the seam, until the root is closed.
@@ -126,20 +126,4 @@ impl Splice {
             FlowError::Overwrites | FlowError::AfterRoot => self.fail(SpliceError::Overwrites(slot.text().len())),
         }
     }
-}
-
-/// Whether a candidate that was not asked for begins with an element, or before one, of an array whose last two whole
-/// elements are equal: as many of them may have come again as were left out.
-fn may_be_another_row(slot: &Slot, candidate: &Candidate) -> bool {
-    let is_anchor = candidate.start.is_requested() || candidate.start == Start::Nearly;
-    if is_anchor || candidate.overlap == 0 {
-        return false;
-    }
-    let index = slot.child_index();
-    let ends_in_equals = |depth| {
-        let mut last = index.children(depth).iter().rev().map(|child| child.digest);
-        last.next().is_some_and(|digest| last.next() == Some(digest))
-    };
-    let arrays = slot.frames().iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array);
-    arrays.into_iter().any(|(depth, _)| candidate.from <= value_start(slot, depth + 1) && ends_in_equals(depth))
 }

@@ -245,7 +245,7 @@ impl Splice {
                 Seen::Verified(attempt) => {
                     let fragment = std::mem::take(&mut requested.text);
                     self.candidates = Candidates::of_winner(&attempt.candidate);
-                    let seam = self.seam_of(slot, &attempt.candidate, 1.0);
+                    let seam = self.seam_of(&attempt.candidate, 1.0);
                     self.join_at(slot, &attempt, &fragment, seam, sink);
                     return rest.to_owned();
                 }

@@ -2,16 +2,17 @@
 
 use super::attempt::Attempt;
 use super::candidate::{Candidate, Evidence};
-use super::cursor::CutToken;
+use super::cursor::{CutToken, value_start};
 use super::decide::{self, Decision, Rivals, Scored};
 use super::deciding::{Deciding, FEW, Fragment, Lost};
 use super::early_end::closes;
 use super::flow::is_space;
-use super::place::Place;
+use super::place::{Place, says_something};
 use super::prior::{self, Start};
 use super::reader::Reader;
 use super::seam::{Alignment, Expect, SpliceError};
 use super::slot::Slot;
+use crate::json::Kind;
 
 /// What the end of a fragment means.
 #[derive(Debug)]
@@ -126,9 +127,7 @@ impl Scoring<'_> {
     /// Begins again before the cut.
     fn restarted(&self, attempt: &mut Attempt) -> f32 {
         let (place, new) = (self.place, self.new_text(&attempt.candidate));
-        let brackets = &self.fragment.brackets;
-        let opened = brackets.partition_point(|&bracket| bracket < attempt.candidate.at).checked_sub(1);
-        let opened = opened.and_then(|last| self.fragment.text.get(*brackets.get(last)?..)).unwrap_or_default();
+        let opened = self.fragment.opened(attempt.candidate.at, &self.fragment.text);
         let (due, skipped) = place.opened_bits(opened);
         let strangeness = self.strangeness(attempt, new);
         let evidence = &mut attempt.candidate.evidence;
@@ -168,6 +167,26 @@ impl Scoring<'_> {
 }
 
 impl Deciding {
+    /// Whether a candidate that was not asked for begins with an element, or before one, that may be another one: only
+    /// brackets of it were delivered, and nothing counts the elements; or the last two before it are equal, and as many of
+    /// those may have come again as were left out.
+    pub(super) fn may_be_another_row(&self, slot: &Slot, candidate: &Candidate, fragment: &str) -> bool {
+        let is_anchor = candidate.start.is_requested() || candidate.start == Start::Nearly;
+        if is_anchor || candidate.overlap == 0 {
+            return false;
+        }
+        let frames = slot.frames();
+        let ends_in_equals = |depth| {
+            let mut last = slot.child_index().children(depth).iter().rev().map(|child| child.digest);
+            last.next().is_some_and(|digest| last.next() == Some(digest))
+        };
+        let is_counted = || self.place.opened_bits(self.fragment.opened(candidate.at, fragment)).0 > 0.0;
+        let is_unknown = |depth| depth + 1 < frames.len() && !says_something(slot, depth) && !is_counted();
+        let arrays = (0..frames.len()).filter(|&depth| frames.get(depth).is_some_and(|one| one.kind == Kind::Array));
+        let begun = arrays.filter(|&depth| candidate.from <= value_start(slot, depth + 1));
+        begun.into_iter().any(|depth| ends_in_equals(depth) || is_unknown(depth))
+    }
+
     /// Brings the evidence up to date with the new text, and returns the scores.
     fn score(&mut self, slot: &Slot) -> Vec<Scored> {
         let scoring = Scoring { slot, place: &self.place, fragment: &self.fragment, lost: self.lost.as_ref() };

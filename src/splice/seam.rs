@@ -100,7 +100,7 @@ pub struct Seam {
     /// How it was joined.
     pub alignment: Alignment,
     /// Whether the place is doubtful: it rests on an anchor that may also occur elsewhere; or it was not asked for, and the
-    /// fragment begins with an element of an array that ends in equal ones, or broke off at text that is illegal there.
+    /// fragment begins with an element that may be another one, or broke off at text that is illegal there.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.
     pub pending: usize,
