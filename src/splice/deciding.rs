@@ -5,7 +5,7 @@ use super::attempt::{Attempt, Lead};
 use super::candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
 use super::cursor::Arrival;
 use super::flow::{FlowError, is_space};
-use super::place::{Place, begins_element};
+use super::place::{Place, begins_element, has_words};
 use super::predictor::{Costs, History, Of, Predictor};
 use super::prior::{self, Start};
 use super::reader::{Reader, Scene};
@@ -444,7 +444,7 @@ impl Deciding {
         let candidate = Candidate::new(alignment, start, end, self.place.tail - from);
         // A bracket alone says nothing: what it opens may be a value of its own.
         let container = slot.frames().iter().position(|frame| frame.start == from);
-        let outside = container.filter(|_| surprise < prior::ENOUGH);
+        let outside = container.filter(|_| !has_words(slot.text().get(from..).unwrap_or_default()));
         self.add(slot, Candidate { from, evidence, ..candidate }, Lead { outside, ..self.lead() });
     }
 

@@ -282,8 +282,12 @@ fn most_bits(slot: &Slot, depth: usize) -> f32 {
 
 /// The open element of the array at this depth has begun, and more than brackets of it were delivered.
 pub(super) fn says_something(slot: &Slot, depth: usize) -> bool {
-    let begun = slot.text().get(value_start(slot, depth + 1)..).unwrap_or_default();
-    begun.bytes().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+    has_words(slot.text().get(value_start(slot, depth + 1)..).unwrap_or_default())
+}
+
+/// Whether the text has more than brackets.
+pub(super) fn has_words(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
 }
 
 /// The open element of an array begins here.
