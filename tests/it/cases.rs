@@ -18,7 +18,8 @@ const NOT_YET: [&str; 2] = [
 
 #[test]
 fn seams_are_as_their_files_say() {
-    let facts = ["expect", "outcome", "alignment", "failure", "offset", "repair", "tag", "mark", "early_end", "ambiguous"];
+    let facts =
+        ["expect", "outcome", "alignment", "failure", "offset", "repair", "tag", "mark", "early_end", "ambiguous"];
     let cases = read_folder("seam", &facts, &["delivered", "continuation", "text"]);
     assert!(cases.len() >= 95, "{} files", cases.len());
     let mut wrong = Vec::new();

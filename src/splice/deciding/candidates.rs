@@ -1,0 +1,203 @@
+//! The places where the fragment may begin, as the cut, the mark, the matchers and the cursors find them: each becomes a
+//! candidate with its evidence.
+
+use super::{ATTEMPTS, Deciding, FEW, LISTED, Rejected, is_line_start};
+use crate::overlap::Hits;
+use crate::splice::attempt::{Attempt, Lead};
+use crate::splice::candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
+use crate::splice::cursor::Arrival;
+use crate::splice::flow::{FlowError, is_space};
+use crate::splice::place::{begins_element, has_words};
+use crate::splice::prior::{self, Start};
+use crate::splice::seam::{Alignment, Expect};
+use crate::splice::slot::Slot;
+
+impl Deciding {
+    /// Adds the candidate that the fragment's text from `at` on goes on at the cut.
+    pub(super) fn exact(&mut self, slot: &Slot, at: usize) {
+        let start = if self.place.expect == Expect::Exact && at == 0 { Start::Requested } else { Start::Cut };
+        let candidate = Candidate::new(Alignment::Exact, start, at, 0);
+        self.add(slot, Candidate { from: self.place.end, ..candidate }, Lead::default());
+    }
+
+    /// The request's mark has come. What follows it is new if what precedes it is the end of the delivered text, or
+    /// nothing.
+    pub(in crate::splice) fn mark(&mut self, slot: &Slot) {
+        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
+        let delivered = slot.text().get(..self.place.tail).unwrap_or_default();
+        let said =
+            |text: &str| text.chars().rev().filter(|c| !c.is_whitespace() && *c != '\\').take(24).collect::<String>();
+        let (own, end) = (said(content), said(delivered));
+        if own.is_empty() || own == end {
+            let overlap = content.trim_matches(is_space).len().min(self.place.tail);
+            let candidate = Candidate::new(Alignment::Anchor, Start::Mark, self.fragment.text.len(), overlap);
+            self.add(slot, candidate, self.lead());
+        }
+    }
+
+    fn lead(&self) -> Lead {
+        Lead { skip: self.place.end - self.place.tail, ..Lead::default() }
+    }
+
+    /// Adds the candidate of a cursor that has come to the cut.
+    pub(super) fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
+        let Arrival { at, rest, deferred, from, start, bits, container, element, leaves_out, is_reentry } = arrival;
+        let mut at = self.fragment.begin + at;
+        if at == self.fragment.begin && from == slot.text().len() && deferred.is_empty() {
+            // It repeats nothing: the reading that goes on at the cut is the same.
+            return;
+        }
+        let mut skip = 0;
+        if self.place.token_start.is_none() {
+            // White space before it is the document's, as far as that has none yet.
+            at = self.fragment.text.get(..at).map_or(0, |before| before.trim_end_matches(is_space).len());
+            skip = self.place.end - self.place.tail;
+        }
+        let alignment = if is_reentry { Alignment::Reentry } else { Alignment::Restart };
+        let is_requested = self.place.is_rerooted && matches!(start, Start::Root | Start::Rerooted);
+        let kind = if is_requested { Start::Requested } else { start };
+        let prior = kind.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
+        // Whole elements may as well come once more.
+        let is_row = element.is_none() && self.place.is_element_due() && (is_reentry || start == Start::Member);
+        let bits = if is_row { bits.min(prior::IN_A_ROW) } else { bits };
+        let mut evidence = Evidence::new(prior, bits.max(0.0), 0.0);
+        evidence.element = element.map(|element| {
+            let whole = if leaves_out { -prior::LEFT_OUT } else { 0.0 };
+            let lost = if element.is_after_values { prior::LOST_AFTER_VALUES } else { prior::LOST };
+            (
+                element.depth,
+                self.fragment.begin + element.at - 1,
+                lost + whole - self.place.identity(element.depth, element.bits),
+            )
+        });
+        let overlap = slot.text().len().saturating_sub(from);
+        let candidate = Candidate { from, evidence, ..Candidate::new(alignment, start, at, overlap) };
+        self.add(slot, candidate, Lead { rest, deferred, skip, outside: container.filter(|_| bits < prior::ENOUGH) });
+    }
+
+    /// Adds the candidates of verbatim repeats that end at `end`.
+    pub(in crate::splice) fn matched(&mut self, slot: &Slot, hits: Hits, end: usize) {
+        if let Some(start) = hits.anchor.filter(|_| self.place.expect != Expect::Exact) {
+            self.anchored(slot, start, end);
+        }
+        // Whether that is the open element or the next one, a cursor finds out.
+        let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else { return };
+        if self.attempts.len() >= ATTEMPTS {
+            self.rejected.is_crowded = true;
+            return;
+        }
+        let (start, prior) = self.place.start_at(slot, from, self.near.from);
+        let begin = self.fragment.begin;
+        let recurring = self.place.recurring(slot, from, begin, &self.fragment.at_cut);
+        let surprise = (self.fragment.surprise(begin, end) - recurring).max(0.0);
+        let is_in_a_row = self.place.is_in_a_row(slot, from);
+        let surprise = if is_in_a_row { surprise.min(prior::IN_A_ROW) } else { surprise };
+        let whole = from <= self.near.from || start == Start::Root;
+        let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
+        let evidence = Evidence::new(prior, surprise, 0.0);
+        let candidate = Candidate::new(alignment, start, end, self.place.tail - from);
+        // A bracket alone says nothing: what it opens may be a value of its own.
+        let container = slot.frames().iter().position(|frame| frame.start == from);
+        let outside = container.filter(|_| !has_words(slot.text().get(from..).unwrap_or_default()));
+        self.add(slot, Candidate { from, evidence, ..candidate }, Lead { outside, ..self.lead() });
+    }
+
+    /// Adds the candidate of the anchor, which begins at `start` in the fragment and ends at `end`.
+    fn anchored(&mut self, slot: &Slot, start: usize, end: usize) {
+        let fragment = &self.fragment;
+        let before = fragment.text.get(..start).unwrap_or_default();
+        let is_again = fragment.anchor_end.and_then(|end| fragment.text.get(end..start));
+        let is_next = is_again.is_some_and(|between| between.trim_matches(is_space).is_empty());
+        let is_first = start == fragment.begin || before.trim_end_matches(is_space).is_empty() || is_next;
+        let on_own_line = is_line_start(before);
+        let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
+        let is_envelope = fragment.scanner.is_after_prose() && (!is_after_bracket || on_own_line);
+        let is_quoted = on_own_line && (is_again.is_some() || self.attempts.is_empty() && end - start >= FEW);
+        if !is_first && (fragment.scanner.in_reasoning() || !is_envelope && !is_quoted) {
+            // What precedes it is no envelope: it counts only as the end of a restart.
+            return;
+        }
+        // A bracket in the middle of a sentence is no anchor, and neither is text that only ends with it.
+        let is_announced = || {
+            let line = before.rsplit('\n').next().unwrap_or_default();
+            line.trim_end_matches(is_space).ends_with([':', '`']) && !line.contains(['{', '[', '"'])
+        };
+        if !is_first && !on_own_line && (end - start < FEW || !is_announced()) {
+            return;
+        }
+        let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
+        let is_requested = is_first || on_own_line && !is_cut_tried && !is_after_bracket;
+        let start_kind = if is_requested { Start::Requested } else { Start::Nearly };
+        let from = self.place.tail - (end - start).min(self.place.tail);
+        let mut evidence = Evidence::new(start_kind.prior(self.place.expect), fragment.surprise(start, end), 0.0);
+        let mut candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
+        if is_next {
+            // The anchor may come twice, or new text begins as it does.
+            let requested = |attempt: &&mut Attempt| attempt.candidate.start == Start::Requested;
+            for first in self.attempts.iter_mut().filter(requested) {
+                first.candidate.start = Start::Nearly;
+                evidence.surprise += first.candidate.evidence.surprise;
+            }
+            evidence.prior += prior::TWICE;
+            candidate.start = Start::Nearly;
+        }
+        self.fragment.anchor_end = (end - start >= FEW).then_some(end);
+        self.add(slot, Candidate { from, evidence, ..candidate }, self.lead());
+    }
+
+    /// Adds the candidate of the anchor that has been repeated with so many edits.
+    pub(super) fn repeated_nearly(&mut self, slot: &Slot, edits: usize) {
+        let (begin, end) = (self.fragment.begin, self.fragment.text.len());
+        let is_known = |attempt: &Attempt| attempt.candidate.start == Start::Requested && attempt.candidate.at == end;
+        if self.attempts.iter().any(is_known) {
+            return;
+        }
+        let is_new = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_verified();
+        let surprise = self.fragment.surprise(begin, end);
+        // What goes on at the cut and costs as little as a row among rows is no anchor with a wrong letter. Where the
+        // anchor is all that was delivered, too little is known of rows.
+        let is_whole = Some(self.near.from) == slot.document().root_start();
+        let is_typical = is_whole || surprise < prior::TYPICAL * (end - begin) as f32;
+        let is_row = edits > 0 && is_typical && self.attempts.iter().any(is_new);
+        let surprise = if is_row { surprise.min(prior::IN_A_ROW) } else { surprise };
+        let prior = Start::Nearly.prior(self.place.expect) - prior::EDIT * edits as f32;
+        let candidate = Candidate::new(Alignment::Anchor, Start::Nearly, end, self.place.tail - self.near.from);
+        let evidence = Evidence::new(prior, surprise, 0.0);
+        // Escapes of white space at the end of the anchor do not count as its end.
+        let skip = self.place.end - significant_end(slot.text().get(..self.place.tail).unwrap_or_default());
+        self.add(slot, Candidate { from: self.near.from, evidence, ..candidate }, Lead { skip, ..Lead::default() });
+    }
+
+    /// Tries a candidate: the attempt takes what has come after its beginning.
+    fn add(&mut self, slot: &Slot, candidate: Candidate, lead: Lead) {
+        if self.attempts.len() >= ATTEMPTS && !candidate.start.is_requested() {
+            self.rejected.is_crowded = true;
+            return;
+        }
+        let mut attempt = Attempt::new(slot, candidate, lead, self.caps.pending);
+        match attempt.feed(slot, self.fragment.text.get(attempt.next..).unwrap_or_default()) {
+            Ok(()) => self.attempts.push(attempt),
+            Err(error) => self.rejected.note(&attempt, &error),
+        }
+    }
+}
+
+/// Where the text ends but for white space and escapes of it.
+fn significant_end(text: &str) -> usize {
+    let mut end = text.trim_end_matches(is_space);
+    while let Some(rest) = ["\\n", "\\t", "\\r"].iter().find_map(|escape| end.strip_suffix(escape)) {
+        end = rest.trim_end_matches(is_space);
+    }
+    end.len()
+}
+
+impl Rejected {
+    pub(super) fn note(&mut self, attempt: &Attempt, error: &FlowError) {
+        if self.listed.len() >= LISTED {
+            self.unlisted += 1;
+            return;
+        }
+        let status = AttemptStatus::Rejected { byte: attempt.next, reason: RejectReason::from(error) };
+        self.listed.push(Candidate { status, ..attempt.candidate.clone() });
+    }
+}
