@@ -292,6 +292,36 @@ fn an_early_end_is_asked_once_more_and_then_believed() {
     assert_eq!(session.document().text(), "{\"rows\": [\"one\", \"tw\"]}");
 }
 
+/// That a seam is doubtful may show long after it was reported.
+#[test]
+fn a_doubtful_seam_is_counted_once() {
+    let delivered = r#"[{"id":1001,"name":"Dana","email":"dana1@example.org","age":9,"scor"#;
+    let mut late = session(Limits::default(), ContinuationStrategy::default(), delivered);
+    let first = turn(&mut late);
+    late.handle_input(NOW, Input::Text(&format!("Continuing from `{}`", first.anchor)));
+    let joined = |output| match output {
+        Output::Event(SessionEvent::Joined { seam, .. }) => Some(seam.ambiguous),
+        _ => None,
+    };
+    assert_eq!(std::iter::from_fn(|| late.poll_output()).find_map(joined), Some(false));
+    late.handle_input(NOW, Input::Text(&format!(":\n{}e\":1}}]", first.anchor)));
+    late.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
+    let second = turn(&mut late);
+    // A member that was delivered had come again, and was left out.
+    assert!(late.document().text().ends_with(r#"org","scor`:"#), "{}", late.document().text());
+
+    // Known when it is reported.
+    let zeros = format!("[{}", "0,".repeat(4000));
+    let mut early = session(Limits::default(), ContinuationStrategy::default(), &zeros);
+    let asked = turn(&mut early);
+    for (session, answer) in [(&mut late, second.anchor + "\":1}]"), (&mut early, asked.anchor + "1]")] {
+        session.handle_input(NOW, Input::Text(&answer));
+        session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
+        let outcome = outcome(session);
+        assert_eq!((outcome.status(), outcome.tally().ambiguous), (Status::Complete, 1), "{answer}");
+    }
+}
+
 #[test]
 fn a_snapshot_has_the_question() {
     let mut session = session(many_failures(), ContinuationStrategy::default(), &delivered());
