@@ -160,8 +160,8 @@ impl Session {
         }
         match (splice.seam(), reported) {
             (Some(seam), None) => self.joined(now, seam.clone(), splice.candidates().to_vec()),
-            // What makes a seam doubtful may come long after it: an ellipsis in place of the last elements, illegal text.
-            (Some(seam), Some(reported)) => self.tally.count_doubts(seam, Some(&reported)),
+            // Flags may come long after the seam: for an ellipsis in place of the last elements, or for illegal text.
+            (Some(seam), Some(reported)) => self.tally.count_flags(seam, Some(&reported)),
             (None, _) => {}
         }
         self.give_out(sent);

@@ -74,7 +74,7 @@ pub struct Tally {
     pub continuations: u32,
     /// How many of all calls failed.
     pub failures: u32,
-    /// Seams at a doubtful place: see [`Seam::ambiguous`]. Where the text repeats itself everywhere, no anchor is unique.
+    /// Seams whose place may be the wrong one: see [`Seam::ambiguous`]. Where the text repeats itself everywhere, no anchor is unique.
     pub ambiguous: u32,
     /// Seams after which the document ended early: a continuation only closed what was open, and the one before it at the
     /// same cut had done so, too. Elements may be missing.
@@ -132,9 +132,9 @@ impl Tally {
 }
 
 impl Tally {
-    /// Counts what is doubtful of a seam, but for what was counted when it was `reported`.
-    pub(super) fn count_doubts(&mut self, seam: &Seam, reported: Option<&Seam>) {
-        let is_new = |doubt: fn(&Seam) -> bool| u32::from(doubt(seam) && !reported.is_some_and(doubt));
+    /// Adds the flags of a seam that were not counted when it was `reported`.
+    pub(super) fn count_flags(&mut self, seam: &Seam, reported: Option<&Seam>) {
+        let is_new = |flag: fn(&Seam) -> bool| u32::from(flag(seam) && !reported.is_some_and(flag));
         self.ambiguous = self.ambiguous.saturating_add(is_new(|seam| seam.ambiguous));
         self.early_end = self.early_end.saturating_add(is_new(|seam| seam.early_end));
     }

@@ -108,7 +108,7 @@ impl Session {
     }
 
     pub(super) fn joined(&mut self, now: Duration, seam: Seam, candidates: Vec<Candidate>) {
-        self.tally.count_doubts(&seam, None);
+        self.tally.count_flags(&seam, None);
         let (call, elapsed) = (self.tally.continuations, now.saturating_sub(self.clock.cut_at));
         self.event(SessionEvent::Joined { call, seam, elapsed, candidates });
     }

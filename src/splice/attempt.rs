@@ -80,6 +80,9 @@ impl NewText {
 /// Bytes of the new text whose costs are compared: after them the contexts are the same.
 const NEW: usize = 64;
 
+/// The most bytes of a value of its own: refusals are short, and a long value that waited for its end would not stream.
+const ALONE: usize = 512;
+
 /// How far an attempt has come. It is verified when the new text has left the token that was cut, has passed a bracket,
 /// comma or colon there, and has gone on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,6 +90,8 @@ struct Progress {
     has_begun: bool,
     left_token: bool,
     past_structure: bool,
+    /// The new text has come out of the container that begins the fragment, or is too long for a value of its own.
+    has_come_out: bool,
     /// A number at the root has ended right at the cut: nothing was added to it.
     ends_at_cut: bool,
     is_verified: bool,
@@ -208,18 +213,22 @@ impl Attempt {
         let is_new = self.is_new();
         // What must be left out was repeated: another candidate says from where on.
         let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        let is_long = self.next > self.candidate.at + ALONE;
         let progress = &mut self.progress;
         progress.ends_at_cut |= done && open == 0 && (c == '`' || is_space(c)) && self.sum.is_short();
         progress.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
         let has_passed = progress.left_token && progress.past_structure && significant && self.flow.is_settled();
         // The text after the root says whether that was the end of it.
-        let is_certain = has_passed && !done || done && !is_new && self.lead.outside.is_none();
+        progress.has_come_out |= has_passed;
+        let may_be_alone = self.lead.outside.is_some();
+        let is_certain = has_passed && (!done || may_be_alone) || done && !is_new && !may_be_alone;
         progress.is_verified |= match self.candidate.start {
             start if start.is_requested() => significant,
             _ => is_certain && !is_repeat && !self.flow.has_deferred(),
         };
         // New text that was not asked for may be a value of its own, for example a refusal: it must come out of that.
-        let is_outside = if is_new { depth <= open } else { self.lead.outside.is_none_or(|outside| depth <= outside) };
+        let has_closed = |outside| depth <= outside || is_long;
+        let is_outside = if is_new { depth <= open } else { self.lead.outside.is_none_or(has_closed) };
         progress.past_structure |= progress.left_token && structural && is_outside;
     }
 
@@ -255,8 +264,7 @@ impl Attempt {
     /// Hardly anything was repeated, and the new text has not come out of the container that begins the fragment: all of it
     /// may be a value of its own.
     pub(super) fn is_alone(&self) -> bool {
-        let depth = self.machine.frames().len();
-        self.lead.outside.is_some_and(|outside| depth > outside || self.machine.is_done())
+        self.lead.outside.is_some() && !self.progress.has_come_out
     }
 
     /// The document would be whole.

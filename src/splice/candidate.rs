@@ -41,10 +41,22 @@ pub struct Evidence {
     pub surprise: f32,
     /// What speaks against the new text at this place: a number that is not due, a key that no element before has.
     pub misfit: f32,
-    /// The array element that is taken for the one that was cut: the depth of its array, where it begins in the
-    /// fragment, and the bits that the reading in which it is the next one has more than this one.
+    /// The array element that is taken for the one that was cut.
     #[serde(skip)]
-    pub(super) element: Option<(usize, usize, f32)>,
+    pub(super) element: Option<TakenElement>,
+}
+
+/// An array element of a fragment that is taken for the one that was cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TakenElement {
+    /// The depth of its array.
+    pub(super) depth: usize,
+    /// Where it begins in the fragment.
+    pub(super) at: usize,
+    /// The bits of the reading in which it is the next one, before what identifies it counts.
+    pub(super) lost: f32,
+    /// The bits that tell it from the next one.
+    pub(super) identity: f32,
 }
 
 impl Evidence {

@@ -141,11 +141,11 @@ impl Fragment {
         self.at_cut.between(from, to).min(self.costs.between(from, to))
     }
 
-    /// The part of `text`, which is the fragment's, from the last bracket on that opens before `at`.
-    pub(super) fn opened<'a>(&self, at: usize, text: &'a str) -> &'a str {
+    /// The text from the last bracket on that opens before `at`.
+    pub(super) fn opened(&self, at: usize) -> &str {
         let before = self.brackets.partition_point(|&bracket| bracket < at);
         let last = before.checked_sub(1).and_then(|last| self.brackets.get(last));
-        last.and_then(|&last| text.get(last..)).unwrap_or_default()
+        last.and_then(|&last| self.text.get(last..)).unwrap_or_default()
     }
 }
 

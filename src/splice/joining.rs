@@ -7,6 +7,7 @@ use super::prior::Start;
 use super::seam::{Alignment, Expect, Seam, SpliceError};
 use super::slot::Slot;
 use super::{Splice, State, explain};
+use crate::error::SyntaxErrorKind;
 use crate::json::Sink;
 
 impl Splice {
@@ -44,10 +45,10 @@ impl Splice {
         let State::Deciding(deciding) = &mut self.state else { return };
         self.candidates = explain::candidates_of(deciding, Some(winner));
         let attempt = deciding.attempts.swap_remove(winner);
+        let may_be_another = deciding.may_be_another_element(slot, &attempt.candidate);
         let fragment = std::mem::take(&mut deciding.fragment.text);
         let others = deciding.attempts.iter().filter(|other| other.document() != attempt.document());
         let rivals = others.map(|other| (other.candidate.alignment, other.candidate.overlap)).collect();
-        let may_be_another = deciding.may_be_another_row(slot, &attempt.candidate, &fragment);
         let seam = self.seam_of(&attempt.candidate, posterior);
         let seam = Seam { rivals, ambiguous: seam.ambiguous || may_be_another, ..seam };
         self.join_at(slot, &attempt, &fragment, seam, sink);
@@ -112,18 +113,23 @@ impl Splice {
 
     pub(super) fn stop_at(&mut self, slot: &Slot, flowed: Result<(), FlowError>) {
         let Err(stop) = flowed else { return };
-        if let State::Joined(seam, _) = &mut self.state
-            && matches!(stop, FlowError::Syntax(_) | FlowError::Overwrites | FlowError::AfterRoot)
-        {
-            // Models hardly write what is illegal: a place that was not expected is more likely the wrong one.
-            let is_expected = self.request.expect == Expect::Any && seam.alignment == Alignment::Exact;
-            seam.ambiguous |= seam.posterior < 1.0 && !is_expected;
-        }
         match stop {
             FlowError::Syntax(error) => self.fail(SpliceError::Malformed(error)),
             FlowError::Pending => self.fail(SpliceError::Pending(self.caps.pending)),
             FlowError::Ellipsis => self.fail(SpliceError::EarlyEnd),
             FlowError::Overwrites | FlowError::AfterRoot => self.fail(SpliceError::Overwrites(slot.text().len())),
         }
+    }
+
+    /// Whether the fragment was joined where it was not expected, and broke off at text that is illegal there or would
+    /// overwrite a member. That is a sign of the wrong place, though a model may also have made a mistake.
+    pub(super) fn broke_off_elsewhere(&self, seam: &Seam, error: &SpliceError) -> bool {
+        let is_requested = self.candidates().first().is_none_or(|winner| winner.start.is_requested());
+        let goes_on = self.request.expect == Expect::Any && seam.alignment == Alignment::Exact;
+        let is_illegal = match error {
+            SpliceError::Malformed(error) => !matches!(error.kind, SyntaxErrorKind::TooDeep(_)),
+            error => matches!(error, SpliceError::Overwrites(_)),
+        };
+        is_illegal && !is_requested && !goes_on
     }
 }

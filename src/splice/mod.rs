@@ -338,6 +338,13 @@ impl Splice {
             seam.early_end |= flow.has_ellipsis();
             self.stop_at(slot, ended);
         }
+        // Not before the end: what is said of a seam while text comes must not depend on its pieces.
+        if let State::Failed { seam: Some(seam), error, .. } = &self.state
+            && self.broke_off_elsewhere(seam, error)
+            && let State::Failed { seam: Some(seam), .. } = &mut self.state
+        {
+            seam.ambiguous = true;
+        }
         match &self.state {
             State::Joined(seam, _) => Ok(seam.clone()),
             State::Failed { error, .. } => Err(error.clone()),

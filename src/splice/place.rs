@@ -280,12 +280,12 @@ fn most_bits(slot: &Slot, depth: usize) -> f32 {
     if alike == 0 { f32::INFINITY } else { ((count + 1) as f32 / alike as f32).log2() }
 }
 
-/// The open element of the array at this depth has begun, and more than brackets of it were delivered.
+/// The open element of the array at this depth has begun, and more than brackets, quotes and the like of it were delivered.
 pub(super) fn says_something(slot: &Slot, depth: usize) -> bool {
     has_words(slot.text().get(value_start(slot, depth + 1)..).unwrap_or_default())
 }
 
-/// Whether the text has more than brackets.
+/// Whether the text has a letter, a digit or a character outside ASCII.
 pub(super) fn has_words(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
 }

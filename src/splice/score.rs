@@ -1,7 +1,7 @@
 //! The scores of the candidates, and what follows from them while the fragment streams and at its end.
 
 use super::attempt::Attempt;
-use super::candidate::{Candidate, Evidence};
+use super::candidate::{Candidate, Evidence, TakenElement};
 use super::cursor::{CutToken, value_start};
 use super::decide::{self, Decision, Rivals, Scored};
 use super::deciding::{Deciding, FEW, Fragment, Lost};
@@ -127,7 +127,7 @@ impl Scoring<'_> {
     /// Begins again before the cut.
     fn restarted(&self, attempt: &mut Attempt) -> f32 {
         let (place, new) = (self.place, self.new_text(&attempt.candidate));
-        let opened = self.fragment.opened(attempt.candidate.at, &self.fragment.text);
+        let opened = self.fragment.opened(attempt.candidate.at);
         let (due, skipped) = place.opened_bits(opened);
         let strangeness = self.strangeness(attempt, new);
         let evidence = &mut attempt.candidate.evidence;
@@ -135,9 +135,9 @@ impl Scoring<'_> {
         let skips = evidence.score() + prior::SKIPPED + skipped;
         evidence.misfit -= due + place.next_bits(new).0.max(0.0);
         match evidence.element {
-            Some((depth, at, bits)) => {
+            Some(TakenElement { depth, at, lost, identity }) => {
                 let own = place.element_bits(depth, self.fragment.text.get(at..).unwrap_or_default());
-                evidence.score() + bits - own
+                evidence.score() + lost - identity - own
             }
             None => skips,
         }
@@ -167,20 +167,24 @@ impl Scoring<'_> {
 }
 
 impl Deciding {
-    /// Whether a candidate that was not asked for begins with an element, or before one, that may be another one: only
-    /// brackets of it were delivered, and nothing counts the elements; or the last two before it are equal, and as many of
-    /// those may have come again as were left out.
-    pub(super) fn may_be_another_row(&self, slot: &Slot, candidate: &Candidate, fragment: &str) -> bool {
+    /// Whether the candidate was not asked for and repeats delivered text from the array element on that was cut, or from
+    /// before it, and the fragment may have another element there. Either only brackets of the element were delivered, and no
+    /// number has come that counts on; or little identifies it, and the two elements before it are equal.
+    pub(super) fn may_be_another_element(&self, slot: &Slot, candidate: &Candidate) -> bool {
         let is_anchor = candidate.start.is_requested() || candidate.start == Start::Nearly;
         if is_anchor || candidate.overlap == 0 {
             return false;
         }
         let frames = slot.frames();
+        let is_identified = |depth| {
+            let element = candidate.evidence.element.filter(|element| element.depth == depth);
+            element.is_some_and(|element| element.identity >= prior::ENOUGH)
+        };
         let ends_in_equals = |depth| {
             let mut last = slot.child_index().children(depth).iter().rev().map(|child| child.digest);
-            last.next().is_some_and(|digest| last.next() == Some(digest))
+            last.next().is_some_and(|digest| last.next() == Some(digest)) && !is_identified(depth)
         };
-        let is_counted = || self.place.opened_bits(self.fragment.opened(candidate.at, fragment)).0 > 0.0;
+        let is_counted = || self.place.opened_bits(self.fragment.opened(candidate.at)).0 > 0.0;
         let is_unknown = |depth| depth + 1 < frames.len() && !says_something(slot, depth) && !is_counted();
         let arrays = (0..frames.len()).filter(|&depth| frames.get(depth).is_some_and(|one| one.kind == Kind::Array));
         let begun = arrays.filter(|&depth| candidate.from <= value_start(slot, depth + 1));

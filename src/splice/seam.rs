@@ -99,8 +99,9 @@ pub struct Seam {
     pub overlap: usize,
     /// How it was joined.
     pub alignment: Alignment,
-    /// Whether the place is doubtful: it rests on an anchor that may also occur elsewhere; or it was not asked for, and the
-    /// fragment begins with an element that may be another one, or broke off at text that is illegal there.
+    /// Whether the place may be the wrong one: it rests on an anchor that may also occur elsewhere; or it was not asked for, and
+    /// the fragment repeats an array element that may be another one. At the end of the fragment also whether it was not asked
+    /// for, and the fragment broke off at text that is illegal there.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.
     pub pending: usize,

@@ -292,9 +292,9 @@ fn an_early_end_is_asked_once_more_and_then_believed() {
     assert_eq!(session.document().text(), "{\"rows\": [\"one\", \"tw\"]}");
 }
 
-/// That a seam is doubtful may show long after it was reported.
+/// That a seam is ambiguous may show long after it was reported.
 #[test]
-fn a_doubtful_seam_is_counted_once() {
+fn an_ambiguous_seam_is_counted_once() {
     let delivered = r#"[{"id":1001,"name":"Dana","email":"dana1@example.org","age":9,"scor"#;
     let mut late = session(Limits::default(), ContinuationStrategy::default(), delivered);
     let first = turn(&mut late);

@@ -550,6 +550,25 @@ fn a_period_does_not_open_an_attempt_at_every_byte() {
     assert_eq!((joined, seam), (delivered, Err(SpliceError::Undecided)));
 }
 
+/// An object that has just opened comes again with its bracket, and is longer than what may wait.
+#[test]
+fn an_object_that_comes_again_after_its_bracket_streams() {
+    let delivered = r#"["zebra", {"#;
+    let rows: Vec<String> = (0..4000).map(|n| format!(r#"{{"id": {n}, "name": "name {n}"}}"#)).collect();
+    let fragment = format!(r#"{{"rows": [{}], "end": 1}}]"#, rows.join(", "));
+    let limits = Limits::default();
+    assert!(fragment.len() > limits.parser.max_pending_bytes);
+    let mut slot = Slot::new(&limits);
+    slot.push(delivered).unwrap();
+    let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
+    for text in fragment.as_bytes().chunks(64) {
+        splice.feed(&mut slot, std::str::from_utf8(text).unwrap()).unwrap();
+        assert!(splice.pending() < 1024, "{}", splice.pending());
+    }
+    splice.finish(&mut slot).unwrap();
+    assert_eq!(slot.document().text(), format!("{delivered}{}", &fragment[1..]));
+}
+
 #[test]
 fn an_ambiguous_anchor_is_reported() {
     let text = format!("[{}]", vec!["0"; 3000].join(","));

@@ -2,9 +2,10 @@
 //! candidate with its evidence.
 
 use super::{ATTEMPTS, Deciding, FEW, LISTED, Rejected, is_line_start};
+use crate::json::{Frame, Kind};
 use crate::overlap::Hits;
 use crate::splice::attempt::{Attempt, Lead};
-use crate::splice::candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
+use crate::splice::candidate::{AttemptStatus, Candidate, Evidence, RejectReason, TakenElement};
 use crate::splice::cursor::Arrival;
 use crate::splice::flow::{FlowError, is_space};
 use crate::splice::place::{begins_element, has_words};
@@ -64,11 +65,12 @@ impl Deciding {
         evidence.element = element.map(|element| {
             let whole = if leaves_out { -prior::LEFT_OUT } else { 0.0 };
             let lost = if element.is_after_values { prior::LOST_AFTER_VALUES } else { prior::LOST };
-            (
-                element.depth,
-                self.fragment.begin + element.at - 1,
-                lost + whole - self.place.identity(element.depth, element.bits),
-            )
+            TakenElement {
+                depth: element.depth,
+                at: self.fragment.begin + element.at - 1,
+                lost: lost + whole,
+                identity: self.place.identity(element.depth, element.bits),
+            }
         });
         let overlap = slot.text().len().saturating_sub(from);
         let candidate = Candidate { from, evidence, ..Candidate::new(alignment, start, at, overlap) };
@@ -96,9 +98,10 @@ impl Deciding {
         let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
         let evidence = Evidence::new(prior, surprise, 0.0);
         let candidate = Candidate::new(alignment, start, end, self.place.tail - from);
-        // A bracket alone says nothing: what it opens may be a value of its own.
-        let container = slot.frames().iter().position(|frame| frame.start == from);
-        let outside = container.filter(|_| !has_words(slot.text().get(from..).unwrap_or_default()));
+        // A bracket alone says nothing: the object that it opens may be one of its own, a refusal for example.
+        let begins = |frame: &Frame| frame.kind == Kind::Object && frame.start == from;
+        let says_nothing = !has_words(slot.text().get(from..).unwrap_or_default());
+        let outside = slot.frames().iter().position(begins).filter(|_| says_nothing);
         self.add(slot, Candidate { from, evidence, ..candidate }, Lead { outside, ..self.lead() });
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use restitch::AllowedRoots;
 use restitch::Limits;
 use restitch::repair::RepairLevel;
-use restitch::session::{CallEnd, Input, Output, Session, SessionEvent, Status, Turn};
+use restitch::session::{CallEnd, Input, Output, Session, SessionEvent, Status, Tally, Turn};
 use restitch::splice::{Alignment, Expect};
 
 use super::judge::Verdict;
@@ -59,8 +59,11 @@ pub(crate) fn run(
     session.handle_input(now, Input::Text(delivered));
     session.handle_input(now, Input::CallEnd(CallEnd::Closed));
     let first = session.document().text().len();
-    let (mut calls, mut is_flagged, mut said) = (0, false, Vec::new());
-    let wrong = |is_flagged| if is_flagged { Verdict::Flagged } else { Verdict::Wrong };
+    let (mut calls, mut repeats, mut said) = (0, 0, Vec::new());
+    // A repeat brings nothing, so what is said of its place does not count.
+    let wrong = |tally: &Tally, repeats| {
+        if tally.early_end > 0 || tally.ambiguous > repeats { Verdict::Flagged } else { Verdict::Wrong }
+    };
     loop {
         match session.poll_output()? {
             Output::Call { request, .. } => {
@@ -71,7 +74,7 @@ pub(crate) fn run(
                 } else {
                     // Nothing that a model writes here makes the document right again.
                     let Some(part) = read(now_delivered).filter(|part| part.may_become(truth)) else {
-                        return Some(Ended { verdict: wrong(is_flagged), calls, said });
+                        return Some(Ended { verdict: wrong(session.tally(), repeats), calls, said });
                     };
                     format!("{now_delivered}{}", missing(now_delivered, &part, truth)?)
                 };
@@ -89,17 +92,16 @@ pub(crate) fn run(
                 session.handle_input(now, Input::CallEnd(CallEnd::Closed));
             }
             Output::Event(SessionEvent::Joined { seam, .. }) => {
-                is_flagged |= seam.early_end || seam.ambiguous && seam.alignment != Alignment::Repeat;
+                repeats += u32::from(seam.ambiguous && seam.alignment == Alignment::Repeat);
                 said.push(seam.alignment.as_str().to_owned());
             }
             Output::Event(SessionEvent::Failed { reason, .. }) => said.push(reason.to_string()),
             Output::Event(_) | Output::Text(_) => {}
             Output::Done(outcome) => {
-                is_flagged |= outcome.tally().early_end > 0;
                 let is_true = || read(session.document().text()).is_some_and(|node| node.is(truth));
                 let verdict = match outcome.status() {
                     Status::Complete if is_true() => Verdict::Right,
-                    Status::Complete => wrong(is_flagged),
+                    Status::Complete => wrong(outcome.tally(), repeats),
                     _ => Verdict::Flagged,
                 };
                 return Some(Ended { verdict, calls, said });
