@@ -74,7 +74,8 @@ pub struct Tally {
     pub continuations: u32,
     /// How many of all calls failed.
     pub failures: u32,
-    /// Seams whose place may be the wrong one: see [`Seam::ambiguous`]. Where the text repeats itself everywhere, no anchor is unique.
+    /// Seams whose place may be the wrong one: see [`Seam::ambiguous`]. Where the text repeats itself everywhere, no anchor
+    /// is unique.
     pub ambiguous: u32,
     /// Seams after which the document ended early: a continuation only closed what was open, and the one before it at the
     /// same cut had done so, too. Elements may be missing.

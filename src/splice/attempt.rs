@@ -81,7 +81,7 @@ impl NewText {
 const NEW: usize = 64;
 
 /// The most bytes of a value of its own: refusals are short, and a long value that waited for its end would not stream.
-const ALONE: usize = 512;
+pub(super) const ALONE: usize = 512;
 
 /// How far an attempt has come. It is verified when the new text has left the token that was cut, has passed a bracket,
 /// comma or colon there, and has gone on.

@@ -121,15 +121,16 @@ impl Splice {
         }
     }
 
-    /// Whether the fragment was joined where it was not expected, and broke off at text that is illegal there or would
+    /// Flags a seam where it was not expected, after which the fragment broke off at text that is illegal there or would
     /// overwrite a member. That is a sign of the wrong place, though a model may also have made a mistake.
-    pub(super) fn broke_off_elsewhere(&self, seam: &Seam, error: &SpliceError) -> bool {
+    pub(super) fn flag_break(&mut self) {
         let is_requested = self.candidates().first().is_none_or(|winner| winner.start.is_requested());
-        let goes_on = self.request.expect == Expect::Any && seam.alignment == Alignment::Exact;
+        let State::Failed { seam: Some(seam), error, .. } = &mut self.state else { return };
         let is_illegal = match error {
             SpliceError::Malformed(error) => !matches!(error.kind, SyntaxErrorKind::TooDeep(_)),
             error => matches!(error, SpliceError::Overwrites(_)),
         };
-        is_illegal && !is_requested && !goes_on
+        let is_expected = is_requested || self.request.expect == Expect::Any && seam.alignment == Alignment::Exact;
+        seam.ambiguous |= is_illegal && !is_expected;
     }
 }

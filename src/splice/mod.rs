@@ -100,7 +100,7 @@ enum State {
 
 impl Splice {
     /// Creates a splice at the end of the slot's text. Takes O(depth) and a search for the anchor. A fragment that does not
-    /// begin as the request asks costs one pass over the last 16 KiB of the delivered text, at its first character that
+    /// begin as the request asks costs one pass over the last 4 KiB of the delivered text, at its first character that
     /// shows it.
     pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
         let request = request.into();
@@ -339,12 +339,7 @@ impl Splice {
             self.stop_at(slot, ended);
         }
         // Not before the end: what is said of a seam while text comes must not depend on its pieces.
-        if let State::Failed { seam: Some(seam), error, .. } = &self.state
-            && self.broke_off_elsewhere(seam, error)
-            && let State::Failed { seam: Some(seam), .. } = &mut self.state
-        {
-            seam.ambiguous = true;
-        }
+        self.flag_break();
         match &self.state {
             State::Joined(seam, _) => Ok(seam.clone()),
             State::Failed { error, .. } => Err(error.clone()),

@@ -176,6 +176,7 @@ pub(super) const ENDS_IN_REPEAT: f32 = -6.0;
 
 #[cfg(test)]
 mod tests {
+    use super::super::attempt::ALONE;
     use super::super::cursor::RECURS;
     use super::super::deciding::FEW;
     use super::*;
@@ -233,7 +234,8 @@ mod tests {
             format!("| {OTHER}, and {OTHER_VERIFIED} once the grammar has verified"),
             format!("up to {UNLIKE} bits more ({UNLIKE_KEY} in a key) where the first {HEAD} bytes"),
             format!("as a sentence at {LETTER} bits a letter"),
-            format!("or have repeated {ENOUGH} bits"),
+            format!("or have repeated {ENOUGH} bits, or have {ALONE} bytes: a refusal is shorter"),
+            format!("less than {ENOUGH} bits identify it"),
         ] {
             assert!(page.contains(&sentence), "docs/seam.md does not say: {sentence}");
         }

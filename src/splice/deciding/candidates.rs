@@ -148,7 +148,7 @@ impl Deciding {
         self.add(slot, Candidate { from, evidence, ..candidate }, self.lead());
     }
 
-    /// Adds the candidate of the anchor that has been repeated with so many edits.
+    /// Adds the candidate in which the fragment repeats the anchor with this number of edits.
     pub(super) fn repeated_nearly(&mut self, slot: &Slot, edits: usize) {
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
         let is_known = |attempt: &Attempt| attempt.candidate.start == Start::Requested && attempt.candidate.at == end;
