@@ -69,7 +69,7 @@ pub enum SessionEvent {
         /// In hundredths.
         percentage: u8,
         /// The number of reports in a row without progress.
-        strikes: u32,
+        stalled_reports: u32,
     },
     /// The loop gives up; see [`GiveUp`](super::GiveUp).
     Fallback {
@@ -109,8 +109,8 @@ impl SessionEvent {
             Self::Failed { call, reason, in_a_row } => {
                 json!({"event": "failed", "call": call, "reason": reason.to_string(), "in_a_row": in_a_row})
             }
-            Self::Progress { call, percentage, strikes } => {
-                json!({"event": "progress", "call": call, "percentage": percentage, "strikes": strikes})
+            Self::Progress { call, percentage, stalled_reports } => {
+                json!({"event": "progress", "call": call, "percentage": percentage, "strikes": stalled_reports})
             }
             Self::Fallback { stop, offset, synthesized } => {
                 json!({"event": "fallback", "stop": stop.as_str(), "offset": offset, "synthesized": synthesized, "filled": synthesized})

@@ -98,8 +98,8 @@ impl Session {
         if let Some(percentage) = context::extract(&said).filter(|_| self.asks_progress()) {
             self.streaks.progress.note(Some(percentage));
             self.tally.percentage = self.streaks.progress.last_kpi();
-            let (call, strikes) = (self.tally.continuations, self.streaks.progress.stalled());
-            self.event(SessionEvent::Progress { call, percentage, strikes });
+            let (call, stalled_reports) = (self.tally.continuations, self.streaks.progress.stalled());
+            self.event(SessionEvent::Progress { call, percentage, stalled_reports });
         }
     }
 

@@ -334,7 +334,9 @@ fn ended(limits: Limits, strategy: ContinuationStrategy, calls: &[(&str, u64)]) 
         session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Finished(Finish::Length)));
         while let Some(output) = session.poll_output() {
             match output {
-                Output::Event(SessionEvent::Progress { percentage, strikes, .. }) => said.push((percentage, strikes)),
+                Output::Event(SessionEvent::Progress { percentage, stalled_reports, .. }) => {
+                    said.push((percentage, stalled_reports));
+                }
                 Output::Done(done) => outcome = Some(done),
                 _ => {}
             }
@@ -420,7 +422,7 @@ fn events_are_lines_of_a_log() {
         let line = event.to_json();
         assert!(line["event"].is_string(), "{line}");
     }
-    let progress = SessionEvent::Progress { call: 2, percentage: 40, strikes: 1 };
+    let progress = SessionEvent::Progress { call: 2, percentage: 40, stalled_reports: 1 };
     assert_eq!(progress.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "strikes": 1}));
 }
 
