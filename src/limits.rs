@@ -105,23 +105,23 @@ pub struct ContinuationLimits {
     /// Answers in a row that say they are no further than the one before, and end the loop. Default 3; a model that is
     /// not asked says nothing.
     pub max_stalled_reports: u32,
-    /// Tokens of all answers to one request together, as the provider counts them, behind which no further call is made.
-    /// Default: none.
+    /// Tokens of all answers to one request together, as the provider counts them. After this number no further call is
+    /// made. Default: none.
     pub max_total_tokens: Option<u64>,
-    /// Tokens of all further calls to the proxy together, as a multiple of the request's own limit on its tokens: behind them
-    /// no further call is made, as with `max_total_tokens`. Where the operator lets calls be longer than the one before, their
+    /// Tokens of all further calls to the proxy together, as a multiple of the request's own limit on its tokens. After
+    /// them no further call is made, as with `max_total_tokens`. Where the operator lets calls be longer than the one before, their
     /// limits may exceed the request's own by as many. Default 4: a client that limits its tokens limits its cost, and
     /// doubled eight times in a row, a limit of 100 would be 51,100 tokens.
     pub max_extra_tokens: u32,
-    /// Tokens of all calls after the first one together, as a share of the first one's: behind them no further call is made,
+    /// Tokens of all calls after the first one together, as a share of the first one's. After them no further call is made,
     /// and a call for the rest is ended whose text is longer than what is left. 0.5 is one half. A call whose tokens the
     /// provider does not tell counts by its text, a token for four bytes; one that breaks off counts at least that, and is not
     /// the first one if it has brought no text. Default: no such limit.
     pub max_extra_share: Option<f64>,
-    /// Time since the first input behind which no further call is made, and one that asks for the rest is ended.
+    /// Time since the first input. After it no further call is made, and an open call that asks for the rest is ended.
     /// Default: none.
     pub max_total_time: Option<Duration>,
-    /// How long counts what a refusal has said about a model. Default 1 hour: providers change their models, and a wrong
+    /// How long a capability hint counts: what a refusal has said about a model. Default 1 hour: providers change their models, and a wrong
     /// hint must not last. Zero: nothing is recorded.
     pub max_hint_age: Duration,
     /// Time over which the calls of a model are counted. Where most of them got 429 or 5xx, no further calls are made.

@@ -31,7 +31,7 @@ pub(super) struct Explain {
     repairs: Vec<Repair>,
 }
 
-/// A part that was skipped, or broke off behind its seam.
+/// A part that was skipped, or broke off after its seam.
 #[derive(Serialize)]
 pub(super) struct Failed {
     part: usize,
@@ -173,7 +173,7 @@ fn describe(candidate: &Candidate, path: &str) -> String {
 
 fn reason(why: &Explanation) -> String {
     match (why.between, &why.explained.failure) {
-        (Between::Unclear, _) => "it goes on behind the skipped parts as well as without them".to_owned(),
+        (Between::Unclear, _) => "it goes on after the skipped parts as well as without them".to_owned(),
         (_, Some(failure)) => failure.to_string(),
         _ => String::new(),
     }

@@ -29,14 +29,14 @@ enum Place {
     SizeLf {
         size: u64,
     },
-    /// In a chunk with so many bytes left.
+    /// In a chunk with `left` bytes still to come.
     Data {
         left: u64,
     },
     /// After a chunk, before its CR or LF.
     DataCr,
     DataLf,
-    /// At the begin of a line after the last chunk: a trailer, which is skipped, or the empty line.
+    /// At the start of a line after the last chunk: a trailer, which is skipped, or the empty line.
     TrailerStart,
     Trailer,
     TrailerLf,

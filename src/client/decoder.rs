@@ -10,7 +10,7 @@ use super::chunked::Chunked;
 /// Decodes the body of one response.
 #[derive(Debug)]
 pub(super) enum Decoder {
-    /// So many bytes are still to come.
+    /// This number of bytes is still to come.
     Length(u64),
     Chunked(Chunked),
     /// The body ends with the connection.
@@ -68,7 +68,7 @@ impl Decoder {
 }
 
 /// Returns whether a body comes in chunks. Any other transfer coding is an error: its name belongs to this connection, so
-/// nobody behind the proxy could remove it.
+/// the proxy's client could not remove it.
 fn is_chunked(head: &response::Parts) -> Result<bool, ConnectionError> {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else { return Ok(false) };

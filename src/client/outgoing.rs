@@ -27,7 +27,7 @@ pub(super) struct Outgoing {
 /// How the end of the body is said.
 #[derive(Clone, Copy, Debug)]
 enum Framing {
-    /// So many bytes are still to come from the body.
+    /// This number of bytes is still to come from the body.
     Length(u64),
     Chunks,
 }

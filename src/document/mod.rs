@@ -28,7 +28,7 @@ pub use utf8::{Utf8, Utf8Error};
 ///
 /// let checkpoint = document.checkpoint();
 /// document.push("met\"").unwrap();
-/// document.restore(&checkpoint);
+/// assert!(document.restore(&checkpoint));
 /// document.push("lo\"}").unwrap();
 /// assert_eq!(document.root(), Some(r#"{"title": "Hello"}"#));
 /// ```

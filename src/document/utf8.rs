@@ -77,7 +77,7 @@ impl Utf8 {
         }
     }
 
-    /// Keeps the first `count` of `bytes`, as far as there are so many and there is room.
+    /// Keeps the first `count` of `bytes`, or fewer if there are fewer or there is less room.
     fn keep(&mut self, bytes: &mut &[u8], count: usize) {
         let room = self.bytes.get_mut(self.len..).unwrap_or_default();
         let (new, rest) = bytes.split_at(count.min(room.len()).min(bytes.len()));

@@ -30,7 +30,7 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// Returns the number of bytes consumed.
+    /// The number of bytes consumed.
     offset: usize,
     state: State,
     /// Whether the open string is a key.

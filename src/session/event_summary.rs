@@ -11,7 +11,7 @@ use crate::sse::Event;
 /// What one event has, as far as a relay is concerned. Reused from event to event.
 #[derive(Debug, Default)]
 pub(super) struct EventSummary {
-    /// The text of all slots, one behind the other.
+    /// The text of all slots, one after the other.
     pub(super) text: String,
     /// The slots of the text.
     pub(super) pieces: Vec<Piece>,

@@ -431,8 +431,8 @@ impl Session {
         Some(over.filter(|_| !self.is_first()).map_or(silent, |over| over.min(silent)))
     }
 
-    /// Returns when the open call counts as silent that may send nothing for `patience`. What is not text keeps a call alive
-    /// for a time alone: servers send comments for as long as the model does not answer.
+    /// Returns when the open call counts as silent, if it may send nothing for `patience`. Input that is neither text nor
+    /// reasoning keeps a call alive only for a limited time: servers send comments for as long as the model does not answer.
     pub(super) fn silent_at(&self, patience: Duration) -> Option<Duration> {
         let transport = &self.settings.limits.transport;
         let heard = self.clock.heard_at?.saturating_add(patience);

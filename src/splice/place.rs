@@ -44,7 +44,7 @@ struct CutElement {
     /// What precedes it.
     before: History,
     series: Series,
-    /// At most so many bits tell it from the elements before it: some of them begin as it does.
+    /// The most bits that tell it from the elements before it: some of them begin as it does.
     most: f32,
 }
 

@@ -49,7 +49,7 @@ pub struct Decoder {
     /// The id of the last whole block that set one.
     id: String,
     retry: Option<u64>,
-    /// Returns the number of bytes consumed.
+    /// The number of bytes consumed.
     offset: u64,
     /// Never above `offset`, and equal to it only at the start and right after a blank line.
     boundary: u64,

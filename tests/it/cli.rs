@@ -547,7 +547,7 @@ restitch: part 4: skipped: the fragment ended before it was certain where it beg
               exact, cut: open; repeats nothing; new from byte 0
                 adds `two `
   decided     never; 4 bytes pending
-restitch: part 5: skipped: it goes on behind the skipped parts as well as without them
+restitch: part 5: skipped: it goes on after the skipped parts as well as without them
   expected    any
   cut         byte 27, in `string`, at /b
   anchor      26 bytes, unique
