@@ -446,7 +446,7 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Converts bytes to text, with U+FFFD where the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder) has it.
-fn text(bytes: &[u8]) -> Cow<'_, str> {
+pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     // The lossy conversion goes byte by byte even where nothing is replaced; the check does not.
     simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }

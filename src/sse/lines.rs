@@ -8,7 +8,7 @@ use std::mem;
 
 use memchr::memchr;
 
-use super::decoder::{DecodeError, DecodeErrorKind, Event};
+use super::decoder::{DecodeError, DecodeErrorKind, Event, text};
 use crate::Limits;
 
 /// A decoder for a stream of lines that is pushed in chunks of any size.
@@ -147,11 +147,6 @@ fn content(line: &[u8], is_first: bool) -> &[u8] {
 
 fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
-}
-
-/// Converts bytes to text, with U+FFFD in place of what is not UTF-8.
-fn text(bytes: &[u8]) -> Cow<'_, str> {
-    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 #[cfg(test)]
