@@ -1,5 +1,7 @@
 //! Answers that are not streamed: the whole body is read, completed, and sent as one response.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -10,21 +12,20 @@ use super::conversation::Conversation;
 use super::encoding::DecodedBody;
 use crate::client::Body;
 use crate::session::body::Output;
-use crate::session::{CallEnd, LimitReached, Outcome, Status};
+use crate::session::{CallEnd, LimitReached, Outcome, Request, Status};
 
 impl Conversation {
     /// Reads the whole body, makes the calls that complete it, and answers with one response.
     pub(super) async fn whole(self: Box<Self>, response: Response<DecodedBody>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
-        let limits = &self.limits;
+        let limit = self.limits.parser.max_event_bytes;
         let mut whole = self.body_relay();
         let origin = Instant::now();
         let mut answer = Bytes::new();
-        let timeouts = Some((limits.transport.longest_silence(), limits.transport.idle_timeout));
         let mut stop = self.exchange.stopped();
         let mut is_stopped = false;
         let read = tokio::select! {
-            read = Collected::read(body, limits.parser.max_event_bytes, timeouts) => read,
+            read = Collected::read(body, limit, self.timeouts()) => read,
             () = &mut stop => {
                 is_stopped = true;
                 Err(ReadError::Dropped)
@@ -37,11 +38,7 @@ impl Conversation {
                 Err(error) => return Response::from_parts(parts, Body::full(error.into_bytes())),
             },
             Ok(Collected::Larger(body)) => {
-                return passed_unread(
-                    Response::from_parts(parts, body),
-                    "max_event_bytes",
-                    limits.parser.max_event_bytes,
-                );
+                return passed_unread(Response::from_parts(parts, body), "max_event_bytes", limit);
             }
             Err(unread) => whole.handle_end(origin.elapsed(), unread.end()),
         }
@@ -49,27 +46,12 @@ impl Conversation {
             self.proxy.observed(&output, &self.exchange);
             match output {
                 Output::Call { request, at } => {
-                    if is_stopped {
-                        whole.handle_end(origin.elapsed(), CallEnd::Stopped);
-                        continue;
-                    }
-                    let call = async {
-                        sleep_until(origin + at).await;
-                        let response = self.call(&request).await?;
-                        match Collected::read(response.into_body(), limits.parser.max_event_bytes, timeouts).await {
-                            // U+FFFD in place of what is not UTF-8 would be a document that nobody wrote.
-                            Ok(Collected::Whole(body)) => String::from_utf8(body.into())
-                                .map_err(|_| CallEnd::Error("the answer is not UTF-8".to_owned())),
-                            Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!(
-                                "the answer is larger than {} bytes",
-                                limits.parser.max_event_bytes
-                            ))),
-                            Err(unread) => Err(unread.end()),
-                        }
-                    };
-                    let answered = tokio::select! {
-                        answered = call => answered,
-                        () = &mut stop => Err(CallEnd::Stopped),
+                    let answered = match is_stopped {
+                        true => Err(CallEnd::Stopped),
+                        false => tokio::select! {
+                            answered = self.whole_call(&request, origin + at) => answered,
+                            () = &mut stop => Err(CallEnd::Stopped),
+                        },
                     };
                     is_stopped = matches!(answered, Err(CallEnd::Stopped));
                     match answered {
@@ -79,10 +61,7 @@ impl Conversation {
                 }
                 Output::Bytes(body) => {
                     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-                    if let Some(answer) = self.exchange.answer() {
-                        answer.add_body(&String::from_utf8_lossy(&body));
-                    }
-                    self.content.iter().for_each(|content| content.log("answer", 0, &body));
+                    self.show_body(&body);
                     answer = body;
                 }
                 Output::Done { outcome, .. } => {
@@ -96,6 +75,35 @@ impl Conversation {
             }
         }
         Response::from_parts(parts, Body::full(answer))
+    }
+
+    /// Makes a further call at a time, and reads the body of its answer.
+    async fn whole_call(&self, request: &Request, at: Instant) -> Result<String, CallEnd> {
+        sleep_until(at).await;
+        let response = self.call(request).await?;
+        let limit = self.limits.parser.max_event_bytes;
+        match Collected::read(response.into_body(), limit, self.timeouts()).await {
+            // U+FFFD in place of what is not UTF-8 would be a document that nobody wrote.
+            Ok(Collected::Whole(body)) => {
+                String::from_utf8(body.into()).map_err(|_| CallEnd::Error("the answer is not UTF-8".to_owned()))
+            }
+            Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!("the answer is larger than {limit} bytes"))),
+            Err(unread) => Err(unread.end()),
+        }
+    }
+
+    /// Returns how long a body may be silent: before its first byte, and after it.
+    fn timeouts(&self) -> Option<(Duration, Duration)> {
+        let limits = &self.limits.transport;
+        Some((limits.longest_silence(), limits.idle_timeout))
+    }
+
+    /// Shows the body that the client gets on the page of the answers and in the log, if they have text.
+    fn show_body(&self, body: &Bytes) {
+        if let Some(answer) = self.exchange.answer() {
+            answer.add_body(&String::from_utf8_lossy(body));
+        }
+        self.content.iter().for_each(|content| content.log("answer", 0, body));
     }
 }
 
