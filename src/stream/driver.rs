@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -58,19 +59,15 @@ pub(super) type Observer<'a> = Box<dyn FnMut(&Output) + Send + 'a>;
 /// Says what an error of a further call means.
 pub(super) type Rejection<'a, E> = Box<dyn Fn(&E) -> CallEnd + Send + 'a>;
 
-/// Drives an engine. At most one of `upstream`, `opening` and `call` is set.
+/// Drives an engine.
 pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) engine: G,
     capability: Arc<Capability>,
     dialect: Dialect,
-    upstream: Option<Upstream<'a, G::Chunk, E>>,
-    opening: Option<Opening<'a, G::Chunk, E>>,
-    /// The next call, and when it is to be made.
-    call: Option<(Request, Duration)>,
+    call: Call<'a, G::Chunk, E>,
     reopen: Reopen<'a, G::Chunk, E>,
-    /// Whether the call that was made last has a prefill, and whether it has brought nothing yet.
+    /// Whether the call that was made last has a prefill.
     is_prefill: bool,
-    is_fresh: bool,
     pub(super) rejection: Option<Rejection<'a, E>>,
     pub(super) observer: Option<Observer<'a>>,
     /// The error with which the last call ended: the reader gets it if the answer ends there.
@@ -83,6 +80,22 @@ pub(super) struct Driver<'a, G: Engine, E> {
     /// When the adapter was created.
     origin: Instant,
     timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// The call that is due or open.
+enum Call<'a, C, E> {
+    /// There is none.
+    None,
+    /// It is to be made, and when.
+    Due(Request, Duration),
+    /// It was made, and has not been answered.
+    Opening(Opening<'a, C, E>),
+    /// It was answered.
+    Open {
+        upstream: Upstream<'a, C, E>,
+        /// Whether an error is a rejection, since the stream may make its call when it is polled and has brought nothing yet.
+        is_fresh: bool,
+    },
 }
 
 // Streams and futures are pinned in boxes of their own.
@@ -99,12 +112,9 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             engine,
             capability,
             dialect,
-            upstream: Some(first),
-            opening: None,
-            call: None,
+            call: Call::Open { upstream: first, is_fresh: false },
             reopen,
             is_prefill: false,
-            is_fresh: false,
             rejection: None,
             observer: None,
             error: None,
@@ -117,7 +127,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<G::Item, E>>> {
-        if !std::mem::replace(&mut self.started, true) {
+        if !mem::replace(&mut self.started, true) {
             self.engine.opened(self.origin.elapsed());
         }
         loop {
@@ -128,15 +138,14 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 return Poll::Ready(None);
             }
             let now = self.origin.elapsed();
-            let is_stopped = self.is_stopped;
-            if let Some((request, _)) = self.call.take_if(|(_, at)| is_stopped || *at <= now) {
-                if is_stopped {
+            if let Some(request) = self.take_due(now) {
+                if self.is_stopped {
                     self.engine.rejected(now, CallEnd::Stopped);
                     continue;
                 }
                 let retry = Retry::new(request, Arc::clone(&self.capability)).with_dialect(self.dialect);
                 self.is_prefill = retry.is_prefill();
-                self.opening = Some((self.reopen)(retry));
+                self.call = Call::Opening((self.reopen)(retry));
             }
             if self.poll_call(cx, now) || self.poll_timer(cx, now) {
                 continue;
@@ -150,10 +159,22 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         let now = self.origin.elapsed();
-        if self.opening.take().is_some() {
-            self.engine.rejected(now, CallEnd::Stopped);
-        } else if self.upstream.take().is_some() {
-            self.engine.transport_end(now, TransportEnd::Dropped);
+        match mem::replace(&mut self.call, Call::None) {
+            Call::Opening(_) => self.engine.rejected(now, CallEnd::Stopped),
+            Call::Open { .. } => self.engine.transport_end(now, TransportEnd::Dropped),
+            // A call that is due ends when it is taken.
+            call => self.call = call,
+        }
+    }
+
+    /// Returns the request of the next call if it is time to make it, or to give it up.
+    fn take_due(&mut self, now: Duration) -> Option<Request> {
+        match mem::replace(&mut self.call, Call::None) {
+            Call::Due(request, at) if self.is_stopped || at <= now => Some(request),
+            call => {
+                self.call = call;
+                None
+            }
         }
     }
 
@@ -169,13 +190,12 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             }
             match output {
                 Output::Call { request, at } => {
-                    self.end_call();
                     // A further call replaces the one that failed.
                     self.error = None;
-                    self.call = Some((request, at));
+                    self.call = Call::Due(request, at);
                 }
                 Output::Done { outcome, transport_end, .. } => {
-                    self.end_call();
+                    self.call = Call::None;
                     self.outcome = Some(outcome);
                     if let Some(error) = self.error.take().filter(|_| transport_end == TransportEnd::Dropped) {
                         return Some(Err(error));
@@ -187,49 +207,47 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         None
     }
 
-    fn end_call(&mut self) {
-        self.upstream = None;
-        self.opening = None;
-        self.call = None;
-    }
-
     /// Polls the open call, or the one that is being opened. Returns whether it was ready.
     fn poll_call(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
-        if let Some(opening) = &mut self.opening {
-            let Poll::Ready(result) = opening.as_mut().poll(cx) else { return false };
-            self.opening = None;
-            match result {
-                Ok(upstream) => {
-                    self.upstream = Some(upstream);
-                    self.is_fresh = G::IS_LAZY;
-                    self.engine.opened(now);
-                }
-                Err(error) => self.rejected(now, error),
+        let (upstream, is_fresh) = match &mut self.call {
+            Call::None | Call::Due(..) => return false,
+            Call::Opening(opening) => {
+                let Poll::Ready(result) = opening.as_mut().poll(cx) else { return false };
+                self.opened(now, result);
+                return true;
             }
+            Call::Open { upstream, is_fresh } => (upstream, is_fresh),
+        };
+        let Poll::Ready(chunk) = upstream.as_mut().poll_next(cx) else { return false };
+        let was_fresh = mem::replace(is_fresh, false);
+        if let Some(Ok(chunk)) = chunk {
+            self.engine.chunk(now, chunk);
             return true;
         }
-        let Some(upstream) = &mut self.upstream else { return false };
-        match upstream.as_mut().poll_next(cx) {
-            Poll::Pending => return false,
-            Poll::Ready(Some(Ok(chunk))) => {
-                self.is_fresh = false;
-                self.engine.chunk(now, chunk);
-            }
-            Poll::Ready(Some(Err(error))) if std::mem::take(&mut self.is_fresh) => {
-                self.upstream = None;
-                self.rejected(now, error);
-            }
-            Poll::Ready(Some(Err(error))) => {
-                self.upstream = None;
+        self.call = Call::None;
+        match chunk {
+            Some(Err(error)) if was_fresh => self.rejected(now, error),
+            Some(Err(error)) => {
                 self.error = Some(error);
                 self.engine.transport_end(now, TransportEnd::Dropped);
             }
-            Poll::Ready(None) => {
-                self.upstream = None;
-                self.engine.transport_end(now, TransportEnd::Closed);
-            }
+            _ => self.engine.transport_end(now, TransportEnd::Closed),
         }
         true
+    }
+
+    /// Takes the answer to the call that was made.
+    fn opened(&mut self, now: Duration, result: Result<Upstream<'a, G::Chunk, E>, E>) {
+        match result {
+            Ok(upstream) => {
+                self.call = Call::Open { upstream, is_fresh: G::IS_LAZY };
+                self.engine.opened(now);
+            }
+            Err(error) => {
+                self.call = Call::None;
+                self.rejected(now, error);
+            }
+        }
     }
 
     /// Ends a further call that was not answered.
@@ -248,7 +266,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     /// Polls the timer. Returns whether a call or the engine's timeout was due.
     fn poll_timer(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let due = self.engine.due();
-        let call = self.call.as_ref().map(|(_, at)| *at);
+        let call = if let Call::Due(_, at) = self.call { Some(at) } else { None };
         let Some(next) = due.into_iter().chain(call).min() else { return false };
         if next <= now {
             if due.is_some_and(|due| due <= now) {
@@ -272,7 +290,7 @@ impl<G: Engine + fmt::Debug, E> fmt::Debug for Driver<'_, G, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driver")
             .field("engine", &self.engine)
-            .field("open", &self.upstream.is_some())
+            .field("open", &matches!(self.call, Call::Open { .. }))
             .field("outcome", &self.outcome)
             .finish_non_exhaustive()
     }
