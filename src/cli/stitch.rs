@@ -193,18 +193,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let mut limits = Limits::default();
     limits.continuation.max_risk = args.max_risk.unwrap_or(limits.continuation.max_risk);
     if args.jsonl {
-        return jsonl::serve(console, |request, console| {
-            let parts = request.parts(console)?;
-            let expect = match request.word("expect")? {
-                Some(word) => {
-                    Expected::from_str(&word, false).map_err(|_| "`expect` is anchor, exact or any".to_owned())?
-                }
-                None => args.expect,
-            };
-            let stitched = stitched(args, parts.iter().map(String::as_str), expect, &limits);
-            console.verdict(exit(stitched.0));
-            Ok(stitched.1)
-        });
+        return run_jsonl(args, &limits, console);
     }
     if !console.names_stdin_once(&args.parts) {
         return Ok(());
@@ -233,6 +222,34 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         return console.answer(&answer);
     }
     why.iter().for_each(|why| explain::print(why, console));
+    print_notes(&answer, console);
+    match status {
+        Status::Complete => {}
+        Status::Closed if args.text => {}
+        Status::Closed => console.note("the parts end before the document does: closed"),
+        _ => console.note("no document could be made of the parts"),
+    }
+    console.text(answer.json.or(answer.text).as_deref().unwrap_or_default())
+}
+
+/// Answers each line of standard input, which has the parts of one document.
+fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<()> {
+    jsonl::serve(console, |request, console| {
+        let parts = request.parts(console)?;
+        let expect = match request.word("expect")? {
+            Some(word) => {
+                Expected::from_str(&word, false).map_err(|_| "`expect` is anchor, exact or any".to_owned())?
+            }
+            None => args.expect,
+        };
+        let (status, answer, _) = stitched(args, parts.iter().map(String::as_str), expect, limits);
+        console.verdict(exit(status));
+        Ok(answer)
+    })
+}
+
+/// Prints the seams, what was replaced, and how many parts failed.
+fn print_notes(answer: &Answer, console: &Console) {
     for Join { offset, overlap, alignment, ambiguous, early_end, .. } in &answer.seams {
         let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
         let early_end = if *early_end { ", an early end" } else { "" };
@@ -248,13 +265,6 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         let failures = usize::try_from(answer.failures).unwrap_or(usize::MAX);
         console.note(format_args!("{} failed to merge", count(failures, "part")));
     }
-    match status {
-        Status::Complete => {}
-        Status::Closed if args.text => {}
-        Status::Closed => console.note("the parts end before the document does: closed"),
-        _ => console.note("no document could be made of the parts"),
-    }
-    console.text(answer.json.or(answer.text).as_deref().unwrap_or_default())
 }
 
 fn stitched<'a>(
