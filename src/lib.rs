@@ -145,12 +145,6 @@ pub mod internal {
     pub mod context {
         pub use crate::context::internal::*;
     }
-    pub mod explain {
-        pub use crate::session::stitch::{Between, Explanation};
-        pub use crate::splice::candidate::*;
-        pub use crate::splice::explain::*;
-        pub use crate::splice::prior::Start;
-    }
     pub mod json {
         pub use crate::json::event::{Each, each};
         pub use crate::json::machine::Machine;
@@ -164,10 +158,6 @@ pub mod internal {
         pub mod walk {
             pub use crate::json::walk::*;
         }
-    }
-    #[cfg(feature = "live")]
-    pub mod live {
-        pub use crate::live::piece::{AsText, Piece, Text};
     }
     pub mod overlap {
         pub use crate::overlap::*;

@@ -5,10 +5,8 @@ use serde::Serialize;
 use super::Console;
 use super::console::short;
 use super::inspect::Cut;
-use crate::session::stitch::{Between, Explanation};
-use crate::splice::Expect;
-use crate::splice::candidate::{AttemptStatus, Candidate};
-use crate::splice::explain::RequestedAnchor;
+use crate::session::{Between, Explanation};
+use crate::splice::{AttemptStatus, Candidate, Expect, RequestedAnchor};
 
 /// The decision on one part.
 #[derive(Serialize)]

@@ -11,9 +11,8 @@ use super::console::{count, is_zero};
 use super::output::To;
 use super::settings::max_risk;
 use super::{Console, Exit, epilogue, explain, jsonl};
-use crate::session::stitch::Explanation;
 use crate::session::text::{StitchedText, stitch_text};
-use crate::session::{Rewind, Status, StitchOptions, Stitched, stitch_with};
+use crate::session::{Explanation, Rewind, Status, StitchOptions, Stitched, stitch_with};
 use crate::splice::{Expect, Seam};
 use crate::{Limits, clean_encoding};
 

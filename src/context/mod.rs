@@ -38,6 +38,7 @@ use crate::limits::Limits;
 pub(crate) use element::cut_child;
 pub(crate) use internal::*;
 pub use parts::CompletePart;
+pub use summary::{Count, Section};
 
 /// The default number of characters of values in `hierarchy_context_for_prompt`.
 pub(crate) const BUDGET: usize = 500;
@@ -49,7 +50,7 @@ pub(crate) mod internal {
     pub use crate::context::parts::{Overlap, complete_part, hierarchy_context, overlap_context};
     pub use crate::context::progress::{KPI_QUESTION, Progress, extract, validate};
     pub use crate::context::sections::{Sections, sections_of};
-    pub use crate::context::summary::{Count, Section, merge_sections};
+    pub use crate::context::summary::merge_sections;
 }
 
 /// What contexts are read from besides the document's text: a [`Sink`] to lend to every push.

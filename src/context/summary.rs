@@ -11,6 +11,7 @@ use crate::json::{CloseOptions, Kind, Live, Span, string};
 
 /// A section of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Section {
     /// The span of its value; to the end of the text while the section is open.
     #[serde(skip)]
@@ -37,6 +38,7 @@ pub struct Section {
 
 /// The number of elements in arrays with the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Count {
     /// The key.
     pub key: String,

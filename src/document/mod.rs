@@ -416,6 +416,7 @@ impl Document {
     }
 
     /// Returns the machine at the end of the root; its offsets count in [`text`](Self::text).
+    #[doc(hidden)]
     pub fn machine(&self) -> &Machine {
         &self.parser.machine
     }

@@ -147,11 +147,13 @@ pub struct Live<'a> {
     pub text: &'a str,
     /// The containers around the value or key that the event is about, the root first, without the container that
     /// begins or ends. The last frame's count and key name the value.
+    #[doc(hidden)]
     pub frames: &'a [Frame],
 }
 
 impl<'a> Live<'a> {
-    /// Returns the path of the value that the event is about; of a key, the path of its member.
+    /// Returns the path of the value that the event is about; of a key, the path of its member. Its length is the number
+    /// of containers around the value.
     pub fn path(&self) -> Path<'a> {
         Path { frames: self.frames, text: self.text }
     }

@@ -49,7 +49,7 @@ mod completed;
 mod error;
 mod events;
 mod feed;
-pub(crate) mod piece;
+mod piece;
 mod snapshots;
 mod whole;
 
@@ -59,7 +59,7 @@ use serde::de::DeserializeOwned;
 pub use completed::Completed;
 pub use error::{LiveError, TypeError};
 pub use events::{Events, LiveEvent};
-pub(crate) use piece::Piece;
+pub use piece::{AsText, Piece, Text};
 pub use snapshots::Snapshots;
 pub use whole::IntoFinal;
 

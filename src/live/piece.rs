@@ -39,6 +39,26 @@ impl<T: AsText, E> Piece for Result<T, E> {
 }
 
 /// A piece of text. Implement it for an SDK's delta type.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use restitch::live::{AsText, LiveExt, Text};
+///
+/// struct Delta {
+///     content: Option<String>,
+/// }
+///
+/// impl AsText for Delta {
+///     fn as_text(&self) -> Text<'_> {
+///         Text::Str(self.content.as_deref().unwrap_or_default())
+///     }
+/// }
+///
+/// let deltas = [Some("[1, "), None, Some("2]")].map(|content| Delta { content: content.map(str::to_owned) });
+/// let list: Vec<u8> = tokio_stream::iter(deltas).into_final().await.unwrap();
+/// assert_eq!(list, [1, 2]);
+/// # });
+/// ```
 pub trait AsText {
     /// Returns the text.
     fn as_text(&self) -> Text<'_>;

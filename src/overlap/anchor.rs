@@ -9,6 +9,7 @@ pub(crate) const EVIDENCE: usize = 16;
 
 /// The tail of the delivered text by which a continuation is recognised. It ends at the cut, but for white space.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Anchor {
     /// The range of the anchor in the delivered text, in bytes.
     pub range: Range<usize>,
@@ -30,7 +31,7 @@ impl Anchor {
     ///
     /// ```
     /// let text = r#"{"id": 7, "name": "first"}, {"id": 8, "name": "sec"#;
-    /// let anchor = restitch::internal::overlap::Anchor::of(text, 2048).unwrap();
+    /// let anchor = restitch::splice::Anchor::of(text, 2048).unwrap();
     /// assert_eq!(&text[anchor.range], r#""name": "first"}, {"id": 8, "name": "sec"#);
     /// assert!(!anchor.ambiguous);
     /// ```

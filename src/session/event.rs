@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::{CallEnd, ContinuationMode, FailureReason, Outcome, StopReason};
 use crate::json::repair::Repair;
-use crate::splice::Seam;
-use crate::splice::candidate::Candidate;
+use crate::splice::{Candidate, Seam};
 
 /// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
 #[derive(Clone, Debug, PartialEq)]

@@ -31,7 +31,7 @@ mod retry;
 mod returned_prefill;
 mod slots;
 mod snapshot;
-pub(crate) mod stitch;
+mod stitch;
 mod tags;
 mod template;
 pub(crate) mod text;
@@ -59,7 +59,7 @@ pub(crate) use retry::below;
 pub use retry::{Message, Retry};
 use returned_prefill::ReturnedPrefill;
 pub use snapshot::{RestoreError, Snapshot};
-pub use stitch::{Rewind, StitchOptions, Stitched, stitch, stitch_with};
+pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_with};
 pub use template::{Template, TemplateError};
 
 use crate::context::{Progress, Sections};

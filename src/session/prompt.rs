@@ -259,12 +259,21 @@ pub(super) struct Rendered {
 /// The templates of a prompt.
 ///
 /// ```
-/// use restitch::session::{Part, Prompt};
-/// use restitch::internal::prompt::{Parts};
+/// use std::time::Duration;
+/// use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Part, Prompt, Session};
 ///
 /// let prompt = Prompt::default().with(Part::Instruction, Some("Bitte weiter, ab <{{anchor_tag}}>:"))?;
-/// let text = prompt.render(&Parts::new("[\"a\", \"b", "\"a\", \"b"));
-/// assert_eq!(text, "Bitte weiter, ab <overlap_context>:\n\n<overlap_context>\n\"a\", \"b\n</overlap_context>");
+/// let mut session = Session::new(restitch::Limits::default());
+/// session.set_strategy(ContinuationStrategy::with(prompt));
+/// session.handle_input(Duration::ZERO, Input::Text("[\"a\", \"b"));
+/// session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Dropped));
+/// let request = std::iter::from_fn(|| session.poll_output()).find_map(|output| match output {
+///     Output::Call { request, .. } => Some(request),
+///     _ => None,
+/// });
+/// let turn = request.unwrap().turn.unwrap();
+/// let end = "Bitte weiter, ab <overlap_context>:\n\n<overlap_context>\n[\"a\", \"b\n</overlap_context>";
+/// assert!(turn.prompt.ends_with(end), "{}", turn.prompt);
 /// # Ok::<(), restitch::session::TemplateError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -332,6 +341,7 @@ impl Prompt {
     }
 
     /// Returns the user's message. No text of a part has one of its tags.
+    #[doc(hidden)]
     pub fn render(&self, parts: &Parts<'_>) -> String {
         self.rendered(parts).text
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{ContinuationMode, Output, Part, Phase, Session, SessionEvent};
 use crate::context;
 use crate::json::repair::Repair;
-use crate::splice::candidate::Candidate;
+use crate::splice::Candidate;
 use crate::splice::{Expect, Seam, Splice, SpliceRequest};
 
 impl Session {

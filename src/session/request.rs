@@ -127,6 +127,7 @@ impl ContinuationStrategy {
 
 impl Turn {
     /// Returns the turns of a re-prompt. Delivered text of up to `full` bytes is sent back as it is.
+    #[doc(hidden)]
     pub fn reprompt(prompt: &Prompt, parts: &Parts<'_>, full: usize) -> Self {
         let rendering = parts.hierarchy_context.filter(|_| parts.delivered.len() > full);
         // What is not sent is not looked at either.
@@ -144,6 +145,7 @@ impl Turn {
     }
 
     /// The turn that is continued literally.
+    #[doc(hidden)]
     pub fn prefill(parts: &Parts<'_>) -> Self {
         Self {
             delivered: parts.delivered.to_owned(),

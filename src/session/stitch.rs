@@ -81,8 +81,7 @@ impl Explanation {
 /// ```
 /// use restitch::Limits;
 /// use restitch::session::{StitchOptions, stitch_with};
-/// use restitch::internal::explain::AttemptStatus;
-/// use restitch::splice::{Alignment, Expect};
+/// use restitch::splice::{Alignment, AttemptStatus, Expect};
 ///
 /// let options = StitchOptions::new().expect(Expect::Exact).explained();
 /// let stitched = stitch_with(["[10, 2", "0, 30]"], &options, &Limits::default());

@@ -9,6 +9,7 @@ use crate::error::SyntaxErrorKind;
 
 /// One place where the fragment may begin. Scores are in bits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Candidate {
     /// How the fragment would be joined.
     #[serde(serialize_with = "name")]
@@ -34,6 +35,7 @@ pub struct Candidate {
 
 /// What speaks for a candidate and against it, in bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Evidence {
     /// The logarithm of the prior probability.
     pub prior: f32,

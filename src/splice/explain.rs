@@ -12,6 +12,7 @@ use crate::envelope::AllowedRoots;
 
 /// The whole decision of one [`Splice`], as far as it has come.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Explained {
     /// What was expected.
     pub expect: Expect,
@@ -40,6 +41,7 @@ pub struct Explained {
 
 /// The anchor that a fragment was to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RequestedAnchor {
     /// Its bytes.
     pub length: usize,

@@ -17,7 +17,6 @@ use crate::limits::Limits;
 /// let mut slot = Slot::new(&Limits::default());
 /// slot.push(r#"{"rows": [{"id": 1}, {"id"#)?;
 /// assert_eq!(slot.document().cut().path, "/rows/1");
-/// assert_eq!(slot.child_index().children(1).len(), 1);
 /// # Ok::<(), restitch::SyntaxError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -98,7 +97,7 @@ impl Slot {
     }
 
     /// Returns the index of the whole children of the document's open containers.
-    pub fn child_index(&self) -> &ChildIndex {
+    pub(crate) fn child_index(&self) -> &ChildIndex {
         &self.child_index
     }
 

@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use restitch::AllowedRoots;
-use restitch::internal::live::{AsText, Text};
 use restitch::json::Event;
+use restitch::live::{AsText, Text};
 use restitch::live::{Completed, Events, IntoFinal, LiveError, LiveExt, Snapshots};
 use restitch::session::Status;
 use restitch::{Limits, StitchText, Stitcher, Trailing};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use restitch::Limits;
-use restitch::internal::explain::{AttemptStatus, Candidate, Explained};
-use restitch::internal::overlap::Anchor;
 use restitch::session::{Status, stitch};
-use restitch::splice::{Alignment, Expect, Repair, Rule, Seam, Slot, Splice, SpliceError};
+use restitch::splice::{
+    Alignment, Anchor, AttemptStatus, Candidate, Expect, Explained, Repair, Rule, Seam, Slot, Splice, SpliceError,
+};
 
 use crate::document::{all_documents, cuts};
 use crate::fuzz::splice::{check as fuzz_body, random_input};
@@ -714,7 +714,7 @@ fn seams_by_hand() {
 fn an_error_after_the_seam_is_reported_and_the_text_before_it_kept() {
     for text in [INLINE[0], INLINE[5]] {
         let cut = 30;
-        let anchor = restitch::internal::overlap::Anchor::of(&text[..cut], 2048).unwrap();
+        let anchor = Anchor::of(&text[..cut], 2048).unwrap();
         let fragment = format!("{}\u{1}", &text[anchor.range.start..40]);
         let (joined, seam, _) = splice_in(&text[..cut], &fragment, Expect::Anchor, &Limits::default(), &[]);
         assert_eq!(joined, text[..40]);

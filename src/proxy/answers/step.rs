@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::provider::Finish;
 use crate::proxy::metrics::OTHER;
 use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent};
-use crate::splice::candidate::{AttemptStatus, Candidate, RejectReason};
+use crate::splice::{AttemptStatus, Candidate, RejectReason};
 
 /// Returns a step as JSON. `shows`: with what quotes a document or an upstream. `None`: it says nothing that others do not.
 pub(super) fn of(event: &SessionEvent, shows: bool) -> Option<Value> {

@@ -6,7 +6,7 @@ use restitch::internal::context::{
     complete_part, cut_off_element, element_before_cutoff, hierarchy_context, hierarchy_context_for_prompt,
     overlap_context,
 };
-use restitch::internal::overlap::{Anchor, Matcher};
+use restitch::internal::overlap::Matcher;
 use restitch::json::CutState;
 use restitch::{AllowedRoots, Document};
 
@@ -147,15 +147,15 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
         if !overlap.ambiguous {
             assert!(occurs_once(text, overlap.text) && !has_long_border(overlap.text), "{}", overlap.text);
         }
-        let anchor = Anchor { range: end.len() - overlap.text.len()..end.len(), ambiguous: overlap.ambiguous };
-        let mut matcher = Matcher::new(text, anchor.range.clone(), document.root_start().unwrap(), 4096);
+        let anchor = end.len() - overlap.text.len()..end.len();
+        let mut matcher = Matcher::new(text, anchor.clone(), document.root_start().unwrap(), 4096);
         let (mut hits, mut ends) = (Vec::new(), overlap.text.len());
         for at in 1..=overlap.text.len() {
             let found = matcher.feed(text, &overlap.text.as_bytes()[..at]);
             hits.extend(found.anchor.map(|_| at));
         }
         // A short text is its own anchor, and its envelope need not come again.
-        ends -= anchor.range.start.max(document.root_start().unwrap()) - anchor.range.start;
+        ends -= anchor.start.max(document.root_start().unwrap()) - anchor.start;
         assert!(ends > 0 && hits.contains(&overlap.text.len()), "{}", overlap.text);
     }
 

@@ -8,7 +8,7 @@ use super::*;
 
 #[test]
 fn items_may_be_text_or_bytes_bare_or_results() {
-    fn check<P: restitch::internal::live::Piece<Error: Display> + Unpin>(pieces: [P; 2]) {
+    fn check<P: restitch::live::Piece<Error: Display> + Unpin>(pieces: [P; 2]) {
         assert_eq!(lines(Source::of(pieces).completed::<String>("/*")), ["\"ä\"", "\"b\""]);
     }
     const A: &str = "[\"ä\", ";

@@ -39,6 +39,36 @@ impl Item {
     }
 }
 
+/// The pieces of an item's text that a user sees: its signature, public fields, variants, and a trait's methods.
+pub(super) fn visible_parts(item: &Item) -> Vec<String> {
+    let head = item.text.split('{').next().unwrap_or_default();
+    let members = || split(item.body(), ',').into_iter().filter(|part| !part.contains("doc(hidden)"));
+    match item.name() {
+        // The fields of a tuple are in its head; those of other crates or private ones may be there, too.
+        Some(("struct", _)) => match head.split_once('(') {
+            Some((head, fields)) => {
+                let fields = split(fields.trim_end_matches([';', ')']), ',');
+                let public = fields.into_iter().filter(|field| field.contains("pub ")).map(str::to_owned);
+                public.chain([head.to_owned()]).collect()
+            }
+            None => {
+                let public = members().filter(|field| field.contains("pub ")).map(str::to_owned);
+                public.chain([head.to_owned()]).collect()
+            }
+        },
+        Some(("enum", _)) => members().map(str::to_owned).chain([head.to_owned()]).collect(),
+        Some(("trait", _)) => {
+            let shown = parse(item.body()).into_iter().filter(|item| !item.is_hidden);
+            shown
+                .map(|item| item.text.split('{').next().unwrap_or_default().to_owned())
+                .chain([head.to_owned()])
+                .collect()
+        }
+        Some(("fn" | "type", _)) => vec![head.to_owned()],
+        _ => Vec::new(),
+    }
+}
+
 fn flatten(prefix: &mut Vec<String>, tree: &str, found: &mut Vec<(String, Vec<String>)>) {
     if let Some((path, group)) = tree.split_once('{') {
         let length = prefix.len();
@@ -61,8 +91,9 @@ fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
     for (at, c) in text.char_indices() {
         match c {
-            '{' | '(' | '[' => depth += 1,
-            '}' | ')' | ']' => depth -= 1,
+            '>' if text[..at].ends_with(['-', '=']) => {}
+            '{' | '(' | '[' | '<' => depth += 1,
+            '}' | ')' | ']' | '>' => depth -= 1,
             _ if c == separator && depth == 0 => {
                 parts.push(&text[start..at]);
                 start = at + c.len_utf8();
