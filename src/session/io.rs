@@ -114,12 +114,17 @@ impl CallEnd {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Output {
-    /// Text that goes on where the text before it ended. The first answer's own text is not among it: that leaves as
-    /// it came.
+    /// Text that continues the text before it. The text of the first answer is never an output: forward it as it comes.
+    /// The same holds after a [`Call`](Self::Call) whose `request.turn` is `None`.
     Text(String),
     /// A step of the loop: for logs and pages, nothing is to be done.
     Event(SessionEvent),
     /// A call is to be made, not before `at`.
+    ///
+    /// If `request.turn` is a turn, the call asks for the rest: its text is an [`Input::Text`] and comes back as
+    /// [`Text`](Self::Text), without what was delivered before. If `request.turn` is `None`, nothing was delivered yet:
+    /// the call sends the original request again, and its text is that of a first answer. It is an [`Input::Text`], too,
+    /// but no output: forward it as it comes. [`Session::is_first`](super::Session::is_first) tells the two cases apart.
     Call {
         /// What to ask for.
         request: Request,

@@ -83,16 +83,27 @@ use crate::splice::{Expect, Seam, Slot, Splice};
 ///
 /// let now = Duration::ZERO;
 /// let mut session = Session::new(Limits::default());
-/// session.handle_input(now, Input::Text("{\"items\": [1, 2"));
+/// // The first call is lost before any text: the original request is sent again.
 /// session.handle_input(now, Input::CallEnd(CallEnd::Dropped));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Cut { offset: 0, .. }))));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Failed { call: 0, .. }))));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Requested { call: 1, mode: None, .. }))));
+/// let Some(Output::Call { request, .. }) = session.poll_output() else { panic!() };
+/// assert!(request.turn.is_none() && session.is_first());
+/// // Its text is that of a first answer: it is forwarded as it comes, and is no output.
+/// session.handle_input(now, Input::Text("{\"items\": [1, 2"));
+/// assert_eq!(session.poll_output(), None);
 ///
+/// // The second call is cut: the rest is asked for.
+/// session.handle_input(now, Input::CallEnd(CallEnd::Dropped));
 /// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Cut { offset: 15, .. }))));
-/// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Requested { call: 1, .. }))));
+/// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Requested { call: 2, .. }))));
 /// let Some(Output::Call { request, .. }) = session.poll_output() else { panic!() };
 /// let turn = request.turn.unwrap();
 /// assert_eq!(turn.delivered, "{\"items\": [1, 2");
 /// assert!(turn.prompt.contains("<overlap_context>\n{\"items\": [1, 2\n</overlap_context>"));
 ///
+/// // The model repeats the anchor and continues. Only what is new is an output.
 /// session.handle_input(now, Input::Text("{\"items\": [1, 20, 3]}"));
 /// session.handle_input(now, Input::CallEnd(CallEnd::Closed));
 /// assert!(matches!(session.poll_output(), Some(Output::Event(SessionEvent::Joined { seam, .. })) if seam.path == "/items/1"));
