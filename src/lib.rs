@@ -1,22 +1,27 @@
 //! restitch makes cut-off LLM output whole.
 //!
-//! Bytes come in, one seamless stream and one valid JSON document go out. Modules are stages; where do bytes go next?
-//! To the next one down the page.
+//! The text of an answer comes in as the model writes it; one seamless text and one valid JSON document go out. Each
+//! stage uses the stages below it, and can be used without those above it:
 //!
 //! ```text
-//!  upstream bytes                                                                        downstream bytes
-//!       │                                                                                      ▲
-//!       ▼                                                                                      │
-//!  sse::Decoder ─▶ chat::Reader ─────▶ splice::Splice ─▶ Document ─▶ session ─▶ chat::Writer ────▶ sse::Encoder
-//!  (events, each    (deltas, finish,    (where does the    (text +    (finish,    (the continuation's text as events
-//!   with its raw     usage, error)       fragment begin?)   machine)   continue,   of the first response)
-//!   byte range)                                         │              retry,
-//!                                                       │              give up)
-//!                                                       └─▶ json::Sink: value, paths, children, or your own
+//!   streams of calls, or of their text ──▶┌────────────┐ ──▶ one stream that is whole
+//!                a function that calls ◀──┤  Stitcher  │     (feature `stream`)
+//!                                         └─────┬──────┘
+//!                                         ┌─────▼──────┐
+//! Input: text or the end of a call; now ─▶│  Session   │──▶ Output: text, the next call and its time, the outcome
+//!                                         └─────┬──────┘
+//!                                         ┌─────▼──────┐
+//!              the text of a later call ─▶│   Splice   │──▶ Seam: where that text begins in the document
+//!                                         └─────┬──────┘
+//!                                         ┌─────▼──────┐ ──▶ the cut, the complete part, a checkpoint
+//!            the text of the first call ─▶│  Document  │
+//!                                         └────────────┘ ──▶ json::Sink: LiveValue, Paths, or your own
 //! ```
 //!
-//! The engine does no I/O: it is pushed bytes and the time, and says what is to be done. A document is cut and goes
-//! on, without being parsed again:
+//! A [`Stitcher`] makes the calls and has a timer. The engine below it does no I/O and has no clock. A
+//! [`Session`](session::Session) is given what happened and the time, and returns what is to be done. A
+//! [`Splice`](splice::Splice) and a [`Document`] are given text and know nothing of calls. Here a document is cut and
+//! continued, and no byte of it is parsed again:
 //!
 //! ```
 //! use restitch::Limits;
@@ -42,14 +47,14 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | none | the engine |
-//! | `live` | events, snapshots and values of any `Stream` of JSON text, while it is received |
-//! | `stream` | adapters that make any `Stream` of bytes or text deltas whole; includes `live` |
-//! | `client` | an HTTP client for the providers |
-//! | `proxy` | the proxy |
-//! | `sim` | a scripted model server to test against |
+//! | `live` | [`live`]: events, snapshots and values of any `Stream` of JSON text, while it is received |
+//! | `stream` | [`stream`]: adapters that make any `Stream` of bytes or text deltas whole; includes `live` |
 //! | `schema` | JSON Schemas as the expectation of [`shape`] |
-//! | `config` | the configuration file |
-//! | `cli`, `app` | the commands; with the proxy and the model server |
+//! | `sim` | [`sim`]: a scripted model server to test against |
+//!
+//! The other features are for the program and add no public module: `cli` (the commands), `config` (the configuration
+//! file), `client` (the HTTP client), `proxy`, `redis` and `otlp` (the proxy, its shared store and its telemetry), and `app`,
+//! all that the installed program has.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
