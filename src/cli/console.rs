@@ -17,22 +17,19 @@ use tracing_subscriber::{
     filter::{LevelFilter, Targets},
     fmt::layer,
     layer::{Layer, SubscriberExt},
-    registry::Registry,
     reload,
     util::SubscriberInitExt,
 };
 
 use super::Exit;
+#[cfg(any(feature = "proxy", feature = "sim"))]
+use super::log_filter::{LogFilter, LogHandle};
 use super::output::Output;
 use super::output::has_colors;
 use super::progress::{self, Watched};
 #[cfg(any(feature = "proxy", feature = "sim"))]
 use crate::config::LogFormat;
 use crate::{Document, SyntaxError, clean_encoding};
-
-/// Changes what the log holds.
-#[cfg(any(feature = "proxy", feature = "sim"))]
-pub(super) type LogFilter = reload::Handle<Targets, Registry>;
 
 #[derive(Debug)]
 pub(super) struct Console {
@@ -122,7 +119,7 @@ impl Console {
     /// Starts the log of the servers on standard error. `--quiet` and `--verbose` decide what it holds, then `filter`;
     /// without one there is no log. What is returned changes the filter; `None`: the verbosity is the filter, or there is no log.
     #[cfg(any(feature = "proxy", feature = "sim"))]
-    pub(super) fn start_log(&self, filter: Option<Targets>, format: LogFormat) -> Option<LogFilter> {
+    pub(super) fn start_log(&self, filter: Option<Targets>, format: LogFormat) -> Option<LogHandle> {
         let all = |level| Some(Targets::new().with_default(level));
         let filter = match self.verbosity {
             i16::MIN..0 => all(LevelFilter::ERROR),
@@ -130,7 +127,7 @@ impl Console {
             1 => all(LevelFilter::DEBUG),
             _ => all(LevelFilter::TRACE),
         };
-        let (filter, handle) = reload::Layer::new(filter?);
+        let (filter, handle) = reload::Layer::new(LogFilter(filter?));
         let lines = layer().with_writer(io::stderr);
         let lines = match format {
             LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),

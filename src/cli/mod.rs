@@ -28,6 +28,8 @@ pub mod health;
 pub mod inspect;
 mod jsonl;
 mod live;
+#[cfg(any(feature = "proxy", feature = "sim"))]
+mod log_filter;
 mod output;
 pub mod pages;
 pub mod parse;

@@ -1,18 +1,18 @@
 //! `restitch proxy`: runs the proxy.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::console::LogFilter;
+use super::log_filter::{LogFilter, LogHandle};
 use super::settings::Settings;
 use super::{Console, Exit, epilogue, interrupted};
 use crate::ServerLimits;
 use crate::client::{Client, Error, TlsFiles, Upstream};
-use crate::config::{self, Config};
+use crate::config::{self, Config, LogFormat};
 #[cfg(feature = "otlp")]
 use crate::proxy::Otlp;
 use crate::proxy::{Access, Fallback, Listen, Loaded, Loader, Proxy, Reloader, ServerTls};
@@ -60,7 +60,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             return Ok(());
         }
     };
-    let log = console.start_log(Some(filter(&config.proxy)), config.proxy.log_format.unwrap_or_default());
+    let format = config.proxy.log_format.unwrap_or_default();
+    let log = console.start_log(Some(filter(&config.proxy)), format);
     let proxy = match built(&config) {
         Ok(proxy) => proxy,
         Err((exit, mistake)) => {
@@ -82,13 +83,18 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         };
         let server = proxy.listen(&listen).await?;
         hangups.reload(server.reloader());
-        console.note(format_args!("listening on {}, upstream {}", server.urls().join(" and "), upstream));
+        let tell = |words: fmt::Arguments<'_>| match format {
+            // All lines on standard error are for programs then.
+            LogFormat::Json => tracing::info!("{words}"),
+            _ => console.note(words),
+        };
+        tell(format_args!("listening on {}, upstream {}", server.urls().join(" and "), upstream));
         if let Some(admin) = server.admin_addr() {
-            console.note(format_args!("page, metrics and readiness on http://{admin}"));
+            tell(format_args!("page, metrics and readiness on http://{admin}"));
         }
         first.await;
         let again = interrupted()?;
-        console.note("draining: a second signal ends at once");
+        tell(format_args!("draining: a second signal ends at once"));
         let has_ended = tokio::select! {
             has_ended = server.shutdown() => has_ended,
             () = again => return Ok(false),
@@ -133,7 +139,7 @@ fn built(config: &Config) -> Result<Proxy, (Exit, String)> {
 }
 
 /// Returns what reads the configuration again. `None`: there is no file to read.
-fn loader(settings: &Settings, start: &Config, log: Option<LogFilter>) -> Option<Loader> {
+fn loader(settings: &Settings, start: &Config, log: Option<LogHandle>) -> Option<Loader> {
     settings.has_file().then(|| {
         let (settings, start) = (settings.clone(), start.proxy.filled());
         let load = move || {
@@ -142,7 +148,7 @@ fn loader(settings: &Settings, start: &Config, log: Option<LogFilter>) -> Option
             let (log, filter) = (log.clone(), filter(&config.proxy));
             let used = move || {
                 // It fails where there is no log.
-                let _ = log.map(|log| log.reload(filter));
+                let _ = log.map(|log| log.reload(LogFilter(filter)));
             };
             let certificate = config.proxy.tls_cert.clone().zip(config.proxy.tls_key.clone());
             let fixed = fixed(&start, &config.proxy.filled());

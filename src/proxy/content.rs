@@ -112,7 +112,7 @@ fn write(
     match logged {
         Logged::Text(text) => {
             let text = String::from_utf8_lossy(text);
-            tracing::info!(target: "restitch::content", call, slot, from, ?text, "{what}");
+            tracing::info!(target: "restitch::content", call, slot, from, text = &*text, "{what}");
         }
         Logged::LeftOut(bytes) => {
             tracing::info!(target: "restitch::content", call, slot, from, left_out = bytes, "{what}");

@@ -75,7 +75,7 @@ impl Shared {
         if cache.record(&key(upstream, model), hint, self.now()) {
             let recorded = cache.recorded();
             drop(cache);
-            tracing::info!(upstream, ?model, ?hint, recorded, "recorded what a refusal says about a model");
+            tracing::info!(upstream, model, ?hint, recorded, "recorded what a refusal says about a model");
         }
     }
 
@@ -86,9 +86,9 @@ impl Shared {
         match changed {
             Some((true, calls)) => {
                 let (calls, failed) = (calls.made, calls.failed);
-                tracing::warn!(upstream, ?model, calls, failed, "most calls fail: no continuations are asked for");
+                tracing::warn!(upstream, model, calls, failed, "most calls fail: no continuations are asked for");
             }
-            Some((false, _)) => tracing::info!(upstream, ?model, "continuations are asked for again"),
+            Some((false, _)) => tracing::info!(upstream, model, "continuations are asked for again"),
             None => {}
         }
     }

@@ -207,18 +207,22 @@ impl Drop for AccessLine {
         }
         let tally = facts.outcome.as_ref().map(Outcome::tally);
         let continued = tally.filter(|tally| tally.continuations > 0);
-        let tokens = continued.and_then(|tally| tally.tokens.iter().copied().collect::<Option<Vec<_>>>());
+        let tokens = continued.map_or(&[][..], |tally| &tally.tokens);
+        let tokens_kept = tokens.first().copied().flatten();
+        let regenerated = || tokens.iter().skip(1).flatten();
+        let tokens_regenerated = regenerated().next().map(|_| regenerated().sum::<u64>());
         let causes = facts.causes.join(",");
-        let upstream = if facts.answered.is_empty() { facts.upstream.clone() } else { Some(facts.answered.join(",")) };
+        let answered = (!facts.answered.is_empty()).then(|| facts.answered.join(","));
+        let upstream = answered.as_deref().or(facts.upstream.as_deref());
         let _entered = span.enter();
         tracing::info!(
             target: "restitch::access",
             %method,
-            ?path,
+            path = path.as_str(),
             route = facts.route.as_ref().map(|route| route.name.as_str()),
-            upstream = upstream.map(debug),
+            upstream,
             wire = facts.dialect.map(display),
-            model = facts.model.as_ref().map(debug),
+            model = facts.model.as_deref(),
             status = facts.status.map(|status| status.as_u16()),
             upstream_status = facts.upstream_status.map(|status| status.as_u16()),
             outcome = facts.outcome.as_ref().map(|outcome| outcome.status().as_str()),
@@ -226,8 +230,8 @@ impl Drop for AccessLine {
             causes = (!causes.is_empty()).then(|| display(&causes)),
             continuations = continued.map(|tally| tally.continuations),
             failures = tally.map(|tally| tally.failures).filter(|failures| *failures > 0),
-            tokens_kept = tokens.as_ref().and_then(|tokens| tokens.first().copied()),
-            tokens_regenerated = tokens.as_ref().map(|tokens| tokens.iter().skip(1).sum::<u64>()),
+            tokens_kept,
+            tokens_regenerated,
             bytes = self.progress.bytes,
             first_byte_ms = self.progress.first_byte.map(milliseconds),
             longest_silence_ms = milliseconds(self.longest_silence),

@@ -120,6 +120,11 @@ mod command {
     /// Starts the proxy with these arguments, asks it for a path with an id, and returns the lines after its start up to the
     /// one about the answer.
     fn lines(args: &[&str]) -> Vec<String> {
+        lines_until(args, |line| line.contains("answered"))
+    }
+
+    /// The same up to another line.
+    fn lines_until(args: &[&str], is_last: impl Fn(&str) -> bool) -> Vec<String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
         command.args(["proxy", "--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0", "--threads", "1"]);
         command.args(args).env_remove("RESTITCH_CORPUS").stdin(Stdio::null()).stderr(Stdio::piped());
@@ -133,7 +138,7 @@ mod command {
         socket.read_to_string(&mut String::new()).unwrap();
         let mut lines = Vec::new();
         for line in words {
-            let is_last = line.contains("answered");
+            let is_last = is_last(&line);
             lines.push(line);
             if is_last {
                 return lines;
@@ -147,8 +152,17 @@ mod command {
         let text = lines(&[]);
         assert!(text.len() == 2 && text.iter().all(|line| line.contains("request{id=req-7}")), "{text:#?}");
 
+        // Whatever level the lines have.
+        for filter in ["warn", "warn,restitch::access=info", "restitch::access=info", "error,restitch=info"] {
+            let filtered = lines_until(&["--log", filter], |line| filter == "warn" || line.contains("answered"));
+            assert!(!filtered.is_empty() && filtered.iter().all(|line| line.contains("{id=req-7}")), "{filtered:#?}");
+        }
+
         let json = lines(&["--log-format", "json"]);
         let json: Vec<Value> = json.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let texts = json.iter().flat_map(|line| line.as_object().unwrap().values().filter_map(Value::as_str));
+        assert!(texts.clone().all(|text| !text.contains('"')), "a text is quoted once: {json:#?}");
+        assert_eq!(json[1]["path"], "/v1/models");
         assert!(json.iter().all(|line| line["span"]["id"] == "req-7"), "{json:#?}");
         let last = &json[1];
         assert_eq!((&last["message"], &last["level"]), (&"answered".into(), &"INFO".into()));
