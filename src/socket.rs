@@ -35,6 +35,11 @@ impl<S> Socket<S> {
     pub(crate) fn new(stream: S, cut: Cut) -> Self {
         Self { io: TokioIo::new(stream), cut }
     }
+
+    #[cfg(feature = "proxy")]
+    pub(crate) fn get_ref(&self) -> &S {
+        self.io.inner()
+    }
 }
 
 impl<S: AsyncRead + Unpin> Read for Socket<S> {

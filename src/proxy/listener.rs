@@ -1,16 +1,23 @@
 //! The sockets that a proxy listens on, and the connections that they accept.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
+use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use tokio::io::Interest;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 #[cfg(unix)]
 use tokio::net::{UnixListener, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 use super::gate::Peer;
 #[cfg(unix)]
@@ -136,9 +143,63 @@ impl Accepted {
 pub(super) type Transport = Box<dyn Stream>;
 
 /// What a server needs of a connection.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {
+    /// Returns what is ready when the client has closed its side, also while bytes of its wait to be read. Where the system can't
+    /// tell, it is never ready.
+    fn closed(&self) -> Closed {
+        Closed(Box::pin(pending()))
+    }
+}
 
-impl<S: AsyncRead + AsyncWrite + Debug + Send + Unpin> Stream for S {}
+/// Waits until a client has closed its side.
+pub(super) struct Closed(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl Closed {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl Debug for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Closed")
+    }
+}
+
+impl Stream for TcpStream {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn closed(&self) -> Closed {
+        closed(self)
+    }
+}
+
+#[cfg(unix)]
+impl Stream for UnixStream {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn closed(&self) -> Closed {
+        closed(self)
+    }
+}
+
+impl Stream for TlsStream<Transport> {
+    fn closed(&self) -> Closed {
+        self.get_ref().0.closed()
+    }
+}
+
+/// Waits with a descriptor of its own: whoever waits at the socket itself is woken by the bytes that are there. Of the second one
+/// nothing but its state is used, so it does not matter what kind of socket it is.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn closed(socket: &impl AsFd) -> Closed {
+    let second = socket.as_fd().try_clone_to_owned().map(std::net::TcpStream::from).and_then(TcpStream::from_std);
+    Closed(Box::pin(async move {
+        let Ok(second) = second else { return pending().await };
+        // Priority: the end of the client's bytes counts, and the bytes before it do not.
+        if second.ready(Interest::PRIORITY | Interest::ERROR).await.is_err() {
+            pending::<()>().await;
+        }
+    }))
+}
 
 fn configure(stream: &TcpStream) {
     let socket = SockRef::from(stream);

@@ -13,7 +13,7 @@ use http::StatusCode;
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::listener::Transport;
+use super::listener::{Closed, Transport};
 use super::refusal::Refusal;
 use crate::client::PathError;
 use crate::limits::ServerLimits;
@@ -72,6 +72,8 @@ pub(super) struct ClientSocket {
     limits: ServerLimits,
     /// Bytes that were read ahead.
     ahead: BytesMut,
+    /// Set where no more bytes are read ahead: what tells that the client has left.
+    closed: Option<Closed>,
     /// hyper waits for bytes.
     is_awaited: bool,
     /// A head is awaited: its first byte has come, or the connection has just begun. If not, the connection is unused.
@@ -101,6 +103,7 @@ impl ClientSocket {
             activity,
             limits,
             ahead: BytesMut::new(),
+            closed: None,
             is_awaited: false,
             is_in_head: true,
             silence: Timer::default(),
@@ -190,8 +193,13 @@ impl ClientSocket {
 
     /// Reads ahead. Fails if the client has left.
     fn poll_left(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if !self.activity.is_answering() || self.ahead.len() >= READ_AHEAD {
+        if !self.activity.is_answering() {
             return Ok(());
+        }
+        if self.ahead.len() >= READ_AHEAD {
+            let closed = self.closed.get_or_insert_with(|| self.socket.get_ref().closed());
+            let has_left = closed.poll(cx).is_ready();
+            return if has_left { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) };
         }
         let mut buffer = [const { MaybeUninit::uninit() }; READ_AHEAD];
         let mut read = ReadBuf::uninit(&mut buffer);
@@ -214,6 +222,7 @@ impl Read for ClientSocket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, mut buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.ahead.is_empty() {
+            this.closed = None;
             let length = buf.remaining().min(this.ahead.len());
             buf.put_slice(&this.ahead[..length]);
             this.ahead.advance(length);
@@ -316,11 +325,14 @@ mod tests {
     use tokio::io::{AsyncRead, AsyncWrite};
 
     use super::*;
+    use crate::proxy::listener::Stream;
     use crate::socket::Cut;
 
     /// Takes all bytes and passes none of them on, as TLS does whose client reads nothing.
     #[derive(Debug)]
     struct Stuck;
+
+    impl Stream for Stuck {}
 
     impl AsyncRead for Stuck {
         fn poll_read(

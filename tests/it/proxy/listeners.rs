@@ -230,7 +230,8 @@ async fn an_answer_is_continued_over_each_kind() {
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed_on_each_kind() {
     for kind in KINDS {
-        for stray in ["", "GET /x HTTP/1.1\r\nhost: h\r\n\r\n"] {
+        let long = format!("GET /x HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n", "a".repeat(20_000));
+        for stray in ["", "GET /x HTTP/1.1\r\nhost: h\r\n\r\n", &long] {
             for says_so in [false, true] {
                 let begun = vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold];
                 let raw = Raw::new(vec![begun]).await;
