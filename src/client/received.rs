@@ -20,7 +20,12 @@ use super::pool::Pool;
 pub struct Received {
     /// `None` after the last byte, or an error.
     incoming: Option<Incoming>,
+    /// What [`poll_first`](Received::poll_first) has read, for who polls the body.
+    first: Option<First>,
 }
+
+/// What comes first of a body: a frame, an error, or its end.
+type First = Option<Result<Frame<Bytes>, ConnectionError>>;
 
 /// A body that has not ended.
 #[derive(Debug)]
@@ -47,9 +52,23 @@ impl Received {
         if incoming.decoder.is_at_end() {
             let is_all = incoming.unread.is_empty();
             incoming.release(is_all);
-            return Self { incoming: None };
+            return Self { incoming: None, first: None };
         }
-        Self { incoming: Some(incoming) }
+        Self { incoming: Some(incoming), first: None }
+    }
+
+    /// Waits for the first bytes without taking them. Returns whether there are any.
+    pub(crate) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.first.is_none() {
+            self.first = Some(ready!(Pin::new(&mut *self).poll_frame(cx)));
+        }
+        Poll::Ready(matches!(self.first, Some(Some(Ok(_)))))
+    }
+
+    /// Returns how many bytes were read before they were asked for.
+    fn read_ahead(&self) -> u64 {
+        let frame = self.first.as_ref().and_then(|first| first.as_ref()?.as_ref().ok()?.data_ref());
+        frame.map_or(0, |bytes| bytes.len() as u64)
     }
 }
 
@@ -98,6 +117,9 @@ impl Body for Received {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ConnectionError>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(first);
+        }
         let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
         let polled = ready!(incoming.poll_bytes(cx));
         let has_ended = match &polled {
@@ -114,13 +136,16 @@ impl Body for Received {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_none()
+        self.incoming.is_none() && self.first.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.incoming {
-            None => SizeHint::with_exact(0),
-            Some(incoming) => incoming.decoder.left().map(SizeHint::with_exact).unwrap_or_default(),
+            None => SizeHint::with_exact(self.read_ahead()),
+            Some(incoming) => {
+                let left = incoming.decoder.left().map(|left| left + self.read_ahead());
+                left.map(SizeHint::with_exact).unwrap_or_default()
+            }
         }
     }
 }

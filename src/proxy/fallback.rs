@@ -89,8 +89,8 @@ impl Conversation {
     }
 
     /// Asks the next fallback from now on, if there is one that can take over. For the rest of an answer it may have another
-    /// API.
-    pub(super) fn move_on(&self, part: Part) -> bool {
+    /// API. `why`: what the upstream that was asked last has answered.
+    pub(super) fn move_on(&self, part: Part, why: &str) -> bool {
         let at = self.at.load(Ordering::Relaxed);
         let can_take = |fallback: &Fallback| match fallback.wire.filter(|wire| *wire != self.dialect) {
             None => true,
@@ -102,7 +102,7 @@ impl Conversation {
         let Some((number, fallback)) = next else { return false };
         self.at.store(number + 1, Ordering::Relaxed);
         let upstream = fallback.client.upstream().authority();
-        tracing::warn!(upstream, part = part.as_str(), "the next calls go to a fallback");
+        tracing::warn!(upstream, part = part.as_str(), why, "the next calls go to a fallback");
         self.exchange.note_fallback(upstream, part.as_str());
         true
     }
@@ -193,6 +193,14 @@ pub(super) fn has_failed(answer: &Result<Response<Received>, Error>) -> bool {
         // The request itself can't be sent.
         Err(Error::Path(_) | Error::Foreign(_)) => false,
         Err(_) => true,
+    }
+}
+
+/// Says for the log why an upstream is left. Its own words may quote the request.
+pub(super) fn why(answer: &Result<Response<Received>, Error>) -> String {
+    match answer {
+        Ok(response) => response.status().as_u16().to_string(),
+        Err(error) => error.to_string(),
     }
 }
 

@@ -1,21 +1,22 @@
 //! Makes the first call, and adapts its request to the model if the operator wants that.
 
 use std::collections::BTreeSet;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::body::Collected;
 use super::conversation::{Conversation, REFUSAL, is_invalid_request};
-use super::fallback::{Part, Sent, has_failed, short_wait};
+use super::fallback::{Part, Sent, has_failed, short_wait, why};
 use super::measured::Way;
 use super::refusal::{Refusal, unreachable};
 use super::upstream;
-use crate::client::{Body, Error, PathError, Received};
+use crate::client::{Body, ConnectionError, Error, PathError, Received};
 use crate::provider::capability::CapabilityHint;
 use crate::provider::wire::Adaptation;
 use crate::provider::{Dialect, chat};
@@ -87,27 +88,48 @@ async fn send(conversation: &Conversation) -> Result<Response<Received>, Respons
 }
 
 async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Error> {
-    let mut answer = send_once(conversation).await;
-    if !conversation.route.fallbacks.is_empty()
-        && let Some(wait) = short_wait(&answer)
-    {
+    if conversation.route.fallbacks.is_empty() {
+        return send_once(conversation).await;
+    }
+    let mut answer = send_to_first_byte(conversation).await;
+    if let Some(wait) = short_wait(&answer) {
         tracing::info!(wait_ms = wait.as_millis() as u64, "the upstream asks for a short wait");
         sleep(wait).await;
-        answer = send_once(conversation).await;
+        answer = send_to_first_byte(conversation).await;
     }
     if !has_failed(&answer) {
         return answer;
     }
-    let place = conversation.place();
-    while conversation.move_on(Part::Whole) {
-        let other = send_once(conversation).await;
+    let (place, mut reason) = (conversation.place(), why(&answer));
+    while conversation.move_on(Part::Whole, &reason) {
+        let other = send_to_first_byte(conversation).await;
         if other.as_ref().is_ok_and(|response| response.status().is_success()) {
             return other;
         }
+        reason = why(&other);
     }
     conversation.move_back(place);
     answer.iter().for_each(|response| conversation.exchange.note_upstream(response.status()));
     answer
+}
+
+/// Makes the first call where another upstream can be asked in time: a stream whose head came, and nothing after it, has not
+/// answered.
+async fn send_to_first_byte(conversation: &Conversation) -> Result<Response<Received>, Error> {
+    let mut response = send_once(conversation).await?;
+    if !conversation.request.stream || !response.status().is_success() {
+        return Ok(response);
+    }
+    let patience = conversation.patience();
+    let error = match timeout(patience, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
+        Ok(true) => return Ok(response),
+        Ok(false) => Error::Failed(ConnectionError::Closed),
+        Err(_) => Error::Late(patience),
+    };
+    let failed = Err(error);
+    conversation.exchange.note_head(conversation.address(), &failed);
+    conversation.count(None);
+    failed
 }
 
 async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Error> {
@@ -165,7 +187,13 @@ impl Conversation {
         let adaptation = Adaptation { without, model: model.as_deref(), adds_json_mode, streams_arguments: false };
         if let Some(body) = chat::adapt(body, &adaptation).map(Bytes::from) {
             let searches = model.is_some();
-            tracing::debug!(model = ?self.request.model, refused, adds_json_mode, searches, "adapted a request to its model");
+            tracing::debug!(
+                model = self.request.model.as_str(),
+                refused,
+                adds_json_mode,
+                searches,
+                "adapted a request to its model"
+            );
             self.adapted.extend((refused || adds_json_mode).then_some(RESPONSE_FORMAT));
             self.adapted.extend(searches.then_some("model"));
             self.body = body;

@@ -24,11 +24,11 @@ impl Conversation {
             return self.resume(query).await;
         }
         let part = if request.turn.is_some() { Part::Rest } else { Part::Whole };
-        if self.has_failed_here(request) && self.move_on(part) {
+        if self.has_failed_here(request) && self.move_on(part, "nothing of an answer has come") {
             return Err(self.redirected());
         }
         match self.call_here(request).await {
-            Err(end) if self.is_for_fallback(&end) && self.move_on(part) => Err(self.redirected()),
+            Err(end) if self.is_for_fallback(&end) && self.move_on(part, why_left(&end)) => Err(self.redirected()),
             answer => answer,
         }
     }
@@ -193,6 +193,14 @@ fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
         CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => {
             retry.reasoning_off().is_some_and(|switch| switch.key == *key)
         }
+    }
+}
+
+/// Says for the log why an upstream is left.
+fn why_left(end: &CallEnd) -> &str {
+    match end {
+        CallEnd::Rejected { reason, .. } => reason,
+        end => end.as_str(),
     }
 }
 

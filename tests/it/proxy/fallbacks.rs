@@ -90,7 +90,25 @@ async fn a_fallback_answers_what_its_upstream_can_not() {
     }
     let told = log.0.lock().unwrap().clone();
     assert!(told.contains("the next calls go to a fallback"), "{told}");
+    assert!(told.contains("why=\"503\"") && told.contains("why=\"429\""), "{told}");
     assert!(!told.contains(CANARY) && !told.contains("key-of-K"), "{told}");
+}
+
+/// A head says nothing of the model.
+#[tokio::test]
+async fn a_stream_without_a_byte_has_not_answered() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    for (name, pieces) in [("silence", vec![send(STREAM), Piece::Hold]), ("the end", vec![send(STREAM)])] {
+        let base = Raw::new(vec![pieces]).await;
+        let other = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+        let proxy = proxy_of(&base, &[&other], ONE).await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(answer.contains("[1]") && body_of(&answer).1, "{name}: {answer}");
+        assert!(answer.contains(&format!("x-restitch-upstream: {}\r\n", other.addr)), "{name}: {answer}");
+    }
+    let told = log.0.lock().unwrap().clone();
+    assert!(told.contains("part=\"whole\" why=\"no answer came"), "{told}");
 }
 
 #[tokio::test]
