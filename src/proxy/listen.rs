@@ -228,14 +228,14 @@ impl Acceptor {
             }
         }
         drop(listeners);
+        let kept = self.current.get().shared.kept.clone();
+        kept.iter().for_each(|answers| answers.stop_unread());
         let mut has_ended = self.connections.drain(self.current.get().limits.server.drain_timeout).await;
         let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
         for worker in workers {
             has_ended &= worker.await.unwrap_or_default();
         }
-        if let Some(answers) = &self.current.get().shared.kept {
-            answers.stop();
-        }
+        kept.iter().for_each(|answers| answers.stop());
         drop(self.release);
         has_ended
     }

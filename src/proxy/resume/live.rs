@@ -105,10 +105,23 @@ impl Live {
         }
     }
 
+    /// Returns whether anybody in this process reads the answer.
+    pub(super) fn has_readers(&self) -> bool {
+        !self.state().readers.is_empty()
+    }
+
     /// Is ready when the last reader has left.
     pub(super) async fn left(&self) {
         let mut changed = self.changed.subscribe();
-        while !self.state().readers.is_empty() {
+        while self.has_readers() {
+            drop(changed.changed().await);
+        }
+    }
+
+    /// Is ready when all readers have the events up to a position.
+    pub(super) async fn caught_up(&self, at: Position) {
+        let mut changed = self.changed.subscribe();
+        while self.state().readers.values().any(|after| *after < at) {
             drop(changed.changed().await);
         }
     }
@@ -199,14 +212,10 @@ impl Reader {
 
     /// Notes how far the client has read.
     pub(super) fn note(&self, after: Position) {
-        let mut state = self.live.state();
-        state.readers.insert(self.number, after);
-        state.shorten();
-        let is_live = state.is_live();
-        drop(state);
-        if is_live {
-            self.live.changed.send_replace(());
-        }
+        self.live.change(|state| {
+            state.readers.insert(self.number, after);
+            state.shorten();
+        });
     }
 
     /// Returns the events after a position, as the store does.

@@ -105,11 +105,14 @@ impl Answers {
         }
     }
 
+    /// Ends the answers that this process writes and nobody reads.
+    pub(super) fn stop_unread(&self) {
+        self.running().values().filter(|running| !running.live.has_readers()).for_each(|running| running.live.stop());
+    }
+
     /// Ends all answers that this process writes.
     pub(super) fn stop(&self) {
-        for running in self.running().values() {
-            running.live.stop();
-        }
+        self.running().values().for_each(|running| running.live.stop());
     }
 
     /// Returns what a request asks to be kept, if anything. `asked` is what its headers say; `own`: all of those that are for the

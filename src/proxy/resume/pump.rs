@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::blocks::Blocks;
 use super::caller::Credential;
@@ -31,6 +31,7 @@ pub(super) struct Pump {
     names: Option<Credential>,
     /// Events that are in the log already: they come once more.
     logged: VecDeque<Bytes>,
+    unread: Unread,
     /// What is measured and shown of the answer.
     line: KeptLine,
 }
@@ -76,7 +77,15 @@ enum Place {
 impl Pump {
     /// `last`: the position before the first event.
     pub(super) fn new(writer: Writer, last: Position, line: KeptLine, limits: &Limits) -> Self {
-        Self { writer, last, blocks: Blocks::new(limits), names: None, logged: VecDeque::new(), line }
+        Self {
+            writer,
+            last,
+            blocks: Blocks::new(limits),
+            names: None,
+            logged: VecDeque::new(),
+            unread: Unread::new(limits.keep.max_kept_answer_bytes),
+            line,
+        }
     }
 
     /// Names the answer by the id that its API gives it.
@@ -144,12 +153,10 @@ impl Pump {
             };
             let (events, end) = self.events_of(next);
             place = self.append(events, place).await?;
-            if place == Place::Live {
-                // An answer that the operator has stopped ends at once, whatever its readers lack.
-                tokio::select! {
-                    has_room = live.room() => has_room?,
-                    () = self.line.stopped() => {}
-                }
+            // An answer that the operator has stopped ends at once, whatever its readers lack.
+            tokio::select! {
+                has_room = self.room(place, &mut renewal) => has_room?,
+                () = self.line.stopped() => {}
             }
             if let Some(end) = end {
                 break end;
@@ -164,6 +171,21 @@ impl Pump {
             End::Broken => self.line.note_break(),
         }
         Ok(())
+    }
+
+    /// Waits as long as a reader in this process lacks events that have to go before others can come.
+    async fn room(&self, place: Place, renewal: &mut Interval) -> Result<(), Stopped> {
+        let live = &self.writer.live;
+        match (place, self.unread.first_to_go()) {
+            (Place::Live, _) => Ok(live.room().await?),
+            (Place::Store, None) => Ok(()),
+            (Place::Store, Some(at)) => loop {
+                tokio::select! {
+                    () = live.caught_up(at) => return Ok(()),
+                    _ = renewal.tick() => self.writer.answers.store.renew(self.writer.id, self.last.epoch).await?,
+                }
+            },
+        }
     }
 
     /// Returns the events that have come, and the end if it has.
@@ -236,6 +258,7 @@ impl Pump {
             .collect();
         self.last = at;
         self.line.note_bytes(entries.iter().map(|entry| entry.bytes.len()).sum());
+        self.unread.add(&entries);
         let live = &self.writer.live;
         if place == Place::Store {
             match store.append(id, entries.clone()).await {
@@ -267,6 +290,46 @@ impl Pump {
     }
 }
 
+/// The last events of an answer, as many as the store surely keeps. Readers have to have those before them: a client that is
+/// connected loses nothing because it is slower than the upstream.
+struct Unread {
+    /// The last event of each part, and what the part costs.
+    parts: VecDeque<(Position, usize)>,
+    cost: usize,
+    most: usize,
+    /// The last event that is no longer among them.
+    gone: Option<Position>,
+}
+
+impl Unread {
+    /// `limit`: what an answer may cost in the store.
+    fn new(limit: usize) -> Self {
+        Self { parts: VecDeque::new(), cost: 0, most: limit - limit / 8, gone: None }
+    }
+
+    fn add(&mut self, entries: &[Entry]) {
+        let Some(last) = entries.last() else { return };
+        let cost = entries.iter().map(|entry| entry.bytes.len() + size_of::<Entry>()).sum();
+        match self.parts.back_mut() {
+            // A part is for many events, so that there are few.
+            Some((at, of_part)) if *of_part < self.most / PARTS => (*at, *of_part) = (last.at, *of_part + cost),
+            _ => self.parts.push_back((last.at, cost)),
+        }
+        self.cost += cost;
+        while self.cost > self.most
+            && let Some((at, cost)) = self.parts.pop_front()
+        {
+            self.cost -= cost;
+            self.gone = Some(at);
+        }
+    }
+
+    /// Returns up to where all readers have to have read.
+    fn first_to_go(&self) -> Option<Position> {
+        self.gone
+    }
+}
+
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
 }
@@ -284,5 +347,7 @@ impl Drop for Pump {
     }
 }
 
+/// How many parts the unread events have.
+const PARTS: usize = 16;
 /// How often the store is told that an answer is being written.
 const RENEWAL: Duration = Duration::from_secs(1);

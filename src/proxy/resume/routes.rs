@@ -38,6 +38,8 @@ enum Target {
     Stream(Option<AnswerId>),
     /// By the id that the Responses API gave it, and from which event on.
     Response { id: String, starting_after: Option<u64> },
+    /// A response that is to be deleted.
+    DeletedResponse { id: String },
 }
 
 impl Asked {
@@ -47,6 +49,9 @@ impl Asked {
         let target = match path.strip_prefix(STREAMS) {
             Some(id) => Target::Stream(id.parse().ok()),
             None if request.method() == Method::GET => Target::of_response(path, query)?,
+            None if request.method() == Method::DELETE => {
+                Target::DeletedResponse { id: id_of_response(path)?.to_owned() }
+            }
             None => return None,
         };
         let headers = request.headers();
@@ -73,6 +78,10 @@ impl Asked {
                 response
             }
             Target::Response { id, starting_after } => self.of_response(id, *starting_after).await?,
+            Target::DeletedResponse { id } => {
+                self.forget_response(id).await;
+                return None;
+            }
         };
         if let Some(origin) = origin {
             // A page may ask only if its origin is allowed.
@@ -103,8 +112,24 @@ impl Asked {
         let log = found.log.map_err(|gone| self.answers.refused(&gone.into()))?;
         match self.durable {
             _ if self.method == Method::HEAD => Ok(described(id, &found, log)),
-            Some(query) => self.answers.bytes(id, (&found, log), query?, &self.heir).await,
-            None => self.answers.rest(id, &found, (position(self.last.as_deref())?, None), &self.heir).await,
+            Some(query) => {
+                let query = query.map_err(|mistake| self.answers.refuse("refused", mistake))?;
+                self.answers.bytes(id, (&found, log), query, &self.heir).await
+            }
+            None => {
+                let after =
+                    position(self.last.as_deref()).map_err(|mistake| self.answers.refuse("refused", mistake))?;
+                self.answers.rest(id, &found, (after, None), &self.heir).await
+            }
+        }
+    }
+
+    /// Deletes what is kept of a response. The upstream, which has the response itself, answers the request.
+    async fn forget_response(&self, id: &str) {
+        let Some(name) = response_name(&self.credential, id) else { return };
+        if let Ok(Some((id, Found { log: Ok(_), .. }))) = self.answers.one_named(name, &self.credential).await {
+            // What fails is logged.
+            let _ = self.answers.delete(id, &self.credential).await;
         }
     }
 
@@ -113,8 +138,11 @@ impl Asked {
         let name = response_name(&self.credential, id)?;
         let rest = match self.answers.one_named(name, &self.credential).await {
             Ok(found) => {
-                let (id, found) = found.filter(|(_, found)| found.log.is_ok())?;
-                self.answers.rest(id, &found, (Position::START, starting_after), &self.heir).await
+                let (id, found) = found?;
+                match found.log {
+                    Ok(_) => self.answers.rest(id, &found, (Position::START, starting_after), &self.heir).await,
+                    Err(gone) => Err(self.answers.refused(&gone.into())),
+                }
             }
             Err(refusal) => Err(refusal),
         };
@@ -122,13 +150,19 @@ impl Asked {
     }
 }
 
+/// Returns the id in `/v1/responses/{id}`, below any prefix.
+fn id_of_response(path: &str) -> Option<&str> {
+    let (before, id) = path.rsplit_once('/')?;
+    (before.ends_with("/responses") && !id.is_empty()).then_some(id)
+}
+
 impl Target {
     /// Reads `/v1/responses/{id}?stream=true&starting_after=N`, below any prefix.
     fn of_response(path: &str, query: Option<&str>) -> Option<Self> {
-        let (before, id) = path.rsplit_once('/')?;
+        let id = id_of_response(path)?;
         let has =
             |wanted: &str| query.into_iter().flat_map(|query| query.split('&')).find_map(|p| p.strip_prefix(wanted));
-        let is_stream = before.ends_with("/responses") && !id.is_empty() && has("stream=") == Some("true");
+        let is_stream = has("stream=") == Some("true");
         let starting_after = has("starting_after=").map(str::parse).transpose().ok()?;
         is_stream.then(|| Self::Response { id: id.to_owned(), starting_after })
     }

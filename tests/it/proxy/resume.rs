@@ -183,7 +183,7 @@ async fn nothing_is_kept_unless_the_operator_allows_it_and_the_request_asks() {
     for (limits, request, kept) in [
         (off, ask_kept(), Some("0; reason=\"off\"")),
         (keeping(), post(ASK), None),
-        (keeping(), with(&post(ASK), "x-restitch-keep: 0"), Some("0; reason=\"no_event_stream\"")),
+        (keeping(), with(&post(ASK), "x-restitch-keep: 0"), None),
     ] {
         let (_raw, proxy, go) = waiting(1, limits).await;
         go.notify_one();
@@ -387,6 +387,29 @@ async fn answers_without_readers_end_with_the_proxy() {
 }
 
 #[tokio::test]
+async fn answers_without_readers_do_not_wait_for_those_that_have_some() {
+    let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
+    let go = Arc::new(Notify::new());
+    let events = five();
+    let waits = vec![
+        send(format!("{STREAM}{}", events[..2].concat())),
+        Piece::Await(Arc::clone(&go)),
+        send(events[2..].concat()),
+    ];
+    let raw = Raw::new(vec![held, waits]).await;
+    let proxy = raw.unbound(keeping()).threads(2).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    ask_and_leave(&proxy, &ask_kept()).await;
+    let mut reader = connect(proxy.addr()).await;
+    reader.write_all(ask_kept().as_bytes()).await.unwrap();
+    read_until(&mut reader, "id: 1-2\n\n").await;
+    let stopping = tokio::spawn(proxy.shutdown());
+    raw.wait(|state| state.left == 1).await;
+    go.notify_one();
+    assert!(read_to_end(&mut reader).await.contains("id: 1-5\n\n"));
+    assert!(stopping.await.unwrap());
+}
+
+#[tokio::test]
 async fn silence_is_told_to_whoever_reads() {
     let limits = keeping().with_keep_alive_interval(Duration::from_millis(50));
     let (_raw, proxy, go) = waiting(1, limits).await;
@@ -427,6 +450,11 @@ async fn a_response_is_retrieved_by_its_own_id() {
     }
     let rest = exchange(setup.proxy.addr(), &get(&id, "stream=true", "sk-1")).await;
     assert_eq!(body_of(&rest).0, whole);
+    // What is deleted there is not kept here either. The upstream answers.
+    let delete = format!("DELETE /v1/responses/{id} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    exchange(setup.proxy.addr(), &with(&delete, "authorization: Bearer sk-1")).await;
+    let rest = exchange(setup.proxy.addr(), &get(&id, "stream=true", "sk-1")).await;
+    assert!(!rest.contains("response.completed"), "{rest}");
     // What is not ours passes: another caller, another id, a body that is not streamed.
     let raw = Raw::new(vec![stream("data: theirs\n\n"); 3]).await;
     let proxy = raw.proxy(keeping()).await;

@@ -87,6 +87,25 @@ pub(super) async fn does_not_expire(store: &str) {
     }
 }
 
+/// The upstream waits for the client, as it does where nothing is kept.
+#[tokio::test]
+async fn a_client_that_is_behind_loses_nothing_of_a_longer_answer() {
+    let mut limits = keeping();
+    limits.keep.max_kept_answer_bytes = 1 << 20;
+    let events = large();
+    let raw = Raw::new(vec![stream(&events.concat())]).await;
+    let proxy = raw.unbound(limits).bind(LOOPBACK).await.unwrap();
+    let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
+    sleep(Duration::from_millis(300)).await;
+    seen += &read_to_end(&mut client).await;
+    assert!(body_of(&seen) == (numbered(&events, 1), true), "the answer is not whole");
+    wait_for(&proxy, &id, "whole").await;
+    // Of what is kept the first events are gone.
+    let response = exchange(proxy.addr(), &about("GET", &id, "")).await;
+    assert!(status(&response) == "410 Gone" && response.contains("max_kept_answer_bytes"), "{response}");
+    proxy.shutdown().await;
+}
+
 /// The store has no room for the answer, and its only reader takes nothing.
 #[tokio::test]
 async fn an_answer_that_waits_for_its_reader_is_stopped_at_once() {
