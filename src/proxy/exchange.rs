@@ -135,6 +135,16 @@ impl Exchange {
         self.answer().map_or_else(Stopped::never, |answer| answer.stopped())
     }
 
+    /// Returns whether the operator has ended the answer.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.answer().is_some_and(|answer| answer.is_stopped())
+    }
+
+    /// Notes that the open call ends because the operator has ended the answer.
+    pub(super) fn note_stop(&self) {
+        self.measure(Measured::note_stop);
+    }
+
     /// Returns whether calls are measured.
     pub(super) fn is_measured(&self) -> bool {
         self.metrics.is_some()

@@ -211,6 +211,11 @@ impl Measured {
         self.call.iter_mut().for_each(|call| call.error = call.error.or(error));
     }
 
+    /// Notes that the operator ends the open call.
+    pub(super) fn note_stop(&mut self) {
+        self.call.iter_mut().for_each(|call| call.error = call.error.or(Some("stopped")));
+    }
+
     fn note_usage(&mut self, raw: &str) {
         let (input, output) = (usage::prompt_tokens(raw), answer_tokens(raw));
         for (gen_ai_token_type, tokens) in [("input", input), ("output", output)] {

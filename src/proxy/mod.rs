@@ -395,6 +395,10 @@ impl Proxy {
 
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.
     fn observed(&self, output: &Output, exchange: &Exchange) {
+        if matches!(output, Output::Call { .. } | Output::Event(SessionEvent::Cut { .. })) && exchange.is_stopped() {
+            // The operator has ended the answer, and not its upstream. The call is never made.
+            return exchange.note_stop();
+        }
         exchange.note_output(output);
         match output {
             Output::Call { request, .. } => match &request.turn {
@@ -408,7 +412,7 @@ impl Proxy {
                 offset = seam.offset,
                 alignment = seam.alignment.as_str(),
                 overlap = seam.overlap,
-                held = seam.pending,
+                pending = seam.pending,
                 posterior = seam.posterior,
                 ambiguous = seam.ambiguous,
                 early_end = seam.early_end,
@@ -443,6 +447,8 @@ fn log_end(outcome: &Outcome) {
         cause = outcome.cause().map(CutCause::as_str),
         continuations = tally.continuations,
         failures = tally.failures,
+        ambiguous = Some(tally.ambiguous).filter(|seams| *seams > 0),
+        early_end = Some(tally.early_end).filter(|seams| *seams > 0),
         synthesized = outcome.synthesized().len(),
         "done"
     );

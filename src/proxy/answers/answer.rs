@@ -234,7 +234,12 @@ impl Answer {
         drop(self.changed());
     }
 
-    /// Returns what is ready when it is to end.
+    /// Returns whether the operator has ended the answer.
+    pub(in super::super) fn is_stopped(&self) -> bool {
+        self.stop.is_asked()
+    }
+
+    /// Returns what is ready when the operator ends the answer.
     pub(in super::super) fn stopped(&self) -> Stopped {
         self.stop.asked()
     }

@@ -57,11 +57,11 @@ impl Page {
         match *route {
             Route::File(media_type, text) => with_type(StatusCode::OK, media_type, text),
             Route::List => self.list(),
-            Route::Answer(id) => match self.answers.find(id) {
+            Route::Answer(id) => match self.answers.find(&decoded(id)) {
                 Some(answer) => self.view(&answer, request.uri().query().unwrap_or_default()),
                 None => UNKNOWN.response(None),
             },
-            Route::Stop(id) => match self.answers.find(id) {
+            Route::Stop(id) => match self.answers.find(&decoded(id)) {
                 Some(answer) => stop(&answer),
                 None => UNKNOWN.response(None),
             },
@@ -166,6 +166,11 @@ impl<'p> Route<'p> {
         };
         if takes { Ok(()) } else { Err(WRONG_METHOD.with_allow(allow.to_owned())) }
     }
+}
+
+/// Returns an id as it is. Of the characters that an id may have, only a colon is ever encoded in a path.
+fn decoded(id: &str) -> String {
+    id.replace("%3A", ":").replace("%3a", ":")
 }
 
 /// Ends an answer.

@@ -272,9 +272,10 @@ async fn an_answer_is_stopped() {
     let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold]]).await;
     let proxy = in_front_of(&raw, Limits::default(), |proxy| proxy.give_up(restitch::session::GiveUp::Close)).await;
     let mut client = connect(proxy.addr()).await;
-    client.write_all(asked_as("mine", ASK).as_bytes()).await.unwrap();
+    client.write_all(asked_as("urn:mine", ASK).as_bytes()).await.unwrap();
     read_until(&mut client, "[1, 2").await;
-    let stopped = stop(&proxy, "mine").await;
+    // As a browser writes it.
+    let stopped = stop(&proxy, "urn%3Amine").await;
     assert!(stopped.starts_with("HTTP/1.1 202"), "{stopped}");
     let rest = read_to_end(&mut client).await;
     for part in ["\"status\":\"closed\"", "\"stop\":\"stopped\"", "\"cause\":\"drop\"", "data: [DONE]"] {
@@ -284,7 +285,10 @@ async fn an_answer_is_stopped() {
     assert_eq!(raw.requests.lock().unwrap().len(), 1);
     let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
     assert_eq!((&shown["outcome"], &shown["stop"]), (&json!("closed"), &json!("stopped")));
-    let again = stop(&proxy, "mine").await;
+    assert_eq!((&shown["id"], &shown["causes"]), (&json!("urn:mine"), &json!([])), "the upstream has cut nothing");
+    let metrics = get(&proxy, "/metrics").await;
+    assert!(!metrics.contains("restitch_cuts_total{") && metrics.contains("error_type=\"stopped\""), "{metrics}");
+    let again = stop(&proxy, "urn:mine").await;
     assert!(again.starts_with("HTTP/1.1 409"), "{again}");
     assert!(stop(&proxy, "other").await.starts_with("HTTP/1.1 404"));
 }
