@@ -226,6 +226,11 @@ impl fmt::Display for Silent {
 
 impl std::error::Error for Silent {}
 
+/// Returns whether a body failed because no bytes came for too long.
+pub(super) fn is_silence(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<Silent>()
+}
+
 /// The error of a body that the operator has ended.
 #[derive(Debug)]
 struct BrokenOff;

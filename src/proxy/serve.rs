@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 
 use super::Proxy;
-use super::body::{Collected, Punctual, ReadError};
+use super::body::{Collected, Punctual, ReadError, is_silence};
 use super::conversation::{self, Conversation};
 use super::exchange::Exchange;
 use super::first;
@@ -17,7 +17,7 @@ use super::resume::{Asked, NotKept, Repeat, own_headers};
 use super::route::Route;
 use super::upstream::{self, Head, RequestDirectives};
 use super::whole::passed_unread;
-use crate::client::Body;
+use crate::client::{Body, ConnectionError, Error};
 use crate::provider::Dialect;
 use crate::provider::wire;
 
@@ -87,17 +87,20 @@ async fn dispatch(
     let repeat = proxy.shared.kept.as_ref().and_then(|_| Repeat::of(&parts.headers));
     let own = proxy.shared.kept.as_ref().map(|_| own_headers(&parts.headers)).unwrap_or_default();
     let head = Head::new(parts);
+    let is_empty = body.is_end_stream();
     let body = Punctual::new(body, "body_timeout", proxy.limits.server.body_timeout);
     let directives = match directives {
         Ok(directives) => directives,
         Err(mistake) if dialect.is_some() => return Refusal::of_mistake(mistake).answer(dialect),
         Err(_) => RequestDirectives::default(),
     };
-    let asks_keep = directives.keep.is_some() && dialect.is_some();
+    let asks_keep = directives.asks_keep() && dialect.is_some();
     let unread = asks_keep.then(|| NotKept::of(&proxy, false));
     let Some(dialect) = dialect.filter(|_| !directives.off || candidates.need_body()) else {
         let route = candidates.choose(&proxy, None);
-        return NotKept::told(pass(&route, &head, Body::wrap(body), of_path, exchange).await, unread);
+        // What has no bytes can be sent again if the upstream has just closed its connection.
+        let body = if is_empty { Body::empty() } else { Body::wrap(body) };
+        return NotKept::told(pass(&route, &head, body, of_path, exchange).await, unread);
     };
     let mut share = proxy.shared.unfinished.begin();
     let collected =
@@ -136,7 +139,7 @@ async fn converse(
 ) -> Response<Body> {
     let (route, head, body, dialect, request) = &asked;
     let dialect = *dialect;
-    let not_kept = directives.keep.map(|_| NotKept::of(&proxy, route.continues()));
+    let not_kept = directives.asks_keep().then(|| NotKept::of(&proxy, route.continues()));
     let answers = proxy.shared.kept.as_ref().filter(|_| request.stream && route.continues());
     let keep = answers.and_then(|answers| answers.wanted(directives.keep, (own, &route.config), head, body));
     let mut conversation = match conversation(proxy, asked, directives, exchange) {
@@ -185,6 +188,10 @@ async fn pass(route: &Route, head: &Head, body: Body, dialect: Option<Dialect>, 
             exchange.note_upstream(response.status());
             conversation::passed(response, &route.limits.transport)
         }
+        Err(Error::Failed(ConnectionError::Body(cause))) => match is_silence(&*cause) {
+            true => BODY_STOPPED.answer(dialect),
+            false => BODY_BROKE_OFF.answer(dialect),
+        },
         Err(cause) => unreachable(dialect, &cause),
     }
 }

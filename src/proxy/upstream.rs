@@ -237,6 +237,11 @@ pub(super) struct RequestDirectives {
 }
 
 impl RequestDirectives {
+    /// Returns whether the answer is asked to be kept. `x-restitch-keep: 0` asks for the opposite.
+    pub(super) fn asks_keep(&self) -> bool {
+        self.keep.is_some_and(|keep| !keep.is_zero())
+    }
+
     /// Reads a request's headers. An error is a message for the client.
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, String> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());

@@ -37,7 +37,8 @@ fn whole() -> Vec<Piece> {
 async fn a_client_that_leaves_is_noticed_behind_bytes_that_wait() {
     let begun = || vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold];
     for (scene, answer, until) in [("before the head", vec![Piece::Hold], ""), ("in the answer", begun(), "[1, 2")] {
-        for stray in ["", "\r\n", "G", "GET /x HTTP/1.1\r\nhost: h\r\n\r\n"] {
+        let long = format!("GET /x HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n", "a".repeat(20_000));
+        for stray in ["", "\r\n", "G", "GET /x HTTP/1.1\r\nhost: h\r\n\r\n", &long] {
             let raw = Raw::new(vec![answer.clone()]).await;
             let proxy = raw.proxy(Limits::default()).await;
             let mut client = connect(proxy.addr()).await;
@@ -89,6 +90,23 @@ async fn a_body_that_stops_is_refused_in_the_form_of_the_api() {
         let begin = format!("POST {path} HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\n{{\"mod");
         let answer = exchange(proxy.addr(), &begin).await;
         assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains(form), "{answer}");
+    }
+}
+
+/// The upstream is not at fault.
+#[tokio::test]
+async fn a_body_that_passes_and_fails_is_the_clients_fault() {
+    let begin = "POST /v1/files HTTP/1.1\r\nhost: h\r\n";
+    for (rest, status, code) in [
+        ("content-length: 100\r\n\r\n{\"mod", 408, "body_timeout"),
+        ("transfer-encoding: chunked\r\n\r\n5\r\n{\"mod\r\nxyz\r\n", 400, "body_broke_off"),
+    ] {
+        let raw = Raw::new(vec![vec![Piece::Hold]]).await;
+        let mut limits = Limits::default();
+        limits.server.body_timeout = SOON;
+        let proxy = raw.proxy(limits).await;
+        let answer = exchange(proxy.addr(), &format!("{begin}{rest}")).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(code), "{answer}");
     }
 }
 
