@@ -1,7 +1,7 @@
 //! Addresses to listen on, as the command line and the configuration file write them. Opens no sockets.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -46,6 +46,22 @@ impl FromStr for ListenAddress {
                  or `unix:/path/to.sock`"
             )
         })
+    }
+}
+
+/// Reads the address of a listener that has one socket: `127.0.0.1:7379`, `localhost:7379` (loopback, IPv4) or `:7379` (all
+/// addresses of the machine, IPv4).
+///
+/// # Errors
+/// The text is no such address, with what to write.
+pub(crate) fn one_socket(written: &str) -> Result<SocketAddr, String> {
+    match written.parse() {
+        Ok(ListenAddress::Tcp(address)) => Ok(address),
+        Ok(ListenAddress::Localhost(port)) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        Ok(ListenAddress::Any(port)) => Ok((Ipv4Addr::UNSPECIFIED, port).into()),
+        Ok(ListenAddress::Unix(_)) | Err(_) => {
+            Err(format!("`{written}` is no address of one socket: write `127.0.0.1:7379`, `localhost:7379` or `:7379`"))
+        }
     }
 }
 

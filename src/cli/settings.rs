@@ -10,7 +10,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 #[cfg(feature = "proxy")]
 use super::console::is_stdin;
 use super::{Console, Exit, repair};
-use crate::address::{ListenAddress, SocketMode};
+use crate::address::{ListenAddress, SocketMode, one_socket};
 use crate::config::{Config, ConfigError, LogFormat, Proxy, log_filter, store_address};
 use crate::limits::is_probability;
 use crate::repair::RepairLevel;
@@ -91,9 +91,9 @@ struct Listening {
     /// The private key of that certificate, in PEM.
     #[arg(long, value_name = "FILE", env = "RESTITCH_TLS_KEY")]
     tls_key: Option<PathBuf>,
-    /// The address of a second listener, for a page of the answers (`/`), metrics (`/metrics`) and readiness (`/readyz`).
-    /// [default: there is none]
-    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_ADMIN")]
+    /// The address of a second listener, for a page of the answers (`/`), metrics (`/metrics`) and readiness (`/readyz`):
+    /// 127.0.0.1:7379, localhost:7379 or :7379 (all addresses of the machine). [default: there is none]
+    #[arg(long, value_name = "ADDRESS", env = "RESTITCH_ADMIN", value_parser = one_socket)]
     admin: Option<SocketAddr>,
     /// Keep the text of the last N answers in memory and show it on that page. [default: 0, the page shows no text]
     #[arg(long, value_name = "N", env = "RESTITCH_PAGE_ANSWERS")]

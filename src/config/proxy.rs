@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::address::{ListenAddress, SocketMode};
+use crate::address::{ListenAddress, SocketMode, one_socket};
 use crate::repair::RepairLevel;
 use crate::route::written;
 use crate::session::{GiveUp, Prose};
@@ -29,7 +29,7 @@ pub struct Proxy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
     /// The address of the listener for metrics and readiness. Not set: there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "admin")]
     pub admin: Option<SocketAddr>,
     /// How many of the last answers keep their text, for the page of that listener.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,6 +184,11 @@ pub(crate) fn log_filter(filter: &str) -> Result<String, String> {
         }
     }
     Ok(filter.to_owned())
+}
+
+fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    let written = String::deserialize(deserializer)?;
+    one_socket(&written).map(Some).map_err(D::Error::custom)
 }
 
 fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
