@@ -56,7 +56,6 @@ impl<'a> Guesses<'a> {
     /// Returns the plans for the place where an attempt stopped, the likeliest first among equals. `None`: the text that
     /// follows decides.
     pub(super) fn list(attempt: &'a Attempt, source: &'a Source<'a>) -> Option<Vec<Plan>> {
-        let state = attempt.machine.state();
         let next = source.rest(attempt.at).chars().next();
         let mut guesses = Self { attempt, source, state, next, plans: Vec::new(), waits: false };
         guesses.open_strings();
@@ -176,13 +175,7 @@ impl<'a> Guesses<'a> {
             return self.escaped_quotes(out, at, rest);
         }
         let is_key = state.takes_key();
-        let ends = |c: char| matches!(c, '"' | ',' | '}' | ']' | '{' | '[' | '\n') || is_key && c == ':';
-        let end = rest.find(ends);
-        if end.is_none() && !self.source.is_end {
-            self.waits = true;
-            return;
-        }
-        let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let Some((word, after)) = self.word(at, is_key) else { return };
         let is_quoted = after.starts_with('"') && !word.ends_with(char::is_whitespace);
         let word = word.trim_end();
         let mut chars = word.chars();
@@ -201,6 +194,25 @@ impl<'a> Guesses<'a> {
             (false, false) => self.add(out, (at, end), &by, RepairRule::BareWord, u32::from(is_after)),
             _ => {}
         }
+    }
+
+    /// Returns the word that begins at `at`, and what follows it in the look-ahead. `None`, whatever the pieces are: no end of
+    /// the word is there, or not the token after a key that ends a line; and while that may still come.
+    fn word(&mut self, at: usize, is_key: bool) -> Option<(&'a str, &'a str)> {
+        let (source, rest) = (self.source, self.source.rest(at));
+        let most = (self.attempt.at - at).saturating_add(source.options.caps.lookahead);
+        let most = (0..=most.min(rest.len())).rev().find(|&end| rest.is_char_boundary(end)).unwrap_or(0);
+        let is_cut = most < rest.len();
+        let rest = rest.get(..most).unwrap_or_default();
+        let ends = |c: char| matches!(c, '"' | ',' | '}' | ']' | '{' | '[' | '\n') || is_key && c == ':';
+        let (word, after) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+        if after.is_empty() || is_key && after.trim_ascii_start().is_empty() {
+            self.waits |= !is_cut && !source.is_end;
+            if is_cut || !source.is_end {
+                return None;
+            }
+        }
+        Some((word, after))
     }
 
     /// A string between `\"` and `\"`.

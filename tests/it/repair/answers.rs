@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use restitch::Limits;
 use restitch::internal::relay::{self, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairedRoot, repair_root, undo};
@@ -12,6 +11,7 @@ use restitch::session::{
     Status,
 };
 use restitch::sse::Decoder;
+use restitch::Limits;
 use serde_json::{Value, json};
 
 use super::properties::PIECES;

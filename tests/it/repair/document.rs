@@ -2,11 +2,13 @@
 
 use restitch::internal::json::each;
 use restitch::json::{Event, Live, Sink};
-use restitch::repair::{Repair, RepairLevel, RepairOptions, repair_root, undo};
+use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairStatus, repair_root, undo};
 use restitch::value::LiveValue;
-use restitch::{AllowedRoots, Document, Trailing};
+use restitch::{AllowedRoots, Document, Limits, Trailing};
 use serde_json::Value;
 
+use crate::fuzz::splits::push_from;
+use crate::reference::Log;
 use crate::support::{chunks, splits};
 
 const TEXTS: [&str; 9] = [
@@ -171,6 +173,40 @@ fn roots_come_one_at_a_time() {
             }
         }
         assert_eq!(roots, ["{\"a\": 1}", "{\"b\": [1, 2]}", "[3]"], "{step}");
+    }
+}
+
+#[test]
+fn a_guess_is_the_same_in_pieces_where_a_key_ends_its_line() {
+    for (text, repaired) in [
+        ("{a\n:1}", "{\"a\"\n:1}"),
+        ("{None\n:1}", "{\"None\"\n:1}"),
+        ("{1\n:2}", "{\"1\"\n:2}"),
+        ("{a \n\t : 1, b\n\n: 2}", "{\"a\" \n\t : 1, \"b\"\n\n: 2}"),
+    ] {
+        for cuts in splits(text.len()) {
+            let mut document = document(RepairLevel::Guess);
+            let read = push_from(&mut document, text, 0, &cuts, &mut Log::default());
+            assert_eq!(read.and_then(|()| document.finish()), Ok(()), "{text:?} cut at {cuts:?}");
+            assert_eq!(document.text(), repaired, "cut at {cuts:?}");
+        }
+    }
+}
+
+/// What a guess waits for is bounded by the look-ahead: a word that is longer, or white space after it, is no guess.
+#[test]
+fn a_guess_waits_no_longer_than_the_look_ahead() {
+    let lookahead = Limits::default().parser.max_lookahead;
+    for (start, more) in [("[", "x"), ("{", "x"), ("{a\n", " ")] {
+        let long = more.repeat(lookahead + 1);
+        for text in [format!("{start}{long}"), format!("{start}{long}: 1}}"), format!("{start}{long}, 1]")] {
+            let mut document = document(RepairLevel::Guess);
+            let mut pieces = text.as_bytes().chunks(100).map(|piece| std::str::from_utf8(piece).unwrap());
+            let error = pieces.find_map(|piece| document.push(piece).err()).expect("a deviation");
+            assert_eq!(error.offset, 1, "{start:?} {more:?}");
+            let whole = repair_root(&text, &RepairOptions::new(RepairLevel::Guess));
+            assert_eq!(whole.status, RepairStatus::Malformed(error), "{start:?} {more:?}");
+        }
     }
 }
 
