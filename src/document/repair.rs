@@ -190,11 +190,11 @@ impl Document {
         tolerance.shown = repairer.repairs().len();
         let read = self.parser.machine.feed_text(&self.text, sink);
         debug_assert!(read.is_ok(), "repaired text is valid: {read:?}");
-        if repairer.ends_with_value() && !tolerance.ends_numbers_late {
-            // The comma that ends a number may be held back.
+        let tail = repairer.take_tail();
+        // The byte that ends a number may be held back: a comma, or in the tail the white space after a root.
+        if tail.is_some() || repairer.ends_with_value() && !tolerance.ends_numbers_late {
             self.parser.machine.end_number(&self.text, sink);
         }
-        let tail = repairer.take_tail();
         match result {
             Err(error) => {
                 let unrepaired = repairer.pending().to_owned();
@@ -208,6 +208,7 @@ impl Document {
             Ok(()) => {
                 if tail.is_some() {
                     tolerance.close();
+                    self.mark_end();
                 }
                 Ok(tail)
             }

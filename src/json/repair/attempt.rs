@@ -203,8 +203,11 @@ impl Attempt {
     /// follows decides.
     fn recover(&mut self, source: &Source<'_>) -> Option<bool> {
         let next = source.rest(self.at).chars().next()?;
-        if self.machine.state().number_may_end() && !(next.is_alphanumeric() || matches!(next, '.' | '+' | '-' | '_')) {
-            // What follows is no part of the number.
+        if self.is_after_number(next) {
+            if self.machine.frames().is_empty() {
+                // A root that is a number ends with white space alone, as in the grammar.
+                return None;
+            }
             self.machine.end_number("", &mut self.recorder);
         }
         let open = self.open_start();
@@ -246,6 +249,12 @@ impl Attempt {
             }
             _ => None,
         }
+    }
+
+    /// Whether a number is open, and `next` is no part of it.
+    pub(super) fn is_after_number(&self, next: char) -> bool {
+        let may_go_on = next.is_alphanumeric() || matches!(next, '.' | '+' | '-' | '_');
+        self.machine.state().number_may_end() && !may_go_on
     }
 
     /// Whether a missing comma is a guess here: after a string, its quote may be a part of it.

@@ -57,6 +57,9 @@ impl<'a> Guesses<'a> {
     /// follows decides.
     pub(super) fn list(attempt: &'a Attempt, source: &'a Source<'a>) -> Option<Vec<Plan>> {
         let next = source.rest(attempt.at).chars().next();
+        // A root that is a number is one, whatever follows it.
+        let is_root = attempt.machine.frames().is_empty() && next.is_some_and(|next| attempt.is_after_number(next));
+        let state = if is_root { State::Done } else { attempt.machine.state() };
         let mut guesses = Self { attempt, source, state, next, plans: Vec::new(), waits: false };
         guesses.open_strings();
         if next.is_some() {

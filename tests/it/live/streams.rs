@@ -206,6 +206,21 @@ fn places_count_from_the_start_of_the_stream() {
     );
 }
 
+/// A line may be any value, on each level and in pieces of any size.
+#[test]
+fn lines_may_be_numbers_on_each_level() {
+    let text = "1\n-2.5 \n\"a\"\n3\n[4]\n5";
+    for cuts in splits(text.len()) {
+        for level in RepairLevel::ALL {
+            let pieces = chunks(text.as_bytes(), &cuts);
+            let found = Source::of(pieces).completed::<serde_json::Value>("").trailing(Trailing::Next);
+            let lines = lines(found.roots(AllowedRoots::Any).repair(level));
+            assert_eq!(lines.len(), 6, "{level} cut at {cuts:?}: {lines:?}");
+            assert!(lines.iter().all(|line| !line.starts_with('!')), "{level} cut at {cuts:?}: {lines:?}");
+        }
+    }
+}
+
 /// The adapters can be named in a struct.
 #[test]
 fn adapters_are_fields_of_a_struct() {

@@ -10,8 +10,9 @@ use restitch::session::{
     CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Output, PrefillOptions, Request, Session, SessionEvent,
     Status,
 };
+use restitch::splice::Expect;
 use restitch::sse::Decoder;
-use restitch::Limits;
+use restitch::{AllowedRoots, Limits};
 use serde_json::{Value, json};
 
 use super::properties::PIECES;
@@ -273,6 +274,20 @@ fn a_cut_answer_is_continued_in_the_models_dialect() {
         assert!(wrong.is_empty(), "{} of {cuts}:\n{}", wrong.len(), wrong[..wrong.len().min(60)].join("\n"));
         assert!(late * 100 <= cuts, "{answer:?}: {late} of {cuts}");
         assert!(whole * 100 >= whole_without_mistakes * 97, "{answer:?}: {whole} of {cuts}");
+    }
+}
+
+/// A root that is a number ends with the line, also where text is repaired.
+#[test]
+fn an_answer_that_is_a_number_ends() {
+    for text in ["1 2", "1\n", "-12 // twelve", "true\n"] {
+        for level in RepairLevel::ALL {
+            let mut session = Session::with(Limits::default(), Expect::Anchor, AllowedRoots::Any);
+            session.set_repair(level);
+            let ended = drive(&mut session, text, &CallEnd::Finished(Finish::Stop), |_, _| panic!("it is whole"));
+            assert_eq!(ended.outcome.status(), Status::PassedThrough, "{level} {text:?}");
+            assert!(ended.client == text || level == RepairLevel::Strict, "{level} {:?}", ended.client);
+        }
     }
 }
 

@@ -176,6 +176,28 @@ fn roots_come_one_at_a_time() {
     }
 }
 
+const TRAILING: [Trailing; 4] = [Trailing::Stop, Trailing::Error, Trailing::Next, Trailing::Block];
+
+#[test]
+fn a_root_that_is_a_number_ends_as_in_a_strict_document() {
+    for text in ["1 2", "1\n", "1 // c", "1,2", "1x", "1/2", "1#", "1'a'", "-0.5e3 [1]\n", "1\u{a0}2", "```\n1\n```\n"]
+    {
+        for (trailing, cuts) in TRAILING.into_iter().flat_map(|trailing| splits(text.len()).map(move |c| (trailing, c)))
+        {
+            let cuts: Vec<_> = cuts.into_iter().filter(|&cut| text.is_char_boundary(cut)).collect();
+            let ended = |level| {
+                let mut document = Document::with_options(16, AllowedRoots::Any, trailing);
+                document = document.repairing(RepairOptions::new(level));
+                let mut events = Log::default();
+                let error = push_from(&mut document, text, 0, &cuts, &mut events).err();
+                let end = document.finish_with(&mut events).err();
+                (document.text().to_owned(), document.root().map(str::to_owned), document.roots(), error, end, events)
+            };
+            assert_eq!(ended(RepairLevel::Syntax), ended(RepairLevel::Strict), "{trailing:?} {text:?} cut at {cuts:?}");
+        }
+    }
+}
+
 #[test]
 fn a_guess_is_the_same_in_pieces_where_a_key_ends_its_line() {
     for (text, repaired) in [
