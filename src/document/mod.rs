@@ -175,9 +175,9 @@ impl Document {
             if self.tolerance.is_some() {
                 taken += piece.len();
                 if let Some(tail) = self.push_repaired(piece, sink)? {
-                    // What was pushed before is not taken twice.
+                    // What was held back of the pushes before is not taken twice: it is examined now.
                     let known = tail.len().saturating_sub(piece.len());
-                    self.text.push_str(tail.get(..known).unwrap_or_default());
+                    self.push_with(tail.get(..known).unwrap_or_default(), sink)?;
                     return Ok(taken - (tail.len() - known));
                 }
                 continue;

@@ -233,6 +233,36 @@ fn a_guess_waits_no_longer_than_the_look_ahead() {
 }
 
 #[test]
+fn what_is_held_back_after_a_root_is_no_part_of_the_next_one() {
+    for (text, roots, at) in [
+        ("true,[2]", AllowedRoots::Any, 4),
+        ("[1],x", AllowedRoots::Containers, 3),
+        ("[1] , x", AllowedRoots::Any, 4),
+        ("12 ,[2]", AllowedRoots::Any, 3),
+        ("[1]\n{\"a\": 2},\n{\"b\": 3}\n", AllowedRoots::Containers, 12),
+    ] {
+        for (step, level) in (1..=text.len()).flat_map(|step| RepairLevel::ALL.map(|level| (step, level))) {
+            let mut document = Document::with_options(16, roots, Trailing::Next).repairing(RepairOptions::new(level));
+            let mut offset = None;
+            for piece in text.as_bytes().chunks(step) {
+                let mut rest = std::str::from_utf8(piece).unwrap();
+                while !rest.is_empty() && offset.is_none() {
+                    if document.is_complete() {
+                        document.forget_roots();
+                    }
+                    match document.push_root_with(rest, &mut ()) {
+                        Ok(taken) => rest = &rest[taken..],
+                        Err(error) => offset = Some(document.base() + error.offset),
+                    }
+                }
+            }
+            let offset = offset.or_else(|| document.finish().err().map(|error| document.base() + error.offset));
+            assert_eq!(offset, Some(at), "{level} {text:?} by {step}");
+        }
+    }
+}
+
+#[test]
 fn a_document_and_a_whole_text_agree() {
     for level in [RepairLevel::Syntax, RepairLevel::Guess] {
         for text in TEXTS.into_iter().filter(|text| text.starts_with(['{', '['])) {
