@@ -159,9 +159,11 @@ impl Document {
                 let before = self.text.len();
                 self.text.push_str(text);
                 let found = self.parser.find_root(&self.text, before);
-                let found = found.inspect_err(|error| self.reject(error.offset))?;
-                tolerance.written += found.unwrap_or(self.text.len()) - before;
-                let Some(start) = found else { return Ok(None) };
+                if let Err(error) = &found {
+                    self.reject(error.offset);
+                }
+                tolerance.written += found.ok().flatten().unwrap_or(self.text.len()) - before;
+                let Some(start) = found? else { return Ok(None) };
                 root = self.text.split_off(start);
                 text = &root;
             }

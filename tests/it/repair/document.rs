@@ -262,6 +262,18 @@ fn what_is_held_back_after_a_root_is_no_part_of_the_next_one() {
     }
 }
 
+/// Where text between two roots is rejected, what precedes it counts in the places of later repairs.
+#[test]
+fn places_of_repairs_count_the_text_before_a_rejected_one() {
+    let mut document = Document::with_options(16, AllowedRoots::Containers, Trailing::Next)
+        .repairing(RepairOptions::new(RepairLevel::Syntax));
+    assert_eq!(document.push("[1] \n x").unwrap_err().offset, 6);
+    document.push("['a']").unwrap();
+    assert_eq!(document.text(), "[1] \n [\"a\"]");
+    let ranges: Vec<_> = document.repairs().map(|repair| repair.range.clone()).collect();
+    assert_eq!(ranges, [7..8, 9..10]);
+}
+
 #[test]
 fn a_document_and_a_whole_text_agree() {
     for level in [RepairLevel::Syntax, RepairLevel::Guess] {
