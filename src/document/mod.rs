@@ -346,6 +346,11 @@ impl Document {
         }
     }
 
+    /// Returns which values may be a root.
+    pub(crate) fn allowed_roots(&self) -> AllowedRoots {
+        self.parser.roots
+    }
+
     /// Returns how many containers may be open.
     pub(crate) fn max_depth(&self) -> usize {
         self.parser.depth

@@ -34,7 +34,7 @@ pub(crate) mod text;
 use std::borrow::Cow;
 
 use crate::document::Cut;
-use crate::envelope::{AllowedRoots, RootFinder};
+use crate::envelope::RootFinder;
 use crate::json::Sink;
 use crate::limits::Limits;
 pub use crate::overlap::Anchor;
@@ -110,7 +110,7 @@ impl Splice {
         let caps = Caps::new(limits);
         let state = match &anchor {
             Some(anchor) => State::Requested(Requested::new(slot, &request, anchor, caps.pending)),
-            None => State::Opening(RootFinder::new(AllowedRoots::Containers), String::new()),
+            None => State::Opening(RootFinder::new(slot.document().allowed_roots()), String::new()),
         };
         Self {
             strip: Strip::new(&request),

@@ -626,6 +626,9 @@ fn stitched_parts() {
     check(&["", " "], Status::Failed, "", 2);
     check(&["hello"], Status::Failed, "", 0);
     check(&["", "[1"], Status::Closed, "[]", 1);
+    check(&["```json\n", "\"hello\"\n```"], Status::Complete, "\"hello\"", 1);
+    check(&["```json\n", "```json\ntrue\n```"], Status::Complete, "true", 1);
+    check(&["  ", "42"], Status::Complete, "42", 1);
     // More failures than a live loop allows: parts are what there is.
     let mut parts = vec!["[1, "];
     parts.extend(["no"; 20]);
@@ -635,6 +638,33 @@ fn stitched_parts() {
     let mut session = Session::with(Limits::default(), Expect::Any, AllowedRoots::Containers);
     session.handle_input(START, Input::Text("12 apples"));
     assert!(!session.would_continue(&CallEnd::Dropped));
+}
+
+/// Where every value may be a root, this holds for the root of a continuation, too; elsewhere a number is prose.
+#[test]
+fn roots_of_a_continuation_are_those_of_the_document() {
+    for (roots, rest, status) in [
+        (AllowedRoots::Any, "\"hello\"\n```", Status::Complete),
+        (AllowedRoots::Any, "```json\nnull\n```", Status::Complete),
+        (AllowedRoots::Containers, "\"hello\"\n```", Status::Failed),
+        (AllowedRoots::Containers, "{\"a\": \"hello\"}\n```", Status::Complete),
+    ] {
+        let mut session = Session::with(Limits::default().with_max_continuations(1), Expect::Anchor, roots);
+        session.set_give_up(GiveUp::Leave);
+        session.handle_input(START, Input::Text("```json\n"));
+        session.handle_input(START, Input::CallEnd(CallEnd::Dropped));
+        let ended = loop {
+            match session.poll_output().unwrap() {
+                Output::Call { .. } => {
+                    session.handle_input(START, Input::Text(rest));
+                    session.handle_input(START, Input::CallEnd(CallEnd::Closed));
+                }
+                Output::Done(outcome) => break outcome.status(),
+                _ => {}
+            }
+        };
+        assert_eq!(ended, status, "{roots:?} {rest:?}");
+    }
 }
 
 /// The line that opens a fence in the answer could as well close one behind the number, if one were open.
