@@ -36,6 +36,8 @@ enum State {
 #[derive(Clone, Debug)]
 struct Reading {
     repairer: Repairer,
+    /// The offset in the text as written where the repairer begins.
+    written: usize,
     /// The delivered text before the place, and the repaired text.
     root: String,
     /// The length of `root` up to which it was returned.
@@ -90,17 +92,17 @@ impl PartRepairer {
             State::Repeating(waiting, reading, repetition) => (reading, Some((waiting, repetition))),
             State::Opening(_) | State::AsIs => return (rest, repairs),
         };
+        let before = reading.root.len();
         reading.repairer.finish_whole(&mut reading.root);
         let _ = reading.repairer.cut(&mut reading.root);
-        let (new, more) = reading.take();
         if let Some((waiting, mut repetition)) = repeated {
-            // Nothing of it was returned: all of it is compared once more.
-            repetition.seen = 0;
-            if repetition.take(&new) != Some(true) {
+            if repetition.take(reading.root.get(before..).unwrap_or_default()) != Some(true) {
                 rest.push_str(&waiting);
                 return (rest, repairs);
             }
+            reading.skip_repairs(repetition.bytes.len());
         }
+        let (new, more) = reading.take();
         rest.push_str(&new);
         rest.push_str(&reading.repairer.take_tail().unwrap_or_default());
         repairs.extend(more);
@@ -128,7 +130,7 @@ impl PartRepairer {
         let Some(root) = document.root_start() else {
             // The root is still to come.
             let machine = Machine::new(options.depth());
-            let reading = Reading::new(Repairer::after(options.clone(), &machine, offset), "");
+            let reading = Reading::new(options, &machine, offset, "");
             return rest.starts_with(['{', '[']).then(|| (reading, Repetition::of("")));
         };
         let common = |at: usize| Some((common_beginning(rest, text.get(at..)?)?, at));
@@ -139,7 +141,7 @@ impl PartRepairer {
         machine.restart(root);
         machine.feed(text.get(root..place)?.as_bytes()).ok()?;
         let (before, repeated) = text.split_at_checked(place)?;
-        Some((Reading::new(Repairer::after(options.clone(), &machine, offset), before), Repetition::of(repeated)))
+        Some((Reading::new(options, &machine, offset, before), Repetition::of(repeated)))
     }
 
     /// Repairs text that repeats what was delivered. Nothing of it leaves until all of that has come, or something else.
@@ -154,10 +156,11 @@ impl PartRepairer {
         let before = reading.root.len();
         let goes_on = reading.feed(text);
         match repetition.take(reading.root.get(before..).unwrap_or_default()) {
-            Some(true) => self.leave(reading, goes_on),
+            Some(true) => {
+                reading.skip_repairs(repetition.bytes.len());
+                self.leave(reading, goes_on)
+            }
             Some(false) if goes_on => {
-                // Of what is delivered the repairs are known.
-                reading.reported = reading.repairer.repairs().len();
                 self.state = State::Repeating(waiting, reading, repetition);
                 (String::new(), Vec::new())
             }
@@ -178,8 +181,11 @@ impl PartRepairer {
 }
 
 impl Reading {
-    fn new(repairer: Repairer, before: &str) -> Self {
-        Self { repairer, root: before.to_owned(), returned: before.len(), reported: 0 }
+    /// Creates a reading that goes on after the delivered text `before`, where `machine` is, at the offset `written` in the
+    /// text of the call.
+    fn new(options: &RepairOptions, machine: &Machine, written: usize, before: &str) -> Self {
+        let repairer = Repairer::after(options.clone(), machine, written);
+        Self { repairer, written, root: before.to_owned(), returned: before.len(), reported: 0 }
     }
 
     /// Takes text. Returns whether more of it is to be read.
@@ -189,6 +195,25 @@ impl Reading {
             self.repairer.release_all(&mut self.root);
         }
         fed.is_ok() && !self.repairer.is_closed()
+    }
+
+    /// Leaves out the repairs in text that repeats what was delivered, whose repairs are known: `repeated` bytes, white
+    /// space apart. Nothing was returned so far. A repair at the end of the repeated text, for example of a comma that the
+    /// delivered text lacks, is new.
+    fn skip_repairs(&mut self, repeated: usize) {
+        let text = self.root.as_bytes().get(self.returned..).unwrap_or_default();
+        let mut bytes = text.iter().enumerate().filter(|(_, byte)| !byte.is_ascii_whitespace());
+        let last = repeated.checked_sub(1).and_then(|last| bytes.nth(last));
+        let end = self.written + last.map_or(0, |(at, _)| at + 1);
+        // The offset in the repaired text is that in the text as written, moved by the repairs before it.
+        let (mut longer, mut shorter) = (0, 0);
+        let is_before = |repair: &&Repair| {
+            let is_before = repair.range.start + longer < end + shorter;
+            longer += repair.replacement.len();
+            shorter += repair.range.len();
+            is_before
+        };
+        self.reported = self.repairer.repairs().iter().take_while(is_before).count();
     }
 
     /// Takes the repaired text and the repairs since the last call.

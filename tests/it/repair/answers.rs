@@ -277,6 +277,43 @@ fn a_cut_answer_is_continued_in_the_models_dialect() {
     }
 }
 
+/// Repairs in text that comes again were counted when it came first.
+#[test]
+fn repairs_are_counted_once_in_pieces_of_any_size() {
+    let text = SYNTAX[0];
+    for level in [RepairLevel::Syntax, RepairLevel::Guess] {
+        for at in 12..text.len() - 12 {
+            let counts = |step: usize| {
+                let mut session = Session::new(Limits::default());
+                session.set_repair(level);
+                session.handle_input(NOW, Input::Text(&text[..at]));
+                session.handle_input(NOW, Input::CallEnd(length()));
+                loop {
+                    match session.poll_output().expect("a session ends") {
+                        Output::Call { .. } => {
+                            for piece in text.as_bytes().chunks(step) {
+                                session.handle_input(NOW, Input::Text(std::str::from_utf8(piece).unwrap()));
+                            }
+                            session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
+                        }
+                        Output::Done(outcome) => break (outcome.status(), outcome.tally().repairs.clone()),
+                        _ => {}
+                    }
+                }
+            };
+            let whole = counts(text.len());
+            for step in [1, 3, 7, 40] {
+                assert_eq!(counts(step), whole, "{level} cut at {at}, by {step}");
+            }
+            if whole.0 == Status::Complete {
+                // A comma that was left out right at the cut may be counted again.
+                let (made, counted) = (repaired(text, level).1.len(), whole.1.values().sum::<u32>() as usize);
+                assert!((made..=made + 1).contains(&counted), "{level} cut at {at}: {:?}", whole.1);
+            }
+        }
+    }
+}
+
 /// A root that is a number ends with the line, also where text is repaired.
 #[test]
 fn an_answer_that_is_a_number_ends() {
