@@ -285,6 +285,10 @@ impl Document {
             }
             start = end;
         }
+        if !self.parser.machine.in_token() {
+            // The byte after a number is held back, or was rejected.
+            parser.machine.end_number(&self.text, sink);
+        }
     }
 
     /// Returns the place of `error`, an error of this document, in all that was pushed: line, column, and the text

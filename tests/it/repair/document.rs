@@ -262,6 +262,19 @@ fn what_is_held_back_after_a_root_is_no_part_of_the_next_one() {
     }
 }
 
+#[test]
+fn a_number_whose_end_is_held_back_is_replayed() {
+    for text in ["[0,", "[0}", "{\"a\": -1.5 ", "[[1, 2", "7 // seven"] {
+        for (at, level) in (1..=text.len()).flat_map(|at| RepairLevel::ALL.map(|level| (at, level))) {
+            let mut document = Document::with_roots(16, AllowedRoots::Any).repairing(RepairOptions::new(level));
+            let (mut events, mut again) = (Log::default(), Log::default());
+            let _ = document.push_with(&text[..at], &mut events);
+            document.replay(&mut again);
+            assert_eq!(again, events, "{level} {:?}", &text[..at]);
+        }
+    }
+}
+
 /// Where text between two roots is rejected, what precedes it counts in the places of later repairs.
 #[test]
 fn places_of_repairs_count_the_text_before_a_rejected_one() {
