@@ -272,7 +272,8 @@ impl Repairer {
         let end = self.trunk.machine.offset();
         let to = match self.options.level {
             _ if all => end,
-            RepairLevel::Guess => end.saturating_sub(self.options.caps.lookahead),
+            // A comma may be missing before more white space than the look-ahead has.
+            RepairLevel::Guess => end.saturating_sub(self.options.caps.lookahead).min(self.trunk.certain()),
             _ => self.trunk.certain(),
         };
         self.release_to(to, root);

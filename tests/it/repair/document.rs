@@ -232,6 +232,23 @@ fn a_guess_waits_no_longer_than_the_look_ahead() {
     }
 }
 
+/// A certain recovery reaches back to the last value, however much white space follows that.
+#[test]
+fn a_comma_is_added_before_more_white_space_than_the_look_ahead() {
+    let options = RepairOptions::new(RepairLevel::Guess).within(&Limits::default().with_max_lookahead(8));
+    let space = " ".repeat(20);
+    for text in [format!("[1{space}[2]]"), format!("[1,{space}]"), format!("{{\"a\": 1,{space}}}")] {
+        let whole = repair_root(&text, &options);
+        assert_eq!(whole.status, RepairStatus::Repaired, "{text}");
+        for cuts in splits(text.len()) {
+            let mut document = Document::new(64).repairing(options.clone());
+            let read = push_from(&mut document, &text, 0, &cuts, &mut Log::default());
+            assert_eq!(read.and_then(|()| document.finish()), Ok(()), "{text:?} cut at {cuts:?}");
+            assert_eq!(document.text(), whole.json, "cut at {cuts:?}");
+        }
+    }
+}
+
 #[test]
 fn what_is_held_back_after_a_root_is_no_part_of_the_next_one() {
     for (text, roots, at) in [
