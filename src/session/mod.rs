@@ -187,6 +187,10 @@ struct Continuation {
     splice: Splice,
     /// Repairs the text before it is joined. `None`: the text is joined as it comes.
     repairer: Option<PartRepairer>,
+    /// Looks for mistakes in text that is joined as it comes, until some of it is new.
+    trial: Option<PartRepairer>,
+    /// The text has a mistake after what it repeats.
+    has_mistake: bool,
     /// Bytes that were delivered before it.
     delivered: usize,
     /// Bytes that were given out, those of this call included.
@@ -240,6 +244,8 @@ struct Streaks {
     progress: Progress,
     /// At this cut.
     attempts: Attempts,
+    /// At this cut text that was not joined had a mistake after what it repeated: the next call's text is repaired.
+    has_mistake: bool,
     /// At this cut a call was asked to reason less.
     has_reduced: bool,
     /// Where the arguments that an answer completed violated their tool's schema.
@@ -303,6 +309,7 @@ impl Session {
                 no_progress: 0,
                 progress,
                 attempts: Attempts::default(),
+                has_mistake: false,
                 has_reduced: false,
                 violation: None,
             },

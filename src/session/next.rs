@@ -147,7 +147,7 @@ impl Session {
             _ => {}
         }
         self.note_progress();
-        let Continuation { mut splice, delivered, sent, reported, before, .. } = open;
+        let Continuation { mut splice, delivered, sent, reported, before, has_mistake, .. } = open;
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
         let violation = self.violation();
         if let Some(before) = before.filter(|_| sent == delivered || self.settings.sends_at_end)
@@ -176,13 +176,14 @@ impl Session {
         self.cut(now, end);
         let has_grown = self.slot.document().text().len() > delivered;
         if has_grown {
-            self.streaks.has_reduced = false;
+            (self.streaks.has_reduced, self.streaks.has_mistake) = (false, false);
             let has_early_end = merged == Err(SpliceError::EarlyEnd);
             self.streaks.attempts = Attempts { has_early_end, ..Attempts::default() };
             let cause = if left_the_document(&merged) { Some(CutCause::Malformed) } else { end.cause() };
             self.last_cut = Some(LastCut { cause, end: end.clone() });
         } else if is_answer(&merged, end) {
             self.streaks.attempts.count(merged.as_ref().err());
+            self.streaks.has_mistake |= merged.is_err() && has_mistake;
         }
         // A refusal says `stop` as well: it is a failure, whatever stop sequences there are.
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
@@ -308,12 +309,14 @@ impl Session {
     /// Waits for an answer that `splice` joins.
     pub(super) fn wait_for(&mut self, splice: Splice) {
         let delivered = self.slot.document().text().len();
-        let repairer = self.part_repairer(&splice);
+        let (repairer, trial) = self.part_repairers(&splice);
         let before = self.has_schema().then(|| Before { slot: self.slot.clone(), sections: self.sections.clone() });
         let before = before.map(Box::new);
         self.phase = Phase::Continuing(Box::new(Continuation {
             splice,
             repairer,
+            trial,
+            has_mistake: false,
             delivered,
             sent: delivered,
             reported: None,

@@ -18,6 +18,10 @@ impl Session {
                 if asks_progress && self.call.said.len() < self.settings.limits.parser.max_pending_bytes {
                     self.call.said.push_str(text);
                 }
+                let has_grown = self.slot.document().text().len() > open.delivered;
+                if let Some(trial) = open.trial.as_mut().filter(|_| !has_grown) {
+                    open.has_mistake |= !trial.feed(text, self.slot.document()).1.is_empty();
+                }
                 let Some(repairer) = &mut open.repairer else { return self.new_text(now, text) };
                 let (repaired, repairs) = repairer.feed(text, self.slot.document());
                 self.repaired_text(now, &repaired, repairs);
@@ -30,6 +34,10 @@ impl Session {
     /// Takes what is held back of a continuation's text, at its end.
     pub(super) fn end_of_part(&mut self, now: Duration) {
         let Phase::Continuing(open) = &mut self.phase else { return };
+        let has_grown = self.slot.document().text().len() > open.delivered;
+        if let Some(mut trial) = open.trial.take().filter(|_| !has_grown) {
+            open.has_mistake |= !trial.finish(self.slot.document()).1.is_empty();
+        }
         let Some(mut repairer) = open.repairer.take() else { return };
         let (rest, repairs) = repairer.finish(self.slot.document());
         self.repaired_text(now, &rest, repairs);

@@ -149,13 +149,18 @@ impl Session {
         }
     }
 
-    /// Returns what repairs the text of the next call before `splice` joins it. `None`: the text is joined as it comes. In an
-    /// answer without a mistake so far, what looks like one is more likely noise around the seam.
-    pub(super) fn part_repairer(&self, splice: &Splice) -> Option<PartRepairer> {
+    /// Returns what repairs the text of the next call before `splice` joins it, or else what looks for mistakes in text that
+    /// is joined as it comes. In an answer without a mistake so far, what looks like one is more likely noise around the
+    /// seam: only text that fitted nowhere, and had a mistake right after what it repeated, says otherwise (the test
+    /// `what_fitted_nowhere_is_repaired_when_it_comes_again`).
+    pub(super) fn part_repairers(&self, splice: &Splice) -> (Option<PartRepairer>, Option<PartRepairer>) {
         let has_mistakes = RepairRule::ALL.iter().any(|rule| self.tally.repairs.contains_key(rule.as_str()));
         let is_malformed = self.last_cut.as_ref().is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
-        let repairs = self.repairs_text() && (has_mistakes || is_malformed);
-        repairs.then(|| PartRepairer::new(self.settings.repair.clone(), splice))
+        let repairer = self.repairs_text().then(|| PartRepairer::new(self.settings.repair.clone(), splice));
+        match has_mistakes || is_malformed || self.streaks.has_mistake {
+            true => (repairer, None),
+            false => (None, repairer),
+        }
     }
 
     /// Reports repairs of the open call's text.

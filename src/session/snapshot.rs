@@ -92,6 +92,9 @@ pub struct Snapshot {
     /// One of them ended the document early.
     #[serde(default)]
     has_early_end: bool,
+    /// One of them had a mistake after what it repeated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_mistake: bool,
     /// Milliseconds since the first input.
     #[serde(default)]
     spent_ms: u64,
@@ -187,6 +190,7 @@ impl Session {
             strikes: self.streaks.progress.stalled(),
             unjoined: self.streaks.attempts.unjoined,
             has_early_end: self.streaks.attempts.has_early_end,
+            has_mistake: self.streaks.has_mistake,
             spent_ms: u64::try_from(spent.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -248,6 +252,7 @@ impl Session {
         session.streaks.failures = snapshot.failures_in_a_row;
         session.streaks.no_progress = snapshot.repeats_in_a_row;
         session.streaks.attempts = Attempts { unjoined: snapshot.unjoined, has_early_end: snapshot.has_early_end };
+        session.streaks.has_mistake = snapshot.has_mistake;
         let stalled = session.settings.limits.continuation.max_stalled_reports;
         session.streaks.progress = Progress::resume(stalled, snapshot.tally.percentage, snapshot.strikes);
         session.clock.spent_before = Duration::from_millis(snapshot.spent_ms);

@@ -277,6 +277,26 @@ fn a_cut_answer_is_continued_in_the_models_dialect() {
     }
 }
 
+/// An answer without a mistake so far may get its first one in the rest: that fits nowhere, and is repaired when it comes
+/// again.
+#[test]
+fn what_fitted_nowhere_is_repaired_when_it_comes_again() {
+    for (first, rest) in [
+        ("{\"a\": 1, ", "{\"a\": 1, 'b': [1, 2]}"),
+        ("[", "[True, 1]"),
+        ("{", "{'a': 1, 'b': [1, 2]}"),
+        ("{\"a\": [\"one\", ", "```json\n{\"a\": [\"one\", 'two']}\n```"),
+    ] {
+        let mut session = Session::new(Limits::default());
+        session.set_repair(RepairLevel::Syntax);
+        let ended = drive(&mut session, first, &CallEnd::Dropped, |_, _| rest.to_owned());
+        let (value, _) = repaired(&rest[rest.find(['{', '[']).unwrap()..], RepairLevel::Syntax);
+        assert_eq!(ended.outcome.status(), Status::Complete, "{first:?} {rest:?}");
+        assert_eq!(ended.outcome.tally().continuations, 2, "{first:?} {rest:?}");
+        assert_eq!(serde_json::from_str::<Value>(&ended.client).ok(), Some(value), "{first:?} {rest:?}");
+    }
+}
+
 /// Repairs in text that comes again were counted when it came first.
 #[test]
 fn repairs_are_counted_once_in_pieces_of_any_size() {
