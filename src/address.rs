@@ -1,7 +1,9 @@
 //! Addresses to listen on, as the command line and the configuration file write them. Opens no sockets.
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+#[cfg(feature = "config")]
+use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -54,6 +56,7 @@ impl FromStr for ListenAddress {
 ///
 /// # Errors
 /// The text is no such address, with what to write.
+#[cfg(feature = "config")]
 pub(crate) fn one_socket(written: &str) -> Result<SocketAddr, String> {
     match written.parse() {
         Ok(ListenAddress::Tcp(address)) => Ok(address),

@@ -20,7 +20,7 @@ use super::pool::Pool;
 pub struct Received {
     /// `None` after the last byte, or an error.
     incoming: Option<Incoming>,
-    /// What [`poll_first`](Received::poll_first) has read, for who polls the body.
+    /// What `poll_first` has read, for who polls the body.
     first: Option<First>,
 }
 
@@ -58,6 +58,7 @@ impl Received {
     }
 
     /// Waits for the first bytes without taking them. Returns whether there are any.
+    #[cfg(feature = "proxy")]
     pub(crate) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.first.is_none() {
             self.first = Some(ready!(Pin::new(&mut *self).poll_frame(cx)));
