@@ -185,12 +185,7 @@ struct LastCut {
 #[derive(Clone, Debug)]
 struct Continuation {
     splice: Splice,
-    /// Repairs the text before it is joined. `None`: the text is joined as it comes.
-    repairer: Option<PartRepairer>,
-    /// Looks for mistakes in text that is joined as it comes, until some of it is new.
-    trial: Option<PartRepairer>,
-    /// The text has a mistake after what it repeats.
-    has_mistake: bool,
+    mistakes: Mistakes,
     /// Bytes that were delivered before it.
     delivered: usize,
     /// Bytes that were given out, those of this call included.
@@ -199,6 +194,17 @@ struct Continuation {
     reported: Option<Seam>,
     /// The arguments before it, if what it makes of them is checked.
     before: Option<Box<Before>>,
+}
+
+/// What is done with mistakes in the text of a call for the rest.
+#[derive(Clone, Debug)]
+enum Mistakes {
+    /// They stay.
+    Kept,
+    /// They are repaired before the text is joined.
+    Repaired(PartRepairer),
+    /// They stay, and are looked for until some of the text is new. `is_found`: there is one after what it repeats.
+    LookedFor { trial: PartRepairer, is_found: bool },
 }
 
 /// Arguments as they were before a call for the rest.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Attempts, Before, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, FirstAnswer, LastCut, Outcome,
-    Output, Phase, Redirect, Request, SECTIONS, Session, SessionEvent, Spent, StopReason,
+    Attempts, Before, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, FirstAnswer, LastCut, Mistakes,
+    Outcome, Output, Phase, Redirect, Request, SECTIONS, Session, SessionEvent, Spent, StopReason,
 };
 use crate::context::Sections;
 use crate::provider::Finish;
@@ -147,7 +147,7 @@ impl Session {
             _ => {}
         }
         self.note_progress();
-        let Continuation { mut splice, delivered, sent, reported, before, has_mistake, .. } = open;
+        let Continuation { mut splice, delivered, sent, reported, before, mistakes } = open;
         let merged = splice.finish_with(&mut self.slot, &mut self.sections);
         let violation = self.violation();
         if let Some(before) = before.filter(|_| sent == delivered || self.settings.sends_at_end)
@@ -183,7 +183,8 @@ impl Session {
             self.last_cut = Some(LastCut { cause, end: end.clone() });
         } else if is_answer(&merged, end) {
             self.streaks.attempts.count(merged.as_ref().err());
-            self.streaks.has_mistake |= merged.is_err() && has_mistake;
+            let is_found = matches!(mistakes, Mistakes::LookedFor { is_found: true, .. });
+            self.streaks.has_mistake |= merged.is_err() && is_found;
         }
         // A refusal says `stop` as well: it is a failure, whatever stop sequences there are.
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
@@ -309,14 +310,12 @@ impl Session {
     /// Waits for an answer that `splice` joins.
     pub(super) fn wait_for(&mut self, splice: Splice) {
         let delivered = self.slot.document().text().len();
-        let (repairer, trial) = self.part_repairers(&splice);
+        let mistakes = self.mistakes(&splice);
         let before = self.has_schema().then(|| Before { slot: self.slot.clone(), sections: self.sections.clone() });
         let before = before.map(Box::new);
         self.phase = Phase::Continuing(Box::new(Continuation {
             splice,
-            repairer,
-            trial,
-            has_mistake: false,
+            mistakes,
             delivered,
             sent: delivered,
             reported: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ContinuationMode, Output, Part, Phase, Session, SessionEvent};
+use super::{ContinuationMode, Mistakes, Output, Part, Phase, Session, SessionEvent};
 use crate::context;
 use crate::json::repair::Repair;
 use crate::splice::Candidate;
@@ -18,13 +18,18 @@ impl Session {
                 if asks_progress && self.call.said.len() < self.settings.limits.parser.max_pending_bytes {
                     self.call.said.push_str(text);
                 }
-                let has_grown = self.slot.document().text().len() > open.delivered;
-                if let Some(trial) = open.trial.as_mut().filter(|_| !has_grown) {
-                    open.has_mistake |= !trial.feed(text, self.slot.document()).1.is_empty();
+                let document = self.slot.document();
+                match &mut open.mistakes {
+                    Mistakes::Repaired(repairer) => {
+                        let (repaired, repairs) = repairer.feed(text, document);
+                        return self.repaired_text(now, &repaired, repairs);
+                    }
+                    Mistakes::LookedFor { trial, is_found } if document.text().len() == open.delivered => {
+                        *is_found |= !trial.feed(text, document).1.is_empty();
+                    }
+                    Mistakes::LookedFor { .. } | Mistakes::Kept => {}
                 }
-                let Some(repairer) = &mut open.repairer else { return self.new_text(now, text) };
-                let (repaired, repairs) = repairer.feed(text, self.slot.document());
-                self.repaired_text(now, &repaired, repairs);
+                self.new_text(now, text);
             }
             Phase::ContinuingText(_) => self.join_text(now, text),
             Phase::Done => {}
@@ -34,13 +39,17 @@ impl Session {
     /// Takes what is held back of a continuation's text, at its end.
     pub(super) fn end_of_part(&mut self, now: Duration) {
         let Phase::Continuing(open) = &mut self.phase else { return };
-        let has_grown = self.slot.document().text().len() > open.delivered;
-        if let Some(mut trial) = open.trial.take().filter(|_| !has_grown) {
-            open.has_mistake |= !trial.finish(self.slot.document()).1.is_empty();
+        let document = self.slot.document();
+        match &mut open.mistakes {
+            Mistakes::Repaired(repairer) => {
+                let (rest, repairs) = repairer.finish(document);
+                self.repaired_text(now, &rest, repairs);
+            }
+            Mistakes::LookedFor { trial, is_found } if document.text().len() == open.delivered => {
+                *is_found |= !trial.finish(document).1.is_empty();
+            }
+            Mistakes::LookedFor { .. } | Mistakes::Kept => {}
         }
-        let Some(mut repairer) = open.repairer.take() else { return };
-        let (rest, repairs) = repairer.finish(self.slot.document());
-        self.repaired_text(now, &rest, repairs);
     }
 
     fn repaired_text(&mut self, now: Duration, text: &str, repairs: Vec<Repair>) {

@@ -1,6 +1,8 @@
 //! Repair on the way to the document: of the first answer by the document itself, of a continuation before it is joined.
 
-use super::{CutCause, FirstAnswer, LimitReached, Output, PartRepairer, Phase, Session, SessionEvent, Settings};
+use super::{
+    CutCause, FirstAnswer, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent, Settings,
+};
 use crate::context::Sections;
 use crate::error::SyntaxErrorKind;
 use crate::json::repair::{Repair, RepairLevel, RepairOptions, RepairRule};
@@ -149,17 +151,19 @@ impl Session {
         }
     }
 
-    /// Returns what repairs the text of the next call before `splice` joins it, or else what looks for mistakes in text that
-    /// is joined as it comes. In an answer without a mistake so far, what looks like one is more likely noise around the
-    /// seam: only text that fitted nowhere, and had a mistake right after what it repeated, says otherwise (the test
-    /// `what_fitted_nowhere_is_repaired_when_it_comes_again`).
-    pub(super) fn part_repairers(&self, splice: &Splice) -> (Option<PartRepairer>, Option<PartRepairer>) {
+    /// Returns what is done with mistakes in the text of the next call before `splice` joins it. In an answer without a
+    /// mistake so far, what looks like one is more likely noise around the seam: only text that fitted nowhere, and had a
+    /// mistake right after what it repeated, says otherwise (the test `what_fitted_nowhere_is_repaired_when_it_comes_again`).
+    pub(super) fn mistakes(&self, splice: &Splice) -> Mistakes {
+        if !self.repairs_text() {
+            return Mistakes::Kept;
+        }
+        let repairer = PartRepairer::new(self.settings.repair.clone(), splice);
         let has_mistakes = RepairRule::ALL.iter().any(|rule| self.tally.repairs.contains_key(rule.as_str()));
         let is_malformed = self.last_cut.as_ref().is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
-        let repairer = self.repairs_text().then(|| PartRepairer::new(self.settings.repair.clone(), splice));
         match has_mistakes || is_malformed || self.streaks.has_mistake {
-            true => (repairer, None),
-            false => (None, repairer),
+            true => Mistakes::Repaired(repairer),
+            false => Mistakes::LookedFor { trial: repairer, is_found: false },
         }
     }
 
