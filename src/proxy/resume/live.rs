@@ -118,10 +118,15 @@ impl Live {
         }
     }
 
+    /// Returns whether a reader lacks events up to a position.
+    pub(super) fn is_behind(&self, at: Position) -> bool {
+        self.state().readers.values().any(|after| *after < at)
+    }
+
     /// Is ready when all readers have the events up to a position.
     pub(super) async fn caught_up(&self, at: Position) {
         let mut changed = self.changed.subscribe();
-        while self.state().readers.values().any(|after| *after < at) {
+        while self.is_behind(at) {
             drop(changed.changed().await);
         }
     }

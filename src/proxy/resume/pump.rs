@@ -153,10 +153,12 @@ impl Pump {
             };
             let (events, end) = self.events_of(next);
             place = self.append(events, place).await?;
-            // An answer that the operator has stopped ends at once, whatever its readers lack.
-            tokio::select! {
-                has_room = self.room(place, &mut renewal) => has_room?,
-                () = self.line.stopped() => {}
+            if self.has_to_wait(place) {
+                // An answer that the operator has stopped ends at once, whatever its readers lack.
+                tokio::select! {
+                    has_room = self.room(place, &mut renewal) => has_room?,
+                    () = self.line.stopped() => {}
+                }
             }
             if let Some(end) = end {
                 break end;
@@ -173,18 +175,22 @@ impl Pump {
         Ok(())
     }
 
-    /// Waits as long as a reader in this process lacks events that have to go before others can come.
+    /// Returns whether a reader in this process may lack events that have to go before others can come.
+    fn has_to_wait(&self, place: Place) -> bool {
+        place == Place::Live || self.writer.live.is_behind(self.unread.gone)
+    }
+
+    /// Waits until no reader in this process lacks them.
     async fn room(&self, place: Place, renewal: &mut Interval) -> Result<(), Stopped> {
         let live = &self.writer.live;
-        match (place, self.unread.first_to_go()) {
-            (Place::Live, _) => Ok(live.room().await?),
-            (Place::Store, None) => Ok(()),
-            (Place::Store, Some(at)) => loop {
-                tokio::select! {
-                    () = live.caught_up(at) => return Ok(()),
-                    _ = renewal.tick() => self.writer.answers.store.renew(self.writer.id, self.last.epoch).await?,
-                }
-            },
+        if place == Place::Live {
+            return Ok(live.room().await?);
+        }
+        loop {
+            tokio::select! {
+                () = live.caught_up(self.unread.gone) => return Ok(()),
+                _ = renewal.tick() => self.writer.answers.store.renew(self.writer.id, self.last.epoch).await?,
+            }
         }
     }
 
@@ -298,13 +304,13 @@ struct Unread {
     cost: usize,
     most: usize,
     /// The last event that is no longer among them.
-    gone: Option<Position>,
+    gone: Position,
 }
 
 impl Unread {
     /// `limit`: what an answer may cost in the store.
     fn new(limit: usize) -> Self {
-        Self { parts: VecDeque::new(), cost: 0, most: limit - limit / 8, gone: None }
+        Self { parts: VecDeque::new(), cost: 0, most: limit - limit / 8, gone: Position::START }
     }
 
     fn add(&mut self, entries: &[Entry]) {
@@ -320,13 +326,8 @@ impl Unread {
             && let Some((at, cost)) = self.parts.pop_front()
         {
             self.cost -= cost;
-            self.gone = Some(at);
+            self.gone = at;
         }
-    }
-
-    /// Returns up to where all readers have to have read.
-    fn first_to_go(&self) -> Option<Position> {
-        self.gone
     }
 }
 

@@ -78,16 +78,16 @@ fn five() -> Vec<String> {
     vec![chunk("[1, "), chunk("2"), chunk(", 3]"), format!("{last}\n\n"), done.to_owned()]
 }
 
+/// The five events, with a wait after the second one.
+fn pausing(go: &Arc<Notify>) -> Vec<Piece> {
+    let events = five();
+    vec![send(format!("{STREAM}{}", events[..2].concat())), Piece::Await(Arc::clone(go)), send(events[2..].concat())]
+}
+
 /// An upstream whose answer waits after its second event, with a proxy that keeps answers.
 async fn waiting(answers: usize, limits: Limits) -> (Raw, Server, Arc<Notify>) {
     let go = Arc::new(Notify::new());
-    let events = five();
-    let pieces = vec![
-        send(format!("{STREAM}{}", events[..2].concat())),
-        Piece::Await(Arc::clone(&go)),
-        send(events[2..].concat()),
-    ];
-    let raw = Raw::new(vec![pieces; answers]).await;
+    let raw = Raw::new(vec![pausing(&go); answers]).await;
     let proxy = raw.proxy(limits).await;
     (raw, proxy, go)
 }
@@ -390,13 +390,7 @@ async fn answers_without_readers_end_with_the_proxy() {
 async fn answers_without_readers_do_not_wait_for_those_that_have_some() {
     let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
     let go = Arc::new(Notify::new());
-    let events = five();
-    let waits = vec![
-        send(format!("{STREAM}{}", events[..2].concat())),
-        Piece::Await(Arc::clone(&go)),
-        send(events[2..].concat()),
-    ];
-    let raw = Raw::new(vec![held, waits]).await;
+    let raw = Raw::new(vec![held, pausing(&go)]).await;
     let proxy = raw.unbound(keeping()).threads(2).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     ask_and_leave(&proxy, &ask_kept()).await;
     let mut reader = connect(proxy.addr()).await;

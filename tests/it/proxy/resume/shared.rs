@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::super::logged::{Log, listen};
 use super::super::raw::*;
-use super::{about, after, ask_and_leave, ask_kept, five, header, keeping, numbered, processes, status};
+use super::{about, after, ask_and_leave, ask_kept, five, header, keeping, numbered, pausing, processes, status};
 
 /// A Redis server on a Unix socket of its own. Dropping it ends it.
 struct Redis {
@@ -89,13 +89,7 @@ async fn proxy(raw: &Raw, redis: &Redis, limits: Limits) -> Server {
 /// An upstream whose answer waits after its second event.
 async fn waiting() -> (Raw, Arc<tokio::sync::Notify>) {
     let go = Arc::new(tokio::sync::Notify::new());
-    let events = five();
-    let pieces = vec![
-        send(format!("{STREAM}{}", events[..2].concat())),
-        Piece::Await(Arc::clone(&go)),
-        send(events[2..].concat()),
-    ];
-    (Raw::new(vec![pieces]).await, go)
+    (Raw::new(vec![pausing(&go)]).await, go)
 }
 
 #[tokio::test]
