@@ -84,7 +84,7 @@ pub(super) struct Driver<'a, G: Engine, E> {
 
 /// The call that is due or open.
 enum Call<'a, C, E> {
-    /// There is none.
+    /// No call is due or open.
     None,
     /// It is to be made, and when.
     Due(Request, Duration),

@@ -110,7 +110,7 @@ async fn failures_say_whether_there_was_a_connection() {
 
 /// Accepts connections, answers on each as many requests as `answers` says, and closes it after one more was read. Returns
 /// the client, and the number of requests read on each connection.
-async fn closing_server(answers: &'static [usize]) -> (Client, JoinHandle<Vec<usize>>) {
+pub(crate) async fn closing_server(answers: &'static [usize]) -> (Client, JoinHandle<Vec<usize>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let upstream = Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
     let seen = tokio::spawn(async move {

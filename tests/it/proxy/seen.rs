@@ -131,6 +131,7 @@ mod command {
         let mut child = Running(command.spawn().unwrap());
         let mut words = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
         let listening = words.find(|line| line.contains("listening on http://")).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&listening).is_ok(), args.contains(&"json"), "{listening}");
         let address = listening.split("http://").nth(1).unwrap().split(',').next().unwrap();
         let mut socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
