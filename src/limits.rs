@@ -180,6 +180,10 @@ pub struct TransportLimits {
     /// gone. Default 120 s: servers send comments and pings for as long as a model does not answer. Before the first text of a
     /// call, `first_byte_timeout` counts.
     pub text_timeout: Duration,
+    /// Time of a TCP connection to the upstream. Default 5 s: one that takes longer is usually dropped by a firewall on its way.
+    pub connect_timeout: Duration,
+    /// Time of TLS with the upstream, and of a proxy on the way to it. Default 10 s.
+    pub tls_timeout: Duration,
     /// Silence towards the client, while it waits for a continuation, after which a comment tells it that the stream
     /// lives. Default 5 s: well below the idle time-outs of proxies and clients. Zero: no comments.
     pub keep_alive_interval: Duration,
@@ -198,6 +202,8 @@ impl Default for TransportLimits {
             idle_timeout: Duration::from_secs(60),
             first_byte_timeout: Duration::from_secs(300),
             text_timeout: Duration::from_secs(120),
+            connect_timeout: Duration::from_secs(5),
+            tls_timeout: Duration::from_secs(10),
             keep_alive_interval: Duration::from_secs(5),
             max_backoff: Duration::from_secs(10),
             max_idle_connections: 1024,
@@ -206,12 +212,35 @@ impl Default for TransportLimits {
 }
 
 impl TransportLimits {
-    /// Returns the silence before the first byte of an answer after which a call counts as failed: an upstream that has not
-    /// answered yet gets no less time than one that has.
-    pub(crate) fn longest_silence(&self) -> Duration {
-        self.first_byte_timeout.max(self.idle_timeout)
+    /// Returns the silence before the first byte of an answer after which a call counts as failed, with the limit's name: an
+    /// upstream that has not answered yet gets no less time than one that has.
+    pub(crate) fn first_byte(&self) -> TimeLimit {
+        match self.first_byte_timeout >= self.idle_timeout {
+            true => TimeLimit { name: FIRST_BYTE, time: self.first_byte_timeout },
+            false => self.idle(),
+        }
+    }
+
+    /// Returns the silence after which an upstream that has begun to answer counts as gone, with the limit's name.
+    pub(crate) fn idle(&self) -> TimeLimit {
+        TimeLimit { name: "idle_timeout", time: self.idle_timeout }
+    }
+
+    /// Returns the time without text or reasoning after which an upstream counts as gone, with the limit's name.
+    pub(crate) fn text(&self) -> TimeLimit {
+        TimeLimit { name: "text_timeout", time: self.text_timeout }
     }
 }
+
+/// A limit of time, with its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeLimit {
+    pub(crate) name: &'static str,
+    pub(crate) time: Duration,
+}
+
+/// The name of the limit on the time before the first byte of an answer.
+pub(crate) const FIRST_BYTE: &str = "first_byte_timeout";
 
 /// Caps on the clients of the proxy: how many, how much of them is kept, and how long it waits for them. A client is told
 /// which one was reached, where it still listens.
@@ -251,6 +280,14 @@ pub struct ServerLimits {
     pub max_page_answer_bytes: usize,
     /// Bytes of text that it keeps of all answers together. Default 64 MiB. The oldest texts are dropped for new ones.
     pub max_page_bytes: usize,
+}
+
+#[cfg(feature = "proxy")]
+impl ServerLimits {
+    /// Returns the silence within a request's body, with the limit's name.
+    pub(crate) fn body(&self) -> TimeLimit {
+        TimeLimit { name: "body_timeout", time: self.body_timeout }
+    }
 }
 
 impl Default for ServerLimits {
@@ -366,6 +403,8 @@ setters! {
         with_idle_timeout idle_timeout: Duration,
         with_first_byte_timeout first_byte_timeout: Duration,
         with_text_timeout text_timeout: Duration,
+        with_connect_timeout connect_timeout: Duration,
+        with_tls_timeout tls_timeout: Duration,
         with_keep_alive_interval keep_alive_interval: Duration,
         with_max_backoff max_backoff: Duration,
         with_max_idle_connections max_idle_connections: usize,

@@ -4,17 +4,20 @@
 //! upstream on this machine is always reached directly.
 
 use std::future::Future;
+use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Uri;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
-use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower_service::Service;
@@ -22,43 +25,66 @@ use tower_service::Service;
 use super::connection::Connection;
 use super::tls::{self, TlsFiles};
 use super::{Error, Upstream};
+use crate::TransportLimits;
 
-/// Makes connections: one kind for each scheme, so that `http` never loads certificate roots.
+/// Makes connections: with TLS or without, so that `http` never loads certificate roots.
 #[derive(Clone, Debug)]
-pub(super) enum Connector {
-    Plain(Tcp),
-    Tls(HttpsConnector<Tcp>),
+pub(super) struct Connector {
+    tcp: Tcp,
+    /// `None`: the upstream has no TLS.
+    tls: Option<Arc<ClientConfig>>,
+    connect_timeout: Duration,
+    /// How long TLS may take on a connection, and a proxy on the way.
+    tls_timeout: Duration,
 }
 
 impl Connector {
     pub(super) fn new(upstream: &Upstream, files: &TlsFiles) -> Result<Self, Error> {
-        let tcp = Tcp::new(upstream)?;
-        if !upstream.is_https() {
-            return Ok(Self::Plain(tcp));
-        }
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls::config(files)?);
-        Ok(Self::Tls(builder.https_only().enable_http1().wrap_connector(tcp)))
+        let tls = if upstream.is_https() { Some(Arc::new(tls::config(files)?)) } else { None };
+        let (connect_timeout, tls_timeout) = (Duration::ZERO, Duration::ZERO);
+        let connector = Self { tcp: Tcp::new(upstream)?, tls, connect_timeout, tls_timeout };
+        Ok(connector.limited(&TransportLimits::default()))
+    }
+
+    /// Returns the same with other times.
+    pub(super) fn limited(mut self, limits: &TransportLimits) -> Self {
+        (self.connect_timeout, self.tls_timeout) = (limits.connect_timeout, limits.tls_timeout);
+        self.tcp.connector.set_connect_timeout(Some(self.connect_timeout));
+        self
     }
 
     /// Connects to the host of an address.
     pub(super) async fn connect(&self, address: Uri) -> Result<Connection, Error> {
+        let mut tcp = self.tcp.clone();
         let connecting = async {
-            match self.clone() {
-                Self::Plain(mut connector) => connector.call(address).await.map(MaybeHttpsStream::Http),
-                Self::Tls(mut connector) => connector.call(address).await,
+            match &self.tls {
+                None => tcp.call(address).await.map(MaybeHttpsStream::Http),
+                Some(tls) => HttpsConnector::from((tcp, Arc::clone(tls))).call(address).await,
             }
         };
-        let io = timeout(CONNECT + HANDSHAKE, connecting).await.unwrap_or_else(|_| Err(SLOW.into()));
-        Ok(Connection::new(Box::new(io.map_err(Error::Connect)?)))
+        match timeout(self.connect_timeout.saturating_add(self.tls_timeout), connecting).await {
+            Ok(Ok(io)) => Ok(Connection::new(Box::new(io))),
+            Ok(Err(error)) if is_late(&*error) => {
+                Err(Error::Slow { limit: "connect_timeout", after: self.connect_timeout })
+            }
+            Ok(Err(error)) => Err(Error::Connect(error)),
+            Err(_) => Err(Error::Slow { limit: "tls_timeout", after: self.tls_timeout }),
+        }
     }
+}
+
+/// Returns whether a connection was given up since its time was over.
+fn is_late(error: &(dyn std::error::Error + 'static)) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) || error.source().is_some_and(is_late)
 }
 
 /// Opens TCP connections to the upstream.
 #[derive(Clone, Debug)]
-pub(super) enum Tcp {
-    Direct(HttpConnector),
-    /// Through a proxy that is asked with `CONNECT`, also for an `http` upstream.
-    Tunnel(Tunnel<HttpConnector>),
+pub(super) struct Tcp {
+    connector: HttpConnector,
+    /// The proxy that is asked with `CONNECT`, also for an `http` upstream.
+    proxy: Option<Intercept>,
 }
 
 impl Tcp {
@@ -66,27 +92,20 @@ impl Tcp {
     fn new(upstream: &Upstream) -> Result<Self, Error> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT));
         connector.set_keepalive(Some(KEEP_ALIVE));
         // The TLS connector passes it `https` addresses.
         connector.enforce_http(false);
         if is_local(upstream.host()) {
-            return Ok(Self::Direct(connector));
+            return Ok(Self { connector, proxy: None });
         }
         // The path does not matter, and a prefix is no dot segment.
-        let Some(proxy) = upstream.uri_for("/").ok().and_then(|uri| Matcher::from_env().intercept(&uri)) else {
-            return Ok(Self::Direct(connector));
-        };
-        if proxy.uri().scheme_str() != Some("http") {
-            let scheme = proxy.uri().scheme_str().unwrap_or_default();
+        let proxy = upstream.uri_for("/").ok().and_then(|uri| Matcher::from_env().intercept(&uri));
+        let scheme = proxy.as_ref().map_or("http", |proxy| proxy.uri().scheme_str().unwrap_or_default());
+        if scheme != "http" {
             let words = format!("the environment names a proxy with `{scheme}://`: only `http://` proxies are used");
             return Err(Error::Setting(words));
         }
-        let tunnel = Tunnel::new(proxy.uri().clone(), connector);
-        Ok(Self::Tunnel(match proxy.basic_auth() {
-            Some(auth) => tunnel.with_auth(auth.clone()),
-            None => tunnel,
-        }))
+        Ok(Self { connector, proxy })
     }
 }
 
@@ -96,21 +115,20 @@ impl Service<Uri> for Tcp {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        match self {
-            Self::Direct(connector) => connector.poll_ready(cx).map_err(Into::into),
-            Self::Tunnel(tunnel) => tunnel.poll_ready(cx).map_err(Into::into),
-        }
+        self.connector.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        match self {
-            Self::Direct(connector) => {
-                let connecting = connector.call(uri);
-                Box::pin(async move { connecting.await.map_err(Into::into) })
-            }
-            Self::Tunnel(tunnel) => {
-                let connecting = tunnel.call(with_port(uri));
-                Box::pin(async move { connecting.await.map_err(Into::into) })
+        let mut connector = self.connector.clone();
+        match &self.proxy {
+            None => Box::pin(async move { connector.call(uri).await.map_err(Into::into) }),
+            Some(proxy) => {
+                let tunnel = Tunnel::new(proxy.uri().clone(), connector);
+                let mut tunnel = match proxy.basic_auth() {
+                    Some(auth) => tunnel.with_auth(auth.clone()),
+                    None => tunnel,
+                };
+                Box::pin(async move { tunnel.call(with_port(uri)).await.map_err(Into::into) })
             }
         }
     }
@@ -130,14 +148,6 @@ fn with_port(uri: Uri) -> Uri {
     let with_port = uri.host().and_then(|host| format!("http://{host}:80/").parse().ok());
     with_port.unwrap_or(uri)
 }
-
-/// How long a connection may take. One that takes longer is usually dropped by a firewall on its way.
-const CONNECT: Duration = Duration::from_secs(5);
-
-/// How long TLS may take on a connection, and a proxy on the way.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-
-const SLOW: &str = "the connection, or its TLS, took too long";
 
 /// Silence after which the kernel asks whether the other side is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);

@@ -26,8 +26,20 @@ pub enum Error {
     Informational,
     /// No connection was made, so the upstream has seen nothing of the request.
     Connect(BodyError),
+    /// No connection was made in the time of this limit.
+    Slow {
+        /// The name of the limit: `connect_timeout` or `tls_timeout`.
+        limit: &'static str,
+        /// How long it took.
+        after: Duration,
+    },
     /// The head of a response did not come in time.
-    Late(Duration),
+    Late {
+        /// The name of the limit: `first_byte_timeout` or `idle_timeout`.
+        limit: &'static str,
+        /// How long it took.
+        after: Duration,
+    },
     /// The connection ended without a byte of a response.
     Unanswered(ConnectionError),
     /// The request could not be sent, or the head of its response could not be read.
@@ -80,7 +92,7 @@ impl From<ConnectionError> for Error {
 impl Error {
     /// Returns whether no connection was made, so that the upstream has seen nothing of the request.
     pub fn is_connect(&self) -> bool {
-        matches!(self, Self::Connect(_))
+        matches!(self, Self::Connect(_) | Self::Slow { .. })
     }
 }
 
@@ -96,7 +108,10 @@ impl fmt::Display for Error {
             }
             Self::Path(error) => error.fmt(f),
             Self::Informational => write!(f, "more than {} informational responses came", MOST_INFORMATIONAL),
-            Self::Late(wait) => write!(f, "no answer came for {} s", wait.as_secs_f64()),
+            Self::Late { limit, after } => write!(f, "no answer came for {} s (`{limit}`)", after.as_secs_f64()),
+            Self::Slow { limit, after } => {
+                write!(f, "no connection came about in {} s (`{limit}`)", after.as_secs_f64())
+            }
             Self::Connect(error) => with_sources(f, &**error),
             Self::Unanswered(error) | Self::Failed(error) => error.fmt(f),
         }

@@ -84,11 +84,12 @@ impl Client {
         &self.upstream
     }
 
-    /// Sets how many unused connections are kept; see
+    /// Sets how long a connection may take, and how many unused ones are kept; see
     /// [`max_idle_connections`](crate::TransportLimits::max_idle_connections). Clones made before have connections of their own.
     #[must_use]
-    pub fn keeping(self, most: usize) -> Self {
-        Self { pool: Arc::new(Pool::new(most)), ..self }
+    pub fn limited(self, limits: &TransportLimits) -> Self {
+        let connector = self.connector.limited(limits);
+        Self { connector, pool: Arc::new(Pool::new(limits.max_idle_connections)), ..self }
     }
 
     /// Returns a client of the same upstream with connections of its own.

@@ -73,6 +73,8 @@ limits! {
         idle_timeout | "idle": PositiveSeconds,
         first_byte_timeout | "first_byte": PositiveSeconds,
         text_timeout: PositiveSeconds,
+        connect_timeout: PositiveSeconds,
+        tls_timeout: PositiveSeconds,
         keep_alive_interval | "keep_alive": Seconds,
         max_backoff | "backoff": Seconds,
         max_idle_connections: usize,

@@ -55,7 +55,7 @@ impl Config {
         (route.path, route.model, route.response_format, route.header) = (None, None, None, BTreeMap::new());
         route.upstream = route.upstream.or(proxy.upstream).as_deref().map(without_password);
         route.fallback = without_passwords(&route.fallback);
-        let silence = self.limits.transport.longest_silence().as_secs_f64();
+        let silence = self.limits.transport.first_byte().time.as_secs_f64();
         route.first_byte_timeout = route.first_byte_timeout.or(Some(silence));
         route.max_risk = route.max_risk.or(Some(limits.max_risk));
         route.repair = route.repair.or(proxy.repair);

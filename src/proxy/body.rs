@@ -14,6 +14,7 @@ use super::answers::Stopped;
 use super::exchange::AccessLine;
 use super::socket::Answering;
 use crate::client::{self, BodyError};
+use crate::limits::TimeLimit;
 use crate::session::CallEnd;
 use crate::socket::Cut;
 
@@ -101,8 +102,8 @@ pub(super) enum Collected {
 pub(super) enum ReadError {
     /// The connection was lost.
     Dropped,
-    /// No bytes came for too long.
-    TimedOut,
+    /// No bytes came for the time of this limit.
+    TimedOut(TimeLimit),
     /// There is no room for more bytes.
     NoRoom,
 }
@@ -112,7 +113,7 @@ impl ReadError {
     pub(super) fn end(self) -> CallEnd {
         match self {
             Self::Dropped | Self::NoRoom => CallEnd::Dropped,
-            Self::TimedOut => CallEnd::TimedOut,
+            Self::TimedOut(limit) => limit.into(),
         }
     }
 }
@@ -120,7 +121,7 @@ impl ReadError {
 impl Collected {
     /// Reads a body, or its first bytes if it is larger than `cap`. `timeouts` is how long the first bytes may take,
     /// and then each further read.
-    pub(super) async fn read<B>(body: B, cap: usize, timeouts: Option<(Duration, Duration)>) -> Result<Self, ReadError>
+    pub(super) async fn read<B>(body: B, cap: usize, timeouts: Option<[TimeLimit; 2]>) -> Result<Self, ReadError>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BodyError>,
@@ -132,7 +133,7 @@ impl Collected {
     pub(super) async fn read_counted<B>(
         mut body: B,
         cap: usize,
-        timeouts: Option<(Duration, Duration)>,
+        timeouts: Option<[TimeLimit; 2]>,
         mut has_room: impl FnMut(usize) -> bool,
     ) -> Result<Self, ReadError>
     where
@@ -147,16 +148,16 @@ impl Collected {
         let mut read = BytesMut::with_capacity(announced);
         loop {
             let frame = match timeouts {
-                Some((first, idle)) => {
-                    let wait = if read.is_empty() { first } else { idle };
-                    timeout(wait, body.frame()).await.map_err(|_| ReadError::TimedOut)?
+                Some([first, idle]) => {
+                    let limit = if read.is_empty() { first } else { idle };
+                    timeout(limit.time, body.frame()).await.map_err(|_| ReadError::TimedOut(limit))?
                 }
                 None => body.frame().await,
             };
             let Some(frame) = frame else { return Ok(Self::Whole(read.freeze())) };
             let frame = frame.map_err(|error| {
                 let error: BodyError = error.into();
-                if error.is::<Silent>() { ReadError::TimedOut } else { ReadError::Dropped }
+                error.downcast_ref::<Silent>().map_or(ReadError::Dropped, |silent| ReadError::TimedOut(silent.0))
             })?;
             if let Ok(data) = frame.into_data() {
                 if !has_room(data.len()) {
@@ -178,16 +179,15 @@ const MOST_RESERVED: usize = 2 << 20;
 pub(super) struct Punctual<B> {
     body: B,
     stopped: Stopped,
-    /// The limit, by its name, and its value.
-    limit: (&'static str, Duration),
+    limit: TimeLimit,
     /// When the silence is too long. `None`: bytes came last.
     due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> Punctual<B> {
-    pub(super) fn new(body: B, limit: &'static str, most: Duration) -> Self {
-        Self { body, stopped: Stopped::never(), limit: (limit, most), due: None, timer: None }
+    pub(super) fn new(body: B, limit: TimeLimit) -> Self {
+        Self { body, stopped: Stopped::never(), limit, due: None, timer: None }
     }
 
     /// Ends the body when the operator has stopped its answer.
@@ -198,7 +198,7 @@ impl<B> Punctual<B> {
     /// Ready when the silence is too long.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let far = || Instant::now() + FOREVER;
-        let due = *self.due.get_or_insert_with(|| Instant::now().checked_add(self.limit.1).unwrap_or_else(far));
+        let due = *self.due.get_or_insert_with(|| Instant::now().checked_add(self.limit.time).unwrap_or_else(far));
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
         // Most silences are short, and a timer costs more than all else here: it is set again when an earlier time is over.
         while timer.as_mut().poll(cx).is_ready() {
@@ -216,11 +216,11 @@ const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 /// The error of a body that sent no bytes for too long. It has the name of the limit.
 #[derive(Debug)]
-struct Silent(&'static str);
+struct Silent(TimeLimit);
 
 impl fmt::Display for Silent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no bytes came for too long (`{}`)", self.0)
+        write!(f, "no bytes came for too long (`{}`)", self.0.name)
     }
 }
 
@@ -261,8 +261,8 @@ where
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         ready!(this.poll_silence(cx));
-        tracing::info!(limit = this.limit.0, "a body stopped");
-        Poll::Ready(Some(Err(Silent(this.limit.0).into())))
+        tracing::info!(limit = this.limit.name, "a body stopped");
+        Poll::Ready(Some(Err(Silent(this.limit).into())))
     }
 
     fn is_end_stream(&self) -> bool {

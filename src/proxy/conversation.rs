@@ -184,7 +184,7 @@ impl Conversation {
 
     fn frames(&self, body: DecodedBody, framing: Framing) -> Frames {
         let waiting = self.exchange.is_measured().then(|| Arc::clone(&self.exchange));
-        let body = Masked::new(punctual(body, &self.limits.transport), self.mask(Some(framing)));
+        let body = Masked::new(body, self.mask(Some(framing)));
         Frames { source: Source::Body(BodyStream::new(body)), tap: self.proxy.shared.tap.clone(), waiting }
     }
 
@@ -395,9 +395,9 @@ where
     response.map(|body| Body::wrap(punctual(body, limits)))
 }
 
-/// Ends an upstream's body that is silent for longer than any answer may be, whether it is read or passes.
+/// Ends an upstream's body that is not read, if it is silent for longer than any answer may be.
 fn punctual<B>(body: B, limits: &TransportLimits) -> Punctual<B> {
-    Punctual::new(body, "first_byte_timeout", limits.longest_silence())
+    Punctual::new(body, limits.first_byte())
 }
 
 /// Bytes of a refusal that are read. A larger one says nothing.

@@ -168,7 +168,7 @@ impl Exchange {
         }
         let head = match answer {
             Ok(response) => Ok(response.status()),
-            Err(Error::Late(_)) => Err("timeout"),
+            Err(Error::Late { .. }) => Err("timeout"),
             Err(_) => Err("connection"),
         };
         self.measure(|measured| measured.note_head(head));

@@ -57,8 +57,8 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
         return conversation.answer(response).await;
     }
     let (parts, body) = response.into_parts();
-    let idle = conversation.limits.transport.idle_timeout;
-    let body = match Collected::read(body, REFUSAL, Some((idle, idle))).await {
+    let idle = conversation.limits.transport.idle();
+    let body = match Collected::read(body, REFUSAL, Some([idle, idle])).await {
         Ok(Collected::Whole(body)) => body,
         Ok(Collected::Larger(body)) => return Response::from_parts(parts, body),
         Err(_) => return UPSTREAM_BROKE_OFF.answer(Some(conversation.dialect)),
@@ -121,10 +121,10 @@ async fn send_to_first_byte(conversation: &Conversation) -> Result<Response<Rece
         return Ok(response);
     }
     let patience = conversation.patience();
-    let error = match timeout(patience, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
+    let error = match timeout(patience.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
         Ok(true) => return Ok(response),
         Ok(false) => Error::Failed(ConnectionError::Closed),
-        Err(_) => Error::Late(patience),
+        Err(_) => Error::Late { limit: patience.name, after: patience.time },
     };
     let failed = Err(error);
     conversation.exchange.note_head(conversation.address(), &failed);

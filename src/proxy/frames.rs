@@ -10,7 +10,6 @@ use futures_core::Stream;
 use http_body_util::BodyStream;
 
 use super::Tap;
-use super::body::Punctual;
 use super::conversation::CallError;
 use super::encoding::DecodedBody;
 use super::exchange::Exchange;
@@ -50,7 +49,7 @@ where
 #[expect(clippy::large_enum_variant, reason = "nearly all are bodies, which need no box so")]
 pub(super) enum Source {
     /// The body of a response.
-    Body(BodyStream<Masked<Punctual<DecodedBody>>>),
+    Body(BodyStream<Masked<DecodedBody>>),
     /// The events of an answer whose process has ended. After them the connection counts as lost.
     Log(std::vec::IntoIter<Bytes>),
 }

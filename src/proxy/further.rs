@@ -1,7 +1,6 @@
 //! Makes the calls that ask for the rest of a cut answer.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
@@ -13,6 +12,7 @@ use super::fallback::Part;
 use super::measured::Way;
 use super::upstream::{self, Head};
 use crate::client::{Body, Error, Received};
+use crate::limits::TimeLimit;
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::session::{CallEnd, Request, Retry};
@@ -129,7 +129,7 @@ impl Conversation {
     }
 
     /// Returns how long the head of a response may take.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> TimeLimit {
         self.route.patience
     }
 
@@ -153,8 +153,8 @@ impl Conversation {
     /// Returns what a refusal says about the model.
     async fn hint(&self, response: Response<Received>) -> Option<CapabilityHint> {
         let response = encoding::decoded(response).ok()?;
-        let timeouts = Some((self.limits.transport.idle_timeout, self.limits.transport.idle_timeout));
-        match Collected::read(response.into_body(), REFUSAL, timeouts).await {
+        let idle = self.limits.transport.idle();
+        match Collected::read(response.into_body(), REFUSAL, Some([idle, idle])).await {
             Ok(Collected::Whole(body)) => {
                 self.show_refusal(&body);
                 CapabilityHint::read(&String::from_utf8_lossy(&body))
@@ -207,7 +207,7 @@ fn why_left(end: &CallEnd) -> &str {
 /// Returns how a call ended that brought no response.
 fn lost(error: Error) -> CallEnd {
     match error {
-        Error::Late(_) => CallEnd::TimedOut,
+        Error::Late { limit, after } => TimeLimit { name: limit, time: after }.into(),
         error => rejected(error.to_string(), true),
     }
 }

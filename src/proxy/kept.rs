@@ -17,7 +17,7 @@ pub(super) struct KeptStream {
 impl KeptStream {
     /// Stops the stream, if it is still running.
     pub(super) async fn stop(&self) {
-        let patience = self.route.limits.transport.idle_timeout;
+        let patience = self.route.limits.transport.idle();
         let answer = upstream::send(&self.route.client, &self.head, Body::full(""), patience).await;
         let status = answer.ok().map(|response| response.status().as_u16());
         tracing::debug!(status, "stopped a kept stream");

@@ -181,8 +181,8 @@ impl Proxy {
     pub fn limits(mut self, limits: Limits) -> Self {
         self.shared.limit(&limits);
         let base = Arc::make_mut(&mut self.base);
-        base.client = base.client.clone().keeping(limits.transport.max_idle_connections);
-        base.patience = limits.transport.longest_silence();
+        base.client = base.client.clone().limited(&limits.transport);
+        base.patience = limits.transport.first_byte();
         base.limits = limits.clone();
         self.limits = limits;
         self

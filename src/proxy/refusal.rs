@@ -96,7 +96,8 @@ pub(super) fn unreachable(dialect: Option<Dialect>, cause: &Error) -> Response<B
         return Refusal::from(*error).answer(dialect);
     }
     let (status, reason, what) = match cause {
-        Error::Late(_) => (StatusCode::GATEWAY_TIMEOUT, "first_byte_timeout", "the upstream does not answer"),
+        Error::Late { limit, .. } => (StatusCode::GATEWAY_TIMEOUT, *limit, "the upstream does not answer"),
+        Error::Slow { limit, .. } => (StatusCode::GATEWAY_TIMEOUT, *limit, "the upstream can't be reached"),
         _ => (StatusCode::BAD_GATEWAY, "unreachable", "the upstream can't be reached"),
     };
     tracing::warn!(reason, %cause, "{what}");

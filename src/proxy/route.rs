@@ -10,6 +10,7 @@ use super::Proxy;
 use super::fallback::Fallback;
 use crate::Limits;
 use crate::client::Client;
+use crate::limits::{FIRST_BYTE, TimeLimit};
 use crate::provider::capability::Capability;
 use crate::provider::wire::Request;
 use crate::repair::RepairLevel;
@@ -33,7 +34,7 @@ pub(super) struct Route {
     /// The upstreams that are asked where the first one fails.
     pub(super) fallbacks: Vec<Fallback>,
     /// How long the head of a response may take.
-    pub(super) patience: Duration,
+    pub(super) patience: TimeLimit,
 }
 
 impl Route {
@@ -43,7 +44,7 @@ impl Route {
         Self {
             config: Arc::new(config),
             client,
-            patience: limits.transport.longest_silence(),
+            patience: limits.transport.first_byte(),
             limits,
             give_up: GiveUp::Leave,
             prose: Prose::default(),
@@ -63,12 +64,14 @@ impl Route {
             config.max_extra_share.map_or(own.max_extra_share, |share| Some(share).filter(|share| *share > 0.0));
         let time = config.max_total_time.map(duration);
         own.max_total_time = time.map_or(own.max_total_time, |time| Some(time).filter(|time| !time.is_zero()));
-        let keeping = |client: Client| client.keeping(limits.transport.max_idle_connections);
+        let own_patience =
+            config.first_byte_timeout.map(|seconds| TimeLimit { name: FIRST_BYTE, time: duration(seconds) });
+        let limited = |client: Client| client.limited(&limits.transport);
         let fallbacks = fallbacks.into_iter();
-        let fallbacks = fallbacks.map(|fallback| Fallback { client: keeping(fallback.client), ..fallback }).collect();
+        let fallbacks = fallbacks.map(|fallback| Fallback { client: limited(fallback.client), ..fallback }).collect();
         Self {
-            client: client.map_or_else(|| self.client.clone(), keeping),
-            patience: config.first_byte_timeout.map_or(limits.transport.longest_silence(), duration),
+            client: client.map_or_else(|| self.client.clone(), limited),
+            patience: own_patience.unwrap_or(limits.transport.first_byte()),
             limits,
             fallbacks,
             give_up: config.on_give_up.unwrap_or(self.give_up),

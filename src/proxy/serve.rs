@@ -88,7 +88,7 @@ async fn dispatch(
     let own = proxy.shared.kept.as_ref().map(|_| own_headers(&parts.headers)).unwrap_or_default();
     let head = Head::new(parts);
     let is_empty = body.is_end_stream();
-    let body = Punctual::new(body, "body_timeout", proxy.limits.server.body_timeout);
+    let body = Punctual::new(body, proxy.limits.server.body());
     let directives = match directives {
         Ok(directives) => directives,
         Err(mistake) if dialect.is_some() => return Refusal::of_mistake(mistake).answer(dialect),
@@ -115,7 +115,7 @@ async fn dispatch(
             return NotKept::told(response, unread);
         }
         Err(ReadError::Dropped) => return BODY_BROKE_OFF.answer(Some(dialect)),
-        Err(ReadError::TimedOut) => return BODY_STOPPED.answer(Some(dialect)),
+        Err(ReadError::TimedOut(_)) => return BODY_STOPPED.answer(Some(dialect)),
         Err(ReadError::NoRoom) => return TOO_MANY_BODIES.answer(Some(dialect)),
     };
     if let Some((repeat, answers)) = repeat.zip(proxy.shared.kept.as_ref()) {

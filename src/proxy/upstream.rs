@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use crate::ContinuationLimits;
 use crate::client::{Body, Client, Error, Received};
-use crate::limits::is_probability;
+use crate::limits::{TimeLimit, is_probability};
 use crate::repair::RepairLevel;
 use crate::route::holds_secret;
 use crate::session::{GiveUp, GiveUpError, below};
@@ -25,7 +25,7 @@ pub(super) async fn send(
     client: &Client,
     head: &Head,
     body: Body,
-    patience: Duration,
+    patience: TimeLimit,
 ) -> Result<Response<Received>, Error> {
     let (body, sent) = body.awaited();
     let mut request = Request::new(body);
@@ -35,12 +35,12 @@ pub(super) async fn send(
     *request.headers_mut() = head.0.headers.clone();
     let is_late = async {
         sent.await;
-        sleep(patience).await;
+        sleep(patience.time).await;
     };
     tokio::select! {
         biased;
         response = client.send(request) => response,
-        () = is_late => Err(Error::Late(patience)),
+        () = is_late => Err(Error::Late { limit: patience.name, after: patience.time }),
     }
 }
 

@@ -1,7 +1,5 @@
 //! Answers that are not streamed: the whole body is read, completed, and sent as one response.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -11,6 +9,7 @@ use super::body::{Collected, ReadError};
 use super::conversation::Conversation;
 use super::encoding::DecodedBody;
 use crate::client::Body;
+use crate::limits::TimeLimit;
 use crate::session::body::Output;
 use crate::session::{CallEnd, LimitReached, Outcome, Request, Status};
 
@@ -93,9 +92,9 @@ impl Conversation {
     }
 
     /// Returns how long a body may be silent: before its first byte, and after it.
-    fn timeouts(&self) -> Option<(Duration, Duration)> {
+    fn timeouts(&self) -> Option<[TimeLimit; 2]> {
         let limits = &self.limits.transport;
-        Some((limits.longest_silence(), limits.idle_timeout))
+        Some([limits.first_byte(), limits.idle()])
     }
 
     /// Shows the body that the client gets on the page of the answers and in the log, if they have text.

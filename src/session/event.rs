@@ -89,7 +89,13 @@ impl SessionEvent {
     pub fn to_json(&self) -> Value {
         match self {
             Self::Cut { call, end, offset, path } => {
-                json!({"event": "cut", "call": call, "end": end.as_str(), "cause": end.cause(), "offset": offset, "path": path})
+                let mut line = json!({
+                    "event": "cut", "call": call, "end": end.as_str(), "cause": end.cause(), "offset": offset, "path": path,
+                });
+                if let Some(limit) = end.limit() {
+                    line["limit"] = json!(limit);
+                }
+                line
             }
             Self::Requested { call, mode, anchor, at } => json!({
                 "event": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,

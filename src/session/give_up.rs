@@ -67,7 +67,7 @@ impl Session {
     /// Ends the loop: the rest can't be had. `finish`: the reason that ends it, if a call gave one.
     pub(super) fn give_up(&mut self, reason: StopReason, finish: Option<Finish>) {
         let cause = self.last_cut.as_ref().and_then(|cut| cut.cause);
-        let tally = self.tally.clone();
+        let tally = self.tally_after(self.cut_end());
         let leaves = self.settings.give_up == GiveUp::Leave && self.give_out_unread();
         let document = self.slot.document();
         let offset = document.text().len();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ContinuationStrategy, CutCause, Outcome, Request, SessionEvent};
+use super::{ContinuationStrategy, CutCause, LimitReached, Outcome, Request, SessionEvent};
 use crate::provider::wire::Framing;
 use crate::provider::{Dialect, Finish};
 use crate::splice::SpliceError;
@@ -35,8 +35,8 @@ pub enum CallEnd {
     Dropped,
     /// With an error in the stream.
     Error(String),
-    /// Nothing came for the idle time.
-    TimedOut,
+    /// Nothing came for the time of this limit.
+    TimedOut(LimitReached),
     /// With a refusal, before any answer.
     Rejected {
         /// Why, for people.
@@ -82,12 +82,17 @@ impl CallEnd {
             Self::Closed => "closed",
             Self::Dropped => "dropped",
             Self::Error(_) => "error",
-            Self::TimedOut => "silent",
+            Self::TimedOut(_) => "silent",
             Self::Rejected { .. } | Self::PrefillRejected(_) => "rejected",
             Self::Redirected(_) => "redirected",
             Self::Overloaded => "overloaded",
             Self::Stopped => "stopped",
         }
+    }
+
+    /// Returns the limit that ended the call, if one did.
+    pub(crate) fn limit(&self) -> Option<&LimitReached> {
+        if let Self::TimedOut(limit) = self { Some(limit) } else { None }
     }
 
     /// Returns why text that ends so is cut. `None` where a finish reason is not about a cut, and for a call that was
@@ -99,7 +104,7 @@ impl CallEnd {
             Self::Closed => Some(CutCause::Eof),
             Self::Dropped => Some(CutCause::Drop),
             Self::Error(_) => Some(CutCause::InBand),
-            Self::TimedOut => Some(CutCause::Idle),
+            Self::TimedOut(_) => Some(CutCause::Idle),
             Self::Finished(_)
             | Self::Rejected { .. }
             | Self::PrefillRejected(_)
@@ -155,7 +160,9 @@ impl std::fmt::Display for FailureReason {
         match self {
             Self::Nothing(CallEnd::Error(message)) => write!(f, "nothing was delivered: {message}"),
             Self::Nothing(CallEnd::Dropped) => f.write_str("nothing was delivered: the connection was lost"),
-            Self::Nothing(CallEnd::TimedOut) => f.write_str("nothing was delivered: the call fell silent"),
+            Self::Nothing(CallEnd::TimedOut(limit)) => {
+                write!(f, "nothing was delivered: the call fell silent ({limit})")
+            }
             Self::Nothing(_) => f.write_str("nothing was delivered"),
             Self::Merge(failure) => failure.fmt(f),
             Self::Schema(path) => write!(f, "the joined arguments violate their tool's schema at `{path}`"),

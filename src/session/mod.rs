@@ -29,6 +29,7 @@ mod repair;
 mod request;
 mod retry;
 mod returned_prefill;
+mod silence;
 mod slots;
 mod snapshot;
 mod stitch;
@@ -433,38 +434,6 @@ impl Session {
     /// Returns what is to be done next. `None`: nothing, until there is more input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
-    }
-
-    /// Returns when the open call counts as silent, unless something comes, or has taken too long: then
-    /// [`CallEnd::TimedOut`] is its input. `opened`: the call has answered. `None` where silence does not matter.
-    pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
-        let limits = &self.settings.limits;
-        let first_byte = limits.transport.longest_silence();
-        let patience = match self.phase {
-            Phase::First(_) if !self.would_continue(&CallEnd::TimedOut) => return None,
-            Phase::First(_) if !self.slot.document().is_json() => first_byte,
-            Phase::First(_) => limits.transport.idle_timeout,
-            Phase::Continuing(_) | Phase::ContinuingText(_) if opened => limits.transport.idle_timeout,
-            Phase::Continuing(_) | Phase::ContinuingText(_) => first_byte,
-            Phase::Done => return None,
-        };
-        let silent = self.silent_at(patience)?;
-        // A call for the rest ends with the time there is for all of it.
-        let left = limits.continuation.max_total_time.map(|most| most.saturating_sub(self.clock.spent_before));
-        let over = left.zip(self.clock.started_at).map(|(left, started)| started.saturating_add(left));
-        Some(over.filter(|_| !self.is_first()).map_or(silent, |over| over.min(silent)))
-    }
-
-    /// Returns when the open call counts as silent, if it may send nothing for `patience`. Input that is neither text nor
-    /// reasoning keeps a call alive only for a limited time: servers send comments for as long as the model does not answer.
-    pub(super) fn silent_at(&self, patience: Duration) -> Option<Duration> {
-        let transport = &self.settings.limits.transport;
-        let heard = self.clock.heard_at?.saturating_add(patience);
-        let text = match self.clock.text_at {
-            Some(at) => at.saturating_add(transport.text_timeout),
-            None => self.clock.called_at?.saturating_add(transport.longest_silence()),
-        };
-        Some(heard.min(text))
     }
 
     /// Takes note of an upstream that is asked in place of the first one.

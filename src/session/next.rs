@@ -120,11 +120,11 @@ impl Session {
     /// Ends the session without a further call: the document is whole, or the first answer passes through.
     /// `end`: how the call ended, as far as that is known. `ends_here`: the client is not to be told the upstream's own end.
     fn done_as_it_is(&mut self, end: Option<&CallEnd>, ends_here: bool) {
+        let tally = self.tally_after(end);
         let (finish, end) = match end {
             Some(CallEnd::Finished(reason)) => (Some(reason.clone()), None),
             end => (None, end.and_then(CallEnd::cause)),
         };
-        let tally = self.tally.clone();
         let is_changed = tally.continuations > 0 || !tally.repairs.is_empty() || ends_here;
         let is_whole = is_changed && !self.is_passing() && self.slot.document().is_complete();
         self.done(match is_whole {
@@ -213,7 +213,7 @@ impl Session {
                 }
                 self.failed(now, FailureReason::Merge(failure), end);
             }
-            Ok(_) if !has_grown && matches!(end, CallEnd::Dropped | CallEnd::TimedOut | CallEnd::Error(_)) => {
+            Ok(_) if !has_grown && matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_) | CallEnd::Error(_)) => {
                 // The call broke off before it could bring anything new.
                 self.failed(now, FailureReason::Nothing(end.clone()), end);
             }
@@ -300,11 +300,6 @@ impl Session {
         let most_tokens = turn.as_ref().and_then(|_| self.share_left());
         let request = Request { number, turn, reduce_reasoning, most_tokens, resume: None };
         self.outputs.push_back(Output::Call { request, at });
-    }
-
-    /// A call is made at this time: its silence counts from here.
-    pub(super) fn restart_silence(&mut self, at: Duration) {
-        (self.clock.heard_at, self.clock.called_at, self.clock.text_at) = (Some(at), Some(at), None);
     }
 
     /// Waits for an answer that `splice` joins.
@@ -406,7 +401,7 @@ fn mixed(seed: u64) -> u64 {
 /// that was lost before it brought anything new is made again as it was.
 fn is_answer(merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
     match merged {
-        Ok(_) => !matches!(end, CallEnd::Dropped | CallEnd::TimedOut | CallEnd::Error(_)),
+        Ok(_) => !matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_) | CallEnd::Error(_)),
         Err(SpliceError::Empty) => matches!(end, CallEnd::Finished(_)),
         Err(_) => true,
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +94,8 @@ pub struct Tally {
     /// The upstreams that were asked in place of the first one, by their hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub upstreams: Vec<String>,
-    /// The limit that an answer reached, and passed on unread.
+    /// The limit that the answer reached: one with which it passed on unread, or the time after which its last call counted as
+    /// lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitReached>,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
@@ -108,13 +110,19 @@ pub struct Tally {
 pub struct LimitReached {
     /// The limit's name: that of a member of [`Limits`](crate::Limits), or `max_slots`.
     pub name: String,
-    /// The limit's value.
+    /// The limit's value. Of a time: in seconds, and begun ones count.
     pub value: u64,
 }
 
 impl LimitReached {
     pub(crate) fn new(name: &str, value: usize) -> Self {
         Self { name: name.to_owned(), value: value as u64 }
+    }
+
+    /// Returns a limit of time.
+    pub fn of_time(name: &str, value: Duration) -> Self {
+        let begun = u64::from(value.subsec_nanos() > 0);
+        Self { name: name.to_owned(), value: value.as_secs().saturating_add(begun) }
     }
 }
 
@@ -230,7 +238,7 @@ pub enum CutCause {
     Drop,
     /// The stream ended cleanly, without a finish reason.
     Eof,
-    /// Nothing came for the idle time.
+    /// Nothing came for too long. The report names the limit.
     Idle,
     /// The server reported an error inside the stream.
     InBand,
@@ -441,7 +449,7 @@ impl fmt::Display for Outcome {
             write!(f, ", without a finish: {end}")?;
         }
         if let Some(limit) = &self.tally().limit {
-            write!(f, ", unread after the limit {limit}")?;
+            write!(f, ", limit reached: {limit}")?;
         }
         Ok(())
     }

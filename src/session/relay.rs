@@ -33,6 +33,7 @@ pub use reattach::Reattach;
 use send::Client;
 
 use super::event_summary::EventSummary;
+use super::silence::Silence;
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, LimitReached, Prose, Session};
@@ -210,6 +211,7 @@ impl Relay {
 
     /// The call has answered with a stream. For the first call this starts the clock.
     pub fn handle_open(&mut self, now: Duration) {
+        self.call.heard_at = Some(now);
         self.slots.session_mut().handle_input(now, Input::Activity);
     }
 
@@ -221,10 +223,11 @@ impl Relay {
     /// Takes bytes of the open call.
     pub fn handle_bytes(&mut self, now: Duration, bytes: Bytes) {
         self.call.opened = true;
+        self.call.heard_at.get_or_insert(now);
         self.note_answer();
         match self.phase {
             Phase::Done => return,
-            Phase::Unread => return self.send(now, bytes),
+            Phase::Unread => return self.send_unread(now, bytes),
             Phase::Open | Phase::Withheld => self.slots.session_mut().handle_input(now, Input::Activity),
         }
         if self.is_forwarding() {
@@ -289,14 +292,13 @@ impl Relay {
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless something comes.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let silence = self.silence();
+        let silence = self.silence().map(|silence| silence.at);
         let waits = match self.phase {
             Phase::Withheld => true,
             // A call for the rest, or the original request again: nothing else reaches the client.
             Phase::Open if self.session().is_first() && self.call.opened => {
-                // Where nobody times the silence, comments would let the client wait forever.
                 let is_late = self.call.held.is_some() || !self.session().document().pending().is_empty();
-                is_late && silence.is_some()
+                is_late && !self.client.finish
             }
             Phase::Open => true,
             Phase::Unread | Phase::Done => false,
@@ -309,12 +311,16 @@ impl Relay {
 
     /// Time has passed: the client is told that the stream lives, or a silent call is over.
     pub fn handle_timeout(&mut self, now: Duration) {
-        if self.silence().is_some_and(|due| now >= due) {
+        if let Some(silence) = self.silence().filter(|silence| now >= silence.at) {
             self.finish_whole(now);
-            if self.is_first_open() && self.passes(&CallEnd::TimedOut) {
-                return self.passed(now, CallEnd::TimedOut);
+            let end = silence.end();
+            if self.phase == Phase::Unread || self.is_first_open() && self.passes(&end) {
+                if self.client.finish || !self.reattach(now, &end) {
+                    self.passed(now, end);
+                }
+                return;
             }
-            let end = self.call.end.take().unwrap_or(CallEnd::TimedOut);
+            let end = self.call.end.take().unwrap_or(end);
             self.end_call(now, end);
         } else if self.poll_timeout().is_some_and(|due| now >= due) {
             self.keep_alive(now);
@@ -327,26 +333,28 @@ impl Relay {
     }
 
     /// Returns when the open call counts as silent.
-    fn silence(&self) -> Option<Duration> {
-        let idle = || self.session().silent_at(self.limits.transport.idle_timeout);
+    fn silence(&self) -> Option<Silence> {
+        let transport = &self.limits.transport;
+        let idle = || self.session().silent_at(transport.idle());
+        // What passes has begun, so it gets the longest time there is. Comments are no life.
+        let passing = || Some(Silence::new(self.call.heard_at?, transport.first_byte()));
         match self.phase {
-            Phase::Open if self.is_reattach_unanswered() => {
-                self.session().silent_at(self.limits.transport.longest_silence())
-            }
+            Phase::Open if self.is_reattach_unanswered() => self.session().silent_at(transport.first_byte()),
             // The document is there: an upstream that forgets to say so ends, too.
             Phase::Open if self.session().is_first() && self.is_whole() => idle(),
-            Phase::Open if self.session().is_first() && self.client.finish => None,
+            Phase::Open if self.session().is_first() && self.client.finish => passing(),
             // The current slot would pass, but another one is cut.
             Phase::Open if self.session().is_first() && self.is_cut_elsewhere() => idle(),
-            Phase::Open => self.session().poll_timeout(self.call.opened),
+            Phase::Open => self.session().silence(self.call.opened).or_else(passing),
             Phase::Withheld => idle(),
-            Phase::Unread | Phase::Done => None,
+            Phase::Unread => passing(),
+            Phase::Done => None,
         }
     }
 
     /// Returns whether the answer would be continued if it were lost now, although its current slot would not.
     fn is_cut_elsewhere(&self) -> bool {
-        let end = CallEnd::TimedOut;
+        let end = CallEnd::Dropped;
         !self.session().would_continue(&end) && self.slots.would_continue(&self.call.ends, &end)
     }
 
@@ -374,6 +382,7 @@ impl Relay {
     /// Takes one event that was read and that ended at `end`; `data` is its text where it may have to be written. Breaks
     /// when the call is over.
     fn event(&mut self, now: Duration, end: u64, data: Option<String>) -> ControlFlow<()> {
+        self.call.heard_at = Some(now);
         let event = &mut self.event_summary;
         if event.usage.is_some() {
             self.call.usage = event.usage.take();

@@ -353,7 +353,7 @@ impl Slots {
         let mut outcome = self.entry().outcome.clone()?;
         let mut tally = Tally::default();
         self.list.iter().filter(|entry| entry.outcome.is_some()).for_each(|entry| tally.add(entry.session.tally()));
-        tally.limit = self.limit().cloned();
+        tally.limit = self.limit().or(outcome.tally().limit.as_ref()).cloned();
         *outcome.tally_mut() = tally;
         Some(outcome)
     }

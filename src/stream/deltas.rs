@@ -197,7 +197,7 @@ impl Engine for Deltas {
 
     fn timeout(&mut self, now: Duration) {
         if self.due().is_some_and(|due| now >= due) {
-            self.end(now, CallEnd::TimedOut);
+            self.end(now, self.session.timed_out(self.opened));
         }
     }
 

@@ -13,7 +13,7 @@ use restitch::session::{
 };
 use restitch::splice::{Alignment, Seam, SpliceError};
 
-use crate::support::Rng;
+use crate::support::{Rng, silent};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -228,7 +228,7 @@ fn without_the_setting_or_a_lost_connection_prose_passes() {
         stop(),
         CallEnd::Finished(Finish::ContentFilter),
         CallEnd::Error("overloaded".to_owned()),
-        CallEnd::TimedOut,
+        silent(),
     ];
     for cut in cuts(MARKDOWN).skip(1) {
         let delivered = &MARKDOWN[..cut];

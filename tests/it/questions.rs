@@ -13,6 +13,8 @@ use restitch::session::{
 use restitch::splice::SpliceError;
 use serde_json::Value;
 
+use crate::support::silent;
+
 const NOW: Duration = Duration::ZERO;
 const REFUSAL: &str = "I'm sorry, but I can't help with that.";
 const BODY: &str =
@@ -152,7 +154,7 @@ fn a_call_that_nobody_answered_is_made_again_as_it_was() {
             rejected(true),
             rejected(false),
             CallEnd::Dropped,
-            CallEnd::TimedOut,
+            silent(),
             CallEnd::Closed,
             CallEnd::Error("overloaded".to_owned()),
         ] {

@@ -68,7 +68,7 @@ fn a_first_stream_names_the_limit_that_it_has_reached() {
             let (body, outcome) = relayed(&limits, &answer, size);
             assert_eq!(outcome.status(), Status::PassedThrough, "{name}");
             assert_eq!(limit(&outcome), Some((name, value)), "{name} {size}");
-            assert!(outcome.to_string().ends_with(&format!(", unread after the limit {name} = {value}")), "{outcome}");
+            assert!(outcome.to_string().ends_with(&format!(", limit reached: {name} = {value}")), "{outcome}");
             let told = body.strip_prefix(&answer).unwrap_or_else(|| panic!("{name} {size}: {body}"));
             let report = told.strip_prefix(": restitch ").and_then(|report| report.strip_suffix('\n'));
             let report: Value = serde_json::from_str(report.unwrap_or_else(|| panic!("{name}: {told}"))).unwrap();

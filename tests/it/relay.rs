@@ -509,7 +509,11 @@ fn the_end_of_a_whole_document_is_told() {
         assert!(ended.body.starts_with(&body), "{end}: the upstream's own bytes come first");
         assert_eq!((ended.text(), ended.finishes()), ("[1]".into(), vec!["stop".into()]), "{end}");
         assert_eq!((ended.count("[DONE]"), ended.transport_end), (1, TransportEnd::Closed), "{end}");
-        assert_eq!(ended.chunks().iter().rev().nth(1).unwrap()["restitch"], report(end));
+        let mut report = report(end);
+        if end == "idle" {
+            report["limit"] = json!({"name": "idle_timeout", "value": 60});
+        }
+        assert_eq!(ended.chunks().iter().rev().nth(1).unwrap()["restitch"], report);
         assert_eq!(ended.outcome.end().map(|end| end.as_str()), Some(end));
     }
     // So it is for a continuation.

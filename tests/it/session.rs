@@ -12,6 +12,8 @@ use restitch::splice::{Alignment, Expect, SpliceError};
 use restitch::{Limits, SyntaxErrorKind};
 use serde_json::Value;
 
+use crate::support::silent;
+
 const START: Duration = Duration::from_secs(100);
 
 /// A session that is driven by hand: what it has sent, and what it has asked for.
@@ -132,14 +134,8 @@ fn complete_json_on_first_iteration() {
 /// Enters accumulation mode and keeps the text for the next iteration.
 #[test]
 fn incomplete_json_on_first_iteration() {
-    for end in [
-        stop(),
-        length(),
-        CallEnd::Closed,
-        CallEnd::Dropped,
-        CallEnd::TimedOut,
-        CallEnd::Error("overloaded".to_owned()),
-    ] {
+    for end in [stop(), length(), CallEnd::Closed, CallEnd::Dropped, silent(), CallEnd::Error("overloaded".to_owned())]
+    {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"sections\": [{\"id\": 1}, {\"id\"", end);
         driver.goes_on(1, 0);
@@ -244,7 +240,7 @@ fn leaving_adds_nothing_and_ends_as_the_text_was_cut() {
         (CallEnd::Finished(Finish::Stop), CutCause::PrematureStop, Some(Finish::Stop)),
         (CallEnd::Dropped, CutCause::Drop, None),
         (CallEnd::Closed, CutCause::Eof, None),
-        (CallEnd::TimedOut, CutCause::Idle, None),
+        (silent(), CutCause::Idle, None),
         (CallEnd::Error("overloaded".to_owned()), CutCause::InBand, None),
     ];
     for (end, cause, finish) in ends {
@@ -389,7 +385,7 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
         assert_eq!(driver.client, format!("{nothing}{{\"a\": 1, \"b\": 2}}"));
     }
     let mut driver = Driver::new(Limits::default());
-    driver.end(CallEnd::Dropped).end(CallEnd::TimedOut).end(rejected(true, None));
+    driver.end(CallEnd::Dropped).end(silent()).end(rejected(true, None));
     driver.ended(Status::Failed, 2, 3);
     assert_eq!(driver.client, "");
     // A fence has left: the root that belongs behind it is waited for.
@@ -447,7 +443,7 @@ fn some_ends_are_not_continued() {
 
 #[test]
 fn what_is_no_json_passes() {
-    let ends = [stop(), length(), CallEnd::Closed, CallEnd::Dropped, CallEnd::TimedOut];
+    let ends = [stop(), length(), CallEnd::Closed, CallEnd::Dropped, silent()];
     for text in
         ["Hello, I am", "See [1] and {2", "[1, 2} and", "{\"a\": nul1", "Look:\n```python\n[1, ", "```\nx = [1, "]
     {
@@ -500,7 +496,7 @@ fn silence_is_timed_while_something_is_due() {
     driver.now += Duration::from_secs(30);
     driver.session.handle_input(driver.now, Input::Activity);
     assert_eq!(driver.session.poll_timeout(true), Some(START + Duration::from_secs(30) + idle), "it lives");
-    driver.end(CallEnd::TimedOut);
+    driver.end(driver.session.timed_out(true));
     driver.goes_on(1, 0);
     assert_eq!(driver.session.poll_timeout(false), Some(driver.now + first));
     assert_eq!(driver.session.poll_timeout(true), Some(driver.now + idle));
@@ -515,6 +511,42 @@ fn silence_is_timed_while_something_is_due() {
         let mut driver = Driver::new(Limits::default());
         driver.session.handle_input(START, Input::Text(text));
         assert_eq!(driver.session.poll_timeout(true), None, "{text}");
+    }
+}
+
+/// A call that is silent has reached a limit. The step says which one, and so does the report if the answer ends there.
+#[test]
+fn the_limit_that_ends_a_call_is_named() {
+    let mut limits = Limits::default().with_max_continuations(0);
+    (limits.transport.idle_timeout, limits.transport.text_timeout) =
+        (Duration::from_secs(6), Duration::from_millis(8500));
+    limits.transport.first_byte_timeout = Duration::from_secs(20);
+    let second = Duration::from_secs(1);
+    for (pings, text, limit) in [
+        (0, "{\"a\": [1, ", ("idle_timeout", 6)),
+        (100, "{\"a\": [1, ", ("text_timeout", 9)),
+        (0, "", ("first_byte_timeout", 20)),
+        (100, "", ("first_byte_timeout", 20)),
+    ] {
+        let mut session = Session::new(limits.clone());
+        session.handle_input(START, if text.is_empty() { Input::Activity } else { Input::Text(text) });
+        let mut now = START;
+        for _ in 0..pings {
+            if session.poll_timeout(true).is_some_and(|due| due <= now + second) {
+                break;
+            }
+            now += second;
+            session.handle_input(now, Input::Activity);
+        }
+        let (due, end) = (session.poll_timeout(true).unwrap(), session.timed_out(true));
+        session.handle_input(due, Input::CallEnd(end));
+        let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
+        let Output::Event(cut) = &outputs[0] else { panic!("{outputs:?}") };
+        let told = serde_json::json!({"name": limit.0, "value": limit.1});
+        assert_eq!(cut.to_json()["limit"], told, "{outputs:?}");
+        let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+        let report: serde_json::Value = serde_json::from_str(&outcome.report()).unwrap();
+        assert_eq!((&report["limit"], &report["cause"]), (&told, &"idle".into()), "{outcome:?}");
     }
 }
 
@@ -541,7 +573,7 @@ fn what_is_not_text_keeps_a_call_alive_for_a_time_alone() {
     assert_eq!(driver.session.poll_timeout(true), Some(spoke + text));
     driver.session.handle_input(driver.now, Input::Reasoning);
     assert_eq!(driver.session.poll_timeout(true), Some(driver.now + idle), "reasoning is a part of the answer");
-    driver.end(CallEnd::TimedOut);
+    driver.end(driver.session.timed_out(true));
     driver.goes_on(1, 0);
     let asked = driver.now;
     pings(&mut driver, first - second);

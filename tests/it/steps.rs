@@ -13,7 +13,7 @@ use restitch::splice::Expect;
 use restitch::{AllowedRoots, Document, Limits};
 use serde_json::{Value, json};
 
-use crate::support::Rng;
+use crate::support::{Rng, silent};
 
 const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 101, "name": "Alma"}, {"id": 202, "name": "Berta"}, {"id": 303, "name": "Cilli"}, {"id": 404, "name": "Dora", "tags": ["a", "b"]}], "end": true}"#;
 
@@ -42,7 +42,7 @@ fn end(rng: &mut Rng) -> CallEnd {
         0 => CallEnd::Closed,
         1 => CallEnd::Dropped,
         2 => CallEnd::Error("overloaded".to_owned()),
-        3 => CallEnd::TimedOut,
+        3 => silent(),
         4 => CallEnd::Rejected { reason: "429".to_owned(), transient: true, retry_after: None },
         5 => CallEnd::Finished(Finish::ContentFilter),
         6 => CallEnd::Finished(Finish::Stop),
@@ -436,10 +436,12 @@ fn a_call_for_the_rest_ends_with_the_time() {
     session.handle_input(Duration::from_secs(10), Input::CallEnd(CallEnd::Dropped));
     session.handle_input(Duration::from_secs(12), Input::Text("[1, 2, 3"));
     assert_eq!(session.poll_timeout(true), Some(Duration::from_secs(51)), "less than the patience with silence");
-    session.handle_input(Duration::from_secs(51), Input::CallEnd(CallEnd::TimedOut));
+    session.handle_input(Duration::from_secs(51), Input::CallEnd(session.timed_out(true)));
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
     let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
     assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Time)));
+    let limit = outcome.tally().limit.as_ref().unwrap();
+    assert_eq!((limit.name.as_str(), limit.value), ("max_total_time", 50));
     // What had come stays; the number may have been longer.
     assert_eq!(session.document().text(), "[1, 2, 3]");
 }

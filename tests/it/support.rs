@@ -5,9 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use restitch::json::{CloseOptions, Partial};
+use restitch::session::{CallEnd, LimitReached};
 use restitch::sse::Decoder;
 use restitch::{Document, Limits};
 use serde_json::Value;
+
+/// How a call ends that has sent nothing for too long.
+pub(crate) fn silent() -> CallEnd {
+    CallEnd::TimedOut(LimitReached::of_time("idle_timeout", Limits::default().transport.idle_timeout))
+}
 
 /// A seeded generator (splitmix64): the same seed gives the same numbers.
 pub(crate) struct Rng(u64);

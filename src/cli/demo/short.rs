@@ -135,7 +135,7 @@ fn cause(end: &CallEnd) -> &str {
         CallEnd::Closed => "ended early",
         CallEnd::Dropped => "connection lost",
         CallEnd::Error(_) => "server error",
-        CallEnd::TimedOut => "silence",
+        CallEnd::TimedOut(_) => "silence",
         end => end.as_str(),
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn of(limits: &Limits) -> Self {
-        Self { silence: limits.transport.longest_silence(), backoff: limits.transport.max_backoff }
+        Self { silence: limits.transport.first_byte().time, backoff: limits.transport.max_backoff }
     }
 }
 

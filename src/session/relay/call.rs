@@ -36,6 +36,8 @@ pub(super) struct OpenCall {
     pub(super) adopts: bool,
     /// Bytes have come.
     pub(super) opened: bool,
+    /// When its head came, or the last event of it.
+    pub(super) heard_at: Option<Duration>,
     /// The connection that it is made in place of.
     pub(super) lost: Option<LostConnection>,
     /// How its choices have ended.
@@ -58,6 +60,7 @@ impl OpenCall {
             held: None,
             adopts: false,
             opened: false,
+            heard_at: None,
             lost: None,
             ends: Ends::default(),
             is_withheld: false,

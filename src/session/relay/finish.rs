@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use super::send::LinePlace;
 use super::{Output, Phase, Relay, TransportEnd};
 use crate::provider::Finish;
 use crate::provider::wire::{Ending, Framing, SlotKind};
 use crate::session::wire::{failure, finish_reason};
-use crate::session::{self, CallEnd, Input, Outcome, Tally};
+use crate::session::{self, CallEnd, Input, LimitReached, Outcome, Tally};
 
 impl Relay {
     /// Writes what ends the stream of an answer that is done.
@@ -144,8 +145,11 @@ impl Relay {
             transport_end = TransportEnd::Closed;
         } else {
             self.call.held = None;
-            self.forward(now, u64::MAX);
+            // Half an event would hide the error that follows.
+            let is_read = self.phase == Phase::Open && end.limit().is_some();
+            self.forward(now, if is_read { self.call.decoder.boundary() } else { u64::MAX });
         }
+        let limit = end.limit().cloned();
         let end = self.call.end.take().unwrap_or(end);
         self.outputs.extend(self.call.usage.take().map(Output::Usage));
         self.slots.pass();
@@ -162,7 +166,23 @@ impl Relay {
         let tally = || Tally::clone(self.session().tally());
         let mut outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough { finish: None, tally: tally() });
         self.report_limit(now, &mut outcome, transport_end);
+        if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
+            self.report_silence(now, &limit, &outcome);
+        }
         self.end_with(outcome, transport_end);
+    }
+
+    /// Writes an error that says why the stream breaks off, where the client is not in the middle of an event.
+    fn report_silence(&mut self, now: Duration, limit: &LimitReached, outcome: &Outcome) {
+        let is_between = match self.framing() {
+            Framing::Events => self.client.at == LinePlace::Block,
+            Framing::Lines => self.client.at.is_at_line(),
+            Framing::Array => self.phase == Phase::Open,
+        };
+        if is_between && !self.client.finish && !self.client.done {
+            let message = format!("the upstream fell silent in the middle of the answer ({limit})");
+            self.write(now, |writer, out| writer.error(out, &message, &limit.name, &outcome.report()));
+        }
     }
 
     /// Ends the stream of a first answer whose document is whole, and whose upstream has not said how it ended: it was reset,
@@ -183,8 +203,10 @@ impl Relay {
     /// Names the limit that an answer has reached which passes: in its outcome, and in a comment after a stream of events that
     /// was not read to its end. The comment leaves the last event as it is.
     fn report_limit(&mut self, now: Duration, outcome: &mut Outcome, transport_end: TransportEnd) {
-        outcome.tally_mut().limit = self.slots.limit().cloned();
-        let is_at_line = self.phase == Phase::Unread && self.framing() == Framing::Events && self.client.is_at_line;
+        let limit = &mut outcome.tally_mut().limit;
+        *limit = self.slots.limit().cloned().or(limit.take());
+        let is_at_line =
+            self.phase == Phase::Unread && self.framing() == Framing::Events && self.client.at.is_at_line();
         if is_at_line && transport_end == TransportEnd::Closed && self.slots.limit().is_some() {
             self.send(now, format!(": restitch {}\n", outcome.report()).into());
         }

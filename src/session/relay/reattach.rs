@@ -33,7 +33,7 @@ impl Relay {
     /// Asks for the rest of the same answer, if the first call was lost and its provider can send it. Returns whether it
     /// did.
     pub(super) fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
-        let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut) && self.is_forwarding();
+        let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_)) && self.is_forwarding();
         if !is_lost || self.is_reattach_unanswered() || self.upstream.reattached >= MAX_ATTACHED {
             return false;
         }

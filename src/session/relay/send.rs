@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use memchr::memrchr;
 
 use super::{Output, Relay};
 use crate::provider::wire::{Framing, Writer};
@@ -20,8 +21,8 @@ pub(super) struct Client {
     pub(super) finished: Vec<u32>,
     /// `[DONE]`, as it came.
     pub(super) done: bool,
-    /// What left last ends with the end of a line.
-    pub(super) is_at_line: bool,
+    /// Where in its lines what left last ends.
+    pub(super) at: LinePlace,
     /// When something left last.
     pub(super) sent_at: Duration,
 }
@@ -29,7 +30,60 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new() -> Self {
         let (finished, sent_at) = (Vec::new(), Duration::ZERO);
-        Self { has_event: false, introduced: false, finish: false, finished, done: false, is_at_line: true, sent_at }
+        let at = LinePlace::Block;
+        Self { has_event: false, introduced: false, finish: false, finished, done: false, at, sent_at }
+    }
+}
+
+/// A place in the lines of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinePlace {
+    /// After an empty line, and at the beginning: in a stream of events, between two of them.
+    Block,
+    /// After another line.
+    Line,
+    /// Inside a comment.
+    Comment,
+    /// Inside another line.
+    Other,
+}
+
+impl LinePlace {
+    pub(super) fn is_at_line(self) -> bool {
+        matches!(self, Self::Block | Self::Line)
+    }
+
+    /// Returns the place after these bytes. Only their last two lines matter.
+    fn after(self, bytes: &[u8]) -> Self {
+        let (from, last) = match memrchr(b'\n', bytes) {
+            None => (self, bytes),
+            Some(end) => {
+                let (before, last) = bytes.split_at(end);
+                let line = memrchr(b'\n', before).map_or(before, |start| &before[start + 1..]);
+                let is_empty = matches!(line, b"" | b"\r") && (line.len() < before.len() || self.is_at_line());
+                (if is_empty { Self::Block } else { Self::Line }, &last[1..])
+            }
+        };
+        match last {
+            // The carriage return before the end of an empty line.
+            b"" | b"\r" => from,
+            [b':', ..] if from.is_at_line() => Self::Comment,
+            _ if from.is_at_line() => Self::Other,
+            _ => from,
+        }
+    }
+
+    /// Returns whether bytes that follow here have more than comments and empty lines.
+    fn has_more_than_comments(self, bytes: &[u8]) -> bool {
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        let first = lines.next().unwrap_or_default();
+        let is_more = |line: &[u8]| line.first().is_some_and(|first| !matches!(first, b':' | b'\r'));
+        let is_first_more = match self {
+            Self::Block | Self::Line => is_more(first),
+            Self::Comment => false,
+            Self::Other => !first.is_empty(),
+        };
+        is_first_more || lines.any(is_more)
     }
 }
 
@@ -82,11 +136,77 @@ impl Relay {
         self.send(now, events.into());
     }
 
+    /// Sends bytes that are not read. Comments are no sign of life.
+    pub(super) fn send_unread(&mut self, now: Duration, bytes: Bytes) {
+        if self.framing() != Framing::Events || self.client.at.has_more_than_comments(&bytes) {
+            self.call.heard_at = Some(now);
+        }
+        self.send(now, bytes);
+    }
+
     pub(super) fn send(&mut self, now: Duration, bytes: Bytes) {
         if !bytes.is_empty() {
             self.client.sent_at = now;
-            self.client.is_at_line = bytes.ends_with(b"\n");
+            self.client.at = self.client.at.after(&bytes);
             self.outputs.push_back(Output::Bytes(bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Byte by byte, with what a line has so far: what `after` finds by its last lines.
+    #[test]
+    fn the_place_in_lines_does_not_depend_on_the_pieces() {
+        let texts = [
+            "data: {\n\n",
+            "data: {\r\n\r\n",
+            ": ping\n\n",
+            "\n\n\n",
+            "data: a\n: b\n",
+            "\r\n",
+            "a\r\r\n",
+            ": a\n\ndata: b",
+            ":",
+            "x",
+        ];
+        for text in texts {
+            let mut line = Vec::new();
+            let mut slow = LinePlace::Block;
+            for (end, byte) in text.bytes().enumerate() {
+                if byte == b'\n' {
+                    slow = if matches!(&line[..], b"" | b"\r") { LinePlace::Block } else { LinePlace::Line };
+                    line.clear();
+                } else {
+                    line.push(byte);
+                    slow = match &line[..] {
+                        b"\r" => slow,
+                        [b':', ..] => LinePlace::Comment,
+                        _ => LinePlace::Other,
+                    };
+                }
+                for cut in 0..=end {
+                    let (first, second) = text.as_bytes()[..=end].split_at(cut);
+                    assert_eq!(LinePlace::Block.after(first).after(second), slow, "{first:?} {second:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn comments_are_told_from_more() {
+        for (at, bytes, is_more) in [
+            (LinePlace::Block, ": ping\n\n", false),
+            (LinePlace::Line, "\r\n: ping\r\n", false),
+            (LinePlace::Comment, " goes on\n\n", false),
+            (LinePlace::Comment, " goes on\ndata: a", true),
+            (LinePlace::Other, "a", true),
+            (LinePlace::Other, "\n: ping\n", false),
+            (LinePlace::Block, ": ping\n\ndata: a", true),
+        ] {
+            assert_eq!(at.has_more_than_comments(bytes.as_bytes()), is_more, "{at:?} {bytes:?}");
         }
     }
 }

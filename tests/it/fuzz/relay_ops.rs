@@ -265,7 +265,7 @@ impl<'a> Run<'a> {
     fn check_timeout(&self) {
         let session = self.relay.session();
         let is_regular = !self.call.has_finish && !self.call.is_irregular;
-        let is_owed = !session.is_first() || is_regular && session.would_continue(&CallEnd::TimedOut);
+        let is_owed = !session.is_first() || is_regular && session.would_continue(&CallEnd::Dropped);
         if self.state != State::Done && is_owed {
             assert!(self.relay.poll_timeout().is_some(), "nobody watches the time: {}", self.context());
         }

@@ -1,8 +1,9 @@
 //! Limits on clients: how many there are, how long they may be silent, and what they leave behind.
 
+use std::path::Path;
 use std::time::Duration;
 
-use restitch::internal::client::{Client, Upstream};
+use restitch::internal::client::{Client, TlsFiles, Upstream};
 use restitch::internal::proxy::{self, Proxy};
 use restitch::{Limits, ServerLimits};
 use tokio::io::AsyncWriteExt;
@@ -246,18 +247,70 @@ async fn bytes_that_are_no_request_are_refused_after_an_answer() {
     assert!(body_of(&refusal).1, "{refusal}");
 }
 
-/// An answer that nobody reads has a longest silence, too.
+/// An answer that nobody reads has a longest silence, too. Where it is a stream of events, an error names the limit.
 #[tokio::test]
 async fn an_answer_that_passes_and_falls_silent_breaks_off() {
     let passing = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\n\r\nhalf";
     let prose = format!("{STREAM}{}", chunk("Once upon a time"));
-    for (answer, until) in [(passing.to_owned(), "half"), (prose, "time")] {
+    let commented = format!("{prose}: ping\n\n");
+    let longer = Limits::default().with_first_byte_timeout(SOON / 2).with_idle_timeout(SOON);
+    for (answer, until, limits, limit) in [
+        (passing.to_owned(), "half", impatient(), ""),
+        (prose.clone(), "time", impatient(), "\"code\":\"first_byte_timeout\""),
+        (prose, "time", longer, "\"code\":\"idle_timeout\""),
+        (commented, "time", impatient(), "\"code\":\"first_byte_timeout\""),
+    ] {
         let raw = Raw::new(vec![vec![send(answer), Piece::Hold]]).await;
-        let proxy = raw.proxy(impatient()).await;
+        let proxy = raw.proxy(limits).await;
         let seen = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(seen.contains(until) && !body_of(&seen).1, "{seen}");
+        assert!(seen.contains(until) && seen.contains(limit) && !body_of(&seen).1, "{limit}: {seen}");
         raw.wait(|state| state.left == 1).await;
         assert_eq!(raw.state.borrow().requests, 1);
+    }
+}
+
+/// A client learns which limit a document's upstream has reached, if its rest can't be had.
+#[tokio::test]
+async fn the_limit_that_cuts_an_answer_is_in_its_report() {
+    let cut = format!("{STREAM}{}", chunk("{\"a\": [1, "));
+    for (limit, body) in [("idle_timeout", cut.clone()), ("text_timeout", cut)] {
+        let mut limits = Limits::default().with_max_continuations(0);
+        limits.transport.idle_timeout = if limit == "idle_timeout" { SOON } else { HANGS };
+        limits.transport.text_timeout = if limit == "text_timeout" { SOON } else { HANGS };
+        let raw = Raw::new(vec![vec![send(body), Piece::Hold]]).await;
+        let proxy = raw.proxy(limits).await;
+        let seen = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(
+            seen.contains("\"cause\":\"idle\"") && seen.contains(&format!("\"limit\":{{\"name\":\"{limit}\"")),
+            "{seen}"
+        );
+    }
+}
+
+/// A connection that does not come about in time is told by the limit's name.
+#[tokio::test]
+async fn an_upstream_that_takes_no_connection_is_a_gateway_timeout() {
+    // A queue of one, which is full, takes no further connection.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let full = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(Ok(stream)) = timeout(SOON, tokio::net::TcpStream::connect(full)).await {
+        waiting.push(stream);
+    }
+    let silent = Raw::new(vec![vec![Piece::Hold]]).await;
+    for (upstream, limit) in [
+        (format!("http://{full}"), "connect_timeout"),
+        (format!("https://localhost:{}", silent.addr.port()), "tls_timeout"),
+    ] {
+        let ca_file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls/ca.pem");
+        let files = TlsFiles { ca_file: Some(ca_file), ..TlsFiles::default() };
+        let client = Client::with_tls(Upstream::parse(&upstream).unwrap(), &files).unwrap();
+        let limits = Limits::default().with_connect_timeout(SOON).with_tls_timeout(SOON);
+        let proxy = Proxy::new(client).limits(limits).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(answer.starts_with("HTTP/1.1 504 ") && answer.contains(limit), "{limit}: {answer}");
     }
 }
 

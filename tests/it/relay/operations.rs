@@ -5,19 +5,24 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::internal::relay::{Output, Reattach, Relay, TransportEnd};
 use restitch::repair::RepairLevel;
-use restitch::session::{Request, Status};
+use restitch::session::{Outcome, Request, Status};
 use serde_json::json;
 
 use super::{NOW, event, role, text, tool};
 
 /// Takes the outputs. Returns what is asked for, and the status of an answer that has ended.
 fn take(relay: &mut Relay, body: &mut Vec<u8>) -> (Option<Request>, Option<Status>) {
+    let (asked, ended) = take_outcome(relay, body);
+    (asked, ended.map(|(outcome, _)| outcome.status()))
+}
+
+fn take_outcome(relay: &mut Relay, body: &mut Vec<u8>) -> (Option<Request>, Option<(Outcome, TransportEnd)>) {
     let (mut asked, mut ended) = (None, None);
     while let Some(output) = relay.poll_output() {
         match output {
             Output::Bytes(bytes) => body.extend_from_slice(&bytes),
             Output::Call { request, .. } => asked = Some(request),
-            Output::Done { outcome, .. } => ended = Some(outcome.status()),
+            Output::Done { outcome, transport_end, .. } => ended = Some((outcome, transport_end)),
             _ => {}
         }
     }
@@ -35,23 +40,59 @@ fn a_connection_that_is_made_again_has_a_time_of_its_own() {
         let mut body = Vec::new();
         relay.handle_open(NOW);
         relay.handle_bytes(NOW, stream.into());
-        assert_eq!(relay.poll_timeout().is_some(), is_owed);
-        let lost_at = match relay.poll_timeout() {
-            Some(due) => {
-                relay.handle_timeout(due);
-                due
-            }
-            None => {
-                relay.handle_transport_end(NOW, TransportEnd::Dropped);
-                NOW
-            }
-        };
+        let lost_at = relay.poll_timeout().unwrap();
+        relay.handle_timeout(lost_at);
         assert!(take(&mut relay, &mut body).0.unwrap().resume.is_some());
         assert_eq!(relay.poll_timeout(), Some(lost_at + most));
         relay.handle_timeout(lost_at + most);
         let (asked, ended) = take(&mut relay, &mut body);
         assert_eq!((asked.is_some_and(|request| request.turn.is_some()), ended.is_some()), (is_owed, !is_owed));
     }
+}
+
+/// An answer that passes has a longest silence, too: of events, or of bytes that are no comments where none are read. The client
+/// gets an error that names the limit, and not the half event before it.
+#[test]
+fn what_passes_is_not_kept_alive_by_comments() {
+    let most = Limits::default().transport.first_byte_timeout;
+    let (call, half) = (tool("a", "{\"a\": 1}", None), "data: {\"half");
+    let prose = text("a", &"Once upon ".repeat(8000));
+    for (first, rest) in [(text("a", "Once upon"), ""), (prose, ""), (call.clone(), ""), (call, half)] {
+        let mut relay = Relay::new(Limits::default());
+        let mut sent = Vec::new();
+        relay.handle_open(NOW);
+        relay.handle_bytes(NOW, format!("{first}{rest}").into());
+        let mut now = NOW;
+        while now + Duration::from_secs(1) < NOW + most {
+            now += Duration::from_secs(1);
+            if rest.is_empty() {
+                relay.handle_bytes(now, ": ping\n\n".into());
+            }
+            relay.handle_timeout(now);
+            let (asked, ended) = take_outcome(&mut relay, &mut sent);
+            assert!(asked.is_none() && ended.is_none(), "{first} at {now:?}");
+        }
+        assert_eq!(relay.poll_timeout(), Some(NOW + most), "{first}");
+        relay.handle_timeout(NOW + most);
+        let (_, ended) = take_outcome(&mut relay, &mut sent);
+        let (outcome, end) = ended.unwrap();
+        assert_eq!((outcome.status(), end), (Status::PassedThrough, TransportEnd::Dropped));
+        let limit = outcome.tally().limit.clone().unwrap();
+        assert_eq!((limit.name.as_str(), limit.value), ("first_byte_timeout", 300));
+        let sent = String::from_utf8(sent).unwrap();
+        assert!(sent.starts_with(&first) && !sent.contains("half"), "{sent}");
+        let error = sent.trim_end().rsplit("\n\n").next().unwrap().strip_prefix("data: ").unwrap();
+        let error: serde_json::Value = serde_json::from_str(error).unwrap();
+        assert_eq!(error["error"]["code"], "first_byte_timeout", "{error}");
+    }
+    // In the middle of an event that passes unread there is no room for an error.
+    let mut relay = Relay::new(Limits::default());
+    let mut sent = Vec::new();
+    relay.handle_bytes(NOW, text("a", &"Once upon ".repeat(8000)).into());
+    relay.handle_bytes(NOW, half.into());
+    relay.handle_timeout(NOW + most);
+    let (_, ended) = take_outcome(&mut relay, &mut sent);
+    assert!(matches!(ended, Some((_, TransportEnd::Dropped))) && sent.ends_with(half.as_bytes()), "{ended:?}");
 }
 
 /// A repair may hold back all text of a slot. If the answer has another slot, the original request is not sent again: its

@@ -408,14 +408,15 @@ fn silence_after_the_start_of_a_call_is_noticed() {
 }
 
 #[test]
-fn nobody_waits_after_an_error_has_passed() {
+fn nobody_waits_long_after_an_error_has_passed() {
     let text = answer(Dialect::Chat, SlotKind::Text, "{\"\": a [1,, 2,", None).stream();
     let first = text + "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
     let mut relay = relay(Dialect::Chat).repair(RepairLevel::Syntax);
     relay.handle_open(NOW);
     relay.handle_bytes(NOW, first.into());
     assert!(!relay.session().document().pending().is_empty());
-    assert_eq!(relay.poll_timeout(), None);
+    // Nothing is owed, so the client is told nothing, and the upstream has the longest time there is.
+    assert_eq!(relay.poll_timeout(), Some(Limits::default().transport.first_byte_timeout));
 }
 
 /// The events of a message with one block of text, up to the first stop of the block.

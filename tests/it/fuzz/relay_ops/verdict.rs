@@ -59,8 +59,11 @@ impl Run<'_> {
         }
         let sent = &self.call.stream[..self.call.sent];
         let same = self.body.iter().zip(sent).take_while(|(left, right)| left == right).count();
-        let is_end =
-            |added: &str| matches!(added, "" | "\n" | "\n\n" | "data: [DONE]\n\n") || added.starts_with(": restitch");
+        let is_end = |added: &str| {
+            matches!(added, "" | "\n" | "\n\n" | "data: [DONE]\n\n")
+                || added.starts_with(": restitch")
+                || tells_silence(added)
+        };
         // An event that breaks off may begin like the one in its place.
         let at_line = sent[..same].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let same = if is_end(&show(&self.body[same..])) { same } else { at_line };
@@ -75,7 +78,9 @@ impl Run<'_> {
         let malformed = reading.events.iter().filter_map(|event| event.as_ref().err()).find(|data| *data != "[DONE]");
         assert_eq!(malformed, None, "{}", self.context());
         assert!(reading.dones() <= 1 && reading.finishes() <= 1, "{}", self.context());
-        assert!(reading.finishes() + reading.errors() <= 1, "{}", self.context());
+        // Of a stream that passes unread nobody knows whether its end has passed.
+        let silent = usize::from(status == Status::PassedThrough && tells_silence(&show(&self.body)));
+        assert!(reading.finishes() + reading.errors() <= 1 + silent, "{}", self.context());
         if reading.dones() == 1 {
             assert!(matches!(reading.events.last(), Some(Err(_))), "{}", self.context());
         }
@@ -90,6 +95,12 @@ impl Run<'_> {
             assert_eq!(reading.errors(), 1, "{}", self.context());
         }
     }
+}
+
+/// Returns whether the end of a stream says that the upstream has fallen silent in the middle of what passes.
+fn tells_silence(stream: &str) -> bool {
+    let end = stream.trim_end().trim_end_matches(']').rsplit('\n').next().unwrap_or_default();
+    end.contains("the upstream fell silent") && end.contains("_timeout")
 }
 
 /// Returns the document of a text, without what is around it.
