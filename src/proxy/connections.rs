@@ -91,11 +91,18 @@ impl Connections {
         let has_ended = timeout(most, self.graceful.shutdown()).await.is_ok();
         if !has_ended {
             tracing::warn!(limit = "drain_timeout", open = self.tasks.len(), "cut the open answers");
+            self.current.get().shared.cut.ask();
+            let told = async { while self.tasks.join_next().await.is_some() {} };
+            // Who takes longer does not read.
+            drop(timeout(LAST_WORDS, told).await);
         }
         self.tasks.shutdown().await;
         has_ended
     }
 }
+
+/// Time in which clients whose answers are cut are told so.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Answers the requests of one connection.
 async fn serve(current: Current, transport: Transport, watcher: Watcher) {

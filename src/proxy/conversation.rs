@@ -246,8 +246,10 @@ impl Conversation {
         parts.headers.remove(CONTENT_LENGTH);
         let (dialect, proxy, exchange) = (self.dialect, Arc::clone(&self.proxy), Arc::clone(&self.exchange));
         let keep = self.keep.take().filter(|_| framing == Framing::Events);
+        // Of an answer that is kept the rest is asked for by another proxy, if there is one.
+        let cut = if keep.is_some() { Stopped::never() } else { exchange.cut() };
         let relay = self.relay(framing);
-        let stream = self.stitched(first, relay, framing);
+        let stream = self.stitched(first, relay, framing, cut);
         let body = match keep {
             Some(keep) => {
                 let with = (&proxy.limits, &exchange);
@@ -263,11 +265,11 @@ impl Conversation {
     pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> impl Answering {
         let log = Frames { source: Source::Log(events.into_iter()), tap: None, waiting: None };
         let relay = self.relay(Framing::Events).reattaching(Reattach::Never);
-        self.stitched(log, relay, Framing::Events)
+        self.stitched(log, relay, Framing::Events, Stopped::never())
     }
 
-    /// Reads the first call's stream, and makes the calls for the rest.
-    fn stitched(self: Box<Self>, first: Frames, relay: Relay, framing: Framing) -> impl Answering {
+    /// Reads the first call's stream, and makes the calls for the rest. `cut`: ends the answer.
+    fn stitched(self: Box<Self>, first: Frames, relay: Relay, framing: Framing, cut: Stopped) -> impl Answering {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (proxy, exchange) = (Arc::clone(&self.proxy), Arc::clone(&self.exchange));
@@ -287,7 +289,7 @@ impl Conversation {
             }
             proxy.observed(output, &exchange);
         });
-        let stream = Watched::new(stitch, (answer, content), (dialect, framing), &limits);
+        let stream = Watched::new(stitch, cut, (answer, content), (dialect, framing), &limits);
         BrokenOff { stream, is_lost, _kept: kept }
     }
 

@@ -13,7 +13,7 @@ use tracing::field::{Empty, display};
 
 pub(super) use line::{AccessLine, KeptLine};
 
-use super::answers::{Answer, Answers, Asked, Stopped};
+use super::answers::{Answer, Answers, Asked, Stop, Stopped};
 use super::measured::{Measured, Way};
 use super::metrics::Metrics;
 use super::otlp::Parent;
@@ -42,6 +42,8 @@ pub(super) struct Exchange {
     metrics: Option<Arc<Metrics>>,
     /// `None`: there is no page.
     answers: Option<Arc<Answers>>,
+    /// Asked when the time to drain is over.
+    cut: Arc<Stop>,
     /// The client's span, if spans are pushed.
     parent: Option<Parent>,
 }
@@ -89,6 +91,7 @@ impl Exchange {
             facts: Mutex::default(),
             metrics: shared.metrics.clone(),
             answers: shared.answers.clone(),
+            cut: Arc::clone(&shared.cut),
             parent: shared.otlp.as_ref().and_then(|otlp| otlp.parent(headers)),
         }
     }
@@ -135,9 +138,22 @@ impl Exchange {
         self.answer().map_or_else(Stopped::never, |answer| answer.stopped())
     }
 
-    /// Returns whether the operator has ended the answer.
+    /// Returns what is ready when the time to drain is over.
+    pub(super) fn cut(&self) -> Stopped {
+        self.cut.asked()
+    }
+
+    /// Ready when the operator has ended the answer, or the time to drain is over.
+    pub(super) async fn ended(&self) {
+        tokio::select! {
+            () = self.stopped() => {}
+            () = self.cut() => {}
+        }
+    }
+
+    /// Returns whether the answer has ended on the proxy's side: by the operator, or since the time to drain is over.
     pub(super) fn is_stopped(&self) -> bool {
-        self.answer().is_some_and(|answer| answer.is_stopped())
+        self.cut.is_asked() || self.answer().is_some_and(|answer| answer.is_stopped())
     }
 
     /// Notes that the open call ends because the operator has ended the answer.

@@ -84,6 +84,7 @@ async fn send(conversation: &Conversation) -> Result<Response<Received>, Respons
     tokio::select! {
         answer = first_answer(conversation) => answer.map_err(|cause| unreachable(Some(conversation.dialect), &cause)),
         () = conversation.exchange.stopped() => Err(STOPPED.answer(Some(conversation.dialect))),
+        () = conversation.exchange.cut() => Err(DRAINED.answer(Some(conversation.dialect))),
     }
 }
 
@@ -154,6 +155,11 @@ const STOPPED: Refusal = Refusal::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "stopped",
     "the operator of the proxy has stopped this answer before it began",
+);
+const DRAINED: Refusal = Refusal::new(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "drain_timeout",
+    "the proxy ends, and the upstream has not answered in the time that was left: send the request again",
 );
 const UPSTREAM_BROKE_OFF: Refusal = Refusal::new(
     StatusCode::BAD_GATEWAY,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::time::Instant;
 
-use super::answers::Answers;
+use super::answers::{Answers, Stop};
 use super::breaker::Breaker;
 use super::gate::Unfinished;
 use super::metrics::Metrics;
@@ -37,6 +37,8 @@ pub(super) struct Shared {
     pub(super) logs_content: bool,
     /// Where spans and metrics are pushed.
     pub(super) otlp: Option<Otlp>,
+    /// Asked when the time to drain is over.
+    pub(super) cut: Arc<Stop>,
     /// The answers that are kept. Set where the proxy listens, if the limits allow that any is kept.
     pub(super) kept: Option<Arc<resume::Answers>>,
 }
@@ -52,6 +54,7 @@ impl Shared {
             unfinished: Unfinished::new(limits.server.max_unfinished_bytes),
             metrics: None,
             answers: None,
+            cut: Arc::new(Stop::new()),
             kept: None,
             logs_content: false,
             otlp: None,

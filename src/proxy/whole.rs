@@ -1,5 +1,8 @@
 //! Answers that are not streamed: the whole body is read, completed, and sent as one response.
 
+use std::pin::pin;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -21,7 +24,8 @@ impl Conversation {
         let mut whole = self.body_relay();
         let origin = Instant::now();
         let mut answer = Bytes::new();
-        let mut stop = self.exchange.stopped();
+        let exchange = Arc::clone(&self.exchange);
+        let mut stop = pin!(exchange.ended());
         let mut is_stopped = false;
         let read = tokio::select! {
             read = Collected::read(body, limit, self.timeouts()) => read,

@@ -192,6 +192,12 @@ impl Slots {
         self.limit.get_or_insert(limit);
     }
 
+    /// Notes a limit that ends the answer for its reader.
+    #[cfg(feature = "proxy")]
+    pub(super) fn note_limit(&mut self, limit: LimitReached) {
+        self.limit.get_or_insert(limit);
+    }
+
     /// Returns whether nothing of the answer is continued, since it has reached a limit or is prose.
     pub(super) fn is_unread(&self) -> bool {
         let has_stopped = self.session().is_unread() || self.limit().is_some();

@@ -112,6 +112,12 @@ impl<'a, E> Stitch<'a, E> {
         self.observe_outputs(observer)
     }
 
+    /// Gives the answer up as [`stop`](Self::stop) does. Its end names the limit.
+    pub(crate) fn stop_at(&mut self, limit: &crate::session::LimitReached) {
+        self.0.engine.note_limit(limit);
+        self.0.stop();
+    }
+
     /// Gives the answer up: ends the open call, and makes no further one. The next items are the end of the answer.
     pub(crate) fn stop(&mut self) {
         self.0.stop();

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 pub(super) use answer::{Answer, Asked, End};
-pub(super) use stop::Stopped;
+pub(super) use stop::{Stop, Stopped};
 pub(super) use text::{Added, Changes, Cursor};
 pub(super) use watched::Watched;
 

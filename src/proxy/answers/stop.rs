@@ -1,4 +1,4 @@
-//! The operator's wish that an answer ends.
+//! The wish that answers end: the operator's, or that of a proxy whose time to end is over.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -7,25 +7,25 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::watch;
 use tokio::task::unconstrained;
 
-/// Whether an answer is to end.
+/// Whether answers are to end.
 #[derive(Debug)]
-pub(super) struct Stop(watch::Sender<bool>);
+pub(in super::super) struct Stop(watch::Sender<bool>);
 
 impl Stop {
-    pub(super) fn new() -> Self {
+    pub(in super::super) fn new() -> Self {
         Self(watch::Sender::new(false))
     }
 
     /// Tells whoever answers to end.
-    pub(super) fn ask(&self) {
+    pub(in super::super) fn ask(&self) {
         self.0.send_replace(true);
     }
 
-    pub(super) fn is_asked(&self) -> bool {
+    pub(in super::super) fn is_asked(&self) -> bool {
         *self.0.borrow()
     }
 
-    pub(super) fn asked(&self) -> Stopped {
+    pub(in super::super) fn asked(&self) -> Stopped {
         let is_asked = self.0.subscribe();
         let mut news = is_asked.clone();
         // Not counted as work of the task: what is refused for that would not be noted as waiting.
@@ -39,7 +39,7 @@ impl Stop {
     }
 }
 
-/// Is ready, once, when the operator has stopped the answer.
+/// Is ready, once, when the answer is to end.
 pub(in super::super) struct Stopped(Option<Waiting>);
 
 struct Waiting {
@@ -59,7 +59,8 @@ impl Stopped {
     pub(in super::super) fn poll_once(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(Waiting { is_asked, asked, task }) = &mut self.0 else { return false };
         let is_known = task.as_ref().is_some_and(|task| task.will_wake(cx.waker()));
-        if is_known && !*is_asked.borrow() {
+        // Threads look at the same one: a look must not write.
+        if is_known && !is_asked.has_changed().unwrap_or_default() {
             return false;
         }
         *task = Some(cx.waker().clone());

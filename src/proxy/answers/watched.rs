@@ -14,16 +14,20 @@ use crate::Limits;
 use crate::provider::Dialect;
 use crate::provider::wire::Framing;
 use crate::proxy::content::AnswerLog;
+use crate::session::LimitReached;
 use crate::stream::Stitch;
 
 /// A stream that is made whole.
 pub(in super::super) struct Watched<'a, E> {
     stream: Stitch<'a, E>,
+    /// The time to drain is over, and its limit.
+    cut: (Stopped, LimitReached),
     /// `None`: nobody looks.
     watch: Option<Watch>,
 }
 
 struct Watch {
+    /// The operator stops the answer.
     stopped: Stopped,
     /// Set where the text is read.
     reading: Option<Reading>,
@@ -51,6 +55,7 @@ impl Reading {
 impl<'a, E> Watched<'a, E> {
     pub(in super::super) fn new(
         stream: Stitch<'a, E>,
+        cut: Stopped,
         (answer, log): (Option<Arc<Answer>>, Option<AnswerLog>),
         (dialect, framing): (Dialect, Framing),
         limits: &Limits,
@@ -63,7 +68,8 @@ impl<'a, E> Watched<'a, E> {
         });
         let is_watched = stopped.is_some() || reading.is_some();
         let watch = is_watched.then(|| Watch { stopped: stopped.unwrap_or_else(Stopped::never), reading });
-        Self { stream, watch }
+        let cut = (cut, LimitReached::of_time("drain_timeout", limits.server.drain_timeout));
+        Self { stream, cut, watch }
     }
 }
 
@@ -71,7 +77,10 @@ impl<E> Stream for Watched<'_, E> {
     type Item = Result<Bytes, E>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self { stream, watch } = self.get_mut();
+        let Self { stream, cut: (cut, limit), watch } = self.get_mut();
+        if cut.poll_once(cx) {
+            stream.stop_at(limit);
+        }
         let Some(watch) = watch else { return Pin::new(stream).poll_next(cx) };
         if watch.stopped.poll_once(cx) {
             stream.stop();

@@ -134,6 +134,7 @@ impl Relay {
                 return self.end_whole(now, &end);
             }
         }
+        let limit = end.limit().or(self.client.limit.as_ref()).cloned();
         let mut transport_end = if end == CallEnd::Closed { TransportEnd::Closed } else { TransportEnd::Dropped };
         if transport_end == TransportEnd::Dropped && self.is_whole() {
             // The upstream has said how the answer ended; only what divides streams was lost.
@@ -146,10 +147,9 @@ impl Relay {
         } else {
             self.call.held = None;
             // Half an event would hide the error that follows.
-            let is_read = self.phase == Phase::Open && end.limit().is_some();
+            let is_read = self.phase == Phase::Open && limit.is_some();
             self.forward(now, if is_read { self.call.decoder.boundary() } else { u64::MAX });
         }
-        let limit = end.limit().cloned();
         let end = self.call.end.take().unwrap_or(end);
         self.outputs.extend(self.call.usage.take().map(Output::Usage));
         self.slots.pass();
@@ -167,20 +167,20 @@ impl Relay {
         let mut outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough { finish: None, tally: tally() });
         self.report_limit(now, &mut outcome, transport_end);
         if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
-            self.report_silence(now, &limit, &outcome);
+            self.report_break(now, &limit, &outcome);
         }
         self.end_with(outcome, transport_end);
     }
 
     /// Writes an error that says why the stream breaks off, where the client is not in the middle of an event.
-    fn report_silence(&mut self, now: Duration, limit: &LimitReached, outcome: &Outcome) {
+    fn report_break(&mut self, now: Duration, limit: &LimitReached, outcome: &Outcome) {
         let is_between = match self.framing() {
             Framing::Events => self.client.at == LinePlace::Block,
             Framing::Lines => self.client.at.is_at_line(),
             Framing::Array => self.phase == Phase::Open,
         };
         if is_between && !self.client.finish && !self.client.done {
-            let message = format!("the upstream fell silent in the middle of the answer ({limit})");
+            let message = format!("the answer breaks off here: the limit `{limit}` is reached");
             self.write(now, |writer, out| writer.error(out, &message, &limit.name, &outcome.report()));
         }
     }

@@ -7,6 +7,7 @@ use memchr::memrchr;
 
 use super::{Output, Relay};
 use crate::provider::wire::{Framing, Writer};
+use crate::session::LimitReached;
 
 /// What the client has received, and is to receive.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(super) struct Client {
     pub(super) finished: Vec<u32>,
     /// `[DONE]`, as it came.
     pub(super) done: bool,
+    /// The limit on its side that ends the answer.
+    pub(super) limit: Option<LimitReached>,
     /// Where in its lines what left last ends.
     pub(super) at: LinePlace,
     /// When something left last.
@@ -30,8 +33,8 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new() -> Self {
         let (finished, sent_at) = (Vec::new(), Duration::ZERO);
-        let at = LinePlace::Block;
-        Self { has_event: false, introduced: false, finish: false, finished, done: false, at, sent_at }
+        let (limit, at) = (None, LinePlace::Block);
+        Self { has_event: false, introduced: false, finish: false, finished, done: false, limit, at, sent_at }
     }
 }
 

@@ -325,20 +325,48 @@ async fn a_client_that_reads_nothing_is_left() {
     assert!(timeout(HANGS, proxy.shutdown()).await.unwrap());
 }
 
+/// An answer that is cut then ends as one whose rest can't be had, and names the limit. One that passes has an error.
 #[tokio::test]
 async fn open_answers_are_cut_when_the_time_to_end_is_over() {
-    for threads in [0, 2] {
-        let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold]]).await;
+    for (threads, text, told) in [
+        (0, "[1, 2", "\"status\":\"incomplete\""),
+        (2, "[1, 2", "\"limit\":{\"name\":\"drain_timeout\",\"value\":1}"),
+        (0, "Once upon a time", "\"code\":\"drain_timeout\""),
+    ] {
+        let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk(text))), Piece::Hold]]).await;
         let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
         let proxy = Proxy::new(Client::new(upstream).unwrap()).limits(limits(|limits| limits.drain_timeout = SOON));
         let proxy = proxy.threads(threads).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let mut client = connect(proxy.addr()).await;
         client.write_all(post(ASK).as_bytes()).await.unwrap();
-        read_until(&mut client, "[1, 2").await;
+        read_until(&mut client, text).await;
         assert!(!timeout(HANGS, proxy.shutdown()).await.unwrap(), "{threads}");
         let rest = read_to_end(&mut client).await;
-        assert!(!rest.contains("0\r\n\r\n"), "{rest}");
+        assert!(!rest.contains("0\r\n\r\n") && rest.contains(told), "{rest}");
         raw.wait(|state| state.left == 1).await;
+        assert_eq!(raw.state.borrow().requests, 1);
+    }
+    // What the upstream has not begun to answer is refused, and may be sent again.
+    for (ask, pieces, status, told) in [
+        (ASK, vec![Piece::Hold], 503, "drain_timeout"),
+        (
+            ASK_WHOLE,
+            vec![
+                send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{\"id\":"),
+                Piece::Hold,
+            ],
+            502,
+            "nothing_delivered",
+        ),
+    ] {
+        let raw = Raw::new(vec![pieces]).await;
+        let proxy = raw.proxy(limits(|limits| limits.drain_timeout = SOON)).await;
+        let mut client = connect(proxy.addr()).await;
+        client.write_all(post(ask).as_bytes()).await.unwrap();
+        raw.wait(|state| state.requests == 1).await;
+        assert!(!timeout(HANGS, proxy.shutdown()).await.unwrap());
+        let answer = read_to_end(&mut client).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(told), "{answer}");
     }
 }
 

@@ -100,7 +100,7 @@ impl Run<'_> {
 /// Returns whether the end of a stream says that the upstream has fallen silent in the middle of what passes.
 fn tells_silence(stream: &str) -> bool {
     let end = stream.trim_end().trim_end_matches(']').rsplit('\n').next().unwrap_or_default();
-    end.contains("the upstream fell silent") && end.contains("_timeout")
+    end.contains("the answer breaks off here") && end.contains("_timeout")
 }
 
 /// Returns the document of a text, without what is around it.
