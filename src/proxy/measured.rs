@@ -8,7 +8,8 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
 use super::metrics::{
-    Cut, Ended, EndedAnswer, FurtherCall, Joined, Metrics, OTHER, Operation, TokenUse, Usage, provider_name,
+    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Metrics, OTHER, Operation, TokenUse, Usage,
+    provider_name,
 };
 use super::otlp::{AnswerSpan, CallSpan, Parent};
 use crate::client::Upstream;
@@ -196,11 +197,27 @@ impl Measured {
                 }
                 self.end_call();
             }
-            Output::Done { slot, .. } => {
+            Output::Done { slot, outcome, .. } => {
                 self.slot = Some(*slot);
+                self.note_outcome(outcome);
                 self.end_call();
             }
             Output::Event(_) | Output::Bytes(_) => {}
+        }
+    }
+
+    /// Counts the seams of an answer that may be wrong, and why it was given up.
+    fn note_outcome(&self, outcome: &Outcome) {
+        let tally = outcome.tally();
+        for (flag, seams) in [("ambiguous", tally.ambiguous), ("early_end", tally.early_end)] {
+            if seams > 0 {
+                let labels = Flagged { model: Arc::clone(&self.model), flag };
+                self.metrics.seams.flagged.add(&labels, seams.into());
+            }
+        }
+        if let Some(stop) = outcome.reason() {
+            let labels = GivenUp { model: Arc::clone(&self.model), stop: stop.as_str() };
+            self.metrics.answers.given_up.add(&labels, 1);
         }
     }
 

@@ -144,6 +144,34 @@ impl Labels for Cut {
     }
 }
 
+/// Whose answers have seams that may be wrong: `ambiguous` or `early_end`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct Flagged {
+    pub(in super::super) model: Arc<str>,
+    pub(in super::super) flag: &'static str,
+}
+
+impl Labels for Flagged {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("model", &self.model);
+        on("flag", self.flag);
+    }
+}
+
+/// Whose answer was given up, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct GivenUp {
+    pub(in super::super) model: Arc<str>,
+    pub(in super::super) stop: &'static str,
+}
+
+impl Labels for GivenUp {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("model", &self.model);
+        on("stop", self.stop);
+    }
+}
+
 /// What became of a request for the rest of a kept answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Resume {

@@ -11,7 +11,9 @@ mod names;
 use std::fmt;
 
 use http::StatusCode;
-pub(super) use labels::{Cut, Ended, EndedAnswer, FurtherCall, Joined, Operation, Resume, TokenUse, Usage};
+pub(super) use labels::{
+    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Operation, Resume, TokenUse, Usage,
+};
 use labels::{FallbackCall, Routed};
 pub(super) use models::{Models, provider_name};
 use prometheus_client::encoding::text;
@@ -82,6 +84,7 @@ pub(super) struct Answers {
     pub(super) first_token: Histograms<Operation>,
     pub(super) per_token: Histograms<Operation>,
     pub(super) ended: Counters<EndedAnswer>,
+    pub(super) given_up: Counters<GivenUp>,
     pub(super) running: Level,
 }
 
@@ -93,6 +96,7 @@ impl Answers {
                 .histograms(names::SERVER_TIME_TO_FIRST_TOKEN, &FIRST_TOKEN, || Histogram::new(FIRST_TOKEN)),
             per_token: sinks.histograms(names::SERVER_TIME_PER_OUTPUT_TOKEN, &PER_TOKEN, || Histogram::new(PER_TOKEN)),
             ended: sinks.counters(names::ANSWERS),
+            given_up: sinks.counters(names::GIVEN_UP),
             running: sinks.level(names::RUNNING),
         }
     }
@@ -103,6 +107,7 @@ impl Answers {
 pub(super) struct Seams {
     pub(super) cuts: Counters<Cut>,
     pub(super) joined: Counters<Joined>,
+    pub(super) flagged: Counters<Flagged>,
     pub(super) gap: One,
     pub(super) pending: One,
 }
@@ -112,6 +117,7 @@ impl Seams {
         Self {
             cuts: sinks.counters(names::CUTS),
             joined: sinks.counters(names::SEAMS),
+            flagged: sinks.counters(names::FLAGGED_SEAMS),
             gap: sinks.histogram(names::GAP, &SECONDS),
             pending: sinks.histogram(names::PENDING, &PENDING),
         }

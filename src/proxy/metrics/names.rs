@@ -38,6 +38,13 @@ pub(super) const RUNNING: Name =
 pub(super) const CUTS: Name =
     Name::new("restitch.cuts", Scale::Of("{cut}"), "Calls that ended before the document was whole");
 pub(super) const SEAMS: Name = Name::new("restitch.seams", Scale::Of("{seam}"), "Continuations that were joined");
+pub(super) const FLAGGED_SEAMS: Name = Name::new(
+    "restitch.flagged.seams",
+    Scale::Of("{seam}"),
+    "Seams that may be wrong, as the reports of answers count them",
+);
+pub(super) const GIVEN_UP: Name =
+    Name::new("restitch.given.up", Scale::Of("{answer}"), "Answers whose rest could not be had");
 pub(super) const GAP: Name =
     Name::new("restitch.gap", Scale::Seconds, "Time from a cut to the first text of the continuation that was joined");
 pub(super) const PENDING: Name =

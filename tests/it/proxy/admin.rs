@@ -151,6 +151,32 @@ async fn each_way_of_a_further_call_is_measured() {
     }
 }
 
+/// Returns the metrics of an answer whose seam may be wrong, since equal elements precede it, and of one whose rest is refused.
+async fn doubtful() -> Exposition {
+    let begun = r#"[{"id": 1, "n": "Ada Lovelace"}, {"id": 2, "n": "Bob"}, {"id": 2, "n": "Bob"}, {"id""#;
+    let again =
+        r#"[{"id": 1, "n": "Ada Lovelace"}, {"id": 2, "n": "Bob"}, {"id": 2, "n": "Bob"}, {"id": 3, "n": "Eve"}]"#;
+    let ended = |text: &str, reason: &str| stream(&(chunk(text) + &finish(reason)));
+    let refused = vec![send("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")];
+    let answers = vec![ended(begun, "length"), ended(again, "stop"), ended(begun, "length"), refused];
+    let raw = Raw::new(answers).await;
+    let limits = Limits::default().with_max_consecutive_failures(1);
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
+    for told in ["\"ambiguous\":1", "\"stop\":\"failures\""] {
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(answer.contains(told), "{answer}");
+    }
+    metrics(&proxy, 2).await
+}
+
+#[tokio::test]
+async fn seams_that_may_be_wrong_are_counted() {
+    let seen = doubtful().await;
+    assert_eq!(seen.sum("restitch_flagged_seams_total", &[("model", "m"), ("flag", "ambiguous")]), 1.0);
+    assert_eq!(seen.sum("restitch_flagged_seams_total", &[]), 1.0);
+    assert_eq!(seen.sum("restitch_given_up_total", &[("model", "m"), ("stop", "failures")]), 1.0);
+}
+
 #[tokio::test]
 async fn an_answer_that_is_given_up_is_measured() {
     let setup = measured("answer@100!drop | 404", 100).await;
@@ -158,6 +184,7 @@ async fn an_answer_that_is_given_up_is_measured() {
     let seen = metrics(&setup.proxy, 1).await;
     assert_eq!(seen.sum("restitch_answers_total", &[("slot", "text"), ("status", "incomplete")]), 1.0);
     assert_eq!(seen.sum("restitch_cuts_total", &[("model", "sim"), ("cause", "drop")]), 1.0);
+    assert_eq!(seen.sum("restitch_given_up_total", &[("model", "sim"), ("stop", "failures")]), 1.0);
     assert_eq!(seen.sum("restitch_calls_total", &[("way", "reprompt"), ("outcome", "refused")]), 3.0);
     let calls = |error: &str| seen.sum("gen_ai_client_operation_duration_seconds_count", &[("error_type", error)]);
     assert_eq!((calls("drop"), calls("404"), calls("")), (1.0, 3.0, 0.0));
@@ -238,7 +265,8 @@ async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
     let setup = Setup { sim, proxy };
     setup.stream().await.assert_seamless(DOCUMENT, "by a fallback");
     exchange(setup.proxy.addr(), "GET /streams/x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
-    let seen = metrics(&setup.proxy, 1).await;
+    let mut seen = metrics(&setup.proxy, 1).await;
+    seen.add(doubtful().await);
     let (mut metrics, labels) = seen.names();
     metrics.sort_unstable();
 

@@ -81,6 +81,12 @@ impl Exposition {
         values
     }
 
+    /// Adds the metrics of another proxy that this one lacks.
+    pub(super) fn add(&mut self, other: Self) {
+        self.types.extend(other.types);
+        self.samples.extend(other.samples);
+    }
+
     /// Returns the names of all metrics, as queries name them, and of all labels.
     pub(super) fn names(&self) -> (Vec<String>, Vec<&str>) {
         let suffix = |kind: &str| if kind == "counter" { "_total" } else { "" };
