@@ -91,6 +91,7 @@ impl SyntaxError {
 /// assert_eq!(place.to_string(), "line 2, column 6 (byte 15), at /a/2: `  2, →x]}`");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Place {
     /// The number of bytes before it.
     pub offset: usize,

@@ -62,6 +62,7 @@ struct Dropped {
 
 /// The place where a text stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cut {
     /// The number of bytes of text.
     pub offset: usize,

@@ -8,6 +8,7 @@ use super::{Machine, Span, string};
 
 /// The suffix that makes an open text a whole document, and the values that it had to make up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Completion {
     /// The text to append: the rest of an open token, a `null` that is due, the closing brackets.
     pub suffix: String,

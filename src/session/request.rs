@@ -6,6 +6,7 @@ use super::prompt::{Parts, Prompt, Rendered};
 
 /// A call that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Request {
     /// The first call after the original one is 1.
     pub number: u32,
@@ -26,6 +27,7 @@ pub struct Request {
 
 /// The turns that ask a model to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Turn {
     /// The assistant's message: all text that was delivered, or a rendering of it where it is longer than
     /// [`ContinuationLimits::max_verbatim_context`](crate::ContinuationLimits::max_verbatim_context) and one is known. The prefill with [`ContinuationMode::Prefill`].

@@ -90,6 +90,7 @@ impl Alignment {
 
 /// Where and how a fragment was joined.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Seam {
     /// Bytes of delivered text before it.
     pub offset: usize,
@@ -119,6 +120,7 @@ pub struct Seam {
 
 /// A change of the continuation's text at or after a seam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Repair {
     /// What was done.
     pub rule: Rule,

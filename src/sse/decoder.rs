@@ -65,6 +65,7 @@ pub struct Decoder {
 
 /// One event, lent from the pushed chunk or from the decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event<'a> {
     /// The type: `message` unless the block has another that is not empty.
     pub event: Cow<'a, str>,

@@ -23,6 +23,7 @@ use crate::error::SyntaxError;
 
 /// One change of a text. The changes of a text are in its order and do not overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Repair {
     /// What was wrong.
     pub rule: RepairRule,
