@@ -7,9 +7,9 @@ use crate::json::string::{escape_into, quoted};
 use crate::json::walk::Raw;
 use crate::provider::capability::Switch;
 
-/// Returns the functions that a request declares as tools.
-pub(super) fn functions(root: Raw<'_>) -> impl Iterator<Item = Raw<'_>> {
-    let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
+/// Returns the functions that a request declares in its member `tools`.
+pub(super) fn functions(tools: Option<Raw<'_>>) -> impl Iterator<Item = Raw<'_>> {
+    let tools = tools.into_iter().flat_map(|tools| tools.elements());
     tools.filter_map(|tool| tool.member("function"))
 }
 

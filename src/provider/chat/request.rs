@@ -4,15 +4,18 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::PrefillForm;
-use crate::provider::fields::{has_stop, is_true, members_of, object_with, text};
+use crate::provider::fields::{has_stop, is_true, members_of, object, object_with, text};
 use crate::provider::request::{FORMS, RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, with_messages};
-use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
+use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
 pub fn parse(body: &[u8]) -> Option<Request> {
-    let (root, _) = object_with(std::str::from_utf8(body).ok()?, "messages")?;
-    let [stream, n, stop, model, format, newer_cap, cap] =
-        members_of(root, ["stream", "n", "stop", "model", RESPONSE_FORMAT, TOKEN_LIMITS[0], TOKEN_LIMITS[1]]);
+    let root = object(std::str::from_utf8(body).ok()?)?;
+    // All in one walk: the messages may be long.
+    let [messages, stream, n, stop, model, tools, legacy, format, newer_cap, cap, reasoning @ ..] =
+        members_of(root, READ);
+    messages.filter(|messages| messages.kind() == ValueKind::Array)?;
+    let functions = functions(tools).chain(legacy.into_iter().flat_map(|functions| functions.elements()));
     let form = text(format.and_then(|format| format.member("type")));
     Some(Request {
         stream: is_true(stream),
@@ -21,9 +24,9 @@ pub fn parse(body: &[u8]) -> Option<Request> {
         has_json_mode: matches!(form.as_deref(), Some("json_object" | "json_schema")),
         has_schema: form.as_deref() == Some("json_schema"),
         model: text(model).unwrap_or_default().into_owned(),
-        wants_reasoning: asks_for_reasoning(root),
+        wants_reasoning: asks_for_reasoning(reasoning),
         max_tokens: newer_cap.or(cap).and_then(|cap| cap.as_u64()),
-        tools: tools(root),
+        tools: functions.filter_map(tool).collect(),
     })
 }
 
@@ -32,11 +35,24 @@ pub(crate) fn new_request(prompt: &PlainPrompt<'_>) -> NewRequest {
     NewRequest::new("/chat/completions", with_messages(prompt, "max_tokens"))
 }
 
-/// Returns the tools and the legacy functions that a request declares.
-fn tools(root: Raw<'_>) -> Vec<Tool> {
-    let legacy = root.member("functions").into_iter().flat_map(|functions| functions.elements());
-    functions(root).chain(legacy).filter_map(tool).collect()
-}
+/// The members that [`parse`] reads. The last five ask for reasoning.
+const READ: [&str; 15] = [
+    "messages",
+    "stream",
+    "n",
+    "stop",
+    "model",
+    "tools",
+    "functions",
+    RESPONSE_FORMAT,
+    TOKEN_LIMITS[0],
+    TOKEN_LIMITS[1],
+    "reasoning_effort",
+    "enable_thinking",
+    "chat_template_kwargs",
+    "thinking",
+    "reasoning",
+];
 
 /// Returns the re-prompt for an answer that was cut after `delivered`; see [`ask`].
 pub fn continuation(body: &str, delivered: &str, prompt: &str) -> Option<String> {
@@ -149,9 +165,7 @@ fn remove_forms<'a>(root: Raw<'_>, messages: Raw<'_>, remove: &mut Vec<&'a str>,
 const TOKEN_LIMITS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 /// Returns whether a request asks the model to reason first.
-fn asks_for_reasoning(root: Raw<'_>) -> bool {
-    let [effort, enable, template, thinking, reasoning] =
-        members_of(root, ["reasoning_effort", "enable_thinking", "chat_template_kwargs", "thinking", "reasoning"]);
+fn asks_for_reasoning([effort, enable, template, thinking, reasoning]: [Option<Raw<'_>>; 5]) -> bool {
     let of = |object: Option<Raw<'_>>, key| object.is_some_and(|object| is_on(object.member(key)));
     is_on(effort) || is_on(enable) || of(template, "enable_thinking") || of(thinking, "type") || {
         of(reasoning, "enabled") || of(reasoning, "effort") || of(reasoning, "max_tokens")

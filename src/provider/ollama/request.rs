@@ -31,7 +31,7 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         model: fields::text(root.member("model")).unwrap_or_default().into_owned(),
         wants_reasoning: root.member("think").is_some_and(asks_for_reasoning),
         max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),
-        tools: functions(root).filter_map(tool).collect(),
+        tools: functions(root.member("tools")).filter_map(tool).collect(),
     })
 }
 
