@@ -5,7 +5,7 @@ use super::head::Head;
 use super::wire::Ending;
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
-use crate::json::walk::Raw;
+use crate::json::walk::ValueKind;
 use crate::sse::Encoder;
 
 /// A writer of chunks that look like those of the answer that the client is already reading.
@@ -25,11 +25,21 @@ impl Chunks {
         Self { head: Head::default(), unseen, is_settled: false }
     }
 
-    /// Takes the members to repeat from a chunk with these choices. A chunk without a choice is provisional: Azure starts
-    /// with one whose id and model are empty.
-    pub(super) fn observe(&mut self, root: Raw<'_>, choices: Option<Raw<'_>>, repeated: &[&str]) {
-        self.head = Head::of(root, repeated);
-        self.is_settled = choices.is_some_and(|choices| choices.elements().next().is_some());
+    /// Takes the members to repeat from a chunk: an event with choices, or one whose repeated members `is_chunk` accepts.
+    /// A chunk without a choice is provisional: Azure starts with one whose id and model are empty.
+    pub(super) fn observe(&mut self, data: &str, repeated: &'static [&'static str], is_chunk: fn(&Head) -> bool) {
+        if self.is_settled {
+            return;
+        }
+        let Some(root) = fields::object(data) else { return };
+        let members: Vec<_> = fields::members(root).collect();
+        let choices = members.iter().rfind(|(key, _)| key == "choices").map(|(_, value)| *value);
+        let choices = choices.filter(|choices| choices.kind() == ValueKind::Array);
+        let head = Head::of(members, repeated);
+        if choices.is_some() || is_chunk(&head) {
+            self.head = head;
+            self.is_settled = choices.is_some_and(|choices| choices.elements().next().is_some());
+        }
     }
 
     /// Returns whether a chunk with a choice was observed.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
 use crate::json::string::Unescaper;
 use crate::json::walk::{Raw, ValueKind};
@@ -30,11 +30,15 @@ pub(super) fn either<'a>(object: Raw<'a>, keys: [&'static str; 2]) -> Option<(&'
     keys.into_iter().find_map(|key| Some((key, object.member(key)?)))
 }
 
+/// Returns an object's members with decoded keys.
+pub(super) fn members<'a>(object: Raw<'a>) -> impl Iterator<Item = (Cow<'a, str>, Raw<'a>)> {
+    object.members().filter_map(|(key, value)| Some((key.decode()?, value)))
+}
+
 /// Returns some of an object's members, found in one walk. Of duplicate keys the last one counts.
 pub(super) fn members_of<'a, const N: usize>(object: Raw<'a>, keys: [&str; N]) -> [Option<Raw<'a>>; N] {
     let mut picked = [None; N];
-    for (key, value) in object.members() {
-        let Some(key) = key.decode() else { continue };
+    for (key, value) in members(object) {
         for (slot, _) in picked.iter_mut().zip(keys).filter(|(_, wanted)| key == *wanted) {
             *slot = Some(value);
         }
@@ -104,7 +108,10 @@ pub(super) fn choice_of<'a>(choices: &[Raw<'a>], index: u32) -> Option<Raw<'a>> 
 /// Returns raw JSON on one line, since a line end would end the event. In valid JSON a line end can only be white
 /// space.
 pub(super) fn one_line(raw: &str) -> String {
-    raw.split(['\n', '\r']).collect()
+    match memchr2(b'\n', b'\r', raw.as_bytes()) {
+        None => raw.to_owned(),
+        Some(_) => raw.split(['\n', '\r']).collect(),
+    }
 }
 
 /// Takes note of the data of an event that is no JSON object. Returns what the event is.

@@ -21,14 +21,7 @@ impl Default for Writer {
 
 impl wire::Writer for Writer {
     fn observe(&mut self, _event_type: &str, data: &str) {
-        if self.0.is_settled() {
-            return;
-        }
-        let Some(root) = fields::object(data) else { return };
-        let choices = root.member("choices").filter(|choices| choices.kind() == ValueKind::Array);
-        if choices.is_some() || root.member("id").is_some() {
-            self.0.observe(root, choices, &REPEATED);
-        }
+        self.0.observe(data, REPEATED, |head| head.has("id"));
     }
 
     fn has_begun(&self) -> bool {
@@ -96,7 +89,7 @@ impl wire::Writer for Writer {
 }
 
 /// The members that all chunks of an answer share and that clients read.
-const REPEATED: [&str; 7] = ["id", "object", "created", "model", "system_fingerprint", "service_tier", "provider"];
+const REPEATED: &[&str] = &["id", "object", "created", "model", "system_fingerprint", "service_tier", "provider"];
 
 /// The members of an answer that broke off before its first chunk.
 const UNSEEN: &str = r#""id":"chatcmpl-restitch","object":"chat.completion.chunk","created":0,"model":"","#;

@@ -27,14 +27,7 @@ fn choice(index: u32, text: &str, reason: Option<&str>) -> String {
 
 impl wire::Writer for Writer {
     fn observe(&mut self, _event_type: &str, data: &str) {
-        if self.0.is_settled() {
-            return;
-        }
-        let Some(root) = fields::object(data) else { return };
-        let choices = root.member("choices").filter(|choices| choices.kind() == ValueKind::Array);
-        if choices.is_some() {
-            self.0.observe(root, choices, &REPEATED);
-        }
+        self.0.observe(data, REPEATED, |_| false);
     }
 
     fn has_begun(&self) -> bool {
@@ -85,7 +78,7 @@ impl wire::Writer for Writer {
 }
 
 /// The members that all chunks of an answer share and that clients read.
-const REPEATED: [&str; 6] = ["id", "object", "created", "model", "system_fingerprint", "provider"];
+const REPEATED: &[&str] = &["id", "object", "created", "model", "system_fingerprint", "provider"];
 
 /// The members of an answer that broke off before its first chunk.
 const UNSEEN: &str = r#""id":"cmpl-restitch","object":"text_completion","created":0,"model":"","#;

@@ -64,7 +64,7 @@ impl wire::Writer for Writer {
         let Some(root) = fields::object(data) else { return };
         let candidates = root.member("candidates").filter(|candidates| candidates.kind() == ValueKind::Array);
         self.is_settled = candidates.is_some_and(|candidates| candidates.elements().next().is_some());
-        self.head = Head::of(root, &REPEATED);
+        self.head = Head::of(fields::members(root), REPEATED);
     }
 
     fn has_begun(&self) -> bool {
@@ -145,4 +145,4 @@ impl wire::Writer for Writer {
 }
 
 /// The members that all chunks of an answer share and that clients read.
-const REPEATED: [&str; 3] = ["modelVersion", "createTime", "responseId"];
+const REPEATED: &[&str] = &["modelVersion", "createTime", "responseId"];

@@ -48,7 +48,7 @@ impl wire::Writer for Writer {
         let Some(root) = fields::object(data).filter(|root| root.member("done").is_some()) else { return };
         self.is_settled = true;
         self.is_generate = root.member("response").is_some() && root.member("message").is_none();
-        self.head = Head::of(root, &REPEATED);
+        self.head = Head::of(fields::members(root), REPEATED);
     }
 
     fn has_begun(&self) -> bool {
@@ -114,7 +114,7 @@ impl wire::Writer for Writer {
 }
 
 /// The members that all lines of an answer share and that clients read.
-const REPEATED: [&str; 4] = ["model", "created_at", "remote_model", "remote_host"];
+const REPEATED: &[&str] = &["model", "created_at", "remote_model", "remote_host"];
 
 /// The members that only the last line has.
 const OF_LAST: [&str; 8] = [
