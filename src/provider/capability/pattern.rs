@@ -3,7 +3,7 @@
 /// Returns whether `pattern` matches all of a name. Upper and lower case are equal, and so are separators. Takes
 /// O(pattern × name) at worst.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    matches_with(pattern, name, folded)
+    matches_with(pattern, name, |byte| FOLDED[usize::from(byte)])
 }
 
 /// Returns whether `pattern` matches all of a text, byte by byte. Takes O(pattern × text) at worst.
@@ -31,9 +31,9 @@ fn matches_with(pattern: &str, name: &str, key: impl Fn(u8) -> u8) -> bool {
             _ => {
                 let Some((after, until)) = star else { return false };
                 // A star at the end stands for all that follows.
-                let Some(&wanted) = pattern.get(after) else { return true };
+                let Some(wanted) = pattern.get(after).map(|&byte| key(byte)) else { return true };
                 let rest = name.get(until + 1..).unwrap_or_default();
-                let Some(skipped) = rest.iter().position(|&byte| key(byte) == key(wanted)) else { return false };
+                let Some(skipped) = rest.iter().position(|&byte| key(byte) == wanted) else { return false };
                 (p, n) = (after, until + 1 + skipped);
                 star = Some((p, n));
             }
@@ -42,8 +42,19 @@ fn matches_with(pattern: &str, name: &str, key: impl Fn(u8) -> u8) -> bool {
     pattern.iter().skip(p).all(|&byte| byte == b'*')
 }
 
+/// What [`folded`] makes of each byte: each request is compared with all rows of a table of capabilities.
+static FOLDED: [u8; 256] = {
+    let mut all = [0; 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        all[byte] = folded(byte as u8);
+        byte += 1;
+    }
+    all
+};
+
 /// Makes upper and lower case equal, and all separators: providers write the same version in several ways.
-fn folded(byte: u8) -> u8 {
+const fn folded(byte: u8) -> u8 {
     match byte {
         b'.' | b'_' | b':' | b'@' => b'-',
         _ => byte.to_ascii_lowercase(),
