@@ -15,8 +15,8 @@ pub(super) struct Slots {
     wire: &'static dyn Wire,
     /// The API of the calls for the rest, where it is another one.
     further: Option<&'static dyn Wire>,
-    /// A session before its first input.
-    blank: Session,
+    /// A session before its first input. In a box, since it is large and a relay is moved often.
+    blank: Box<Session>,
     /// The tools that the request declares.
     tools: Vec<Tool>,
     /// In the order in which they began.
@@ -95,7 +95,7 @@ impl Slots {
         Self {
             wire,
             further: None,
-            blank,
+            blank: Box::new(blank),
             tools: Vec::new(),
             list,
             current: 0,
@@ -231,7 +231,7 @@ impl Slots {
             return self.pass();
         }
         if self.entry().has_begun {
-            self.list.push(Entry::new(self.blank.clone()));
+            self.list.push(Entry::new((*self.blank).clone()));
             self.current = self.list.len() - 1;
         }
         let is_call = slot.kind == SlotKind::Arguments;
@@ -251,7 +251,7 @@ impl Slots {
 
     /// Drops what came: the first answer begins again.
     pub(super) fn restart(&mut self) {
-        self.list = vec![Entry::new(self.blank.clone())];
+        self.list = vec![Entry::new((*self.blank).clone())];
         self.current = 0;
         self.received = 0;
     }
