@@ -318,7 +318,7 @@ impl Conversation {
     fn relay(&self, framing: Framing) -> Relay {
         let is_kept = self.head.stream_name().is_some() && self.may_keep_stream() && self.fallback().is_none();
         let reattach = if is_kept { Reattach::NextByte } else { Reattach::NextEvent };
-        let relay = Relay::new(self.limits.clone()).dialect(self.dialect).framed(framing).reattaching(reattach);
+        let relay = Relay::of(self.dialect, framing, self.limits.clone()).reattaching(reattach);
         let relay = relay.request(self.request.tools.clone(), self.request.n);
         let relay = relay.strategy(self.strategy()).give_up(self.give_up).repair(self.repair);
         let relay = relay.prose(self.route.prose);

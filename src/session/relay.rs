@@ -40,7 +40,7 @@ use super::{CallEnd, ContinuationStrategy, GiveUp, Input, LimitReached, Prose, S
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
 use crate::provider::Dialect;
-use crate::provider::wire::{Framing, Tool, Writer};
+use crate::provider::wire::{Framing, Tool, Wire, Writer};
 use crate::sse::{DecodeError, DecodeErrorKind};
 
 /// An event stream, made whole. Without [`dialect`](Self::dialect) it is one of Chat Completions.
@@ -100,17 +100,23 @@ enum Phase {
 impl Relay {
     /// Returns a relay whose first call has answered.
     pub fn new(limits: Limits) -> Self {
-        let wire = Dialect::default().wire();
+        let dialect = Dialect::default();
+        Self::of(dialect, dialect.wire().framing(), limits)
+    }
+
+    /// Returns a relay for a stream of an API that is divided into events in this way.
+    pub(crate) fn of(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
+        let wire = dialect.wire();
         Self {
             slots: Slots::new(wire, Session::new(limits.clone())),
             phase: Phase::Open,
-            call: OpenCall { opened: true, ..OpenCall::new(wire, wire.framing(), &limits) },
+            call: OpenCall { opened: true, ..OpenCall::new(wire, framing, &limits) },
             limits,
             client: Client::new(),
-            writer: wire.writer(),
+            writer: new_writer(wire, framing),
             event_summary: EventSummary::default(),
             upstream: Upstream::default(),
-            framing: wire.framing(),
+            framing,
             further_framing: None,
             reattach: Reattach::Never,
             outputs: VecDeque::new(),
@@ -130,14 +136,8 @@ impl Relay {
     pub fn framed(mut self, framing: Framing) -> Self {
         self.framing = framing;
         self.call = OpenCall { opened: true, ..OpenCall::new(self.slots.wire(), framing, &self.limits) };
-        self.writer = self.new_writer();
+        self.writer = new_writer(self.slots.wire(), framing);
         self
-    }
-
-    fn new_writer(&self) -> Box<dyn Writer> {
-        let wire = self.slots.wire();
-        let of_array = (self.framing() == Framing::Array).then(|| wire.array_writer()).flatten();
-        of_array.unwrap_or_else(|| wire.writer())
     }
 
     fn framing(&self) -> Framing {
@@ -438,4 +438,10 @@ impl Relay {
         self.write_withheld_ends(now);
         self.forward(now, u64::MAX);
     }
+}
+
+/// Returns a writer of events that are divided in this way.
+fn new_writer(wire: &dyn Wire, framing: Framing) -> Box<dyn Writer> {
+    let of_array = (framing == Framing::Array).then(|| wire.array_writer()).flatten();
+    of_array.unwrap_or_else(|| wire.writer())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::raw::{Held, RawBytes};
 use super::reattach::LostConnection;
-use super::{Output, Phase, Relay};
+use super::{Output, Phase, Relay, new_writer};
 use crate::limits::Limits;
 use crate::provider::wire::{Framing, Reader, Wire};
 use crate::provider::{Finish, add_usage, answer_tokens};
@@ -180,7 +180,7 @@ impl Relay {
                         self.call.adopts = self.session().is_first();
                     } else {
                         // What was kept back has given the answer no name.
-                        self.writer = self.new_writer();
+                        self.writer = new_writer(self.slots.wire(), self.framing());
                     }
                     if at > now {
                         self.keep_alive(now);
