@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{Method, Request, Response};
@@ -244,6 +243,9 @@ impl RequestDirectives {
 
     /// Reads a request's headers. An error is a message for the client.
     pub(super) fn read(headers: &HeaderMap) -> Result<Self, String> {
+        if !headers.keys().any(is_own) {
+            return Ok(Self::default());
+        }
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
         let continuations = match text("x-restitch-continuations").map(str::parse) {
             None => None,
@@ -290,12 +292,25 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    let fixed = [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
-    let old = ["keep-alive", "proxy-connection"].map(HeaderName::from_static);
-    for name in named.into_iter().chain(fixed).chain(old) {
+    let is_of_connection = |name: &&HeaderName| HOP_BY_HOP.contains(&name.as_str()) || named.contains(name);
+    let gone: Vec<_> = headers.keys().filter(is_of_connection).cloned().collect();
+    for name in gone {
         headers.remove(name);
     }
 }
+
+/// The headers that are always of one connection. The last two are old.
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "keep-alive",
+    "proxy-connection",
+];
 
 #[cfg(test)]
 mod tests {
