@@ -93,13 +93,13 @@ impl Upstream {
             None => (path_and_query, None),
             Some((path, query)) => (path, Some(query)),
         };
-        let below = format!("/{}", origin_path(path));
+        let below = ["/", origin_path(path)].concat();
         if has_dot_segment(&below) {
             return Err(PathError::DotSegment);
         }
         let is_doubled = self.prefix.ends_with(VERSION) && (below == VERSION || below.starts_with("/v1/"));
         let below = if is_doubled { &below[VERSION.len()..] } else { &below };
-        let mut text = format!("{}{below}", self.prefix);
+        let mut text = [self.prefix.as_str(), below].concat();
         if let Some(query) = query {
             text.push('?');
             text.push_str(query);

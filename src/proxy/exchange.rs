@@ -263,7 +263,8 @@ fn trace_id(traceparent: &str) -> Option<&str> {
 
 /// Returns the beginning of a text that a client has chosen.
 fn shortened(text: &str) -> String {
-    text.chars().take(LONGEST_NAME).collect()
+    let end = text.char_indices().nth(LONGEST_NAME).map_or(text.len(), |(end, _)| end);
+    text.get(..end).unwrap_or_default().to_owned()
 }
 
 /// Bytes of the longest id of a client's that is logged.

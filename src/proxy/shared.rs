@@ -118,5 +118,5 @@ impl Shared {
 
 /// Two upstreams, also at two ports of one host, may have different models of one name. A host has no space.
 fn key(upstream: &str, model: &str) -> String {
-    format!("{upstream} {model}")
+    [upstream, " ", model].concat()
 }
