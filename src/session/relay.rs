@@ -21,6 +21,7 @@ mod raw;
 mod reattach;
 mod repair;
 mod send;
+mod silence;
 mod transport_end;
 
 use std::collections::VecDeque;
@@ -33,7 +34,6 @@ pub use reattach::Reattach;
 use send::Client;
 
 use super::event_summary::EventSummary;
-use super::silence::Silence;
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, LimitReached, Prose, Session};
@@ -297,72 +297,9 @@ impl Relay {
         ControlFlow::Break(())
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless something comes.
-    pub fn poll_timeout(&self) -> Option<Duration> {
-        let silence = self.silence().map(|silence| silence.at);
-        let waits = match self.phase {
-            Phase::Withheld => true,
-            // A call for the rest, or the original request again: nothing else reaches the client.
-            Phase::Open if self.session().is_first() && self.call.opened => {
-                let is_late = self.call.held.is_some() || !self.session().document().pending().is_empty();
-                is_late && !self.client.finish
-            }
-            Phase::Open => true,
-            Phase::Unread | Phase::Done => false,
-        };
-        let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.transport.keep_alive_interval))
-            // Without a pause in between there would be nothing but comments.
-            .filter(|_| waits && !self.limits.transport.keep_alive_interval.is_zero());
-        keep_alive.into_iter().chain(silence).min()
-    }
-
-    /// Time has passed: the client is told that the stream lives, or a silent call is over.
-    pub fn handle_timeout(&mut self, now: Duration) {
-        if let Some(silence) = self.silence().filter(|silence| now >= silence.at) {
-            self.finish_whole(now);
-            let end = silence.end();
-            if self.phase == Phase::Unread || self.is_first_open() && self.passes(&end) {
-                if self.client.finish || !self.reattach(now, &end) {
-                    self.passed(now, end);
-                }
-                return;
-            }
-            let end = self.call.end.take().unwrap_or(end);
-            self.end_call(now, end);
-        } else if self.poll_timeout().is_some_and(|due| now >= due) {
-            self.keep_alive(now);
-        }
-    }
-
     /// Returns what is to be done next. `None`: nothing, until there is more input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
-    }
-
-    /// Returns when the open call counts as silent.
-    fn silence(&self) -> Option<Silence> {
-        let transport = &self.limits.transport;
-        let idle = || self.session().silent_at(transport.idle());
-        // What passes has begun, so it gets the longest time there is. Comments are no life.
-        let passing = || Some(Silence::new(self.call.heard_at?, transport.first_byte()));
-        match self.phase {
-            Phase::Open if self.is_reattach_unanswered() => self.session().silent_at(transport.first_byte()),
-            // The document is there: an upstream that forgets to say so ends, too.
-            Phase::Open if self.session().is_first() && self.is_whole() => idle(),
-            Phase::Open if self.session().is_first() && self.client.finish => passing(),
-            // The current slot would pass, but another one is cut.
-            Phase::Open if self.session().is_first() && self.is_cut_elsewhere() => idle(),
-            Phase::Open => self.session().silence(self.call.opened).or_else(passing),
-            Phase::Withheld => idle(),
-            Phase::Unread => passing(),
-            Phase::Done => None,
-        }
-    }
-
-    /// Returns whether the answer would be continued if it were lost now, although its current slot would not.
-    fn is_cut_elsewhere(&self) -> bool {
-        let end = CallEnd::Dropped;
-        !self.session().would_continue(&end) && self.slots.would_continue(&self.call.ends, &end)
     }
 
     /// Returns whether events are those of a first call and none was kept back.
