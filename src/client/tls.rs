@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
@@ -67,14 +67,29 @@ pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         Ok(_) => Err(Error::Setting(format!("{} has no certificate in PEM", file.display()))),
-        Err(error) => Err(Error::Setting(format!("{}: {error}", file.display()))),
+        Err(error) => Err(no_pem(file, &error)),
     }
 }
 
 /// Reads the first private key of a file.
 pub(crate) fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    let key = PrivateKeyDer::from_pem_slice(&read(file)?);
-    key.map_err(|error| Error::Setting(format!("{}: {error}", file.display())))
+    PrivateKeyDer::from_pem_slice(&read(file)?).map_err(|error| no_pem(file, &error))
+}
+
+/// Says in words what is wrong with a file: the error itself prints lines as lists of numbers.
+fn no_pem(file: &Path, error: &pem::Error) -> Error {
+    let reason = match error {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            let label = String::from_utf8_lossy(end_marker);
+            format!("the block `{label}` is not ended: the line `-----END {label}-----` is missing")
+        }
+        pem::Error::IllegalSectionStart { .. } => {
+            "a line that begins with `-----BEGIN` does not end with `-----`".to_owned()
+        }
+        pem::Error::NoItemsFound => "there is no private key in PEM".to_owned(),
+        error => error.to_string(),
+    };
+    Error::Setting(format!("{}: {reason}", file.display()))
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Error> {

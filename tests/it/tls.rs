@@ -152,6 +152,8 @@ fn a_file_that_cannot_be_used_is_an_error_at_start() {
 
 #[cfg(all(feature = "cli", feature = "proxy"))]
 mod commands {
+    use restitch::internal::proxy::ServerTls;
+
     use super::*;
 
     /// Runs a command with no variables for connections but these.
@@ -177,6 +179,43 @@ mod commands {
         let ca = file("missing.pem");
         let (code, _, err) = run(&[&args[..], &["--ca-file", ca.to_str().unwrap()]].concat(), &[]);
         assert!(code == 1 && err.contains("missing.pem"), "{code}: {err}");
+    }
+
+    /// A file whose copying broke off.
+    #[test]
+    fn a_file_that_is_cut_is_told_with_its_name() {
+        let whole = std::fs::read_to_string(file("ca.pem")).unwrap();
+        let end = whole.find("-----END").unwrap();
+        let folder = crate::cli::folder(
+            "tls-cut",
+            &[
+                ("body.pem", &whole.as_bytes()[..end - 100]),
+                ("end.pem", &whole.as_bytes()[..end + 12]),
+                ("second.pem", [&whole, &whole[..end]].concat().as_bytes()),
+                ("begin.pem", b"-----BEGIN CERTI\n"),
+                ("key.key", b"-----BEGIN PRIVATE KEY-----\nMIIE\n"),
+            ],
+        );
+        let not_ended = "the block `CERTIFICATE` is not ended: the line `-----END CERTIFICATE-----` is missing";
+        for (name, words) in [
+            ("body.pem", not_ended),
+            ("end.pem", not_ended),
+            ("second.pem", not_ended),
+            ("begin.pem", "a line that begins with `-----BEGIN` does not end with `-----`"),
+        ] {
+            let files = TlsFiles { ca_file: Some(folder.join(name)), ..TlsFiles::default() };
+            let error = Client::with_tls(Upstream::parse("https://llm.test").unwrap(), &files).unwrap_err();
+            assert!(error.to_string().ends_with(&format!("{name}: {words}")), "{error}");
+        }
+        let error = ServerTls::from_files(&file("server.pem"), &folder.join("key.key")).unwrap_err().to_string();
+        assert!(
+            error.ends_with(
+                "key.key: the block `PRIVATE KEY` is not ended: the line `-----END PRIVATE KEY-----` is missing"
+            ),
+            "{error}"
+        );
+        let error = ServerTls::from_files(&file("server.pem"), &file("server.pem")).unwrap_err().to_string();
+        assert!(error.ends_with("server.pem: there is no private key in PEM"), "{error}");
     }
 
     /// A Redis server with TLS. Dropping it ends it. `None`, which is told, if there is no program for it.
