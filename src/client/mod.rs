@@ -30,6 +30,7 @@ pub use error::{ConnectionError, Error};
 use pool::Pool;
 pub use received::Received;
 pub use tls::TlsFiles;
+pub(crate) use upstream::is_host_and_port;
 pub use upstream::{PathError, Upstream, UpstreamError};
 
 use crate::TransportLimits;

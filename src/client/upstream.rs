@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use http::Uri;
@@ -226,6 +227,22 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
+/// Returns whether a host is named, and the port, if there is one, is a number up to 65,535. [`Authority`] checks neither, nor
+/// what is in brackets.
+pub(crate) fn is_host_and_port(authority: &Authority) -> bool {
+    let host = authority.host();
+    let is_host = match host.strip_prefix('[') {
+        Some(address) => address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        None => !host.is_empty(),
+    };
+    let is_port = |port: &str| {
+        let digits = port.strip_prefix(':').unwrap_or("-");
+        port.is_empty()
+            || digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits.is_empty() || digits.parse::<u16>().is_ok())
+    };
+    is_host && authority.as_str().strip_prefix(host).is_some_and(is_port)
+}
+
 /// Returns the path of a request target from its first segment on, without scheme, host and leading slashes.
 fn origin_path(target: &str) -> &str {
     let path = match target.split_once("://") {
@@ -383,6 +400,33 @@ mod tests {
         assert!(!bare.owns(&Uri::from_static("https://up.example:81/")));
         assert!(!bare.owns(&Uri::from_static("/v1")));
     }
+
+    #[test]
+    fn hosts_and_ports() {
+        let rows = [
+            ("h", true),
+            ("h:", true),
+            ("h:0", true),
+            ("h:65535", true),
+            ("127.0.0.1:80", true),
+            ("a_b.c-d", true),
+            ("[::1]", true),
+            ("[::1]:80", true),
+            ("h:65536", false),
+            ("h:99999", false),
+            ("h:b", false),
+            ("h:+1", false),
+            (":80", false),
+            ("u@h", false),
+            ("u:p@h:1", false),
+            ("[zz]", false),
+            ("[127.0.0.1]", false),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(text.parse().is_ok_and(|authority| is_host_and_port(&authority)), expected, "{text}");
+        }
+    }
+
     #[test]
     fn a_path_with_a_dot_segment_has_no_address() {
         let upstream = Upstream::parse("http://up.example/prefix").unwrap();

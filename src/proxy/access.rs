@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq;
 
 use super::refusal::Refusal;
 use crate::address::{ListenAddress, SocketMode};
-use crate::client::Upstream;
+use crate::client::{Upstream, is_host_and_port};
 
 /// Who may use the proxy, and for what. The default admits every client that is not a page in a browser, to every path and
 /// with every method but `TRACE`.
@@ -151,11 +151,9 @@ fn check_form<B>(request: &Request<B>) -> Result<Option<Authority>, Refusal> {
         (Some(_), Some(_)) => Err(BAD_HOST),
         (None, _) if request.version() == Version::HTTP_11 => Err(BAD_HOST),
         (None, _) => Ok(None),
-        (Some(host), None) if host.is_empty() => Ok(None),
         (Some(host), None) => {
             let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
-            let is_host = |host: &Authority| !host.as_str().contains('@') && !host.host().is_empty();
-            host.filter(is_host).map(Some).ok_or(BAD_HOST)
+            host.filter(is_host_and_port).map(Some).ok_or(BAD_HOST)
         }
     }
 }
@@ -189,8 +187,11 @@ const CODING_REFUSED: Refusal = Refusal::new(
     "transfer_coding",
     "this proxy reads no transfer coding but `chunked`: compress the body with `content-encoding`, or not at all",
 );
-const BAD_HOST: Refusal =
-    Refusal::new(StatusCode::BAD_REQUEST, "bad_host", "a request needs one `Host` header with one host: send it once");
+const BAD_HOST: Refusal = Refusal::new(
+    StatusCode::BAD_REQUEST,
+    "bad_host",
+    "a request needs one `Host` header: send `host` or `host:port`, once",
+);
 const HOST_REFUSED: Refusal = Refusal::new(
     StatusCode::FORBIDDEN,
     "host_refused",

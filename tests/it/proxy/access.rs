@@ -75,7 +75,7 @@ async fn hosts_are_accepted_by_name() {
         ("GET /x\nHost: evil.example", "host_refused"),
         ("GET /x\nHost: localhost.evil.example", "host_refused"),
         ("GET /x\nHost: 127.0.0.1", "host_refused"),
-        ("GET /x\nHost:", "host_refused"),
+        ("GET /x\nHost:", "bad_host"),
         ("GET http://evil.example/x\nHost: localhost", "host_refused"),
         ("GET http://localhost/x\nHost: evil.example", "host_refused"),
     ];
@@ -227,6 +227,31 @@ async fn a_refusal_has_the_form_of_the_api() {
         let (parent, name) = message.rsplit_once('/').unwrap();
         body.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
         assert_eq!(body, serde_json::from_str::<Value>(rest).unwrap(), "{path}");
+    }
+    assert_eq!(raw.state.borrow().requests, 0);
+}
+
+/// So it is when the head is refused before the token is looked for.
+#[tokio::test]
+async fn a_refused_head_is_answered_in_the_form_of_the_api() {
+    let raw = upstream().await;
+    let proxy = serve(&raw, Access::default()).await;
+    for (path, pointer, value) in [
+        ("/v1/chat/completions", "/error/type", "proxy_error"),
+        ("/v1/messages", "/type", "error"),
+        ("/v1beta/models/m:generateContent", "/error/status", "INVALID_ARGUMENT"),
+        ("/api/chat", "/code", ""),
+        ("/v2/chat", "/code", ""),
+    ] {
+        for (path, host, reason) in [(path.to_owned(), "h:99999", "bad_host"), (path.to_owned(), "", "bad_host")] {
+            let request =
+                format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}");
+            let answer = exchange(proxy.addr(), &request).await;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{path}: {answer}");
+            let body: Value = serde_json::from_str(&body_of(&answer).0).unwrap();
+            let value = if value.is_empty() { reason } else { value };
+            assert_eq!(body.pointer(pointer).and_then(Value::as_str), Some(value), "{path}: {body}");
+        }
     }
     assert_eq!(raw.state.borrow().requests, 0);
 }

@@ -168,7 +168,13 @@ fn hosts() -> Vec<Row> {
         ("a host", with("Host: h\r\n"), OK, GET),
         ("a host with a port", with("Host: h:1\r\n"), OK, GET),
         ("a host that is an address", with("Host: [::1]:80\r\n"), OK, GET),
-        ("an empty host", with("Host:\r\n"), OK, GET),
+        ("a host with an empty port", with("Host: h:\r\n"), OK, GET),
+        ("an empty host", with("Host:\r\n"), BAD, NONE),
+        ("a port without a host", with("Host: :80\r\n"), BAD, NONE),
+        ("a port beyond 16 bits", with("Host: h:99999\r\n"), BAD, NONE),
+        ("a port that is no number", with("Host: h:b\r\n"), BAD, NONE),
+        ("a port with a sign", with("Host: h:+1\r\n"), BAD, NONE),
+        ("brackets without an address", with("Host: [h]\r\n"), BAD, NONE),
         ("no host", with(""), BAD, NONE),
         ("two hosts", with("Host: h\r\nHost: evil.example\r\n"), BAD, NONE),
         ("one host twice", with("Host: h\r\nhost: h\r\n"), BAD, NONE),
@@ -189,6 +195,7 @@ fn hosts() -> Vec<Row> {
             NONE,
         ),
         ("HTTP/1.0 without a host", b"GET /x HTTP/1.0\r\n\r\n".to_vec(), OK, GET),
+        ("HTTP/1.0 with an empty host", b"GET /x HTTP/1.0\r\nHost:\r\n\r\n".to_vec(), BAD, NONE),
         ("HTTP/1.0 with two hosts", b"GET /x HTTP/1.0\r\nHost: h\r\nHost: i\r\n\r\n".to_vec(), BAD, NONE),
     ]
 }
