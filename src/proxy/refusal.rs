@@ -80,6 +80,7 @@ impl From<PathError> for Refusal {
     fn from(error: PathError) -> Self {
         let (status, reason) = match error {
             PathError::DotSegment => (StatusCode::BAD_REQUEST, "dot_segment"),
+            PathError::TwoSlashes => (StatusCode::BAD_REQUEST, "two_slashes"),
             PathError::TooLong => (StatusCode::URI_TOO_LONG, "path_too_long"),
         };
         Self { status, reason, message: Cow::Owned(error.to_string()), allow: None }

@@ -33,7 +33,7 @@ pub(super) async fn respond(
     if request.uri().path() == HEALTH {
         return Response::new(Body::full("ok\n"));
     }
-    let dialect = Dialect::of_path(request.uri().path());
+    let dialect = Dialect::of_path(one_slash(request.uri().path()));
     let admitted = proxy.access.admit(proxy.base.client.upstream(), &mut request);
     let is_passed_on = || if asks_for_websocket(request.headers()) { Err(NO_WEBSOCKET) } else { Ok(()) };
     if let Err(refusal) = admitted.and_then(|()| is_passed_on()) {
@@ -54,6 +54,13 @@ pub(super) async fn respond(
     }
     upstream::remove_hop_by_hop(response.headers_mut());
     response
+}
+
+/// Returns a path from the last of the slashes on that it begins with: one with several is refused in the form of the API that
+/// is meant.
+fn one_slash(path: &str) -> &str {
+    let slashes = path.len() - path.trim_start_matches('/').len();
+    path.get(slashes.saturating_sub(1)..).unwrap_or(path)
 }
 
 /// Returns whether a request asks for a WebSocket. Other upgrades are offers that a server may ignore (RFC 9110,

@@ -70,7 +70,6 @@ async fn nothing_in_a_request_chooses_the_upstream() {
     let ok = || vec![send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")];
     for (target, path) in [
         ("/v1/models?limit=2", "/prefix/v1/models?limit=2"),
-        ("//evil.example/x", "/prefix/evil.example/x"),
         ("http://evil.example/x?y", "/prefix/x?y"),
         ("http://user:pw@evil.example:1/x", "/prefix/x"),
         ("/x@evil.example", "/prefix/x@evil.example"),
