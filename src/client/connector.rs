@@ -3,6 +3,7 @@
 //! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in either case, are read once, when a client is created. An
 //! upstream on this machine is always reached directly.
 
+use std::env;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
@@ -24,7 +25,7 @@ use tower_service::Service;
 
 use super::connection::Connection;
 use super::tls::{self, TlsFiles};
-use super::{Error, Upstream};
+use super::{Error, Upstream, is_host_and_port};
 use crate::TransportLimits;
 
 /// Makes connections: with TLS or without, so that `http` never loads certificate roots.
@@ -99,7 +100,9 @@ impl Tcp {
             return Ok(Self { connector, proxy: None });
         }
         // The path does not matter, and a prefix is no dot segment.
-        let proxy = upstream.uri_for("/").ok().and_then(|uri| Matcher::from_env().intercept(&uri));
+        let uri = upstream.uri_for("/")?;
+        check_variables(&uri, upstream.is_https())?;
+        let proxy = Matcher::from_env().intercept(&uri);
         let scheme = proxy.as_ref().map_or("http", |proxy| proxy.uri().scheme_str().unwrap_or_default());
         if scheme != "http" {
             let words = format!("the environment names a proxy with `{scheme}://`: only `http://` proxies are used");
@@ -132,6 +135,26 @@ impl Service<Uri> for Tcp {
             }
         }
     }
+}
+
+/// Fails if a variable of the environment names no proxy, though it is not empty: [`Matcher`] would ignore it. The error has
+/// the variable's name and not its value, which may have a password.
+fn check_variables(upstream: &Uri, is_https: bool) -> Result<(), Error> {
+    let of_scheme = if is_https { ["HTTPS_PROXY", "https_proxy"] } else { ["HTTP_PROXY", "http_proxy"] };
+    for names in [of_scheme, ["ALL_PROXY", "all_proxy"]] {
+        // Of two the matcher reads the first.
+        let Some((name, value)) = names.iter().find_map(|name| Some((name, env::var_os(name)?))) else { continue };
+        if value.is_empty() {
+            continue;
+        }
+        let alone = value.to_str().and_then(|value| Matcher::builder().all(value).build().intercept(upstream));
+        if !alone.is_some_and(|proxy| proxy.uri().authority().is_some_and(is_host_and_port)) {
+            return Err(Error::Setting(format!("`{name}` names no proxy: set it to `http://host:port`, or unset it")));
+        }
+        // The other pair is not read then.
+        break;
+    }
+    Ok(())
 }
 
 /// Returns whether a host is this machine.

@@ -218,6 +218,34 @@ mod commands {
         assert!(error.ends_with("server.pem: there is no private key in PEM"), "{error}");
     }
 
+    #[test]
+    fn a_variable_that_names_no_proxy_is_an_error_at_start() {
+        let args = ["proxy", "--listen", "127.0.0.1:0", "--upstream", "https://llm.test"];
+        let roots = ("SSL_CERT_FILE", file("ca.pem"));
+        let roots = (roots.0, roots.1.to_str().unwrap());
+        for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+            for value in [
+                "http://",
+                "http://user:pass@",
+                "ftp://user:pass@h:1",
+                "user:pass h",
+                "/pass",
+                "http://h:99999",
+                "http://:8080",
+            ] {
+                let (code, _, err) = run(&args, &[roots, (name, value)]);
+                let words = format!("`{name}` names no proxy");
+                assert!(code == 1 && err.contains(&words) && !err.contains("pass"), "{name}={value}: {code}: {err}");
+            }
+        }
+        // `doctor` reads them, too, and those of `http` are not read for `https`.
+        let (code, _, err) = run(&["doctor", "--upstream", "http://llm.test"], &[roots, ("http_proxy", "http://")]);
+        assert!(code == 2 && err.contains("`http_proxy` names no proxy"), "{code}: {err}");
+        let all = [roots, ("HTTP_PROXY", "http://"), ("HTTPS_PROXY", ""), ("ALL_PROXY", "ftp://h")];
+        let (code, _, err) = run(&args, &all);
+        assert!(code == 1 && err.contains("`ALL_PROXY` names no proxy"), "{code}: {err}");
+    }
+
     /// A Redis server with TLS. Dropping it ends it. `None`, which is told, if there is no program for it.
     #[cfg(feature = "redis")]
     struct Store(std::process::Child, u16);
