@@ -96,18 +96,19 @@ impl Access {
         if headers.get_all(FETCH_SITE).iter().all(is_own) { Ok(()) } else { Err(SITE_REFUSED) }
     }
 
-    /// Every header that holds the token is removed. One that holds a key stays, for the upstream.
+    /// Every header that holds the token is removed, whatever its name is. One that holds a key stays, for the upstream.
     fn take_token(&self, headers: &mut HeaderMap) -> Result<(), Refusal> {
         let Some(token) = &self.token else { return Ok(()) };
-        let mut is_known = false;
-        for name in CREDENTIALS {
-            let is_token = |value: &HeaderValue| bool::from(credential(value).ct_eq(token.as_bytes()));
-            if headers.get_all(&name).iter().any(is_token) {
-                is_known = true;
-                headers.remove(name);
-            }
+        let is_token = |value: &HeaderValue| bool::from(credential(value).ct_eq(token.as_bytes()));
+        if !CREDENTIALS.iter().any(|name| headers.get_all(name).iter().any(is_token)) {
+            return Err(NO_TOKEN);
         }
-        if is_known { Ok(()) } else { Err(NO_TOKEN) }
+        let holding: Vec<_> =
+            headers.iter().filter(|(_, value)| is_token(value)).map(|(name, _)| name.clone()).collect();
+        for name in holding {
+            headers.remove(name);
+        }
+        Ok(())
     }
 
     fn check_method(&self, method: &Method) -> Result<(), Refusal> {

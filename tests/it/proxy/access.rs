@@ -180,6 +180,12 @@ async fn a_token_is_asked_for_and_stays_here() {
         (format!("x-api-key: {TOKEN}\r\nAuthorization: Bearer sk-1"), Some("authorization: Bearer sk-1")),
         (format!("x-restitch-token: {TOKEN}\r\nAuthorization: Bearer {TOKEN}\r\nx-api-key: {TOKEN}"), None),
         (format!("x-restitch-token: x\r\nx-restitch-token: {TOKEN}"), None),
+        (format!("x-restitch-token: {TOKEN}\r\napi-key: {TOKEN}\r\nx-goog-api-key: Bearer {TOKEN}"), None),
+        // A header that no API reads a key from.
+        (
+            format!("authorization: Bearer {TOKEN}\r\nx-gateway-key: {TOKEN}\r\nx-api-key: sk-1"),
+            Some("x-api-key: sk-1"),
+        ),
     ] {
         let before = raw.state.borrow().requests;
         let answer = ask("/v1/x", &headers).await;
