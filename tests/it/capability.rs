@@ -311,6 +311,57 @@ fn other_errors_teach_nothing() {
     assert_eq!(CapabilityHint::read(&far), None);
 }
 
+/// The place that an error names counts more than the words of its message, which may quote a request.
+#[test]
+fn the_place_of_an_error_decides() {
+    for (body, hint) in [
+        (
+            r#"{"error":{"message":"response_format: Extra inputs are not permitted","param":"metadata","code":null}}"#,
+            None,
+        ),
+        (
+            r#"{"error":{"message":"Unsupported parameter: 'tools' is not supported with this model.","param":"seed","code":"unsupported_parameter"}}"#,
+            None,
+        ),
+        (
+            r#"{"error":{"message":"Unsupported parameter: 'tools'.","param":"response_format","code":"unsupported_parameter"}}"#,
+            Some(CapabilityHint::NoMember("response_format")),
+        ),
+        (
+            r#"{"error":{"message":"tools: Extra inputs are not permitted","param":"response_format"}}"#,
+            Some(CapabilityHint::RefusedValue("response_format")),
+        ),
+        (
+            r#"{"error":{"message":"Unsupported parameter: 'response_format'.","param":"response_format.json_schema"}}"#,
+            Some(CapabilityHint::RefusedValue("response_format")),
+        ),
+        (
+            r#"{"detail":[{"type":"missing","loc":["body","user"],"msg":"response_format: Extra inputs are not permitted"}]}"#,
+            None,
+        ),
+        // Without a place, and with the same one, the message counts.
+        (
+            r#"{"error":{"message":"response_format: Extra inputs are not permitted","param":null}}"#,
+            Some(CapabilityHint::NoMember("response_format")),
+        ),
+        (
+            r#"{"error":{"message":"response_format: Extra inputs are not permitted","param":"body.response_format"}}"#,
+            Some(CapabilityHint::NoMember("response_format")),
+        ),
+        (
+            r#"{"error":{"message":"'temperature' is not supported while 'reasoning_effort' is set","param":"temperature"}}"#,
+            None,
+        ),
+        // A prefill is part of the messages.
+        (
+            r#"{"error":{"message":"Unsupported parameter: 'messages[2].prefix'.","param":"messages"}}"#,
+            Some(CapabilityHint::NoPrefill),
+        ),
+    ] {
+        assert_eq!(CapabilityHint::read(body), hint, "{body}");
+    }
+}
+
 const NOW: Duration = Duration::ZERO;
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -23,7 +23,8 @@ impl CapabilityHint {
     ///
     /// A body may quote the request, and so anything that a user wrote. A hint therefore counts only if the request had
     /// what the hint is about, and [`NoMember`](Self::NoMember) is read only from known codes, and from messages that begin
-    /// with known words.
+    /// with known words. Where an error has the place that it is about (`param`, `loc`), what its message says of other places
+    /// does not count.
     ///
     /// ```
     /// use restitch::internal::capability::CapabilityHint;
@@ -43,62 +44,89 @@ impl CapabilityHint {
         if NO_PREFIX.iter().any(|said| body.contains(said)) {
             return Some(Self::NoPrefill);
         }
-        if let Some(hint) = stated(&body) {
-            return Some(hint);
+        let said = Said::read(&body);
+        if said.hint.is_some() {
+            return said.hint;
         }
         if !NOT_TAKEN.iter().any(|said| body.contains(said)) {
             return None;
         }
-        if PREFIX_MEMBERS.iter().any(|member| names(&body, member)) {
+        if PREFIX_MEMBERS.iter().any(|member| names(&body, member) && said.may_be_about(member)) {
             return Some(Self::NoPrefill);
         }
-        MEMBERS.iter().find(|member| names(&body, member)).map(|member| Self::RefusedValue(member))
+        let member = MEMBERS.iter().find(|member| names(&body, member) && said.may_be_about(member));
+        member.map(|member| Self::RefusedValue(member))
     }
 }
 
-/// Returns what the codes and messages of a refusal say about a member as a whole. Providers pass the errors of others on as
-/// text, so text that is JSON is read, too.
-fn stated(body: &str) -> Option<CapabilityHint> {
-    let mut rest = vec![(serde_json::from_str(body).ok()?, NESTING)];
-    while let Some((value, nesting)) = rest.pop() {
-        match value {
-            Value::String(text) => match serde_json::from_str::<Value>(&text).ok().filter(|_| nesting > 0) {
-                Some(nested) => rest.push((nested, nesting - 1)),
-                None => {
-                    if let Some(hint) = of_message(&text).and_then(|path| of_path(&path)) {
-                        return Some(hint);
+/// What the codes, places and messages of a refusal say.
+#[derive(Debug, Default)]
+struct Said {
+    /// What is said about a member as a whole.
+    hint: Option<CapabilityHint>,
+    /// The keys of the place that an error is about.
+    place: Option<Vec<String>>,
+}
+
+impl Said {
+    /// Providers pass the errors of others on as text, so text that is JSON is read, too.
+    fn read(body: &str) -> Self {
+        let mut said = Self::default();
+        let mut rest: Vec<_> = serde_json::from_str(body).ok().map(|body| (body, NESTING)).into_iter().collect();
+        while let Some((value, nesting)) = rest.pop().filter(|_| said.hint.is_none()) {
+            match value {
+                Value::String(text) => match serde_json::from_str::<Value>(&text).ok().filter(|_| nesting > 0) {
+                    Some(nested) => rest.push((nested, nesting - 1)),
+                    None => said.hint = of_message(&text).and_then(|path| of_path(&path)),
+                },
+                Value::Array(items) => rest.extend(items.into_iter().map(|item| (item, nesting))),
+                Value::Object(members) => {
+                    let place = ["param", "loc"].iter().find_map(|key| place(members.get(*key)?));
+                    let code =
+                        |key: &str| members.get(key).and_then(Value::as_str).is_some_and(|code| CODES.contains(&code));
+                    if code("code") || code("type") {
+                        said.hint = place.as_deref().and_then(of_path);
                     }
+                    let is_elsewhere = |value: &Value| {
+                        let path = value.as_str().and_then(of_message);
+                        place.as_deref().zip(path).is_some_and(|(place, path)| place != below_body(&path))
+                    };
+                    // What a server quotes of a request is no message of its own.
+                    let texts = members.into_iter().filter(|(key, value)| key != "input" && !is_elsewhere(value));
+                    rest.extend(texts.map(|(_, value)| (value, nesting)));
+                    said.place = said.place.or(place);
                 }
-            },
-            Value::Array(items) => rest.extend(items.into_iter().map(|item| (item, nesting))),
-            Value::Object(members) => {
-                let code =
-                    |key: &str| members.get(key).and_then(Value::as_str).is_some_and(|code| CODES.contains(&code));
-                if (code("code") || code("type"))
-                    && let Some(hint) = ["param", "loc"].iter().find_map(|key| of_place(members.get(*key)?))
-                {
-                    return Some(hint);
-                }
-                // What a server quotes of a request is no message of its own.
-                let said = members.into_iter().filter(|(key, _)| key != "input");
-                rest.extend(said.map(|(_, value)| (value, nesting)));
+                _ => {}
             }
-            _ => {}
         }
+        said
     }
-    None
+
+    /// Returns whether the refusal may be about a member. A prefill is part of the messages.
+    fn may_be_about(&self, member: &str) -> bool {
+        let Some(place) = &self.place else { return true };
+        let is_in_messages = place.first().is_some_and(|key| key == "messages");
+        place.iter().any(|key| key == member) || is_in_messages && PREFIX_MEMBERS.contains(&member)
+    }
 }
 
-/// Reads the place that goes with a code: a path as text, or a list of keys.
-fn of_place(place: &Value) -> Option<CapabilityHint> {
-    match place {
-        Value::String(path) => of_path(&path_at(path)?.0),
+/// Reads the place that an error is about: a path as text, or a list of keys. LiteLLM writes `None` where there is none.
+fn place(place: &Value) -> Option<Vec<String>> {
+    let keys = match place {
+        Value::String(path) => path_at(path).filter(|(_, rest)| rest.is_empty())?.0,
         Value::Array(keys) => {
-            let keys: Vec<String> =
-                keys.iter().map(|key| key.as_str().map_or_else(|| key.to_string(), str::to_owned)).collect();
-            of_path(&keys)
+            keys.iter().map(|key| key.as_str().map_or_else(|| key.to_string(), str::to_owned)).collect()
         }
-        _ => None,
+        _ => return None,
+    };
+    Some(below_body(&keys).to_owned()).filter(|keys| !keys.is_empty() && keys != &["none"])
+}
+
+/// Returns the keys of a path without that of the request's body.
+fn below_body(keys: &[String]) -> &[String] {
+    match keys {
+        [body, keys @ ..] if body == "body" => keys,
+        keys => keys,
     }
 }
 
@@ -130,8 +158,7 @@ fn path_at(text: &str) -> Option<(Vec<String>, &str)> {
 /// Returns what it says that a path is unknown or unsupported. A place inside a member's value says nothing about the
 /// member.
 fn of_path(keys: &[String]) -> Option<CapabilityHint> {
-    let keys = if keys.first().is_some_and(|key| key == "body") { keys.get(1..)? } else { keys };
-    let (last, before) = keys.split_last()?;
+    let (last, before) = below_body(keys).split_last()?;
     let is_in_message = before.first().is_some_and(|key| key == "messages");
     if PREFIX_MEMBERS.contains(&last.as_str()) && (before.is_empty() || is_in_message) {
         return Some(CapabilityHint::NoPrefill);
