@@ -40,7 +40,7 @@ With --json: {"complete", "json"}. `json` is "" if nothing is certain yet. Bytes
 its `file`.
 
 Exit codes: 0 the text was complete, 3 it was cut and is closed, 4 it is malformed (the part before the error is
-closed) or not UTF-8, 1 unreadable. Of several files the worst counts."#;
+closed) or not UTF-8, 1 unreadable. A text that ends inside a character, and an empty one, are cut. Of several files the worst counts."#;
 
 #[derive(Serialize)]
 pub(super) struct Answer {

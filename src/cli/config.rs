@@ -73,9 +73,11 @@ Exit codes: 0 explained, 1 the file is unreadable, 2 it is wrong.";
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     match &args.command {
         Command::Check { file } => {
-            if let Some((text, _)) = console.read_text(file)
-                && let Err(error) = checked(&text)
-            {
+            let Some(read) = console.read_text(file) else { return Ok(()) };
+            if read.left_out() > 0 {
+                console.verdict(Exit::Invalid);
+            }
+            if let Err(error) = checked(&read.text) {
                 console.fail(Exit::Invalid, format_args!("{}: {error}", file.display()));
             }
             Ok(())

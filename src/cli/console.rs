@@ -22,6 +22,7 @@ use tracing_subscriber::{
 };
 
 use super::Exit;
+use super::encoding::Text;
 #[cfg(any(feature = "proxy", feature = "sim"))]
 use super::log_filter::{LogFilter, LogHandle};
 use super::output::Output;
@@ -29,7 +30,7 @@ use super::output::has_colors;
 use super::progress::{self, Watched};
 #[cfg(any(feature = "proxy", feature = "sim"))]
 use crate::config::LogFormat;
-use crate::{Document, SyntaxError, clean_encoding};
+use crate::{Document, SyntaxError};
 
 #[derive(Debug)]
 pub(super) struct Console {
@@ -235,25 +236,24 @@ impl Console {
         result.map_or_else(|error| self.unreadable(path, &error), |_| Some(bytes))
     }
 
-    /// Reads a whole file as text, with the number of bytes that were removed because they are not UTF-8. Such bytes
-    /// are reported, and the verdict is [`Exit::Invalid`].
-    pub(super) fn read_text(&mut self, path: &Path) -> Option<(String, usize)> {
-        let bytes = self.read(path)?;
-        match String::from_utf8(bytes) {
-            Ok(text) => Some((text, 0)),
-            Err(error) => {
-                let (text, removed) = clean_encoding(error.as_bytes());
-                self.removed(path, removed);
-                Some((text.into_owned(), removed))
-            }
-        }
+    /// Reads a whole file as text, and reports the bytes that are not in the text.
+    pub(super) fn read_text(&mut self, path: &Path) -> Option<Text> {
+        let text = Text::new(self.read(path)?);
+        self.left_out(path, &text);
+        Some(text)
     }
 
-    /// Reports bytes that were removed because they are not UTF-8.
-    pub(super) fn removed(&mut self, path: &Path, removed: usize) {
-        if removed > 0 {
-            self.note(format_args!("{}: not UTF-8: removed {}", path.display(), count(removed, "byte")));
+    /// Reports the bytes of a file that are not in its text, and adds the verdict: a file that ends inside a character is
+    /// cut, and one with other bytes that are not UTF-8 is invalid.
+    pub(super) fn left_out(&mut self, path: &Path, text: &Text) {
+        if text.removed > 0 {
+            self.note(format_args!("{}: not UTF-8: removed {}", path.display(), count(text.removed, "byte")));
             self.verdict(Exit::Invalid);
+        }
+        if !text.half.is_empty() {
+            let removed = count(text.half.len(), "byte");
+            self.note(format_args!("{}: cut inside a character: removed {removed}", path.display()));
+            self.verdict(Exit::Cut);
         }
     }
 

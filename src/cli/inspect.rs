@@ -38,7 +38,7 @@ docs/contexts.md explains the others.
 Of a malformed text, the part before the error is shown. Bytes that are not UTF-8 are removed, and `removed_bytes`
 counts them. With several files, each answer names its `file`.
 
-Exit codes: 0 complete, 3 cut, 4 malformed or not UTF-8, 1 unreadable. Of several files the worst counts."#;
+Exit codes: 0 complete, 3 cut (also inside a character), 4 malformed or not UTF-8, 1 unreadable. Of several files the worst counts."#;
 
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {

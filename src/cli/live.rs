@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use super::console::short;
 use super::deltas;
 use super::output::To;
+use super::parsed::half_mistake;
 use super::source::{Dialect, Refusal, Source};
 use super::{Console, Exit};
 use crate::envelope::AllowedRoots;
@@ -193,13 +194,8 @@ impl Text {
         if self.document.is_complete() && self.trailing == Some(Trailing::Stop) {
             return End::Whole;
         }
-        if !self.document.is_complete() && self.document.root_start().is_some() {
-            // The machine reads bytes, so the answer is the one of `check`. A text that is cut inside a character is
-            // not an error.
-            return match self.document.machine().clone().feed(bytes) {
-                Ok(_) => End::Whole,
-                Err(error) => End::Deviation(error),
-            };
+        if !self.document.is_complete() {
+            return half_mistake(&self.document, bytes).map_or(End::Whole, End::Deviation);
         }
         let kind = SyntaxErrorKind::InvalidUtf8(bytes.first().copied().unwrap_or_default());
         End::Deviation(SyntaxError { kind, offset: self.document.text().len() })

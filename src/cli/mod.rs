@@ -20,6 +20,7 @@ pub mod demo;
 pub mod dialect;
 #[cfg(feature = "proxy")]
 pub mod doctor;
+mod encoding;
 mod environment;
 pub mod events;
 mod explain;
@@ -213,7 +214,7 @@ Exit codes:
   0  complete
   1  a file, a socket or a pipe failed
   2  the arguments are wrong
-  3  cut, or closed where it was cut: not complete
+  3  cut, or closed where it was cut: not complete. An empty text is cut, and so is one that ends inside a character
   4  invalid, not UTF-8, or of no use
   5  `repair --check`: something would be repaired
 

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 
 use super::console::is_zero;
+use super::encoding::Text;
 use super::output::To;
 use super::{Console, Exit, jsonl};
 use crate::envelope::AllowedRoots;
 use crate::json::Sink;
-use crate::{Document, Limits, SyntaxError};
+use crate::{Document, Limits, SyntaxError, SyntaxErrorKind};
 
 /// Where the texts come from, and how they are answered.
 #[derive(Clone, Debug, clap::Args)]
@@ -65,13 +66,13 @@ impl Input {
         let are_several = self.files.len() > 1;
         for path in &self.files {
             let file = path.display().to_string();
-            let Some((text, removed)) = console.read_text(path) else {
+            let Some(text) = console.read_text(path) else {
                 if self.json && are_several {
                     console.answer(&Unread { file, error: "can't be read" })?;
                 }
                 continue;
             };
-            let parsed = Parsed { removed, ..Parsed::new(&text) };
+            let parsed = Parsed::of(&text);
             // The document has its own copy, and one copy of a large file is enough.
             drop(text);
             parsed.note_deviation(&file, console);
@@ -122,15 +123,24 @@ pub(super) struct Parsed<S> {
     pub(super) document: Document,
     pub(super) deviation: Option<SyntaxError>,
     pub(super) sink: S,
-    /// Bytes that are not UTF-8, and so not in the document.
-    pub(super) removed: usize,
+    /// Bytes that are not in the document, since they are no UTF-8 or not the whole of a character.
+    removed: usize,
 }
 
 impl<S: Sink + Default> Parsed<S> {
     pub(super) fn new(text: &str) -> Self {
+        Self::with_half(text, &[])
+    }
+
+    /// Reads the text of a file, which may end inside a character.
+    pub(super) fn of(text: &Text) -> Self {
+        Self { removed: text.left_out(), ..Self::with_half(&text.text, &text.half) }
+    }
+
+    fn with_half(text: &str, half: &[u8]) -> Self {
         let mut sink = S::default();
         let mut document = Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
-        let deviation = document.push_with(text, &mut sink).err();
+        let deviation = document.push_with(text, &mut sink).err().or_else(|| half_mistake(&document, half));
         if deviation.is_none() {
             // Fails if the root is open, which the document knows itself. Only a number needs this call to end.
             let _ = document.finish_with(&mut sink);
@@ -139,9 +149,7 @@ impl<S: Sink + Default> Parsed<S> {
     }
 
     pub(super) fn exit(&self) -> Exit {
-        if self.removed > 0 {
-            Exit::Invalid
-        } else if self.document.is_complete() {
+        if self.document.is_complete() {
             Exit::Complete
         } else if self.deviation.is_some() || self.document.is_prose() {
             Exit::Invalid
@@ -162,5 +170,17 @@ impl<S: Sink + Default> Parsed<S> {
         } else if self.document.is_prose() {
             console.note(format_args!("{name}: there is no JSON in the text"));
         }
+    }
+}
+
+/// Returns the mistake that the first bytes of a character are at the end of a document. Where a character may follow, the
+/// text is cut there and has no mistake.
+pub(super) fn half_mistake(document: &Document, half: &[u8]) -> Option<SyntaxError> {
+    let first = *half.first()?;
+    match document.root_start() {
+        _ if document.is_complete() => None,
+        // The machine reads bytes, so the answer is the one of `check`.
+        Some(_) => document.machine().clone().feed(half).err(),
+        None => Some(SyntaxError { kind: SyntaxErrorKind::InvalidUtf8(first), offset: document.text().len() }),
     }
 }

@@ -69,8 +69,7 @@ fn rule() -> impl TypedValueParser<Value = RepairRule> {
 
 /// Reads a schema. `None` if that fails, which has been reported then.
 pub(super) fn schema(path: &Path, console: &mut Console) -> Option<Schema> {
-    let (text, _) = console.read_text(path)?;
-    match text.parse() {
+    match console.read_text(path)?.text.parse() {
         Ok(schema) => Some(schema),
         Err(error) => {
             console.fail(Exit::Usage, format_args!("{}: {error}", path.display()));

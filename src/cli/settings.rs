@@ -170,7 +170,7 @@ fn read_with(
     console: &mut Console,
 ) -> Option<Config> {
     let Some(path) = file else { return Some(Config::default()) };
-    let (text, _) = console.read_text(path)?;
+    let text = console.read_text(path)?.text;
     let report = |error| console.fail(Exit::Usage, format_args!("{}: {error}", path.display()));
     parse(&text).map_err(report).ok()
 }

@@ -121,12 +121,13 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 /// Reads the document. Reports a document that no model could write, and returns `None`: it is empty, cut, malformed or
 /// not UTF-8. Prose is a document, too.
 fn document(path: &Path, console: &mut Console) -> Option<String> {
-    let (text, removed) = console.read_text(path)?;
-    let parsed = Parsed::<()>::new(&text);
+    let read = console.read_text(path)?;
+    let parsed = Parsed::<()>::of(&read);
     let name = path.display();
-    if removed > 0 {
+    if read.left_out() > 0 {
         return None;
     }
+    let text = read.text;
     if text.trim().is_empty() {
         console.fail(Exit::Invalid, format_args!("{name}: the document is empty"));
         return None;

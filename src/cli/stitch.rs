@@ -1,6 +1,5 @@
 //! `restitch stitch`: joins the parts of one document.
 
-use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -8,13 +7,15 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::console::{count, is_zero};
+use super::encoding::{Text, open_character};
 use super::output::To;
+use super::parsed::Parsed;
 use super::settings::max_risk;
 use super::{Console, Exit, epilogue, explain, jsonl};
+use crate::Limits;
 use crate::session::text::{StitchedText, stitch_text};
 use crate::session::{Explanation, Rewind, Status, StitchOptions, Stitched, stitch_with};
 use crate::splice::{Expect, Seam};
-use crate::{Limits, clean_encoding};
 
 /// Arguments of `restitch stitch`.
 #[derive(Clone, Debug, clap::Args)]
@@ -71,7 +72,8 @@ if every part was joined; the answer has `text` in place of `json`.
 
 With --jsonl, a line without `expect` follows --expect.
 
-Exit codes: 0 complete, 3 closed where the parts end, 4 failed or not UTF-8, 1 unreadable."#;
+Exit codes: 0 complete; 3 cut: closed where the parts end, or nothing is certain there; 4 the first part is malformed, or
+bytes are not UTF-8; 1 unreadable."#;
 
 /// How the continuations were asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -179,14 +181,6 @@ impl From<&Seam> for Join {
     }
 }
 
-fn exit(status: Status) -> Exit {
-    match status {
-        Status::Complete => Exit::Complete,
-        Status::Closed => Exit::Cut,
-        _ => Exit::Invalid,
-    }
-}
-
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
     let mut limits = Limits::default();
@@ -207,26 +201,22 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         return Ok(());
     }
     mend_characters(&mut parts);
-    let (mut texts, mut removed_bytes) = (Vec::new(), 0);
-    for (part, path) in parts.iter().zip(&args.parts) {
-        let (text, removed) = clean_encoding(part);
-        console.removed(path, removed);
-        removed_bytes += removed;
-        texts.push(text);
-    }
-    let (status, mut answer, why) = stitched(args, texts.iter().map(Cow::as_ref), args.expect, &limits);
-    answer.removed_bytes = removed_bytes;
-    console.verdict(exit(status));
+    let texts: Vec<Text> = parts.into_iter().map(Text::new).collect();
+    texts.iter().zip(&args.parts).for_each(|(text, path)| console.left_out(path, text));
+    let Outcome { status, answer, why, is_wrong } = stitched(args, &texts, args.expect, &limits);
+    console.verdict(exit(status, is_wrong));
     if args.json {
         return console.answer(&answer);
     }
     why.iter().for_each(|why| explain::print(why, console));
     print_notes(&answer, console);
+    let is_empty = answer.json.as_ref().or(answer.text.as_ref()).is_none_or(String::is_empty);
     match status {
         Status::Complete => {}
         Status::Closed if args.text => {}
-        Status::Closed => console.note("the parts end before the document does: closed"),
-        _ => console.note("no document could be made of the parts"),
+        _ if is_wrong => console.note("no document could be made of the parts"),
+        _ if is_empty => console.note("nothing of the document is certain yet"),
+        _ => console.note("the parts end before the document does: closed"),
     }
     console.text(answer.json.or(answer.text).as_deref().unwrap_or_default())
 }
@@ -234,15 +224,15 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 /// Answers each line of standard input, which has the parts of one document.
 fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<()> {
     jsonl::serve(console, |request, console| {
-        let parts = request.parts(console)?;
+        let parts: Vec<Text> = request.parts(console)?.into_iter().map(Text::from).collect();
         let expect = match request.word("expect")? {
             Some(word) => {
                 Expected::from_str(&word, false).map_err(|_| "`expect` is anchor, exact or any".to_owned())?
             }
             None => args.expect,
         };
-        let (status, answer, _) = stitched(args, parts.iter().map(String::as_str), expect, limits);
-        console.verdict(exit(status));
+        let Outcome { status, answer, is_wrong, .. } = stitched(args, &parts, expect, limits);
+        console.verdict(exit(status, is_wrong));
         Ok(answer)
     })
 }
@@ -266,15 +256,30 @@ fn print_notes(answer: &Answer, console: &Console) {
     }
 }
 
-fn stitched<'a>(
-    args: &Args,
-    parts: impl Iterator<Item = &'a str>,
-    expect: Expected,
-    limits: &Limits,
-) -> (Status, Answer, Vec<Explanation>) {
+/// What became of the parts.
+struct Outcome {
+    status: Status,
+    answer: Answer,
+    why: Vec<Explanation>,
+    /// The part that the document begins with has a mistake. No other part is joined to it then.
+    is_wrong: bool,
+}
+
+fn exit(status: Status, is_wrong: bool) -> Exit {
+    match status {
+        _ if is_wrong => Exit::Invalid,
+        Status::Complete => Exit::Complete,
+        _ => Exit::Cut,
+    }
+}
+
+fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> Outcome {
+    let removed_bytes = texts.iter().map(Text::left_out).sum();
+    let parts = texts.iter().map(|part| part.text.as_str());
     if args.text {
         let stitched = stitch_text(parts, expect.into(), limits);
-        return (stitched.status, stitched.into(), Vec::new());
+        let status = stitched.status;
+        return Outcome { status, answer: Answer { removed_bytes, ..stitched.into() }, why: Vec::new(), is_wrong: false };
     }
     let rewind = if args.rewind { Rewind::Element } else { Rewind::Never };
     let mut options = StitchOptions::new().expect(expect.into()).rewind(rewind);
@@ -283,7 +288,11 @@ fn stitched<'a>(
     }
     let mut stitched = stitch_with(parts, &options, limits);
     let why = std::mem::take(&mut stitched.explanations);
-    (stitched.status, Answer::new(stitched, &why, args.explain), why)
+    let status = stitched.status;
+    let first = texts.iter().find(|part| !part.text.is_empty() || !part.half.is_empty());
+    let first = first.filter(|part| status == Status::Failed || texts.len() == 1 && !part.half.is_empty());
+    let is_wrong = first.is_some_and(|part| Parsed::<()>::of(part).exit() == Exit::Invalid);
+    Outcome { status, answer: Answer { removed_bytes, ..Answer::new(stitched, &why, args.explain) }, why, is_wrong }
 }
 
 /// Moves a character that is cut between two parts into the later one, since neither half is text. Parts between the
@@ -305,16 +314,6 @@ fn mend_characters(parts: &mut [Vec<u8>]) {
             open = Some((at, start));
         }
     }
-}
-
-/// Returns the start of the character that the end of `bytes` cuts.
-fn open_character(bytes: &[u8]) -> Option<usize> {
-    let last = bytes.len().saturating_sub(4);
-    let tail = bytes.get(last..).unwrap_or_default();
-    let start = tail.iter().rposition(|byte| byte & 0xc0 != 0x80)?;
-    let open = std::str::from_utf8(tail.get(start..)?).err()?;
-    // Without a length, more bytes could complete it.
-    open.error_len().is_none().then_some(last + start)
 }
 
 /// Returns whether `part` begins with the rest of the character that begins with `half`.

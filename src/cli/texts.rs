@@ -89,15 +89,16 @@ impl Texts {
         let are_several = self.files.len() > 1;
         for path in &self.files {
             let file = path.display().to_string();
-            let Some((text, removed_bytes)) = console.read_text(path) else {
+            let Some(read) = console.read_text(path) else {
                 if self.json && are_several {
                     console.answer(&Unread { file: &file, error: "can't be read" })?;
                 }
                 continue;
             };
-            let answer = reads.read(&text);
+            let (text, removed_bytes) = (read.text.as_str(), read.left_out());
+            let answer = reads.read(text);
             if !self.json || reads.is_logged() {
-                reads.note(&file, &text, &answer, console);
+                reads.note(&file, text, &answer, console);
             }
             console.verdict(reads.exit(&answer));
             if self.json {

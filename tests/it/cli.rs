@@ -272,6 +272,47 @@ fn close_says_where_a_text_is_malformed() {
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
 }
 
+/// A text is cut wherever it ends, also before its first byte and inside a character.
+#[test]
+fn an_early_end_has_one_exit_code() {
+    let commands =
+        [&["check"][..], &["close"], &["inspect"], &["stitch"], &["events"], &["paths", "/0"], &["repair"], &["parse"]];
+    for (text, code) in [
+        (&b""[..], 3),
+        (b" \n", 3),
+        (b"tr", 3),
+        (b"[\"caf\xc3", 3),
+        (b"{\"\xf0\x9f\x98", 3),
+        // No character may follow here.
+        (b"[1, \xc3", 4),
+        (b"\xc3", 4),
+        (b"[\"a\xff\", \"caf\xc3", 4),
+    ] {
+        for args in commands {
+            // The two change texts, and a character that is out of place is one of the changes.
+            if code == 4 && matches!(args[0], "repair" | "parse") {
+                continue;
+            }
+            let ran = run(Path::new("."), args, text);
+            assert_eq!(ran.code, code, "{args:?} {text:?}: {}{}", ran.out, ran.err);
+        }
+    }
+    for command in ["close", "inspect", "stitch", "repair"] {
+        let ran = run(Path::new("."), &[command, "--json"], b"[\"caf\xc3");
+        assert_eq!((ran.code, &ran.answers()[0]["removed_bytes"]), (3, &json!(1)), "{command}: {}", ran.out);
+        assert!(ran.err.contains("restitch: -: cut inside a character: removed 1 byte\n"), "{command}: {}", ran.err);
+    }
+    // Half a character may be whole with the next part. If it is not, it is never dropped in silence.
+    let halves = [("first", &b"[\"caf\xc3"[..]), ("rest", b"\xa9\"]"), ("other", b"\"]"), ("blank", b"")];
+    let folder = folder("halves", &halves);
+    for (next, code, out) in [("rest", 0, "[\"café\"]"), ("other", 3, "[\"caf\"]"), ("blank", 3, "[\"caf\"]")] {
+        let ran = run(&folder, &["stitch", "--expect", "exact", "first", next], b"");
+        assert_eq!((ran.code, ran.out.as_str()), (code, out), "{next}: {}", ran.err);
+    }
+    assert_eq!(run(&folder, &["stitch", "--text", "first"], b"").code, 3);
+    assert_eq!(run(&folder, &["stitch", "--text", "blank"], b"").code, 3);
+}
+
 /// Bytes that are not UTF-8 are removed, but never in silence.
 #[test]
 fn bytes_that_are_not_utf_8_are_reported() {
@@ -470,7 +511,7 @@ fn stitch_joins_parts() {
         (3, "{\"status\":\"closed\",\"json\":\"[1]\",\"seams\":[],\"failures\":0}\n")
     );
     for (args, code) in [
-        (&["stitch", "empty"][..], 4),
+        (&["stitch", "empty"][..], 3),
         (&["stitch", "refusal"], 4),
         (&["stitch", "first", "missing"], 1),
         (&["stitch", "-", "-"], 2),
@@ -688,7 +729,7 @@ fn stitch_joins_text() {
     let ran = run(&folder, &["stitch", "--text", "first", "refusal", "second"], b"");
     assert_eq!((ran.code, ran.out.as_str()), (3, whole));
     let ran = run(&folder, &["stitch", "--text", "-"], b" ");
-    assert_eq!(ran.code, 4);
+    assert_eq!(ran.code, 3);
     let ran = run(&folder, &["stitch", "--text", "--rewind", "first"], b"");
     assert_eq!(ran.code, 2);
     let line = r#"{"id": 1, "parts": ["One t", "One two"]}"#;

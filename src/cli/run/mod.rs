@@ -176,9 +176,9 @@ impl Asked {
         }
         let mut removed = 0;
         let mut read = |file: &PathBuf| {
-            let (text, not_utf8) = console.read_text(file)?;
-            removed += not_utf8;
-            Some(text)
+            let read = console.read_text(file)?;
+            removed += read.left_out();
+            Some(read.text)
         };
         let prompt = match (&args.prompt, &args.prompt_file) {
             (Some(prompt), _) => prompt.clone(),
