@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use super::console::short;
 use super::deltas;
 use super::output::To;
-use super::parsed::half_mistake;
+use super::parsed::{NO_JSON, half_mistake};
 use super::source::{Dialect, Refusal, Source};
 use super::{Console, Exit};
 use crate::envelope::AllowedRoots;
@@ -220,7 +220,7 @@ impl Text {
             }
             End::Whole if document.is_complete() => Exit::Complete,
             End::Whole if document.is_prose() => {
-                console.note(format_args!("{name}: there is no JSON in the text"));
+                console.note(format_args!("{name}: {NO_JSON}"));
                 Exit::Invalid
             }
             End::Whole if !self.has_begun && self.source.is_events() => {

@@ -110,11 +110,14 @@ impl<T: Answers> Serialize for Said<'_, T> {
             file: Option<&'a str>,
             #[serde(flatten)]
             answer: A,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            error: Option<String>,
             #[serde(skip_serializing_if = "is_zero")]
             removed_bytes: usize,
         }
-        let answer = self.answers.answer(&self.parsed);
-        Named { file: self.file.as_deref(), answer, removed_bytes: self.parsed.removed }.serialize(serializer)
+        let parsed = &self.parsed;
+        let (answer, error) = (self.answers.answer(parsed), parsed.mistake());
+        Named { file: self.file.as_deref(), answer, error, removed_bytes: parsed.removed }.serialize(serializer)
     }
 }
 
@@ -163,12 +166,18 @@ impl<S: Sink + Default> Parsed<S> {
         !self.document.is_complete() && self.deviation.is_none() && !self.document.is_prose()
     }
 
+    /// Returns what is wrong with the text. A text that is only cut is not wrong.
+    pub(super) fn mistake(&self) -> Option<String> {
+        let prose = || self.document.is_prose().then(|| NO_JSON.to_owned());
+        self.deviation.map(|error| error.to_string()).or_else(prose)
+    }
+
     /// Notes where the text leaves the grammar. `name` is that of the file or line.
-    fn note_deviation(&self, name: &str, console: &Console) {
+    pub(super) fn note_deviation(&self, name: &str, console: &Console) {
         if let Some(error) = self.deviation {
             console.deviation(name, &self.document, &error);
         } else if self.document.is_prose() {
-            console.note(format_args!("{name}: there is no JSON in the text"));
+            console.note(format_args!("{name}: {NO_JSON}"));
         }
     }
 }
@@ -184,3 +193,5 @@ pub(super) fn half_mistake(document: &Document, half: &[u8]) -> Option<SyntaxErr
         None => Some(SyntaxError { kind: SyntaxErrorKind::InvalidUtf8(first), offset: document.text().len() }),
     }
 }
+
+pub(super) const NO_JSON: &str = "there is no JSON in the text";

@@ -62,8 +62,9 @@ A part that fails to merge is skipped, and the next one is its retry. Fences, pr
 The document goes to standard output, notes on the seams to standard error.
 
 With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment", "posterior"}],
-"failures"}. The posterior is the probability that the part belongs there; it is 1 where it was asked for.
-With --rewind, `rewound` has the paths of the elements that were replaced. Bytes that are not UTF-8 are removed, and
+"failures"}. The posterior is the probability that the part belongs there; it is 1 where it was asked for. If the first
+part has a mistake, no other part is joined to it: `json` is closed before the mistake, as by `restitch close`, and `error`
+says what is wrong. With --rewind, `rewound` has the paths of the elements that were replaced. Bytes that are not UTF-8 are removed, and
 `removed_bytes` counts them. With --explain, every seam has a member `explain`, and `failed` lists the parts that
 failed: {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "pending", "decided", "repairs"}}.
 
@@ -106,6 +107,9 @@ struct Answer {
     text: Option<String>,
     seams: Vec<Join>,
     failures: u32,
+    /// What is wrong with the first part. Left out if it has no mistake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<Vec<explain::Failed>>,
     /// Left out if nothing was replaced.
@@ -146,6 +150,7 @@ impl Answer {
             text: None,
             seams,
             failures: stitched.failures,
+            error: None,
             rewound: stitched.rewound,
             removed_bytes: 0,
         }
@@ -161,6 +166,7 @@ impl From<StitchedText> for Answer {
             text: Some(stitched.text),
             seams: stitched.seams.iter().map(Join::from).collect(),
             failures: stitched.failures,
+            error: None,
             rewound: Vec::new(),
             removed_bytes: 0,
         }
@@ -203,20 +209,24 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     mend_characters(&mut parts);
     let texts: Vec<Text> = parts.into_iter().map(Text::new).collect();
     texts.iter().zip(&args.parts).for_each(|(text, path)| console.left_out(path, text));
-    let Outcome { status, answer, why, is_wrong } = stitched(args, &texts, args.expect, &limits);
-    console.verdict(exit(status, is_wrong));
+    let Outcome { status, answer, why, wrong } = stitched(args, &texts, args.expect, &limits);
+    console.verdict(exit(status, wrong.is_some()));
+    if let Some((path, parsed)) = wrong.and_then(|(part, parsed)| Some((args.parts.get(part)?, parsed))) {
+        parsed.note_deviation(&path.display().to_string(), console);
+    }
     if args.json {
         return console.answer(&answer);
     }
     why.iter().for_each(|why| explain::print(why, console));
     print_notes(&answer, console);
     let is_empty = answer.json.as_ref().or(answer.text.as_ref()).is_none_or(String::is_empty);
-    match status {
-        Status::Complete => {}
-        Status::Closed if args.text => {}
-        _ if is_wrong => console.note("no document could be made of the parts"),
-        _ if is_empty => console.note("nothing of the document is certain yet"),
-        _ => console.note("the parts end before the document does: closed"),
+    match (status, answer.error.is_some()) {
+        (Status::Complete, _) => {}
+        (Status::Closed, false) if args.text => {}
+        (_, true) if is_empty => console.note("no document could be made of the parts"),
+        (_, true) => console.note("the first part has a mistake: closed before it"),
+        (_, false) if is_empty => console.note("nothing of the document is certain yet"),
+        (_, false) => console.note("the parts end before the document does: closed"),
     }
     console.text(answer.json.or(answer.text).as_deref().unwrap_or_default())
 }
@@ -231,8 +241,8 @@ fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<
             }
             None => args.expect,
         };
-        let Outcome { status, answer, is_wrong, .. } = stitched(args, &parts, expect, limits);
-        console.verdict(exit(status, is_wrong));
+        let Outcome { status, answer, wrong, .. } = stitched(args, &parts, expect, limits);
+        console.verdict(exit(status, wrong.is_some()));
         Ok(answer)
     })
 }
@@ -261,8 +271,8 @@ struct Outcome {
     status: Status,
     answer: Answer,
     why: Vec<Explanation>,
-    /// The part that the document begins with has a mistake. No other part is joined to it then.
-    is_wrong: bool,
+    /// The part that the document begins with, and its number, if that part has a mistake. No other part is joined to it then.
+    wrong: Option<(usize, Parsed<()>)>,
 }
 
 fn exit(status: Status, is_wrong: bool) -> Exit {
@@ -279,7 +289,7 @@ fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> O
     if args.text {
         let stitched = stitch_text(parts, expect.into(), limits);
         let status = stitched.status;
-        return Outcome { status, answer: Answer { removed_bytes, ..stitched.into() }, why: Vec::new(), is_wrong: false };
+        return Outcome { status, answer: Answer { removed_bytes, ..stitched.into() }, why: Vec::new(), wrong: None };
     }
     let rewind = if args.rewind { Rewind::Element } else { Rewind::Never };
     let mut options = StitchOptions::new().expect(expect.into()).rewind(rewind);
@@ -289,10 +299,12 @@ fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> O
     let mut stitched = stitch_with(parts, &options, limits);
     let why = std::mem::take(&mut stitched.explanations);
     let status = stitched.status;
-    let first = texts.iter().find(|part| !part.text.is_empty() || !part.half.is_empty());
-    let first = first.filter(|part| status == Status::Failed || texts.len() == 1 && !part.half.is_empty());
-    let is_wrong = first.is_some_and(|part| Parsed::<()>::of(part).exit() == Exit::Invalid);
-    Outcome { status, answer: Answer { removed_bytes, ..Answer::new(stitched, &why, args.explain) }, why, is_wrong }
+    let first = texts.iter().enumerate().find(|(_, part)| !part.text.is_empty() || !part.half.is_empty());
+    let first = first.filter(|(_, part)| status == Status::Failed || texts.len() == 1 && !part.half.is_empty());
+    let wrong = first.map(|(number, part)| (number, Parsed::of(part)));
+    let wrong = wrong.filter(|(_, parsed)| parsed.mistake().is_some());
+    let error = wrong.as_ref().and_then(|(_, parsed)| parsed.mistake());
+    Outcome { status, answer: Answer { error, removed_bytes, ..Answer::new(stitched, &why, args.explain) }, why, wrong }
 }
 
 /// Moves a character that is cut between two parts into the later one, since neither half is text. Parts between the

@@ -232,9 +232,18 @@ fn close_writes_the_complete_part_to_the_byte() {
     check(&["close", "--json"], "{\"a\": tr", 3, "{\"complete\":false,\"json\":\"{}\"}\n");
     check(&["close", "--json"], "42", 0, "{\"complete\":true,\"json\":\"42\"}\n");
     check(&["close", "--json"], "```json\n[1, 2]\n```\nDone.", 0, "{\"complete\":true,\"json\":\"[1, 2]\"}\n");
-    for (text, code) in [("", 3), (" \n", 3), ("tr", 3), ("-", 3), ("```json\n", 3), ("Hello.", 4), ("]", 4)] {
+    let no_json = r#","error":"there is no JSON in the text""#;
+    for (text, code, error) in [
+        ("", 3, ""),
+        (" \n", 3, ""),
+        ("tr", 3, ""),
+        ("-", 3, ""),
+        ("```json\n", 3, ""),
+        ("Hello.", 4, no_json),
+        ("]", 4, no_json),
+    ] {
         check(&["close"], text, code, "");
-        check(&["close", "--json"], text, code, "{\"complete\":false,\"json\":\"\"}\n");
+        check(&["close", "--json"], text, code, &format!("{{\"complete\":false,\"json\":\"\"{error}}}\n"));
     }
 }
 
@@ -265,11 +274,55 @@ fn close_omits_or_includes_a_cut_token() {
 fn close_says_where_a_text_is_malformed() {
     let (folder, _) = all_files();
     let ran = run(&folder, &["close", "--json", "bad"], b"");
-    assert_eq!((ran.code, ran.out.as_str()), (4, "{\"complete\":false,\"json\":\"{\\\"a\\\": [1]}\"}\n"));
+    let out = r#"{"complete":false,"json":"{\"a\": [1]}","error":"invalid number at `1` (byte 11)"}"#;
+    assert_eq!((ran.code, ran.out.as_str()), (4, format!("{out}\n").as_str()));
     let place = "line 1, column 12 (byte 11), at /a/1: `{\"a\": [1, 0→1]}`";
     assert_eq!(ran.err, format!("restitch: bad: invalid number at `1`, {place}\n"));
     let ran = run(&folder, &["close", "missing"], b"");
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+}
+
+/// The three commands keep the same part of a text with a mistake, and none is silent about the mistake.
+#[test]
+fn a_mistake_is_told_by_all_commands() {
+    for (text, json, words) in [
+        ("[01", "[]", "invalid number at `1`"),
+        ("[1, x]", "[1]", "unexpected `x`"),
+        ("{\"a\": [1, 01]}", "{\"a\": [1]}", "invalid number at `1`"),
+        ("]", "", "there is no JSON in the text"),
+        ("[1}", "[]", "`}` closes nothing that is open here"),
+        ("Hello.", "", "there is no JSON in the text"),
+    ] {
+        for command in ["close", "stitch"] {
+            let ran = run(Path::new("."), &[command], text.as_bytes());
+            assert_eq!((ran.code, ran.out.as_str()), (4, json), "{command} {text}: {}", ran.err);
+            assert!(ran.err.contains(&format!("restitch: -: {words}")), "{command} {text}: {}", ran.err);
+            for (flags, input) in [("--json", text.to_owned()), ("--jsonl", line(text))] {
+                let ran = run(Path::new("."), &[command, flags], input.as_bytes());
+                let answer = &ran.answers()[0];
+                assert_eq!((ran.code, &answer["json"]), (4, &json!(json)), "{command} {flags} {text}: {answer}");
+                assert!(answer["error"].as_str().is_some_and(|error| error.starts_with(words)), "{answer}");
+            }
+        }
+        let ran = run(Path::new("."), &["inspect", "--json"], text.as_bytes());
+        assert!(ran.code == 4 && ran.answers()[0]["error"].as_str().unwrap().starts_with(words), "{text}: {}", ran.out);
+        assert_eq!(run(Path::new("."), &["check"], text.as_bytes()).code, 4, "{text}");
+    }
+    // What is only cut has no mistake.
+    for command in ["close", "stitch", "inspect"] {
+        let ran = run(Path::new("."), &[command, "--json"], b"[0, \"a");
+        assert!(ran.code == 3 && ran.answers()[0].get("error").is_none(), "{command}: {}", ran.out);
+    }
+    // Nothing is joined to a mistake.
+    let folder = folder("mistake", &[("first", b"[1, x"), ("second", b", 2]")]);
+    let ran = run(&folder, &["stitch", "first", "second"], b"");
+    assert_eq!((ran.code, ran.out.as_str()), (4, "[1]"), "{}", ran.err);
+    assert!(ran.err.ends_with("restitch: the first part has a mistake: closed before it\n"), "{}", ran.err);
+}
+
+/// A line that asks `close` or `stitch` about one text.
+fn line(text: &str) -> String {
+    json!({"text": text, "parts": [text]}).to_string()
 }
 
 /// A text is cut wherever it ends, also before its first byte and inside a character.
@@ -765,7 +818,7 @@ fn lines_are_answered_one_by_one() {
     check(&["check", "--jsonl"], &lines, 4, &out);
     let out = format!(
         "{{\"id\":1,\"complete\":false,\"json\":\"[1]\"}}\n{{\"id\":{id},\"complete\":true,\"json\":\"[\\\"😀\\\"]\"}}\n\
-         {errors}{{\"id\":null,\"complete\":false,\"json\":\"[]\"}}\n{last}"
+         {errors}{{\"id\":null,\"complete\":false,\"json\":\"[]\",\"error\":\"`}}` closes nothing that is open here (byte 2)\"}}\n{last}"
     );
     check(&["close", "--jsonl", "--json"], LINES, 4, &out);
     // An id that came as half a character goes back so, and the tests' own reader would refuse it.
