@@ -11,7 +11,8 @@ use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, Spli
 pub struct Stitched {
     /// Complete; closed; or failed, if nothing of the document is certain or the first part is not JSON.
     pub status: Status,
-    /// The document without the text around it. If it is closed, its complete part; if it failed, empty.
+    /// The document without the text around it. If it is closed, its complete part. If it failed: empty, or what precedes the
+    /// mistake of the first part.
     pub json: String,
     /// The seams, in order.
     pub seams: Vec<Seam>,

@@ -466,7 +466,10 @@ fn a_silent_server_is_given_up() {
     let (code, _, err) = with_key(&folder, &url, &["--config", "limits.toml"]);
     assert_eq!(code, 1);
     assert!(err.starts_with("restitch: http://127.0.0.1"), "{err}");
-    assert!(err.ends_with(": the upstream does not answer: no answer came for 0.05 s (`first_byte_timeout`)\n"), "{err}");
+    assert!(
+        err.ends_with(": the upstream does not answer: no answer came for 0.05 s (`first_byte_timeout`)\n"),
+        "{err}"
+    );
 }
 
 #[test]
