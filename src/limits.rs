@@ -180,9 +180,10 @@ pub struct TransportLimits {
     /// gone. Default 120 s: servers send comments and pings for as long as a model does not answer. Before the first text of a
     /// call, `first_byte_timeout` counts.
     pub text_timeout: Duration,
-    /// Time of a TCP connection to the upstream. Default 5 s: one that takes longer is usually dropped by a firewall on its way.
+    /// Time of a connection to the upstream before TLS: its name is looked up, and a proxy on the way answers. Default 5 s: one
+    /// that takes longer is usually dropped by a firewall.
     pub connect_timeout: Duration,
-    /// Time of TLS with the upstream, and of a proxy on the way to it. Default 10 s.
+    /// Time of TLS on a connection to the upstream. Default 10 s.
     pub tls_timeout: Duration,
     /// Silence towards the client, while it waits for a continuation, after which a comment tells it that the stream
     /// lives. Default 5 s: well below the idle time-outs of proxies and clients. Zero: no comments.

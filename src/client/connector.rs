@@ -5,7 +5,6 @@
 
 use std::env;
 use std::future::Future;
-use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower_service::Service;
 
 use super::connection::Connection;
@@ -34,8 +33,9 @@ pub(super) struct Connector {
     tcp: Tcp,
     /// `None`: the upstream has no TLS.
     tls: Option<Arc<ClientConfig>>,
+    /// How long a connection may take before TLS, with the look-up of its name and a proxy on the way.
     connect_timeout: Duration,
-    /// How long TLS may take on a connection, and a proxy on the way.
+    /// How long TLS may take on a connection.
     tls_timeout: Duration,
 }
 
@@ -57,27 +57,50 @@ impl Connector {
     /// Connects to the host of an address.
     pub(super) async fn connect(&self, address: Uri) -> Result<Connection, Error> {
         let mut tcp = self.tcp.clone();
-        let connecting = async {
-            match &self.tls {
-                None => tcp.call(address).await.map(MaybeHttpsStream::Http),
-                Some(tls) => HttpsConnector::from((tcp, Arc::clone(tls))).call(address).await,
+        let stream = within("connect_timeout", self.connect_timeout, tcp.call(address.clone())).await?;
+        let stream = match &self.tls {
+            None => MaybeHttpsStream::Http(stream),
+            Some(tls) => {
+                let mut tls = HttpsConnector::from((Connected(Some(stream)), Arc::clone(tls)));
+                within("tls_timeout", self.tls_timeout, tls.call(address)).await?
             }
         };
-        match timeout(self.connect_timeout.saturating_add(self.tls_timeout), connecting).await {
-            Ok(Ok(io)) => Ok(Connection::new(Box::new(io))),
-            Ok(Err(error)) if is_late(&*error) => {
-                Err(Error::Slow { limit: "connect_timeout", after: self.connect_timeout })
-            }
-            Ok(Err(error)) => Err(Error::Connect(error)),
-            Err(_) => Err(Error::Slow { limit: "tls_timeout", after: self.tls_timeout }),
-        }
+        Ok(Connection::new(Box::new(stream)))
     }
 }
 
-/// Returns whether a connection was given up since its time was over.
-fn is_late(error: &(dyn std::error::Error + 'static)) -> bool {
-    let io = error.downcast_ref::<io::Error>();
-    io.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut) || error.source().is_some_and(is_late)
+/// Waits for a step of a connection, for the time of a limit.
+async fn within<T>(
+    limit: &'static str,
+    most: Duration,
+    step: impl Future<Output = Result<T, BoxError>>,
+) -> Result<T, Error> {
+    let began = Instant::now();
+    match timeout(most, step).await {
+        Ok(Ok(done)) => Ok(done),
+        // The connector has divided the same time among the addresses of a name.
+        Ok(Err(error)) if began.elapsed() < most => Err(Error::Connect(error)),
+        _ => Err(Error::Slow { limit, after: most }),
+    }
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A stream that is there, for the connector of TLS.
+struct Connected(Option<TokioIo<TcpStream>>);
+
+impl Service<Uri> for Connected {
+    type Response = TokioIo<TcpStream>;
+    type Error = BoxError;
+    type Future = std::future::Ready<Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _address: Uri) -> Self::Future {
+        std::future::ready(self.0.take().ok_or_else(|| "the connection is in use".into()))
+    }
 }
 
 /// Opens TCP connections to the upstream.
@@ -114,7 +137,7 @@ impl Tcp {
 
 impl Service<Uri> for Tcp {
     type Response = TokioIo<TcpStream>;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {

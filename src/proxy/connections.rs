@@ -93,8 +93,8 @@ impl Connections {
             tracing::warn!(limit = "drain_timeout", open = self.tasks.len(), "cut the open answers");
             self.current.get().shared.cut.ask();
             let told = async { while self.tasks.join_next().await.is_some() {} };
-            // Who takes longer does not read.
-            drop(timeout(LAST_WORDS, told).await);
+            // A client that has not taken it then is cut.
+            drop(timeout(TELLING, told).await);
         }
         self.tasks.shutdown().await;
         has_ended
@@ -102,7 +102,7 @@ impl Connections {
 }
 
 /// Time in which clients whose answers are cut are told so.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const TELLING: Duration = Duration::from_secs(1);
 
 /// Answers the requests of one connection.
 async fn serve(current: Current, transport: Transport, watcher: Watcher) {

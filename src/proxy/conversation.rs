@@ -246,8 +246,8 @@ impl Conversation {
         parts.headers.remove(CONTENT_LENGTH);
         let (dialect, proxy, exchange) = (self.dialect, Arc::clone(&self.proxy), Arc::clone(&self.exchange));
         let keep = self.keep.take().filter(|_| framing == Framing::Events);
-        // Of an answer that is kept the rest is asked for by another proxy, if there is one.
-        let cut = if keep.is_some() { Stopped::never() } else { exchange.cut() };
+        let goes_on = keep.as_ref().is_some_and(Keep::outlives_process);
+        let cut = if goes_on { Stopped::never() } else { exchange.cut() };
         let relay = self.relay(framing);
         let stream = self.stitched(first, relay, framing, cut);
         let body = match keep {

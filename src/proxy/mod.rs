@@ -396,7 +396,7 @@ impl Proxy {
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.
     fn observed(&self, output: &Output, exchange: &Exchange) {
         if matches!(output, Output::Call { .. } | Output::Event(SessionEvent::Cut { .. })) && exchange.is_stopped() {
-            // The operator has ended the answer, and not its upstream. The call is never made.
+            // The proxy has ended the answer, and not its upstream. The call is never made.
             return exchange.note_stop();
         }
         exchange.note_output(output);
@@ -420,7 +420,8 @@ impl Proxy {
                 "joined"
             ),
             Output::Event(SessionEvent::Cut { call, end, offset, .. }) => {
-                tracing::info!(call, cause = end.cause().map(CutCause::as_str), offset, "cut");
+                let limit = end.limit().map(tracing::field::display);
+                tracing::info!(call, cause = end.cause().map(CutCause::as_str), limit, offset, "cut");
             }
             Output::Event(SessionEvent::Failed { call, reason, .. }) => warn_of_failure(*call, reason),
             Output::Done { outcome, .. } => log_end(outcome),

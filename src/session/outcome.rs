@@ -110,7 +110,7 @@ pub struct Tally {
 pub struct LimitReached {
     /// The limit's name: that of a member of [`Limits`](crate::Limits), or `max_slots`.
     pub name: String,
-    /// The limit's value. Of a time: in seconds, and begun ones count.
+    /// The limit's value. That of a time is in seconds, rounded up.
     pub value: u64,
 }
 

@@ -230,11 +230,14 @@ impl Relay {
     /// Takes bytes of the open call.
     pub fn handle_bytes(&mut self, now: Duration, bytes: Bytes) {
         self.call.opened = true;
-        self.call.heard_at.get_or_insert(now);
+        self.note_bytes(now, &bytes);
         self.note_answer();
         match self.phase {
             Phase::Done => return,
-            Phase::Unread => return self.send_unread(now, bytes),
+            Phase::Unread => {
+                self.client.last = bytes.clone();
+                return self.send(now, bytes);
+            }
             Phase::Open | Phase::Withheld => self.slots.session_mut().handle_input(now, Input::Activity),
         }
         if self.is_forwarding() {
@@ -326,7 +329,6 @@ impl Relay {
     /// Takes one event that was read and that ended at `end`; `data` is its text where it may have to be written. Breaks
     /// when the call is over.
     fn event(&mut self, now: Duration, end: u64, data: Option<String>) -> ControlFlow<()> {
-        self.call.heard_at = Some(now);
         let event = &mut self.event_summary;
         if event.usage.is_some() {
             self.call.usage = event.usage.take();

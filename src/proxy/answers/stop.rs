@@ -59,7 +59,7 @@ impl Stopped {
     pub(in super::super) fn poll_once(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(Waiting { is_asked, asked, task }) = &mut self.0 else { return false };
         let is_known = task.as_ref().is_some_and(|task| task.will_wake(cx.waker()));
-        // Threads look at the same one: a look must not write.
+        // All threads share it: `has_changed` reads, where `borrow` would lock.
         if is_known && !is_asked.has_changed().unwrap_or_default() {
             return false;
         }

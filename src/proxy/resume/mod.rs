@@ -207,6 +207,11 @@ impl fmt::Debug for Keep {
 }
 
 impl Keep {
+    /// Returns whether another process may go on with the answer.
+    pub(super) fn outlives_process(&self) -> bool {
+        self.answers.store.is_shared()
+    }
+
     /// Keeps the answer that `stream` brings, from now on in a task of its own. Returns the body for the client, who is told
     /// in the headers. Where there is no room, the stream itself is the body.
     pub(super) async fn start<S>(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::raw::{Held, RawBytes};
 use super::reattach::LostConnection;
+use super::send::LinePlace;
 use super::{Output, Phase, Relay, new_writer};
 use crate::limits::Limits;
 use crate::provider::wire::{Framing, Reader, Wire};
@@ -36,8 +37,10 @@ pub(super) struct OpenCall {
     pub(super) adopts: bool,
     /// Bytes have come.
     pub(super) opened: bool,
-    /// When its head came, or the last event of it.
+    /// When its head came, or the last of its bytes that are no comment.
     pub(super) heard_at: Option<Duration>,
+    /// Where in its lines the last of its bytes is.
+    pub(super) at: LinePlace,
     /// The connection that it is made in place of.
     pub(super) lost: Option<LostConnection>,
     /// How its choices have ended.
@@ -61,6 +64,7 @@ impl OpenCall {
             adopts: false,
             opened: false,
             heard_at: None,
+            at: LinePlace::Block,
             lost: None,
             ends: Ends::default(),
             is_withheld: false,

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::call::OpenCall;
 use super::send::LinePlace;
 use super::{Output, Phase, Relay, TransportEnd};
 use crate::provider::Finish;
 use crate::provider::wire::{Ending, Framing, SlotKind};
+use crate::session::event_summary::{EventSummary, last_block, last_line};
 use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, LimitReached, Outcome, Tally};
 
@@ -147,7 +149,7 @@ impl Relay {
         } else {
             self.call.held = None;
             // Half an event would hide the error that follows.
-            let is_read = self.phase == Phase::Open && limit.is_some();
+            let is_read = self.phase == Phase::Open && limit.is_some() && !self.has_ended();
             self.forward(now, if is_read { self.call.decoder.boundary() } else { u64::MAX });
         }
         let end = self.call.end.take().unwrap_or(end);
@@ -165,6 +167,7 @@ impl Relay {
         debug_assert!(outcome.is_some(), "a session that passes is done at the end of its call");
         let tally = || Tally::clone(self.session().tally());
         let mut outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough { finish: None, tally: tally() });
+        outcome.tally_mut().limit.clone_from(&limit);
         self.report_limit(now, &mut outcome, transport_end);
         if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
             self.report_break(now, &limit, &outcome);
@@ -179,7 +182,7 @@ impl Relay {
             Framing::Lines => self.client.at.is_at_line(),
             Framing::Array => self.phase == Phase::Open,
         };
-        if is_between && !self.client.finish && !self.client.done {
+        if is_between && !self.has_ended() {
             let message = format!("the answer breaks off here: the limit `{limit}` is reached");
             self.write(now, |writer, out| writer.error(out, &message, &limit.name, &outcome.report()));
         }
@@ -198,6 +201,23 @@ impl Relay {
         };
         self.slots.keep(outcome);
         self.finalize(now, true);
+    }
+
+    /// Returns whether the client has seen the end of the answer, as far as that is known: of what passes unread the last event
+    /// is looked at.
+    fn has_ended(&self) -> bool {
+        if self.client.finish || self.client.done || self.phase != Phase::Unread {
+            return self.client.finish || self.client.done;
+        }
+        let last = &self.client.last;
+        let start = if self.framing() == Framing::Lines { last_line(last) } else { last_block(last) };
+        let OpenCall { mut decoder, mut reader, .. } = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
+        let mut event_summary = EventSummary::default();
+        let mut rest = last.get(start..).unwrap_or_default();
+        if let Ok(Some(event)) = decoder.next_event(&mut rest) {
+            event_summary.read(&mut *reader, event, false);
+        }
+        event_summary.end().is_some()
     }
 
     /// Names the limit that an answer has reached which passes: in its outcome, and in a comment after a stream of events that

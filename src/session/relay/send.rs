@@ -26,15 +26,25 @@ pub(super) struct Client {
     pub(super) limit: Option<LimitReached>,
     /// Where in its lines what left last ends.
     pub(super) at: LinePlace,
+    /// What left last of an answer that is not read.
+    pub(super) last: Bytes,
     /// When something left last.
     pub(super) sent_at: Duration,
 }
 
 impl Client {
     pub(super) fn new() -> Self {
-        let (finished, sent_at) = (Vec::new(), Duration::ZERO);
-        let (limit, at) = (None, LinePlace::Block);
-        Self { has_event: false, introduced: false, finish: false, finished, done: false, limit, at, sent_at }
+        Self {
+            has_event: false,
+            introduced: false,
+            finish: false,
+            finished: Vec::new(),
+            done: false,
+            limit: None,
+            at: LinePlace::Block,
+            last: Bytes::new(),
+            sent_at: Duration::ZERO,
+        }
     }
 }
 
@@ -57,7 +67,7 @@ impl LinePlace {
     }
 
     /// Returns the place after these bytes. Only their last two lines matter.
-    fn after(self, bytes: &[u8]) -> Self {
+    pub(super) fn after(self, bytes: &[u8]) -> Self {
         let (from, last) = match memrchr(b'\n', bytes) {
             None => (self, bytes),
             Some(end) => {
@@ -77,7 +87,7 @@ impl LinePlace {
     }
 
     /// Returns whether bytes that follow here have more than comments and empty lines.
-    fn has_more_than_comments(self, bytes: &[u8]) -> bool {
+    pub(super) fn has_more_than_comments(self, bytes: &[u8]) -> bool {
         let mut lines = bytes.split(|byte| *byte == b'\n');
         let first = lines.next().unwrap_or_default();
         let is_more = |line: &[u8]| line.first().is_some_and(|first| !matches!(first, b':' | b'\r'));
@@ -137,14 +147,6 @@ impl Relay {
             *comma = b'[';
         }
         self.send(now, events.into());
-    }
-
-    /// Sends bytes that are not read. Comments are no sign of life.
-    pub(super) fn send_unread(&mut self, now: Duration, bytes: Bytes) {
-        if self.framing() != Framing::Events || self.client.at.has_more_than_comments(&bytes) {
-            self.call.heard_at = Some(now);
-        }
-        self.send(now, bytes);
     }
 
     pub(super) fn send(&mut self, now: Duration, bytes: Bytes) {

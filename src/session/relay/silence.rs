@@ -1,8 +1,9 @@
-//! When an open call counts as lost, and when a client that waits is told that the stream lives.
+//! The time of a relay: when the open call counts as lost, and when a client that waits is sent a comment.
 
 use std::time::Duration;
 
 use super::{Phase, Relay};
+use crate::provider::wire::Framing;
 use crate::session::CallEnd;
 use crate::session::silence::Silence;
 
@@ -44,29 +45,37 @@ impl Relay {
         }
     }
 
+    /// Notes when bytes came. Comments do not count: servers send them for as long as a model does not answer.
+    pub(super) fn note_bytes(&mut self, now: Duration, bytes: &[u8]) {
+        let place = self.call.at;
+        self.call.at = place.after(bytes);
+        if self.framing() != Framing::Events || place.has_more_than_comments(bytes) {
+            self.call.heard_at = Some(now);
+        }
+        self.call.heard_at.get_or_insert(now);
+    }
+
     /// Returns when the open call counts as silent.
     fn silence(&self) -> Option<Silence> {
         let transport = &self.limits.transport;
         let idle = || self.session().silent_at(transport.idle());
-        // What passes has begun, so it gets the longest time there is. Comments are no life.
+        // What passes has the longest time there is.
         let passing = || Some(Silence::new(self.call.heard_at?, transport.first_byte()));
         match self.phase {
             Phase::Open if self.is_reattach_unanswered() => self.session().silent_at(transport.first_byte()),
             // The document is there: an upstream that forgets to say so ends, too.
             Phase::Open if self.session().is_first() && self.is_whole() => idle(),
-            Phase::Open if self.session().is_first() && self.client.finish => passing(),
-            // The current slot would pass, but another one is cut.
-            Phase::Open if self.session().is_first() && self.is_cut_elsewhere() => idle(),
-            Phase::Open => self.session().silence(self.call.opened).or_else(passing),
+            Phase::Open if self.session().is_first() && (self.client.finish || !self.is_cut()) => passing(),
+            // `None`: the current slot would pass, but another one is cut.
+            Phase::Open => self.session().silence(self.call.opened).or_else(idle),
             Phase::Withheld => idle(),
             Phase::Unread => passing(),
             Phase::Done => None,
         }
     }
 
-    /// Returns whether the answer would be continued if it were lost now, although its current slot would not.
-    fn is_cut_elsewhere(&self) -> bool {
-        let end = CallEnd::Dropped;
-        !self.session().would_continue(&end) && self.slots.would_continue(&self.call.ends, &end)
+    /// Returns whether the answer would be continued if it were lost now.
+    fn is_cut(&self) -> bool {
+        self.slots.would_continue(&self.call.ends, &CallEnd::Dropped)
     }
 }

@@ -95,6 +95,67 @@ fn what_passes_is_not_kept_alive_by_comments() {
     assert!(matches!(ended, Some((_, TransportEnd::Dropped))) && sent.ends_with(half.as_bytes()), "{ended:?}");
 }
 
+/// Returns what a client gets of these bytes and of silence after them, and how the stream ends. `now`: when it is silent for
+/// too long.
+fn silent_after(relay: &mut Relay, stream: &str) -> (String, Outcome, TransportEnd, Duration) {
+    relay.handle_open(NOW);
+    relay.handle_bytes(NOW, stream.to_owned().into());
+    let due = relay.poll_timeout().unwrap();
+    relay.handle_timeout(due);
+    let mut sent = Vec::new();
+    let (outcome, end) = take_outcome(relay, &mut sent).1.unwrap();
+    (String::from_utf8(sent).unwrap(), outcome, end, due)
+}
+
+/// Nothing follows the end of an answer, and nothing of it is dropped. That its upstream did not end the stream, the outcome says.
+#[test]
+fn no_error_follows_an_end_that_has_passed() {
+    let call = tool("a", "{\"a\": 1}", None);
+    let prose = text("a", &"Once upon ".repeat(8000));
+    let end = event(&json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
+    for (begun, rest) in [
+        (&call, "data: [DONE]\n"),
+        (&call, "data: [DONE]\n\n"),
+        (&call, ""),
+        (&prose, ""),
+        (&prose, "data: [DONE]\n\n"),
+    ] {
+        let mut relay = Relay::new(Limits::default());
+        relay.handle_open(NOW);
+        relay.handle_bytes(NOW, begun.clone().into());
+        let (sent, outcome, transport_end, _) = silent_after(&mut relay, &format!("{end}{rest}"));
+        let stream = format!("{begun}{end}{rest}");
+        assert!(sent == stream, "{}", &sent[sent.len().saturating_sub(500)..]);
+        let limit = outcome.tally().limit.as_ref().map(|limit| limit.name.as_str());
+        assert_eq!((limit, transport_end), (Some("first_byte_timeout"), TransportEnd::Dropped), "{rest}");
+    }
+}
+
+/// Of several choices one has not begun, so nothing is continued: what passes has the longest time, whatever is open in it.
+#[test]
+fn an_answer_with_a_choice_that_has_not_begun_has_the_longest_time() {
+    let mut relay = Relay::new(Limits::default()).request(Vec::new(), 2);
+    let (sent, outcome, _, due) = silent_after(&mut relay, &text("a", "{\"a\": [1, 2"));
+    assert_eq!((due, outcome.status()), (NOW + Limits::default().transport.first_byte_timeout, Status::PassedThrough));
+    assert!(sent.contains("first_byte_timeout"), "{sent}");
+}
+
+/// An event of a stream that passes may take longer than any silence: audio and images come as one.
+#[test]
+fn a_slow_event_is_no_silence() {
+    let mut relay = Relay::new(Limits::default());
+    let mut sent = Vec::new();
+    relay.handle_open(NOW);
+    relay.handle_bytes(NOW, (tool("a", "{\"a\": 1}", None) + "data: {\"audio\": \"").into());
+    let mut now = NOW;
+    for _ in 0..400 {
+        now += Duration::from_secs(1);
+        relay.handle_bytes(now, "AAAA".into());
+        relay.handle_timeout(now);
+        assert!(take(&mut relay, &mut sent).1.is_none(), "{now:?}");
+    }
+}
+
 /// A repair may hold back all text of a slot. If the answer has another slot, the original request is not sent again: its
 /// answer would bring the other slot once more.
 #[test]

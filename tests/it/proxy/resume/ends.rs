@@ -52,6 +52,22 @@ async fn an_answer_goes_on_while_another_thread_has_its_reader() {
     assert_eq!(raw.state.borrow().requests, 1);
 }
 
+/// In memory nobody can go on with a kept answer: it ends as all others do.
+#[tokio::test]
+async fn a_kept_answer_ends_with_its_process_when_the_time_to_drain_is_over() {
+    let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
+    let raw = Raw::new(vec![held]).await;
+    let mut limits = keeping();
+    limits.server.drain_timeout = Duration::from_millis(50);
+    let proxy = raw.proxy(limits).await;
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    read_until(&mut client, "id: 1-2\n\n").await;
+    assert!(!tokio::time::timeout(HANGS, proxy.shutdown()).await.unwrap());
+    let rest = read_to_end(&mut client).await;
+    assert!(rest.contains("\"limit\":{\"name\":\"drain_timeout\""), "{rest}");
+}
+
 #[tokio::test]
 async fn the_operator_stops_an_answer_whose_client_has_left() {
     let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
