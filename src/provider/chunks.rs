@@ -28,9 +28,6 @@ impl Chunks {
     /// Takes the members to repeat from a chunk: an event with choices, or one whose repeated members `is_chunk` accepts.
     /// A chunk without a choice is provisional: Azure starts with one whose id and model are empty.
     pub(super) fn observe(&mut self, data: &str, repeated: &'static [&'static str], is_chunk: fn(&Head) -> bool) {
-        if self.is_settled {
-            return;
-        }
         let Some(root) = fields::object(data) else { return };
         let members: Vec<_> = fields::members(root).collect();
         let choices = members.iter().rfind(|(key, _)| key == "choices").map(|(_, value)| *value);

@@ -21,7 +21,9 @@ impl Default for Writer {
 
 impl wire::Writer for Writer {
     fn observe(&mut self, _event_type: &str, data: &str) {
-        self.0.observe(data, REPEATED, |head| head.has("id"));
+        if !self.0.is_settled() {
+            self.0.observe(data, REPEATED, |head| head.has("id"));
+        }
     }
 
     fn has_begun(&self) -> bool {

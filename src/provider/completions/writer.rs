@@ -27,7 +27,9 @@ fn choice(index: u32, text: &str, reason: Option<&str>) -> String {
 
 impl wire::Writer for Writer {
     fn observe(&mut self, _event_type: &str, data: &str) {
-        self.0.observe(data, REPEATED, |_| false);
+        if !self.0.is_settled() {
+            self.0.observe(data, REPEATED, |_| false);
+        }
     }
 
     fn has_begun(&self) -> bool {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::call::OpenCall;
 use super::send::LinePlace;
 use super::{Output, Phase, Relay, TransportEnd};
-use crate::provider::Finish;
 use crate::provider::wire::{Ending, Framing, SlotKind};
-use crate::session::event_summary::{EventSummary, last_block, last_line};
+use crate::provider::{Delta, Finish};
+use crate::session::event_summary::{last_block, last_line};
 use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, LimitReached, Outcome, Tally};
 
@@ -212,12 +212,14 @@ impl Relay {
         let last = &self.client.last;
         let start = if self.framing() == Framing::Lines { last_line(last) } else { last_block(last) };
         let OpenCall { mut decoder, mut reader, .. } = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
-        let mut event_summary = EventSummary::default();
         let mut rest = last.get(start..).unwrap_or_default();
+        let mut is_end = false;
         if let Ok(Some(event)) = decoder.next_event(&mut rest) {
-            event_summary.read(&mut *reader, event, false);
+            reader.read(&event.event, &event.data, &mut |delta| {
+                is_end |= matches!(delta, Delta::Finish { .. } | Delta::Done { .. } | Delta::Error { .. });
+            });
         }
-        event_summary.end().is_some()
+        is_end
     }
 
     /// Names the limit that an answer has reached which passes: in its outcome, and in a comment after a stream of events that

@@ -68,6 +68,10 @@ impl LinePlace {
 
     /// Returns the place after these bytes. Only their last two lines matter.
     pub(super) fn after(self, bytes: &[u8]) -> Self {
+        if bytes.ends_with(b"\n\n") {
+            // Nearly all chunks end so.
+            return Self::Block;
+        }
         let (from, last) = match memrchr(b'\n', bytes) {
             None => (self, bytes),
             Some(end) => {
