@@ -234,10 +234,7 @@ impl Relay {
         self.note_answer();
         match self.phase {
             Phase::Done => return,
-            Phase::Unread => {
-                self.client.last = bytes.clone();
-                return self.send(now, bytes);
-            }
+            Phase::Unread => return self.send(now, bytes),
             Phase::Open | Phase::Withheld => self.slots.session_mut().handle_input(now, Input::Activity),
         }
         if self.is_forwarding() {

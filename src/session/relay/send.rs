@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use memchr::memrchr;
 
-use super::{Output, Relay};
+use super::{Output, Phase, Relay};
 use crate::provider::wire::{Framing, Writer};
 use crate::session::LimitReached;
 
@@ -104,6 +104,9 @@ impl LinePlace {
     }
 }
 
+/// Bytes of an event in several pieces that are kept: events that end an answer have a few hundred.
+const MOST_KEPT: usize = 1 << 10;
+
 impl Relay {
     /// Forwards raw bytes, up to an absolute offset, but nothing that is held back.
     pub(super) fn forward(&mut self, now: Duration, to: u64) {
@@ -153,9 +156,19 @@ impl Relay {
         self.send(now, events.into());
     }
 
+    /// Keeps what leaves of an answer that is not read, with what precedes it of the same event.
+    fn keep_last(&mut self, bytes: &Bytes) {
+        let last = &mut self.client.last;
+        let goes_on = self.client.at != LinePlace::Block && last.len() + bytes.len() <= MOST_KEPT;
+        *last = if goes_on { [&last[..], bytes].concat().into() } else { bytes.clone() };
+    }
+
     pub(super) fn send(&mut self, now: Duration, bytes: Bytes) {
         if !bytes.is_empty() {
             self.client.sent_at = now;
+            if self.phase == Phase::Unread {
+                self.keep_last(&bytes);
+            }
             self.client.at = self.client.at.after(&bytes);
             self.outputs.push_back(Output::Bytes(bytes));
         }

@@ -66,6 +66,8 @@ fn check_passed(first: &[u8], fault: Fault, settings: u8, relayed: &Relayed) {
     }
     // Where only the end of a stream was lost, it is written in place of the event that broke off.
     let is_ended = fault != Fault::Clean && transport_end == TransportEnd::Closed;
+    // Where a limit ends it, an error is.
+    let is_ended = is_ended || fault == Fault::Stall && outcome.tally().limit.is_some();
     let shown = || String::from_utf8_lossy(&relayed.body);
     assert!(is_ended || relayed.body.starts_with(first) || is_kept_back(first, &relayed.body), "{}", shown());
     if is_ended {
