@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::call::OpenCall;
 use super::send::LinePlace;
 use super::{Output, Phase, Relay, TransportEnd};
+use crate::Limits;
 use crate::provider::wire::{Ending, Framing, SlotKind};
 use crate::provider::{Delta, Finish};
-use crate::session::event_summary::{last_block, last_line};
 use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, LimitReached, Outcome, Tally};
+use crate::sse::Event;
 
 impl Relay {
     /// Writes what ends the stream of an answer that is done.
@@ -203,23 +204,31 @@ impl Relay {
         self.finalize(now, true);
     }
 
-    /// Returns whether the client has seen the end of the answer, as far as that is known: of what passes unread the last event
-    /// is looked at.
+    /// Returns whether the client has seen the end of the answer, as far as that is known: of what passes unread its last bytes
+    /// are read.
     fn has_ended(&self) -> bool {
         if self.client.finish || self.client.done || self.phase != Phase::Unread {
             return self.client.finish || self.client.done;
         }
-        let last = &self.client.last;
-        let start = if self.framing() == Framing::Lines { last_line(last) } else { last_block(last) };
-        let OpenCall { mut decoder, mut reader, .. } = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
-        let mut rest = last.get(start..).unwrap_or_default();
-        let mut is_end = false;
-        if let Ok(Some(event)) = decoder.next_event(&mut rest) {
+        // The answer's own limits are reached already.
+        let limits = Limits::default();
+        let OpenCall { mut decoder, mut reader, .. } = OpenCall::new(self.slots.wire(), self.framing(), &limits);
+        let mut ends = |event: &Event<'_>| {
+            let mut is_end = false;
             reader.read(&event.event, &event.data, &mut |delta| {
                 is_end |= matches!(delta, Delta::Finish { .. } | Delta::Done { .. } | Delta::Error { .. });
             });
+            is_end
+        };
+        let mut rest = &self.client.last[..];
+        let mut has_ended = false;
+        while let Ok(Some(event)) = decoder.next_event(&mut rest) {
+            has_ended = ends(&event);
         }
-        is_end
+        match decoder.finish() {
+            Ok(Some(event)) => ends(&event),
+            _ => has_ended,
+        }
     }
 
     /// Names the limit that an answer has reached which passes: in its outcome, and in a comment after a stream of events that

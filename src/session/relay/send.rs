@@ -158,6 +158,9 @@ impl Relay {
 
     /// Keeps what leaves of an answer that is not read, with what precedes it of the same event.
     fn keep_last(&mut self, bytes: &Bytes) {
+        if !self.client.at.has_more_than_comments(bytes) {
+            return;
+        }
         let last = &mut self.client.last;
         let goes_on = self.client.at != LinePlace::Block && last.len() + bytes.len() <= MOST_KEPT;
         *last = if goes_on { [&last[..], bytes].concat().into() } else { bytes.clone() };
