@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use super::call::OpenCall;
 use super::send::LinePlace;
 use super::{Output, Phase, Relay, TransportEnd};
-use crate::Limits;
+use crate::provider::Finish;
 use crate::provider::wire::{Ending, Framing, SlotKind};
-use crate::provider::{Delta, Finish};
 use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, LimitReached, Outcome, Tally};
-use crate::sse::Event;
 
 impl Relay {
     /// Writes what ends the stream of an answer that is done.
@@ -150,7 +147,7 @@ impl Relay {
         } else {
             self.call.held = None;
             // Half an event would hide the error that follows.
-            let is_read = self.phase == Phase::Open && limit.is_some() && !self.has_ended();
+            let is_read = self.phase == Phase::Open && limit.is_some() && !self.client.finish && !self.client.done;
             self.forward(now, if is_read { self.call.decoder.boundary() } else { u64::MAX });
         }
         let end = self.call.end.take().unwrap_or(end);
@@ -176,14 +173,15 @@ impl Relay {
         self.end_with(outcome, transport_end);
     }
 
-    /// Writes an error that says why the stream breaks off, where the client is not in the middle of an event.
+    /// Writes an error that says why the stream breaks off, where the client is not in the middle of an event. Of a stream that
+    /// passes unread nobody knows whether its end has passed; clients read nothing after it.
     fn report_break(&mut self, now: Duration, limit: &LimitReached, outcome: &Outcome) {
         let is_between = match self.framing() {
             Framing::Events => self.client.at == LinePlace::Block,
             Framing::Lines => self.client.at.is_at_line(),
             Framing::Array => self.phase == Phase::Open,
         };
-        if is_between && !self.has_ended() {
+        if is_between && !self.client.finish && !self.client.done {
             let message = format!("the answer breaks off here: the limit `{limit}` is reached");
             self.write(now, |writer, out| writer.error(out, &message, &limit.name, &outcome.report()));
         }
@@ -202,33 +200,6 @@ impl Relay {
         };
         self.slots.keep(outcome);
         self.finalize(now, true);
-    }
-
-    /// Returns whether the client has seen the end of the answer, as far as that is known: of what passes unread its last bytes
-    /// are read.
-    fn has_ended(&self) -> bool {
-        if self.client.finish || self.client.done || self.phase != Phase::Unread {
-            return self.client.finish || self.client.done;
-        }
-        // The answer's own limits are reached already.
-        let limits = Limits::default();
-        let OpenCall { mut decoder, mut reader, .. } = OpenCall::new(self.slots.wire(), self.framing(), &limits);
-        let mut ends = |event: &Event<'_>| {
-            let mut is_end = false;
-            reader.read(&event.event, &event.data, &mut |delta| {
-                is_end |= matches!(delta, Delta::Finish { .. } | Delta::Done { .. } | Delta::Error { .. });
-            });
-            is_end
-        };
-        let mut rest = &self.client.last[..];
-        let mut has_ended = false;
-        while let Ok(Some(event)) = decoder.next_event(&mut rest) {
-            has_ended = ends(&event);
-        }
-        match decoder.finish() {
-            Ok(Some(event)) => ends(&event),
-            _ => has_ended,
-        }
     }
 
     /// Names the limit that an answer has reached which passes: in its outcome, and in a comment after a stream of events that

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use memchr::memrchr;
 
-use super::{Output, Phase, Relay};
+use super::{Output, Relay};
 use crate::provider::wire::{Framing, Writer};
 use crate::session::LimitReached;
 
@@ -26,8 +26,6 @@ pub(super) struct Client {
     pub(super) limit: Option<LimitReached>,
     /// Where in its lines what left last ends.
     pub(super) at: LinePlace,
-    /// What left last of an answer that is not read.
-    pub(super) last: Bytes,
     /// When something left last.
     pub(super) sent_at: Duration,
 }
@@ -42,7 +40,6 @@ impl Client {
             done: false,
             limit: None,
             at: LinePlace::Block,
-            last: Bytes::new(),
             sent_at: Duration::ZERO,
         }
     }
@@ -104,9 +101,6 @@ impl LinePlace {
     }
 }
 
-/// Bytes of an event in several pieces that are kept: events that end an answer have a few hundred.
-const MOST_KEPT: usize = 1 << 10;
-
 impl Relay {
     /// Forwards raw bytes, up to an absolute offset, but nothing that is held back.
     pub(super) fn forward(&mut self, now: Duration, to: u64) {
@@ -156,22 +150,9 @@ impl Relay {
         self.send(now, events.into());
     }
 
-    /// Keeps what leaves of an answer that is not read, with what precedes it of the same event.
-    fn keep_last(&mut self, bytes: &Bytes) {
-        if !self.client.at.has_more_than_comments(bytes) {
-            return;
-        }
-        let last = &mut self.client.last;
-        let goes_on = self.client.at != LinePlace::Block && last.len() + bytes.len() <= MOST_KEPT;
-        *last = if goes_on { [&last[..], bytes].concat().into() } else { bytes.clone() };
-    }
-
     pub(super) fn send(&mut self, now: Duration, bytes: Bytes) {
         if !bytes.is_empty() {
             self.client.sent_at = now;
-            if self.phase == Phase::Unread {
-                self.keep_last(&bytes);
-            }
             self.client.at = self.client.at.after(&bytes);
             self.outputs.push_back(Output::Bytes(bytes));
         }
