@@ -289,6 +289,11 @@ impl ServerLimits {
     pub(crate) fn body(&self) -> TimeLimit {
         TimeLimit { name: "body_timeout", time: self.body_timeout }
     }
+
+    /// Returns the time that open answers get when the proxy is told to stop, with the limit's name.
+    pub(crate) fn drain(&self) -> TimeLimit {
+        TimeLimit { name: "drain_timeout", time: self.drain_timeout }
+    }
 }
 
 impl Default for ServerLimits {

@@ -35,12 +35,13 @@ Whatever is not certain is dropped: an unfinished number, literal, escape or key
 cut string is kept, unless --strings omit is given. A cut literal can be completed, since its letters allow one value
 only. Text around the JSON, for example a Markdown fence, is left out.
 
-With --json: {"complete", "json"}. `json` is "" if nothing is certain yet. Of a text with a mistake, `json` is the part
-before the mistake, and `error` says what is wrong. Bytes that are not UTF-8 are removed, and `removed_bytes` counts them. With several files, each closed text ends with a line feed, and each answer in JSON names
-its `file`.
+With --json: {"complete", "json"}. `json` is "" if nothing is certain yet. Of a text with a mistake, `json` is the
+part before the mistake, and `error` says what is wrong. Bytes that are not UTF-8 are removed, and `removed_bytes`
+counts them. With several files, each closed text ends with a line feed, and each answer in JSON names its `file`.
 
 Exit codes: 0 the text was complete, 3 it was cut and is closed, 4 it is malformed (the part before the error is
-closed) or not UTF-8, 1 unreadable. A text that ends inside a character, and an empty one, are cut. Of several files the worst counts."#;
+closed) or not UTF-8, 1 unreadable. A text that ends inside a character, and an empty one, are cut. Of several files
+the worst counts."#;
 
 #[derive(Serialize)]
 pub(super) struct Answer {

@@ -35,10 +35,11 @@ value, key, string, escape, number, literal, after_value, done. `overlap_context
 continuation is asked to repeat; `ambiguous` says that it also occurs elsewhere, or could go on as it began.
 docs/contexts.md explains the others.
 
-Of a malformed text, the part before the error is shown, and `error` says what is wrong. Bytes that are not UTF-8 are removed, and `removed_bytes`
-counts them. With several files, each answer names its `file`.
+Of a malformed text, the part before the error is shown, and `error` says what is wrong. Bytes that are not UTF-8 are
+removed, and `removed_bytes` counts them. With several files, each answer names its `file`.
 
-Exit codes: 0 complete, 3 cut (also inside a character), 4 malformed or not UTF-8, 1 unreadable. Of several files the worst counts."#;
+Exit codes: 0 complete, 3 cut (also inside a character), 4 malformed or not UTF-8, 1 unreadable. Of several files the
+worst counts."#;
 
 #[derive(Serialize)]
 pub(super) struct Answer<'a> {

@@ -62,11 +62,12 @@ A part that fails to merge is skipped, and the next one is its retry. Fences, pr
 The document goes to standard output, notes on the seams to standard error.
 
 With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment", "posterior"}],
-"failures"}. The posterior is the probability that the part belongs there; it is 1 where it was asked for. If the first
-part has a mistake, no other part is joined to it: `json` is closed before the mistake, as by `restitch close`, and `error`
-says what is wrong. With --rewind, `rewound` has the paths of the elements that were replaced. Bytes that are not UTF-8 are removed, and
-`removed_bytes` counts them. With --explain, every seam has a member `explain`, and `failed` lists the parts that
-failed: {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates", "pending", "decided", "repairs"}}.
+"failures"}. The posterior is the probability that the part belongs there; it is 1 where it was asked for. If the
+first part has a mistake, no other part is joined to it: `json` is closed before the mistake, as by `restitch close`,
+and `error` says what is wrong. With --rewind, `rewound` has the paths of the elements that were replaced. Bytes that
+are not UTF-8 are removed, and `removed_bytes` counts them. With --explain, every seam has a member `explain`, and
+`failed` lists the parts that failed: {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates",
+"pending", "decided", "repairs"}}.
 
 With --text, parts are joined at their anchors only, or as they are with `--expect exact`. The text counts as complete
 if every part was joined; the answer has `text` in place of `json`.

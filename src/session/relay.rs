@@ -206,9 +206,9 @@ impl Relay {
 
     /// Takes note of a limit on the reader's side. The answer ends with the open call, which is then ended.
     #[cfg(feature = "proxy")]
-    pub(crate) fn note_limit(&mut self, limit: &LimitReached) {
+    pub(crate) fn note_limit(&mut self, limit: LimitReached) {
         self.slots.note_limit(limit.clone());
-        self.client.limit = Some(limit.clone());
+        self.client.limit = Some(limit);
     }
 
     /// Returns the session of the slot that got text last, for a look at the document.

@@ -29,9 +29,15 @@ impl Silence {
     }
 }
 
+impl From<TimeLimit> for LimitReached {
+    fn from(limit: TimeLimit) -> Self {
+        Self::of_time(limit.name, limit.time)
+    }
+}
+
 impl From<TimeLimit> for CallEnd {
     fn from(limit: TimeLimit) -> Self {
-        Self::TimedOut(LimitReached::of_time(limit.name, limit.time))
+        Self::TimedOut(limit.into())
     }
 }
 

@@ -19,6 +19,8 @@ use bytes::Bytes;
 use futures_core::Stream;
 
 use crate::Document;
+#[cfg(feature = "proxy")]
+use crate::limits::TimeLimit;
 use crate::session::relay::{self, Relay, TransportEnd};
 use crate::session::{CallEnd, Outcome, Session, SessionEvent, StopReason};
 use deltas::Deltas;
@@ -113,8 +115,8 @@ impl<'a, E> Stitch<'a, E> {
     }
 
     /// Gives the answer up as [`stop`](Self::stop) does. Its end names the limit.
-    pub(crate) fn stop_at(&mut self, limit: &crate::session::LimitReached) {
-        self.0.engine.note_limit(limit);
+    pub(crate) fn stop_at(&mut self, limit: TimeLimit) {
+        self.0.engine.note_limit(limit.into());
         self.0.stop();
     }
 

@@ -110,7 +110,7 @@ impl Said {
     }
 }
 
-/// Reads the place that an error is about: a path as text, or a list of keys. LiteLLM writes `None` where there is none.
+/// Reads the place that an error is about: a path as text, or a list of keys. LiteLLM writes `None` for an error without a place.
 fn place(place: &Value) -> Option<Vec<String>> {
     let keys = match place {
         Value::String(path) => path_at(path).filter(|(_, rest)| rest.is_empty())?.0,

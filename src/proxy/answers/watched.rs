@@ -11,17 +11,17 @@ use super::answer::Answer;
 use super::stop::Stopped;
 use super::text::{Changes, TextReader};
 use crate::Limits;
+use crate::limits::TimeLimit;
 use crate::provider::Dialect;
 use crate::provider::wire::Framing;
 use crate::proxy::content::AnswerLog;
-use crate::session::LimitReached;
 use crate::stream::Stitch;
 
 /// A stream that is made whole.
 pub(in super::super) struct Watched<'a, E> {
     stream: Stitch<'a, E>,
     /// The time to drain is over, and its limit.
-    cut: (Stopped, LimitReached),
+    cut: (Stopped, TimeLimit),
     /// `None`: nobody looks.
     watch: Option<Watch>,
 }
@@ -68,8 +68,7 @@ impl<'a, E> Watched<'a, E> {
         });
         let is_watched = stopped.is_some() || reading.is_some();
         let watch = is_watched.then(|| Watch { stopped: stopped.unwrap_or_else(Stopped::never), reading });
-        let cut = (cut, LimitReached::of_time("drain_timeout", limits.server.drain_timeout));
-        Self { stream, cut, watch }
+        Self { stream, cut: (cut, limits.server.drain()), watch }
     }
 }
 
@@ -79,7 +78,7 @@ impl<E> Stream for Watched<'_, E> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Self { stream, cut: (cut, limit), watch } = self.get_mut();
         if cut.poll_once(cx) {
-            stream.stop_at(limit);
+            stream.stop_at(*limit);
         }
         let Some(watch) = watch else { return Pin::new(stream).poll_next(cx) };
         if watch.stopped.poll_once(cx) {

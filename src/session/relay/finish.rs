@@ -147,7 +147,7 @@ impl Relay {
         } else {
             self.call.held = None;
             // Half an event would hide the error that follows.
-            let is_read = self.phase == Phase::Open && limit.is_some() && !self.client.finish && !self.client.done;
+            let is_read = self.phase == Phase::Open && limit.is_some() && !self.client.has_end();
             self.forward(now, if is_read { self.call.decoder.boundary() } else { u64::MAX });
         }
         let end = self.call.end.take().unwrap_or(end);
@@ -181,7 +181,7 @@ impl Relay {
             Framing::Lines => self.client.at.is_at_line(),
             Framing::Array => self.phase == Phase::Open,
         };
-        if is_between && !self.client.finish && !self.client.done {
+        if is_between && !self.client.has_end() {
             let message = format!("the answer breaks off here: the limit `{limit}` is reached");
             self.write(now, |writer, out| writer.error(out, &message, &limit.name, &outcome.report()));
         }

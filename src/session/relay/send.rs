@@ -31,6 +31,11 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// Returns whether it has seen the end of the answer, as it came.
+    pub(super) fn has_end(&self) -> bool {
+        self.finish || self.done
+    }
+
     pub(super) fn new() -> Self {
         Self {
             has_event: false,

@@ -409,20 +409,13 @@ async fn an_upstream_that_closes_behind_each_answer() {
     assert_eq!(raw.state.borrow().requests, 50);
 }
 
-/// A further call is the original request with more messages, or the original request.
 /// The upstream closes a connection when the next request has come, as one whose time is over.
 #[tokio::test]
 async fn what_passes_without_a_body_is_sent_again() {
     let (client, seen) = crate::client::closing_server(&[1, 2]).await;
     let proxy = Proxy::new(client).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     for method in ["GET", "DELETE", "GET"] {
-        let request = format!(
-            "{method} /the/end HTTP/1.1
-host: h
-connection: close
-
-"
-        );
+        let request = format!("{method} /the/end HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
         let answer = exchange(proxy.addr(), &request).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{method}: {answer}");
     }
@@ -430,6 +423,7 @@ connection: close
     assert_eq!(seen.await.unwrap(), [2, 2]);
 }
 
+/// A further call is the original request with more messages, or the original request.
 #[tokio::test]
 async fn a_continuation_is_the_request_edited_by_spans() {
     let setup = Setup::new(&format!("drop answer@{} | refusal anchor", DOCUMENT.find("stormy").unwrap())).await;
