@@ -13,7 +13,7 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 /// A push parser that repairs the text of one root, from its first byte on.
 ///
 /// What is certain is appended to the text of the caller; the rest is held back: at the level `syntax` a comma, white
-/// space after a value, a literal or an escape; at the level `guess` up to `max_lookahead` bytes.
+/// space after a value, a literal or an escape; at the level `guess` also `max_lookahead` bytes before that.
 #[derive(Clone, Debug)]
 pub struct Repairer {
     options: RepairOptions,
@@ -269,12 +269,12 @@ impl Repairer {
 
     /// Makes final what no recovery can change.
     fn release(&mut self, all: bool, root: &mut String) {
-        let end = self.trunk.machine.offset();
+        let certain = || self.trunk.certain();
         let to = match self.options.level {
-            _ if all => end,
-            // A comma may be missing before more white space than the look-ahead has.
-            RepairLevel::Guess => end.saturating_sub(self.options.caps.lookahead).min(self.trunk.certain()),
-            _ => self.trunk.certain(),
+            _ if all => self.trunk.machine.offset(),
+            // Counted from what is certain: where an escape or a comma is read that may go again, depends on the pieces.
+            RepairLevel::Guess => certain().saturating_sub(self.options.caps.lookahead),
+            _ => certain(),
         };
         self.release_to(to, root);
     }
