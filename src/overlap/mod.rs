@@ -9,4 +9,4 @@ pub use anchor::Anchor;
 pub(crate) use anchor::{EVIDENCE, is_unbordered};
 pub(crate) use matcher::Run;
 pub use matcher::{Hits, Matcher};
-pub use near::NearAnchor;
+pub use near::{Edits, NearAnchor};

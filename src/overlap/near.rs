@@ -1,16 +1,28 @@
 //! Finds the anchor where a model repeats it nearly: with a wrong character, other quotes, escapes or white space.
 
+use std::ops::Add;
+
 use super::fold::Fold;
+
+/// The edits that make one text of another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Edits {
+    /// The number of edits. A digit in place of another counts twice: it makes another number.
+    pub count: usize,
+    /// Those of a character that JSON has between its tokens: they may make another value.
+    pub structural: usize,
+}
 
 /// A search for an anchor that the content of a fragment begins with, nearly. Both are folded: white space does not
 /// count, and quotes and escapes have one form each. The folded texts are compared by edit distance.
 ///
 /// ```
-/// use restitch::internal::overlap::NearAnchor;
+/// use restitch::internal::overlap::{Edits, NearAnchor};
 ///
 /// let mut near = NearAnchor::new("\"name\": \"Ada\\u2019s notes");
 /// let ends = "\"name\":\n  “Ada's notes on".char_indices().filter_map(|(at, c)| Some((at, near.feed(c)?)));
-/// assert_eq!(ends.min_by_key(|&(_, edits)| edits), Some((23, 0)));
+/// assert_eq!(ends.min_by_key(|&(_, edits)| edits), Some((23, Edits::default())));
 /// ```
 #[derive(Clone, Debug)]
 pub struct NearAnchor {
@@ -25,7 +37,7 @@ pub struct NearAnchor {
     read: usize,
     /// The distances of these to the beginnings of the anchor, from `read - bound` to `read + bound` characters, and one
     /// more that is always too large.
-    band: Vec<usize>,
+    band: Vec<Edits>,
     /// Whether dots or quotes precede what was compared.
     has_lead: bool,
     /// The number of edits up to which an end is of interest: fewer than at the best end so far.
@@ -61,13 +73,16 @@ impl NearAnchor {
         let bound = self.bound();
         self.fold = Fold::default();
         (self.read, self.last, self.has_lead) = (0, ['\0'; SURE], false);
-        self.band = (0..=2 * bound).map(|at| at.checked_sub(bound).unwrap_or(bound + 1)).chain([bound + 1]).collect();
+        let left_out =
+            |length: usize| self.anchor.iter().take(length).fold(Edits::default(), |sum, &c| sum + Edits::of(c));
+        let entry = |at: usize| at.checked_sub(bound).map_or(Edits::new(bound + 1, 0), left_out);
+        self.band = (0..=2 * bound).map(entry).chain([Edits::new(bound + 1, 0)]).collect();
         self.wanted = Some(bound).filter(|_| !self.anchor.is_empty());
     }
 
-    /// Takes the next character of the content; returns the number of edits if the anchor may have ended with it: at
+    /// Takes the next character of the content; returns the edits if the anchor may have ended with it: at
     /// most two, or a tenth of its characters where that is more, and none in the last four.
-    pub fn feed(&mut self, c: char) -> Option<usize> {
+    pub fn feed(&mut self, c: char) -> Option<Edits> {
         if self.is_over() {
             return None;
         }
@@ -82,8 +97,8 @@ impl NearAnchor {
         }
         let edits = self.edits().filter(|_| self.anchor.last_chunk().is_none_or(|last| *last == self.last))?;
         // A later end with no fewer edits repeats no more of the anchor.
-        self.wanted.filter(|wanted| edits <= *wanted)?;
-        self.wanted = edits.checked_sub(1);
+        self.wanted.filter(|wanted| edits.count <= *wanted)?;
+        self.wanted = edits.count.checked_sub(1);
         Some(edits)
     }
 
@@ -101,7 +116,7 @@ impl NearAnchor {
     pub(crate) fn fewest_edits(&self) -> Option<usize> {
         let (wanted, bound) = (self.wanted?, self.bound());
         let unread = (self.anchor.len() + bound).saturating_sub(self.read);
-        let fewest = self.band.iter().take(unread).min()? + usize::from(self.has_lead);
+        let fewest = self.band.iter().take(unread).min()?.count + usize::from(self.has_lead);
         Some(fewest).filter(|&edits| edits <= wanted)
     }
 
@@ -112,10 +127,10 @@ impl NearAnchor {
     }
 
     /// Returns the edits between all that was compared and the anchor, if they are few enough.
-    fn edits(&self) -> Option<usize> {
+    fn edits(&self) -> Option<Edits> {
         let bound = self.bound();
         let distance = self.band.get((self.anchor.len() + bound).checked_sub(self.read)?)?;
-        Some(distance + usize::from(self.has_lead)).filter(|&edits| edits <= bound)
+        Some(*distance + Edits::new(self.has_lead.into(), 0)).filter(|edits| edits.count <= bound)
     }
 
     /// Compares the next folded character.
@@ -129,7 +144,7 @@ impl NearAnchor {
         self.last[SURE - 1] = c;
         self.read += 1;
         let bound = self.bound();
-        let far = bound + 1;
+        let far = Edits::new(bound + 1, 0);
         if self.read > self.anchor.len() + bound {
             return;
         }
@@ -140,27 +155,51 @@ impl NearAnchor {
         let mut added = far;
         if let Some(none) = begin.checked_sub(1) {
             self.band[..none].fill(far);
-            added = far.min(self.band[begin] + 1);
+            added = far.min(self.band[begin] + Edits::of(c));
             self.band[none] = added;
         }
         // An entry's diagonal is its old value, and the entries next to it lack or add a character.
         let entries = &mut self.band[begin..];
         for (at, &own) in characters.iter().enumerate().take(entries.len() - 1) {
-            let (replaced, lacking) = (entries[at] + edits(own, c), entries[at + 1] + 1);
-            added = replaced.min(lacking).min(added + 1).min(far);
+            let (replaced, lacking) = (entries[at] + Edits::between(own, c), entries[at + 1] + Edits::of(c));
+            added = replaced.min(lacking).min(added + Edits::of(own)).min(far);
             entries[at] = added;
         }
         self.band.iter_mut().skip(begin + characters.len()).for_each(|distance| *distance = far);
     }
 }
 
-/// The edits that make one character of another. Other digits make another number.
-fn edits(one: char, other: char) -> usize {
-    match one == other {
-        true => 0,
-        false if one.is_ascii_digit() && other.is_ascii_digit() => 2,
-        false => 1,
+impl Edits {
+    fn new(count: usize, structural: usize) -> Self {
+        Self { count, structural }
     }
+
+    /// A character is added or left out.
+    fn of(c: char) -> Self {
+        Self::new(1, is_structural(c).into())
+    }
+
+    /// One character takes the place of the other.
+    fn between(one: char, other: char) -> Self {
+        if one == other {
+            return Self::default();
+        }
+        let is_number = one.is_ascii_digit() && other.is_ascii_digit();
+        Self::new(1 + usize::from(is_number), (is_structural(one) || is_structural(other)).into())
+    }
+}
+
+impl Add for Edits {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self::new(self.count + other.count, self.structural + other.structural)
+    }
+}
+
+/// Whether JSON has the character between its tokens: an edit of it may make another value.
+fn is_structural(c: char) -> bool {
+    matches!(c, '{' | '}' | '[' | ']' | ',' | ':')
 }
 
 /// What models put before a text that they quote: `...`, or quotes of any kind. They count once.

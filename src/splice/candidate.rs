@@ -46,6 +46,9 @@ pub struct Evidence {
     /// The array element that is taken for the one that was cut.
     #[serde(skip)]
     pub(super) element: Option<TakenElement>,
+    /// What is taken for the anchor has other brackets, commas or colons.
+    #[serde(skip)]
+    pub(super) has_other_structure: bool,
 }
 
 /// An array element of a fragment that is taken for the one that was cut.
@@ -63,7 +66,7 @@ pub(super) struct TakenElement {
 
 impl Evidence {
     pub(super) fn new(prior: f32, surprise: f32, misfit: f32) -> Self {
-        Self { prior, surprise, misfit, element: None }
+        Self { prior, surprise, misfit, ..Self::default() }
     }
 
     /// Returns the logarithm of the candidate's share, in bits.

@@ -50,6 +50,7 @@ impl Splice {
         let others = deciding.attempts.iter().filter(|other| other.document() != attempt.document());
         let rivals = others.map(|other| (other.candidate.alignment, other.candidate.overlap)).collect();
         let seam = self.seam_of(&attempt.candidate, posterior);
+        let may_be_another = may_be_another || attempt.candidate.evidence.has_other_structure;
         let seam = Seam { rivals, ambiguous: seam.ambiguous || may_be_another, ..seam };
         self.join_at(slot, &attempt, &fragment, seam, sink);
     }

@@ -101,7 +101,8 @@ pub struct Seam {
     /// How it was joined.
     pub alignment: Alignment,
     /// Whether the place may be the wrong one: it rests on an anchor that may also occur elsewhere; or it was not asked for, and
-    /// the fragment repeats an array element that may be another one. At the end of the fragment also whether it was not asked
+    /// the fragment repeats an array element that may be another one; or the anchor was repeated with other brackets, commas or
+    /// colons, so it may be another value. At the end of the fragment also whether it was not asked
     /// for, and the fragment broke off at text that is illegal there.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use proptest::prelude::*;
-use restitch::internal::overlap::{Anchor, Hits, Matcher, NearAnchor};
+use restitch::internal::overlap::{Anchor, Edits, Hits, Matcher, NearAnchor};
 
 use crate::support::Rng;
 
@@ -429,7 +429,7 @@ fn check_near(anchor: &str, content: &str) -> Option<usize> {
     let mut seen: Vec<(Option<usize>, bool)> = Vec::new();
     let (mut before, mut fewest) = (Vec::new(), None);
     for (at, c) in content.char_indices() {
-        let edits = near.feed(c);
+        let edits = near.feed(c).map(|edits| edits.count);
         seen.push((edits, near.is_alive()));
         let all = folded(&content[..at + c.len_utf8()]);
         if is_open(&content[..at + c.len_utf8()]) {
@@ -485,10 +485,26 @@ fn an_anchor_is_found_as_models_repeat_it() {
 }
 
 #[test]
+fn edits_of_the_structure_are_counted_apart() {
+    let anchor = r#"{"name": "Ada, Countess", "rows": ["one"#;
+    let edits = |content: &str| {
+        let mut near = NearAnchor::new(anchor);
+        content.chars().filter_map(|c| near.feed(c)).min().map(|edits| (edits.count, edits.structural))
+    };
+    assert_eq!(edits(anchor), Some((0, 0)));
+    assert_eq!(edits(&anchor.replace("Ada", "Eda")), Some((1, 0)));
+    assert_eq!(edits(&anchor.replace("Ada,", "Ada")), Some((1, 1)));
+    assert_eq!(edits(&anchor.replace("[", "(")), Some((1, 1)));
+    assert_eq!(edits(&anchor.replace("Ada", "Adda,")), Some((2, 1)));
+    assert_eq!(edits(&format!("[{anchor}")), Some((1, 1)));
+    assert_eq!(edits(&anchor.replace("{\"name\": ", "{\"a\": 1, ")), None);
+}
+
+#[test]
 fn an_anchor_that_ends_inside_an_escape_ends_there() {
     let ends = |anchor: &str, content: &str| {
         let mut near = NearAnchor::new(anchor);
-        content.char_indices().filter_map(|(at, c)| Some((at + 1, near.feed(c)?))).collect::<Vec<_>>()
+        content.char_indices().filter_map(|(at, c)| Some((at + 1, near.feed(c)?.count))).collect::<Vec<_>>()
     };
     assert_eq!(ends("say \\u00", "say \\u00e9"), [(8, 0)]);
     assert_eq!(ends("say \\", "say  \\n"), [(6, 0)]);
@@ -506,8 +522,8 @@ fn a_long_anchor_dies_where_it_is_not_repeated() {
     assert!(!near.is_alive());
     near.begin();
     assert!(near.is_alive());
-    let ends: Vec<usize> = anchor.chars().filter_map(|c| near.feed(c)).collect();
-    assert_eq!((ends, near.is_alive()), (vec![0], false));
+    let ends: Vec<Edits> = anchor.chars().filter_map(|c| near.feed(c)).collect();
+    assert_eq!((ends, near.is_alive()), (vec![Edits::default()], false));
 }
 
 /// Pieces of text whose escapes are complete, in the many ways in which models write them.

@@ -3,7 +3,7 @@
 
 use super::{ATTEMPTS, Deciding, FEW, LISTED, Rejected, is_line_start};
 use crate::json::{Frame, Kind};
-use crate::overlap::Hits;
+use crate::overlap::{Edits, Hits};
 use crate::splice::attempt::{Attempt, Lead};
 use crate::splice::candidate::{AttemptStatus, Candidate, Evidence, RejectReason, TakenElement};
 use crate::splice::cursor::Arrival;
@@ -149,7 +149,7 @@ impl Deciding {
     }
 
     /// Adds the candidate in which the fragment repeats the anchor with this number of edits.
-    pub(super) fn repeated_nearly(&mut self, slot: &Slot, edits: usize) {
+    pub(super) fn repeated_nearly(&mut self, slot: &Slot, edits: Edits) {
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
         let is_known = |attempt: &Attempt| attempt.candidate.start == Start::Requested && attempt.candidate.at == end;
         if self.attempts.iter().any(is_known) {
@@ -161,11 +161,12 @@ impl Deciding {
         // anchor is all that was delivered, too little is known of rows.
         let is_whole = Some(self.near.from) == slot.document().root_start();
         let is_typical = is_whole || surprise < prior::TYPICAL * (end - begin) as f32;
-        let is_row = edits > 0 && is_typical && self.attempts.iter().any(is_new);
+        let is_row = edits.count > 0 && is_typical && self.attempts.iter().any(is_new);
         let surprise = if is_row { surprise.min(prior::IN_A_ROW) } else { surprise };
-        let prior = Start::Nearly.prior(self.place.expect) - prior::EDIT * edits as f32;
+        let prior = Start::Nearly.prior(self.place.expect) - prior::EDIT * edits.count as f32;
         let candidate = Candidate::new(Alignment::Anchor, Start::Nearly, end, self.place.tail - self.near.from);
-        let evidence = Evidence::new(prior, surprise, 0.0);
+        let mut evidence = Evidence::new(prior, surprise, 0.0);
+        evidence.has_other_structure = edits.structural > 0;
         // Escapes of white space at the end of the anchor do not count as its end.
         let skip = self.place.end - significant_end(slot.text().get(..self.place.tail).unwrap_or_default());
         self.add(slot, Candidate { from: self.near.from, evidence, ..candidate }, Lead { skip, ..Lead::default() });
