@@ -7,14 +7,24 @@
 
 mod history;
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
 pub(super) use history::History;
-use history::{LONG, LONGEST, hashes};
+use history::{LONG, LONGEST, follower};
 
 /// Counts over the end of the delivered text.
+///
+/// A context that has occurred once has no entry where a shorter one has occurred only there, too: that one's place in the
+/// text tells what precedes and follows. In prose most contexts are such.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
-    /// The contexts, and each byte after one of them, by hash.
-    counts: Table,
+    /// What was counted: the bytes that are no layout.
+    text: Vec<u8>,
+    /// By the hash of the context.
+    contexts: ByHash<Context>,
+    /// How often a byte followed a context that has occurred more than once, by the hash of both.
+    followers: ByHash<u16>,
     /// What the counted text teaches of escapes.
     again: Again,
 }
@@ -40,57 +50,18 @@ impl Again {
     }
 }
 
-/// A hash table of counts with room for a few places more than are needed. What finds no place is not counted.
-#[derive(Clone, Debug)]
-struct Table {
-    entries: Vec<Entry>,
-    shift: u32,
-}
-
+/// What followed a context.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    /// A part of the hash that tells entries in neighbouring places apart.
-    tag: u32,
-    /// Bytes that followed the context; or how often this one did.
+struct Context {
+    /// Bytes that followed it.
     total: u16,
     /// Different ones among them.
     distinct: u16,
+    /// The place of the first of them in the text.
+    first: u32,
 }
 
-/// Places that are looked at for an entry.
-const PROBES: usize = 16;
-
-impl Table {
-    fn with_room(entries: usize) -> Self {
-        let bits = entries.next_power_of_two().trailing_zeros().clamp(10, 21);
-        Self { entries: vec![Entry::default(); 1 << bits], shift: 64 - bits }
-    }
-
-    /// The place of the entry with this hash, or one where it may be put.
-    fn place(&self, hash: u64) -> Option<usize> {
-        let first = (hash >> self.shift) as usize;
-        let tag = tag(hash);
-        (first..first + PROBES)
-            .find(|&at| self.entries.get(at).is_some_and(|entry| entry.total == 0 || entry.tag == tag))
-    }
-
-    fn get(&self, hash: u64) -> Entry {
-        self.place(hash).and_then(|at| self.entries.get(at)).copied().unwrap_or_default()
-    }
-
-    fn entry(&mut self, hash: u64) -> Option<&mut Entry> {
-        let at = self.place(hash)?;
-        let entry = self.entries.get_mut(at)?;
-        entry.tag = tag(hash);
-        Some(entry)
-    }
-}
-
-fn tag(hash: u64) -> u32 {
-    hash as u32
-}
-
-impl Entry {
+impl Context {
     fn bucket(self) -> usize {
         usize::from(self.total > 1)
     }
@@ -106,6 +77,27 @@ impl Entry {
         let distinct = self.distinct.saturating_sub(longer.distinct);
         let total = if distinct == 0 { 0 } else { self.total.saturating_sub(longer.total) };
         Self { total, distinct, ..self }
+    }
+}
+
+/// A map whose keys are hashes.
+type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Given>>;
+
+/// Takes a hash as it is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Given(u64);
+
+impl Hasher for Given {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
     }
 }
 
@@ -133,40 +125,87 @@ pub(super) enum Of {
 }
 
 impl Predictor {
-    /// Counts the bytes of `text`. O(text), some 100 ns a byte.
+    /// Counts the bytes of `text`.
     pub(super) fn of(text: &str) -> Self {
-        let mut predictor = Self { counts: Table::with_room(30 * text.len()), again: Default::default() };
+        let mut predictor = Self {
+            text: Vec::with_capacity(text.len()),
+            contexts: ByHash::with_capacity_and_hasher(text.len(), BuildHasherDefault::default()),
+            followers: ByHash::with_capacity_and_hasher(text.len(), BuildHasherDefault::default()),
+            again: Again::default(),
+        };
         let mut history = History::default();
         for &byte in text.as_bytes() {
-            predictor.count(&history, byte);
+            if !history.is_layout(byte) {
+                predictor.count(&history, byte);
+                predictor.text.push(byte);
+            }
             history.push(byte);
         }
         predictor
     }
 
+    /// Counts a byte that follows the text.
     fn count(&mut self, history: &History, byte: u8) {
-        if history.is_layout(byte) {
-            return;
-        }
-        let mut longest = None;
-        for (order, &bytes) in ORDERS.iter().enumerate().take_while(|(_, bytes)| **bytes <= history.count) {
-            let (context, pair) = hashes(history, bytes, byte);
-            let is_known = self.counts.get(pair).total > 0;
-            let Some(entry) = self.counts.entry(context) else { continue };
-            if entry.total > 0 {
-                longest = Some((order, entry.bucket(), is_known));
+        let (mut longest, mut only) = (None, None);
+        for (order, &length) in ORDERS.iter().enumerate().take_while(|(_, length)| **length <= history.count) {
+            if let Some(place) = only {
+                self.set_apart(place, history, length);
             }
-            if entry.total < u16::MAX {
-                entry.distinct += u16::from(!is_known);
-                entry.total += 1;
-                if let Some(pair) = self.counts.entry(pair) {
-                    pair.total += 1;
-                }
+            let hash = history.context(length);
+            let Some(context) = self.contexts.get_mut(&hash) else {
+                // It is new, and so are all longer ones.
+                self.contexts.insert(hash, Context { total: 1, distinct: 1, first: self.text.len() as u32 });
+                break;
+            };
+            only = (context.total == 1).then_some(context.first as usize);
+            if let Some(first) = only.and_then(|place| self.text.get(place)) {
+                self.followers.insert(follower(hash, *first), 1);
             }
+            let seen = self.followers.entry(follower(hash, byte)).or_default();
+            longest = Some((order, context.bucket(), *seen > 0));
+            context.distinct += u16::from(*seen == 0);
+            context.total = context.total.saturating_add(1);
+            *seen = seen.saturating_add(1);
         }
         if let Some((order, bucket, is_known)) = longest {
             self.again.note(order, bucket, is_known);
         }
+    }
+
+    /// Gives an entry to the context of this length before `place`: the shorter one has now occurred elsewhere, too.
+    fn set_apart(&mut self, place: usize, history: &History, length: u32) {
+        let before = self.text.get(..place).unwrap_or_default();
+        let Some(from) = place.checked_sub(length as usize) else { return };
+        let hash = match history.common(before) >= length {
+            true => history.context(length),
+            false => History::after(before.get(from..).unwrap_or_default()).context(length),
+        };
+        self.contexts.insert(hash, Context { total: 1, distinct: 1, first: place as u32 });
+    }
+
+    /// Returns the contexts that have occurred, the longest first, each with its order and how often the byte followed it.
+    fn known(&self, history: &History, byte: u8) -> impl Iterator<Item = (usize, Context, u16)> {
+        let find = |order: usize| {
+            let length = ORDERS.get(order).filter(|length| **length <= history.count)?;
+            let hash = history.context(*length);
+            Some((hash, *self.contexts.get(&hash)?))
+        };
+        let last = (0..ORDERS.len()).rev().find_map(|order| find(order).map(|(_, context)| (order, context)));
+        // What has occurred once precedes this place, and so do the longer contexts that have no entries.
+        let only = last.filter(|(_, context)| context.total == 1).map(|(order, context)| {
+            let place = context.first as usize;
+            let common = history.common(self.text.get(..place).unwrap_or_default());
+            let seen = u16::from(self.text.get(place) == Some(&byte));
+            (order, ORDERS.partition_point(|length| *length <= common), context, seen)
+        });
+        let end = only.map_or(last.map_or(0, |(order, _)| order + 1), |(order, end, ..)| end.max(order + 1));
+        (0..end).rev().filter_map(move |order| match only {
+            Some((from, _, context, seen)) if order >= from => Some((order, context, seen)),
+            _ => {
+                let (hash, context) = find(order)?;
+                Some((order, context, self.followers.get(&follower(hash, byte)).copied().unwrap_or_default()))
+            }
+        })
     }
 
     /// The bits that the byte costs after this history.
@@ -181,10 +220,7 @@ impl Predictor {
     /// shorter one without the bytes that the longer one knows.
     fn probability(&self, again: &mut Again, history: &History, byte: u8, of: Of) -> f32 {
         let (mut escaped, mut excluded) = (1.0, None);
-        for (order, &bytes) in ORDERS.iter().enumerate().rev().filter(|(_, bytes)| **bytes <= history.count) {
-            let (context, pair) = hashes(history, bytes, byte);
-            let mut context = self.counts.get(context);
-            let mut seen = self.counts.get(pair).total.min(context.total);
+        for (order, mut context, mut seen) in self.known(history, byte) {
             if of == Of::Repeated && seen > 0 {
                 (seen, context.total) = (seen - 1, context.total - 1);
                 context.distinct = context.distinct.saturating_sub(u16::from(seen == 0));
@@ -282,6 +318,64 @@ mod tests {
 
     fn bits(delivered: &str, repeated: &str) -> f32 {
         cost(&Predictor::of(delivered), &History::default(), repeated, Of::Repeated)
+    }
+
+    /// The slow twin: looks for each context in all text before `end`.
+    fn occurrences(text: &[u8], end: usize, context: &[u8], byte: u8) -> Option<(u16, u16, u16)> {
+        let is_before = |place: &usize| text[..*place].ends_with(context);
+        let after: Vec<u8> = (0..end).filter(is_before).map(|place| text[place]).collect();
+        let distinct = after.iter().collect::<std::collections::BTreeSet<_>>().len();
+        let seen = after.iter().filter(|one| **one == byte).count();
+        (!after.is_empty()).then_some((after.len() as u16, distinct as u16, seen as u16))
+    }
+
+    #[test]
+    fn what_is_known_is_what_occurs_in_the_text() {
+        let rows: String = (0..6).map(|n| format!("{{\"id\":{n},\"note\":\"ab{}\"}},", n % 2)).collect();
+        let row = "[\"a row that is longer than the longest of the contexts, which has sixty-four\"],".repeat(3);
+        let alphabet = |seed: u64| -> String {
+            let mut state = seed;
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state >> 40
+            };
+            (0..90 + next() % 90)
+                .map(|_| ['a', 'b', '"', ',', ' ', '\n'][next() as usize % (2 + seed as usize % 5)])
+                .collect()
+        };
+        let random = (0..30).map(alphabet);
+        for delivered in ["", "a", "aaaaaaaaaaaaaaaaaaaa", &rows, &row].map(String::from).into_iter().chain(random) {
+            let predictor = Predictor::of(&delivered);
+            let text = predictor.text.as_slice();
+            let mut again = Again::default();
+            for place in 0..text.len() {
+                let contexts = ORDERS.iter().enumerate().filter(|(_, length)| **length as usize <= place);
+                let known = contexts.filter_map(|(order, &length)| {
+                    let context = &text[place - length as usize..place];
+                    Some((order, occurrences(text, place, context, text[place])?))
+                });
+                if let Some((order, (total, _, seen))) = known.last() {
+                    again.note(order, usize::from(total > 1), seen > 0);
+                }
+            }
+            assert_eq!(format!("{again:?}"), format!("{:?}", predictor.again), "{delivered:?}");
+            let fragment = format!("{}{}zaab,ba\"", &delivered[..delivered.len() / 2], delivered);
+            let mut history = History::default();
+            let mut read = Vec::new();
+            for byte in fragment.bytes().filter(|byte| !matches!(byte, b' ' | b'\n')) {
+                let mut known = [None; ORDERS.len()];
+                for (order, context, seen) in predictor.known(&history, byte) {
+                    known[order] = Some((context.total, context.distinct, seen));
+                }
+                let wanted = ORDERS.map(|length| {
+                    let from = read.len().checked_sub(length as usize)?;
+                    occurrences(text, text.len(), &read[from..], byte)
+                });
+                assert_eq!(known, wanted, "{byte} after {:?} in {delivered:?}", String::from_utf8_lossy(&read));
+                history.push(byte);
+                read.push(byte);
+            }
+        }
     }
 
     #[test]

@@ -35,6 +35,13 @@ impl History {
         history
     }
 
+    /// The history after these bytes, none of which is layout.
+    pub(super) fn after(bytes: &[u8]) -> Self {
+        let mut history = Self::default();
+        bytes.iter().for_each(|&byte| history.append(byte));
+        history
+    }
+
     /// The last two bytes alone: of what follows a longer text only what followed it before is known.
     pub(in crate::splice) fn short(self) -> Self {
         Self { count: self.count.min(2), ..self }
@@ -53,23 +60,35 @@ impl History {
     pub(in crate::splice) fn push(&mut self, byte: u8) {
         self.in_layout = self.is_layout(byte);
         if !self.in_layout {
-            self.bytes = self.bytes << 8 | u128::from(byte);
-            self.count = (self.count + 1).min(LONGEST);
-            for (hash, (length, power)) in self.long.iter_mut().zip(LEAVING) {
-                let place = (self.at + (LONGEST - length) as usize) % LONGEST as usize;
-                let oldest = self.ring.get(place).copied().unwrap_or_default();
-                let out = u64::from(oldest).wrapping_mul(power);
-                *hash = hash.wrapping_mul(BASE).wrapping_add(u64::from(byte)).wrapping_sub(out);
-            }
-            if let Some(place) = self.ring.get_mut(self.at) {
-                *place = byte;
-            }
-            self.at = (self.at + 1) % LONGEST as usize;
+            self.append(byte);
         }
     }
 
+    /// Takes the next byte, which is no layout.
+    fn append(&mut self, byte: u8) {
+        self.bytes = self.bytes << 8 | u128::from(byte);
+        self.count = (self.count + 1).min(LONGEST);
+        for (hash, (length, power)) in self.long.iter_mut().zip(LEAVING) {
+            let place = (self.at + (LONGEST - length) as usize) % LONGEST as usize;
+            let oldest = self.ring.get(place).copied().unwrap_or_default();
+            let out = u64::from(oldest).wrapping_mul(power);
+            *hash = hash.wrapping_mul(BASE).wrapping_add(u64::from(byte)).wrapping_sub(out);
+        }
+        if let Some(place) = self.ring.get_mut(self.at) {
+            *place = byte;
+        }
+        self.at = (self.at + 1) % LONGEST as usize;
+    }
+
+    /// Returns how many of the last bytes `text` ends with, up to the longest context.
+    pub(super) fn common(&self, text: &[u8]) -> u32 {
+        let ring = |back: usize| self.ring.get((self.at + LONGEST as usize - back) % LONGEST as usize);
+        let last = text.iter().rev().take(self.count as usize).enumerate();
+        last.take_while(|&(at, byte)| ring(at + 1) == Some(byte)).count() as u32
+    }
+
     /// A hash of the last bytes.
-    fn context(&self, bytes: u32) -> u64 {
+    pub(super) fn context(&self, bytes: u32) -> u64 {
         match bytes {
             LONG => return mix(self.long[0], bytes),
             LONGEST => return mix(self.long[1], bytes),
@@ -95,9 +114,8 @@ const LEAVING: [(u32, u64); 2] = [(LONG, BASE.wrapping_pow(LONG)), (LONGEST, BAS
 /// Bytes before a place that are looked at for its history.
 const LOOKED_AT: usize = 512;
 
-/// The hashes of a context, and of the byte after it.
-pub(super) fn hashes(history: &History, bytes: u32, byte: u8) -> (u64, u64) {
-    let context = history.context(bytes);
+/// The hash of a context with this hash and the byte after it.
+pub(super) fn follower(context: u64, byte: u8) -> u64 {
     let pair = (context ^ (u64::from(byte) + 1)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (context, (pair ^ pair >> 29).wrapping_mul(BASE))
+    (pair ^ pair >> 29).wrapping_mul(BASE)
 }
