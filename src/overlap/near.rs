@@ -9,9 +9,9 @@ use super::fold::Fold;
 #[non_exhaustive]
 pub struct Edits {
     /// The number of edits. A digit in place of another counts twice: it makes another number.
-    pub count: usize,
+    pub count: u32,
     /// Those of a character that JSON has between its tokens: they may make another value.
-    pub structural: usize,
+    pub structural: u32,
 }
 
 /// A search for an anchor that the content of a fragment begins with, nearly. Both are folded: white space does not
@@ -41,7 +41,7 @@ pub struct NearAnchor {
     /// Whether dots or quotes precede what was compared.
     has_lead: bool,
     /// The number of edits up to which an end is of interest: fewer than at the best end so far.
-    wanted: Option<usize>,
+    wanted: Option<u32>,
 }
 
 /// Below this number of folded characters only equal text is the anchor: two edits make another text of it.
@@ -70,14 +70,14 @@ impl NearAnchor {
 
     /// Begins the content again.
     pub fn begin(&mut self) {
-        let bound = self.bound();
+        let (bound, far) = (self.bound(), self.far());
         self.fold = Fold::default();
         (self.read, self.last, self.has_lead) = (0, ['\0'; SURE], false);
         let left_out =
             |length: usize| self.anchor.iter().take(length).fold(Edits::default(), |sum, &c| sum + Edits::of(c));
-        let entry = |at: usize| at.checked_sub(bound).map_or(Edits::new(bound + 1, 0), left_out);
-        self.band = (0..=2 * bound).map(entry).chain([Edits::new(bound + 1, 0)]).collect();
-        self.wanted = Some(bound).filter(|_| !self.anchor.is_empty());
+        let entry = |at: usize| at.checked_sub(bound).map_or(far, left_out);
+        self.band = (0..=2 * bound).map(entry).chain([far]).collect();
+        self.wanted = Some(bound as u32).filter(|_| !self.anchor.is_empty());
     }
 
     /// Takes the next character of the content; returns the edits if the anchor may have ended with it: at
@@ -113,10 +113,10 @@ impl NearAnchor {
     }
 
     /// Returns the fewest edits with which the content may still become the anchor.
-    pub(crate) fn fewest_edits(&self) -> Option<usize> {
+    pub(crate) fn fewest_edits(&self) -> Option<u32> {
         let (wanted, bound) = (self.wanted?, self.bound());
         let unread = (self.anchor.len() + bound).saturating_sub(self.read);
-        let fewest = self.band.iter().take(unread).min()?.count + usize::from(self.has_lead);
+        let fewest = self.band.iter().take(unread).min()?.count + u32::from(self.has_lead);
         Some(fewest).filter(|&edits| edits <= wanted)
     }
 
@@ -126,11 +126,16 @@ impl NearAnchor {
         if length < SHORT { 0 } else { (length / 10).max(2) }
     }
 
+    /// More edits than are of interest.
+    fn far(&self) -> Edits {
+        Edits::new(self.bound() as u32 + 1, 0)
+    }
+
     /// Returns the edits between all that was compared and the anchor, if they are few enough.
     fn edits(&self) -> Option<Edits> {
         let bound = self.bound();
         let distance = self.band.get((self.anchor.len() + bound).checked_sub(self.read)?)?;
-        Some(*distance + Edits::new(self.has_lead.into(), 0)).filter(|edits| edits.count <= bound)
+        Some(*distance + Edits::new(self.has_lead.into(), 0)).filter(|edits| edits.count as usize <= bound)
     }
 
     /// Compares the next folded character.
@@ -143,8 +148,7 @@ impl NearAnchor {
         self.last.rotate_left(1);
         self.last[SURE - 1] = c;
         self.read += 1;
-        let bound = self.bound();
-        let far = Edits::new(bound + 1, 0);
+        let (bound, far) = (self.bound(), self.far());
         if self.read > self.anchor.len() + bound {
             return;
         }
@@ -170,7 +174,7 @@ impl NearAnchor {
 }
 
 impl Edits {
-    fn new(count: usize, structural: usize) -> Self {
+    fn new(count: u32, structural: u32) -> Self {
         Self { count, structural }
     }
 
@@ -185,7 +189,7 @@ impl Edits {
             return Self::default();
         }
         let is_number = one.is_ascii_digit() && other.is_ascii_digit();
-        Self::new(1 + usize::from(is_number), (is_structural(one) || is_structural(other)).into())
+        Self::new(1 + u32::from(is_number), (is_structural(one) || is_structural(other)).into())
     }
 }
 

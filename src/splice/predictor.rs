@@ -354,7 +354,7 @@ mod tests {
                     let context = &text[place - length as usize..place];
                     Some((order, occurrences(text, place, context, text[place])?))
                 });
-                if let Some((order, (total, _, seen))) = known.last() {
+                if let Some((order, (total, _, seen))) = known.max_by_key(|(order, _)| *order) {
                     again.note(order, usize::from(total > 1), seen > 0);
                 }
             }

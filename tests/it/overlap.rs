@@ -429,7 +429,7 @@ fn check_near(anchor: &str, content: &str) -> Option<usize> {
     let mut seen: Vec<(Option<usize>, bool)> = Vec::new();
     let (mut before, mut fewest) = (Vec::new(), None);
     for (at, c) in content.char_indices() {
-        let edits = near.feed(c).map(|edits| edits.count);
+        let edits = near.feed(c).map(|edits| edits.count as usize);
         seen.push((edits, near.is_alive()));
         let all = folded(&content[..at + c.len_utf8()]);
         if is_open(&content[..at + c.len_utf8()]) {
