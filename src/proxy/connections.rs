@@ -131,6 +131,7 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
             let responded = Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
             let response = responded.await;
             exchange.note_status(response.status());
+            let response = exchange.name_own_error(response);
             Ok::<_, Infallible>(response.map(|body| Body::wrap(Woken::new(Flushed::new(body, cut, line, answering)))))
         }
     });

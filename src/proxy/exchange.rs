@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::header::{HeaderMap, HeaderName};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use tokio::time::Instant;
 use tracing::Span;
 use tracing::field::{Empty, display};
@@ -17,6 +17,7 @@ use super::answers::{Answer, Answers, Asked, Stop, Stopped};
 use super::measured::{Measured, Way};
 use super::metrics::Metrics;
 use super::otlp::Parent;
+use super::refusal::OwnError;
 use super::resume::logged;
 use super::route::Route;
 use super::shared::Shared;
@@ -99,6 +100,16 @@ impl Exchange {
     /// Returns the span of all lines about this request.
     pub(super) fn span(&self) -> &Span {
         &self.span
+    }
+
+    /// Adds the id to an error of the proxy's own: SDKs show it, and the log has it. An upstream's response has its own.
+    pub(super) fn name_own_error<B>(&self, mut response: Response<B>) -> Response<B> {
+        if response.extensions().get::<OwnError>().is_some()
+            && let Ok(id) = HeaderValue::try_from(&self.id)
+        {
+            response.headers_mut().insert("x-request-id", id);
+        }
+        response
     }
 
     /// Notes the route of the request.

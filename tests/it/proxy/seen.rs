@@ -66,6 +66,28 @@ async fn each_request_has_a_line() {
 }
 
 #[tokio::test]
+async fn an_error_of_the_proxys_own_has_the_id_of_its_request() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let error = "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    let raw = Raw::new(vec![vec![send(error.to_owned())]]).await;
+    let proxy = raw.proxy(Limits::default()).await;
+    let id_in = |response: &str| {
+        let head = response.split("\r\n\r\n").next().unwrap().to_owned();
+        head.lines().find_map(|line| line.strip_prefix("x-request-id: ").map(str::to_owned))
+    };
+    let websocket = "GET /x HTTP/1.1\r\nhost: h\r\nconnection: close, upgrade\r\nupgrade: websocket\r\n";
+    let refused = exchange(proxy.addr(), &format!("{websocket}x-request-id: mine\r\n\r\n")).await;
+    assert_eq!(id_in(&refused).as_deref(), Some("mine"), "{refused}");
+    let refused = exchange(proxy.addr(), &format!("{websocket}\r\n")).await;
+    let made = id_in(&refused).unwrap_or_else(|| panic!("{refused}"));
+    logged(&log, &format!("id={made} ")).await;
+    // What the upstream says stays as it is.
+    let passed = exchange(proxy.addr(), "GET /x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
+    assert!(passed.starts_with("HTTP/1.1 404") && id_in(&passed).is_none(), "{passed}");
+}
+
+#[tokio::test]
 async fn a_line_says_how_the_answer_ended() {
     let log = Log::default();
     let _guard = listen(log.clone());
