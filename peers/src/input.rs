@@ -152,7 +152,7 @@ fn messages(rng: &mut Rng, text: &mut String) {
     ));
 }
 
-/// Prose of which nearly three quarters of the bytes are beyond ASCII.
+/// Prose of which seven of eight bytes are beyond ASCII.
 fn beyond_ascii(rng: &mut Rng, text: &mut String) {
     let words = 20 + rng.below(60);
     text.push_str(&format!(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use http::Uri;
+use rustls::CertificateError;
 
 use super::head::MOST_INFORMATIONAL;
 use super::{BodyError, PathError};
@@ -112,7 +113,10 @@ impl fmt::Display for Error {
             Self::Slow { limit, after } => {
                 write!(f, "no connection came about in {} s (`{limit}`)", after.as_secs_f64())
             }
-            Self::Connect(error) => with_sources(f, &**error),
+            Self::Connect(error) => {
+                with_sources(f, &**error)?;
+                advice(&**error).map_or(Ok(()), |advice| write!(f, "; {advice}"))
+            }
             Self::Unanswered(error) | Self::Failed(error) => error.fmt(f),
         }
     }
@@ -127,6 +131,21 @@ fn with_sources(f: &mut fmt::Formatter<'_>, error: &(dyn StdError + 'static)) ->
         source = error.source();
     }
     Ok(())
+}
+
+/// Returns what helps against a certificate that is not trusted, where there is one thing.
+fn advice(error: &(dyn StdError + 'static)) -> Option<&'static str> {
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        return advice(error.get_ref()?);
+    }
+    let rustls::Error::InvalidCertificate(reason) = error.downcast_ref()? else { return None };
+    match reason {
+        CertificateError::UnknownIssuer => Some("if the certificate is of your own, name it or its CA as `ca_file`"),
+        CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
+            Some("a certificate that may sign others is none of a server: make one with `basicConstraints=CA:FALSE`")
+        }
+        _ => None,
+    }
 }
 
 impl StdError for Error {}

@@ -17,10 +17,11 @@ use bufjson::lexical::read::ReadAnalyzer;
 use bufjson::pointer::{Evaluator, Event as PointerEvent, Group, Pointer};
 use jiter::{JsonValue, PartialMode};
 use jsonmodem::{ParserOptions, StreamingParser};
-use restitch::Document;
 use restitch::internal::json::Machine;
 use restitch::json::{CloseOptions, Event, Live, PathSegment, Sink};
 use restitch::paths::Paths;
+use restitch::splice::Slot;
+use restitch::{Document, Limits};
 use restitch_peers::input::{Input, corpus, generated, pieces, sections, streams};
 use restitch_peers::table::{print, row, short};
 use restitch_peers::timing::{Party, median, race};
@@ -217,6 +218,17 @@ fn pushes(text: &str, all_files: bool) {
     }
     print("a. Pushes of 4 bytes", &rows);
 
+    let inputs = generated(MIB);
+    let Input { name, text } = inputs.iter().find(|input| input.name == "beyond ASCII").expect("it is generated");
+    let parties = &mut push_parties(text);
+    let times = race(parties, ROUNDS);
+    let count = text.len().div_ceil(4) as f64;
+    let mut rows = vec![row([&format!("1 MiB {name}, 4-byte pushes"), "ns a push", "÷ actson"])];
+    for (n, party) in parties.iter().enumerate() {
+        rows.push(row([party.name, &short(times.median(n) / count), &short(times.ratio(n, 0))]));
+    }
+    print("a. Pushes of 4 bytes, beyond ASCII", &rows);
+
     files(all_files);
 }
 
@@ -389,7 +401,7 @@ fn live(text: &str) {
             black_box(value.expect("jiter accepts the input"));
         }
     }));
-    let times = race(&mut parties, 5);
+    let times = race(&mut parties, 7);
     let last = parties.len() - 1;
     let cost = |n: usize| times.median(n) / if n == last { SAMPLE as f64 } else { count };
     let own = 2;
@@ -606,10 +618,19 @@ fn kept() {
     let deltas = pieces(&text, 4);
     let count = deltas.len() as f64;
     let mut parties = [
-        Party::new("`Machine`, bytes", || machine_pushes(&text, |_| ())),
+        Party::new("`Machine`, bytes", || {
+            let mut machine = Machine::new(DEPTH);
+            for push in &deltas {
+                machine.feed(black_box(push.as_bytes())).expect("restitch accepts the input");
+            }
+        }),
         Party::new("`Document`", || {
             let mut document = Document::new(DEPTH);
             deltas.iter().for_each(|push| document.push(black_box(push)).expect("restitch accepts the input"));
+        }),
+        Party::new("`Slot`: all that a live answer keeps", || {
+            let mut slot = Slot::new(&Limits::default());
+            deltas.iter().for_each(|push| slot.push(black_box(push)).expect("restitch accepts the input"));
         }),
     ];
     let times = race(&mut parties, ROUNDS);
@@ -633,7 +654,7 @@ fn kept() {
             assert!(document.is_complete(), "the input is one document");
         }),
     ];
-    let times = race(&mut parties, 5);
+    let times = race(&mut parties, 7);
     let mut rows = vec![row(["1 GiB of sections, pushes of 4 KiB, kept", "MiB/s", "time ÷ the first"])];
     for (n, party) in parties.iter().enumerate() {
         rows.push(row([party.name, &short(1024.0 / (times.median(n) / 1e9)), &short(times.ratio(n, 0))]));
