@@ -101,6 +101,32 @@ async fn ask_and_leave(proxy: &Server, request: &str) -> String {
 }
 
 #[tokio::test]
+async fn a_client_comes_back_before_the_first_event() {
+    let go = Arc::new(Notify::new());
+    let raw = Raw::new(vec![vec![send(STREAM), Piece::Await(Arc::clone(&go)), send(five().concat())]]).await;
+    let proxy = raw.proxy(keeping()).await;
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let id = header(&read_until(&mut client, "\r\n\r\n").await, "x-restitch-stream").to_owned();
+    drop(client);
+    let mut readers = Vec::new();
+    // Both know the stream, and neither has an event of it.
+    for headers in [String::new(), after("")] {
+        let mut reader = connect(proxy.addr()).await;
+        reader.write_all(about("GET", &id, &headers).as_bytes()).await.unwrap();
+        let seen = read_until(&mut reader, "\r\n\r\n").await;
+        assert!(status(&seen).starts_with("200") && !seen.contains("data: "), "{seen}");
+        readers.push(reader);
+    }
+    go.notify_one();
+    for reader in &mut readers {
+        let rest = read_to_end(reader).await;
+        let (body, is_whole) = body_of(&format!("transfer-encoding: chunked\r\n\r\n{rest}"));
+        assert_eq!((body, is_whole), (numbered(&five(), 1), true));
+    }
+}
+
+#[tokio::test]
 async fn a_kept_answer_goes_on_without_its_client() {
     let (raw, proxy, go) = waiting(1, keeping()).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;

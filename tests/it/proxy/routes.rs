@@ -4,6 +4,7 @@ use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
 use restitch::internal::config::Config;
 use restitch::internal::proxy::{Fallback, Proxy, Server};
+use serde_json::Value;
 
 use super::logged::{Log, listen};
 use super::raw::*;
@@ -163,6 +164,35 @@ async fn a_route_has_limits_of_its_own() {
             Some(stop) => assert!(answer.contains(&format!("\"stop\":\"{stop}\"")), "{setting}: {answer}"),
             None => assert!(!answer.contains("\"stop\""), "{setting}: {answer}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn a_route_says_what_is_joined_repaired_and_waited_for() {
+    let row = |n: usize| format!("{{\"id\": {n}, \"name\": \"{}\"}}", ["Alma", "Berta", "Cicero"][n % 3].repeat(n + 2));
+    let whole = format!("{{\"rows\": [{}]}}", (0..9).map(row).collect::<Vec<_>>().join(", "));
+    let begun = &whole[..whole.len() - 20];
+    let again = || stream(&(chunk(&whole) + &finish("stop")));
+    let repaired = || vec![stream(&(chunk("[1, 2,]") + &finish("stop")))];
+    let silent = || vec![send(format!("{STREAM}{}", chunk("[1, 2, 3"))), Piece::Hold];
+    for (setting, answers, text, told) in [
+        // The document begins again, which is not what was asked for.
+        ("", vec![cut(begun, 20), again()], whole.as_str(), "\"status\":\"complete\""),
+        ("max_risk = 0", vec![cut(begun, 20), again(), again(), again(), again()], begun, "\"stop\":\"failures\""),
+        ("repair = \"strict\"", repaired(), "[1, 2,]", "[DONE]"),
+        ("repair = \"syntax\"", repaired(), "[1, 2]", "\"status\":\"complete\""),
+        // The second call says nothing more.
+        ("max_total_time = 0.3", vec![cut("[1, 2", 20), silent()], "[1, 2, 3", "{\"name\":\"max_total_time\","),
+    ] {
+        let base = Raw::new(answers).await;
+        let proxy = routed(&base, &[], &format!("[[route]]\nmodel = \"m\"\n{setting}\n")).await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        let data = answer.lines().filter_map(|line| line.strip_prefix("data: {"));
+        let events = data.map(|data| serde_json::from_str::<Value>(&format!("{{{data}")).unwrap());
+        let seen: String =
+            events.filter_map(|event| event["choices"][0]["delta"]["content"].as_str().map(str::to_owned)).collect();
+        assert_eq!(seen, text, "{setting}: {answer}");
+        assert!(answer.contains(told), "{setting}: {answer}");
     }
 }
 
