@@ -6,6 +6,7 @@
 //! because the package of this crate contains its tests but not the `fuzz` crate.
 
 pub(crate) mod against_serde;
+pub(crate) mod familiar;
 pub(crate) mod feed;
 pub(crate) mod relay_ops;
 pub(crate) mod repair;
@@ -112,6 +113,11 @@ fn wire_calls_kept() {
 #[test]
 fn wire_cut_kept() {
     over_kept("wire_cut", wire_cut::check);
+}
+
+#[test]
+fn familiar_kept() {
+    over_kept("familiar", familiar::check);
 }
 
 #[test]

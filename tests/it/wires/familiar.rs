@@ -2,28 +2,11 @@
 
 use std::fs;
 
-use restitch::internal::json::walk;
 use restitch::internal::wire::{Dialect, wire_of};
 
-use super::recorded::{Event, deltas, events};
+use super::recorded::events;
+use crate::fuzz::familiar::{Event, WIRES, check_events};
 use crate::support::{Rng, at_least, corpus_rows};
-
-/// The wires whose readers remember the form of an event.
-const WIRES: [Dialect; 3] = [Dialect::Chat, Dialect::Messages, Dialect::Responses];
-
-/// Returns events that mean the same and of which none is familiar: a reader of chats takes events of one name for
-/// familiar alone, and in front of an object white space means nothing.
-fn unfamiliar(dialect: Dialect, events: &[Event]) -> Vec<Event> {
-    let mut apart = events.to_vec();
-    for (at, (name, data)) in apart.iter_mut().enumerate() {
-        if dialect == Dialect::Chat && name != "error" {
-            *name = at.to_string();
-        } else if data.starts_with('{') && walk::is_valid(data) {
-            data.insert_str(0, &" ".repeat(at + 1));
-        }
-    }
-    apart
-}
 
 /// Returns how many of the events a reader reads in full.
 fn full_readings(dialect: Dialect, events: &[Event]) -> usize {
@@ -34,10 +17,6 @@ fn full_readings(dialect: Dialect, events: &[Event]) -> usize {
     let state = format!("{reader:?}");
     let count = state.split("full_readings: ").nth(1).unwrap();
     count.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
-}
-
-fn check(dialect: Dialect, events: &[Event]) {
-    assert_eq!(deltas(dialect, events), deltas(dialect, &unfamiliar(dialect, events)), "{events:?}");
 }
 
 /// Returns the events of the recorded streams of a wire.
@@ -53,7 +32,7 @@ fn recorded_events_mean_the_same_when_they_are_familiar() {
     for dialect in WIRES {
         let (mut all, mut full) = (0, 0);
         for (file, events) in recorded(dialect) {
-            check(dialect, &events);
+            check_events(dialect, &events);
             let read = full_readings(dialect, &events);
             println!("{read} of {} {file}", events.len());
             all += events.len();
@@ -213,7 +192,7 @@ fn generated_events_mean_the_same_when_they_are_familiar() {
         let (mut all, mut full) = (0, 0);
         for seed in 0..at_least(1500, 4000) as u64 {
             let events = stream(dialect, &mut Rng::new(seed));
-            check(dialect, &events);
+            check_events(dialect, &events);
             all += events.len();
             full += full_readings(dialect, &events);
         }
