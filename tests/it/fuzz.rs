@@ -23,6 +23,7 @@ pub(crate) mod write_read;
 
 use std::{fs, path::Path};
 
+use crate::support::skipped;
 use crate::wires::{answers, continued};
 
 #[cfg(feature = "sim")]
@@ -34,7 +35,7 @@ use {
 fn over_kept(name: &str, body: fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     let Ok(entries) = fs::read_dir(corpus.join(name)) else {
-        println!("skipped: there is no fuzz/corpus/{name}");
+        skipped(&format!("there is no fuzz/corpus/{name}"));
         return;
     };
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();

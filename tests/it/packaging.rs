@@ -10,6 +10,8 @@ use std::process::{Child, ChildStderr, Command};
 
 use restitch::internal::config::Config;
 
+use crate::support::skipped;
+
 use crate::cli::{LONG, folder, run, start};
 
 const UNIT: &str = include_str!("../../contrib/restitch.service");
@@ -81,7 +83,7 @@ fn systemd_reads_the_unit() {
             let told = String::from_utf8_lossy(&verified.stderr).into_owned();
             assert!(!told.contains("restitch.service"), "{told}");
         }
-        Err(error) => println!("skipped: systemd-analyze: {error}"),
+        Err(error) => skipped(&format!("systemd-analyze: {error}")),
     }
 }
 
@@ -174,7 +176,7 @@ fn a_socket_is_named_and_removed() {
     let folder = crate::cli::folder("health", &[]);
     let path = folder.join("llm.sock");
     if path.as_os_str().len() > 100 {
-        return println!("skipped: {} is too long for a socket", path.display());
+        return skipped(&format!("{} is too long for a socket", path.display()));
     }
     let address = format!("unix:{}", path.display());
     let proxy = Running::new(&["--listen", &address]);

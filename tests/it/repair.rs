@@ -21,6 +21,7 @@ mod token_mistakes;
 
 use restitch::repair::{RepairLevel, RepairOptions};
 
+use crate::support::skipped;
 use table::{Plan, Verdict};
 
 /// Generated documents of the gate.
@@ -56,7 +57,7 @@ fn recorded_documents_with_seeded_mistakes_are_restored() {
     let mut documents = documents::recorded();
     documents.retain(|(_, source)| source.text.len() <= bounds::RECORDED_BYTES);
     if documents.is_empty() {
-        println!("skipped: RESTITCH_CORPUS is not set");
+        skipped("RESTITCH_CORPUS is not set");
         return;
     }
     let seeds = documents::REPORT.start..documents::REPORT.start + 1;

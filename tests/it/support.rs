@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use restitch::json::{CloseOptions, Partial};
@@ -174,6 +175,11 @@ pub(crate) fn grammar_files() -> Vec<PathBuf> {
 /// Returns how much a test must have covered: `own` in `tests/corpus` alone, `all` where `RESTITCH_CORPUS` is set.
 pub(crate) fn at_least(own: usize, all: usize) -> usize {
     if corpora().len() == 1 { own } else { all }
+}
+
+/// Says that a test, or a part of one, is skipped. Standard error is not captured, so that it is seen without a flag.
+pub(crate) fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// Returns the folders of test data: our own, and the large one of recorded data, which is not part of the crate.

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::raw::*;
+use crate::support::skipped;
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
 
@@ -75,7 +76,7 @@ async fn unasked() -> Proxy {
 async fn has_v6() -> bool {
     let has = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.is_ok();
     if !has {
-        println!("skipped: this machine has no IPv6");
+        skipped("this machine has no IPv6");
     }
     has
 }

@@ -6,7 +6,7 @@
 mod replay;
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::{DOCUMENT, Setup};
+use crate::support::skipped;
 
 /// The longest that an installation takes.
 const INSTALLS: Duration = Duration::from_secs(300);
@@ -364,13 +365,7 @@ async fn run(command: &mut Command, longest: Duration) -> Result<Output, String>
 
 /// Says that a test is skipped, because its clients are missing.
 fn skip(ecosystem: &str, reason: &str) {
-    say(&format!("skipped: the clients of {ecosystem} can't be installed here: {reason}"));
-}
-
-/// Says what a test does not do. Standard error is not captured, so that it is seen without a flag.
-fn say(message: &str) {
-    println!("{message}");
-    let _ = writeln!(io::stderr(), "{message}");
+    skipped(&format!("the clients of {ecosystem} can't be installed here: {reason}"));
 }
 
 fn sdks() -> PathBuf {

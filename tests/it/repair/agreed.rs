@@ -4,7 +4,7 @@ use restitch::repair::{RepairOptions, RepairStatus};
 use serde_json::Value;
 
 use super::source::is_alike;
-use crate::support::corpus_rows;
+use crate::support::{corpus_rows, skipped};
 
 /// The rows that are answered otherwise, with the reason. They are not right yet. A row that agrees again must be removed
 /// here.
@@ -20,7 +20,7 @@ const DIFFERENT: [(&str, &str); 2] = [
 fn what_other_repairers_agree_on_is_answered_alike() {
     let rows = corpus_rows("repair/agreed.jsonl");
     if rows.is_empty() {
-        println!("skipped: RESTITCH_CORPUS has no repair/agreed.jsonl");
+        skipped("RESTITCH_CORPUS has no repair/agreed.jsonl");
         return;
     }
     let mut misses = Vec::new();

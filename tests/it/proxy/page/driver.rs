@@ -10,6 +10,8 @@ use http_body_util::BodyExt;
 use restitch::internal::client::{Body, Client, Upstream};
 use serde_json::{Value, json};
 
+use crate::support::skipped;
+
 /// A browser with a profile of its own. It ends with the value.
 pub(super) struct Browser {
     driver: Child,
@@ -22,7 +24,7 @@ impl Browser {
     /// Starts a browser, which is installed first where it is missing. `None`: there is none, which is said aloud.
     pub(super) async fn start() -> Option<Self> {
         if !is_installed() {
-            println!("SKIPPED: there is no chromium with its driver, and apt-get installs none");
+            skipped("there is no chromium with its driver, and apt-get installs none");
             return None;
         }
         static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -3,7 +3,6 @@
 mod life;
 mod taken;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::super::logged::{Log, listen};
 use super::super::raw::*;
 use super::{about, after, ask_and_leave, ask_kept, five, header, keeping, numbered, pausing, processes, status};
+use crate::support::skipped;
 
 /// A Redis server on a Unix socket of its own. Dropping it ends it.
 struct Redis {
@@ -42,8 +42,7 @@ impl Redis {
         let server = match command.spawn() {
             Ok(server) => server,
             Err(error) => {
-                // Standard error is not captured, so that it is seen without a flag.
-                let _ = writeln!(io::stderr(), "SKIPPED: redis-server: {error}");
+                skipped(&format!("redis-server: {error}"));
                 return None;
             }
         };

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::super::raw::{Piece, Raw, stream};
-use super::{answers, javascript, python, say, sdks, skip};
-use crate::support::corpus_rows;
+use super::{answers, javascript, python, sdks, skip};
+use crate::support::{corpus_rows, skipped};
 use crate::wires::answers::answer;
 
 /// A function of a script, the API that it asks, the finish of a whole call, and how many of the recorded rows the client
@@ -126,7 +126,7 @@ async fn check(command: &mut Command, folder: &Path, apis: &[Api]) {
         }
     }
     if cases.is_empty() {
-        return say("skipped: there are no recorded cuts without RESTITCH_CORPUS");
+        return skipped("there are no recorded cuts without RESTITCH_CORPUS");
     }
     let recorded: BTreeMap<String, (PathBuf, Vec<Value>)> =
         corpus_rows("streams/index.jsonl").into_iter().map(recorded).collect();
