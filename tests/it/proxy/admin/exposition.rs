@@ -4,6 +4,29 @@ use std::collections::BTreeMap;
 
 pub(super) type Labels = BTreeMap<String, String>;
 
+/// The boundaries of the GenAI conventions of OpenTelemetry (semantic conventions for generative AI metrics).
+const CONVENTION: [(&str, &[f64]); 6] = [
+    ("gen_ai_client_operation_duration_seconds", DURATION),
+    ("gen_ai_server_request_duration_seconds", DURATION),
+    ("gen_ai_client_operation_time_to_first_chunk_seconds", DURATION),
+    (
+        "gen_ai_server_time_to_first_token_seconds",
+        &[0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0],
+    ),
+    (
+        "gen_ai_server_time_per_output_token_seconds",
+        &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5],
+    ),
+    (
+        "gen_ai_client_token_usage",
+        &[
+            1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
+            67108864.0,
+        ],
+    ),
+];
+const DURATION: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+
 /// What `/metrics` says.
 #[derive(Debug, Default)]
 pub(super) struct Exposition {
@@ -61,6 +84,10 @@ impl Exposition {
         for ((name, labels), mut buckets) in buckets {
             buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
             assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name}: {buckets:?}");
+            if let Some((_, bounds)) = CONVENTION.iter().find(|(metric, _)| *metric == name) {
+                let bounds = bounds.iter().copied().chain([f64::INFINITY]);
+                assert!(bounds.eq(buckets.iter().map(|bucket| bucket.0)), "{name}: {buckets:?}");
+            }
             let (last, all) = *buckets.last().unwrap();
             assert_eq!((last, all), (f64::INFINITY, self.samples[&(format!("{name}_count"), labels)]), "{name}");
         }
