@@ -5,6 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
@@ -125,7 +126,11 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
     let service = service_fn(move |request| {
         let (proxy, cut, answering) = (current.get(), cut.clone(), activity.begin());
         let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
-        let line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
+        let mut line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
+        if request.method() == Method::HEAD {
+            // Its answer is whole with its head: no body of it is read.
+            line.iter_mut().for_each(AccessLine::note_end);
+        }
         async move {
             // hyper keeps room for the future of an answer as long as the connection lives: 5.6 KiB, boxed a pointer.
             let responded = Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());

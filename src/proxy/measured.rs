@@ -359,12 +359,10 @@ impl AnswerEnd<'_> {
     }
 }
 
-/// Returns the status of an answer that is an error. Unregistered ones share a name: a server may send any.
+/// Returns the status of an answer that is an error. Those that are no status of an error share a name: a server may send any.
 fn refusal(status: StatusCode) -> Option<Cow<'static, str>> {
-    let name = || match status.canonical_reason() {
-        Some(_) => Cow::Owned(status.as_str().to_owned()),
-        None => Cow::Borrowed(OTHER),
-    };
+    let is_error = status.is_client_error() || status.is_server_error();
+    let name = || if is_error { Cow::Owned(status.as_str().to_owned()) } else { Cow::Borrowed(OTHER) };
     (!status.is_success()).then(name)
 }
 

@@ -247,6 +247,11 @@ impl RequestDirectives {
             return Ok(Self::default());
         }
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+        let off = match text(OWN_HEADERS).map(str::to_ascii_lowercase).as_deref() {
+            None | Some("on") => false,
+            Some("off") => true,
+            Some(_) => return Err("`x-restitch` is neither `on` nor `off`".to_owned()),
+        };
         let continuations = match text("x-restitch-continuations").map(str::parse) {
             None => None,
             Some(Ok(continuations)) => Some(continuations),
@@ -265,7 +270,7 @@ impl RequestDirectives {
         let keep = text("x-restitch-keep").map(str::parse).transpose();
         let keep = keep.map_err(|_| "`x-restitch-keep` is no number of seconds".to_owned())?;
         Ok(Self {
-            off: text(OWN_HEADERS).is_some_and(|value| value.eq_ignore_ascii_case("off")),
+            off,
             continuations,
             max_risk,
             give_up,

@@ -12,6 +12,7 @@ use super::{
 use crate::context::Sections;
 use crate::overlap::Anchor;
 use crate::provider::Finish;
+use crate::splice::SpliceError;
 use crate::splice::text::{TextSplice, is_evidence};
 
 /// What becomes of an answer that is prose when its connection is lost.
@@ -139,7 +140,18 @@ impl Session {
             splice.break_off();
         }
         let mut new = String::new();
-        let merged = splice.finish(&mut new);
+        let mut merged = splice.finish(&mut new);
+        let has_grown = self.slot.document().text().len() + new.len() > delivered;
+        if let Ok(seam) = &mut merged
+            && !has_grown
+            && finish.as_ref().is_some_and(|reason| *reason != Finish::Length)
+        {
+            // The model says that nothing follows. It is asked once more; said twice it is believed.
+            seam.early_end = true;
+            if !self.streaks.attempts.has_early_end {
+                merged = Err(SpliceError::EarlyEnd);
+            }
+        }
         if let Ok(seam) = &merged
             && !is_reported
             && (finish.is_some() || !new.is_empty())
@@ -147,7 +159,7 @@ impl Session {
             self.joined(now, seam.clone(), Vec::new());
         }
         self.add_text(&new);
-        match finish.filter(|_| merged.is_ok()) {
+        match finish.filter(|reason| merged.is_ok() && (has_grown || *reason != Finish::Length)) {
             // A call of a tool has no place in the text.
             Some(reason @ (Finish::ToolCalls | Finish::FunctionCall)) => {
                 return self.give_up(StopReason::Finish, Some(reason));
@@ -158,7 +170,6 @@ impl Session {
             }
             None => {}
         }
-        let has_grown = self.slot.document().text().len() > delivered;
         self.cut(now, end);
         if has_grown {
             self.streaks.attempts = Attempts::default();

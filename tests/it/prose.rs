@@ -158,7 +158,13 @@ fn a_model_that_repeats_the_anchor_makes_the_text_whole_at_every_cut() {
                         continue;
                     }
                     assert_eq!(ended.client, whole, "{number} {delivered:?}");
-                    assert_eq!((ended.status(), ended.requests.len()), (Status::Complete, 1), "{number} {delivered:?}");
+                    // That nothing follows must be said twice.
+                    let calls = if cut == whole.len() { 2 } else { 1 };
+                    assert_eq!(
+                        (ended.status(), ended.requests.len()),
+                        (Status::Complete, calls),
+                        "{number} {delivered:?}"
+                    );
                     assert_eq!(ended.outcome.finish(), Some(&Finish::Stop));
                     let [seam] = &ended.seams[..] else { panic!("{:?}", ended.seams) };
                     assert_eq!((seam.offset, seam.ambiguous), (cut, false));
@@ -340,13 +346,29 @@ fn tags_beside_the_anchor_do_not_become_text() {
 
 #[test]
 fn an_answer_that_was_whole_ends_whole() {
-    // Only the end of its stream was lost.
+    // Only the end of its stream was lost. That nothing follows is believed if it is said twice.
     for new in ["", "\n"] {
         let ended = run_all(&continuing(), LETTER.trim_end(), &CallEnd::Dropped, &|request, _| {
             (request.turn.as_ref().unwrap().anchor.clone() + new, stop())
         });
         assert_eq!(ended.status(), Status::Complete);
         assert_eq!(ended.client, LETTER.trim_end().to_owned() + new);
+        let said: Vec<bool> = ended.seams.iter().map(|seam| seam.early_end).collect();
+        let calls = if new.is_empty() { 2 } else { 1 };
+        assert_eq!((ended.requests.len(), said, ended.failures.len()), (calls, vec![new.is_empty()], calls - 1));
+    }
+    // One that says it once, and then goes on, is continued; one that is cut before anything new has said nothing.
+    for end in [stop(), CallEnd::Finished(Finish::Length)] {
+        let calls = std::cell::Cell::new(0);
+        let ended = run(continuing(), &LETTER[..80], CallEnd::Dropped, 7, &|request, text| {
+            calls.set(calls.get() + 1);
+            match calls.get() {
+                1 => (request.turn.as_ref().unwrap().anchor.clone(), end.clone()),
+                _ => (rest(LETTER, request, text), stop()),
+            }
+        });
+        assert_eq!((ended.client.as_str(), ended.status()), (LETTER, Status::Complete), "{end:?}");
+        assert!(ended.requests.len() == 2 && ended.seams.iter().all(|seam| !seam.early_end), "{:?}", ended.seams);
     }
     // A limit ends it as it ends an answer that was not continued.
     let ended = run_all(&continuing(), &LETTER[..80], &CallEnd::Dropped, &|request, text| {

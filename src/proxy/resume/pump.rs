@@ -129,7 +129,10 @@ impl Pump {
                 tracing::info!("a kept answer was stopped: nobody has read it for too long");
             }
             Err(Stopped::Store(StoreError::Unknown)) => tracing::info!("a kept answer was stopped: it was deleted"),
-            Err(Stopped::Store(error)) => tracing::warn!(%error, "a kept answer cannot be written"),
+            Err(Stopped::Store(error)) => {
+                self.line.note_break();
+                tracing::warn!(%error, "a kept answer cannot be written");
+            }
             Err(Stopped::Left) => tracing::info!("an answer that is no longer kept was stopped: nobody reads it"),
         }
     }

@@ -124,7 +124,9 @@ fn a_stream_that_drops_at_any_byte_becomes_whole() {
             continue;
         }
         assert_eq!(ended.text(0), LETTER, "{cut}");
-        assert_eq!((ended.outcome.status(), ended.requests.len()), (Status::Complete, 1), "{cut}");
+        // That nothing follows must be said twice.
+        let calls = if received == LETTER { 2 } else { 1 };
+        assert_eq!((ended.outcome.status(), ended.requests.len()), (Status::Complete, calls), "{cut}");
         assert_eq!((ended.finishes(), ended.transport_end), (vec!["stop".to_owned()], TransportEnd::Closed));
         assert_eq!((ended.body.matches("[DONE]").count(), ended.body.matches("\"restitch\"").count()), (1, 1));
     }
@@ -212,7 +214,8 @@ fn a_block_of_text_ends_once() {
         });
         let texts: String =
             ended.events().iter().filter_map(|event| event["delta"]["text"].as_str().map(str::to_owned)).collect();
-        assert_eq!((texts.as_str(), ended.requests.len()), (whole.as_str(), 1), "{count}");
+        let calls = if text == whole { 2 } else { 1 };
+        assert_eq!((texts.as_str(), ended.requests.len()), (whole.as_str(), calls), "{count}");
         let names: Vec<String> =
             ended.events().iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
         for name in ["content_block_start", "content_block_stop", "message_stop"] {

@@ -82,6 +82,11 @@ async fn an_error_of_the_proxys_own_has_the_id_of_its_request() {
     let refused = exchange(proxy.addr(), &format!("{websocket}\r\n")).await;
     let made = id_in(&refused).unwrap_or_else(|| panic!("{refused}"));
     logged(&log, &format!("id={made} ")).await;
+    // A HEAD has no body to wait for.
+    let refused = exchange(proxy.addr(), &format!("{}\r\n", websocket.replacen("GET", "HEAD", 1))).await;
+    assert!(refused.starts_with("HTTP/1.1 501"), "{refused}");
+    let told = logged(&log, "method=HEAD").await;
+    assert!(told.matches("end=\"whole\"").count() == 3 && !told.contains("end=\"left\""), "{told}");
     // What the upstream says stays as it is.
     let passed = exchange(proxy.addr(), "GET /x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
     assert!(passed.starts_with("HTTP/1.1 404") && id_in(&passed).is_none(), "{passed}");

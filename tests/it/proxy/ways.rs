@@ -531,6 +531,12 @@ async fn a_request_says_how_often_it_is_continued() {
         assert_eq!(report["status"], "incomplete", "{header}");
     }
     let setup = Setup::new("answer").await;
+    for value in ["0", "no", "false", ""] {
+        let raw = Raw::new(vec![cut("[1, 2")]).await;
+        let proxy = proxy(&raw, Row::of("*"), |proxy| proxy).await;
+        let answer = exchange(proxy.addr(), &with_header(&format!("x-restitch: {value}"))).await;
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("neither `on` nor `off`"), "{answer}");
+    }
     for header in ["x-restitch-continuations: many", "x-restitch-continuations: -1"] {
         let answer = exchange(setup.proxy.addr(), &with_header(header)).await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
