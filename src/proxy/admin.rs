@@ -1,6 +1,7 @@
 //! The listener for the operator and their tools: the page, metrics, and whether the proxy is ready. It reads no token, so it is
 //! meant for an address that only they reach.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, ORIGIN};
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN};
 use http::{Method, Request, Response, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -123,7 +124,7 @@ impl State {
         }
         match path {
             METRICS => match guard.admit(request) {
-                Ok(()) => metrics(&proxy),
+                Ok(()) => metrics(&proxy, request.headers()),
                 Err(refusal) => refusal.response(None),
             },
             READY => match self.ready().await {
@@ -173,11 +174,32 @@ impl State {
     }
 }
 
-fn metrics(proxy: &Proxy) -> Response<Body> {
+fn metrics(proxy: &Proxy, headers: &HeaderMap) -> Response<Body> {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    // Readers of the older format name it; Prometheus names both.
+    let is_old = accept.contains("text/plain") && !accept.contains("openmetrics");
     match proxy.shared.metrics.as_ref().map_or_else(|| Ok(String::new()), |metrics| metrics.text()) {
+        Ok(text) if is_old => with_type(StatusCode::OK, PROMETHEUS_TEXT, prometheus_text(&text)),
         Ok(text) => with_type(StatusCode::OK, OPEN_METRICS, text),
         Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("the metrics cannot be written: {error}\n")),
     }
+}
+
+/// Returns metrics in Prometheus' own text format, which differs from OpenMetrics in the names of counters and in two comments.
+fn prometheus_text(metrics: &str) -> String {
+    let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let counters: HashSet<&str> = types.filter_map(|line| line.strip_suffix(" counter")).collect();
+    let mut text = String::with_capacity(metrics.len());
+    for line in metrics.lines().filter(|line| !line.starts_with("# UNIT ") && *line != "# EOF") {
+        let comment = line.split_once(' ').filter(|(mark, _)| *mark == "#").and_then(|(_, rest)| rest.split_once(' '));
+        match comment.and_then(|(kind, rest)| Some((kind, rest.split_once(' ')?))) {
+            Some((kind, (name, rest))) if counters.contains(name) => {
+                text.extend(["# ", kind, " ", name, "_total ", rest, "\n"]);
+            }
+            _ => text.extend([line, "\n"]),
+        }
+    }
+    text
 }
 
 /// Connects to the upstreams of all routes, each once. Returns which ones are not reached, a line for each. Fallbacks are not
@@ -236,6 +258,7 @@ const METRICS: &str = "/metrics";
 const FETCH_SITE: &str = "sec-fetch-site";
 const RELOAD: &str = "/reload";
 const READY: &str = "/readyz";
+const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Connections at a time: a scraper, a probe, and a few people. Further ones wait.

@@ -34,6 +34,38 @@ async fn get(proxy: &Server, method: &str, path: &str) -> String {
     exchange(proxy.admin_addr().unwrap(), &format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")).await
 }
 
+#[tokio::test]
+async fn readers_of_the_older_text_format_get_it() {
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    exchange(proxy.addr(), &post(ASK)).await;
+    metrics(&proxy, 1).await;
+    let old = |accept: &'static str| {
+        let request = format!("GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: {accept}\r\n\r\n");
+        let admin = proxy.admin_addr().unwrap();
+        async move { exchange(admin, &request).await }
+    };
+    let both = old("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5").await;
+    let (open, _) = body_of(&both);
+    assert!(open.ends_with("# EOF\n"), "{both}");
+    let answer = old("text/plain;version=0.0.4;q=1,*/*;q=0.1").await;
+    assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{answer}");
+    let (text, is_whole) = body_of(&answer);
+    assert!(is_whole && !text.contains("# EOF") && !text.contains("# UNIT"), "{text}");
+    let samples =
+        |text: &str| text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(samples(&text), samples(&open));
+    // Each comment names its samples as they are.
+    assert!(text.contains("# TYPE restitch_answers_total counter\nrestitch_answers_total{"), "{text}");
+    assert!(
+        text.contains("# HELP restitch_answers_total ") && text.contains("# TYPE restitch_running gauge\n"),
+        "{text}"
+    );
+    for family in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")) {
+        assert!(family.ends_with("_total"), "{family}");
+    }
+}
+
 /// Reads the metrics, until nothing is being answered and so many answers have ended. What is measured of an answer is
 /// recorded after its client has it.
 async fn metrics(proxy: &Server, answers: u32) -> Exposition {
