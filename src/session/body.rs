@@ -155,7 +155,7 @@ impl BodyRelay {
     }
 
     fn end_of_first(&mut self, now: Duration, ends: &Ends, end: &CallEnd) {
-        self.slots.end(ends, end);
+        self.slots.end(now, ends, end);
         let end = self.slots.next().unwrap_or_else(|| end.clone());
         self.end_call(now, end);
     }

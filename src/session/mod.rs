@@ -272,6 +272,8 @@ struct Clock {
     text_at: Option<Duration>,
     /// The end of the call before.
     cut_at: Duration,
+    /// The end of the first call, while other slots are continued before this one.
+    waits_since: Option<Duration>,
     /// Time before the first input, in another process.
     spent_before: Duration,
 }

@@ -229,9 +229,14 @@ impl Session {
         }
     }
 
+    /// The first call has ended, and others are continued before this one.
+    pub(super) fn wait_since(&mut self, now: Duration) {
+        self.clock.waits_since = Some(now);
+    }
+
     /// The open call has ended before the document was whole.
     pub(super) fn cut(&mut self, now: Duration, end: &CallEnd) {
-        self.clock.cut_at = now;
+        self.clock.cut_at = self.clock.waits_since.take().unwrap_or(now);
         let document = self.slot.document();
         let (offset, path) = (document.text().len(), document.cut().path);
         self.event(SessionEvent::Cut { call: self.tally.continuations, end: end.clone(), offset, path });

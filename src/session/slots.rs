@@ -326,7 +326,7 @@ impl Slots {
 
     /// The first call has ended: those of its slots that are cut wait for their turn. Where there are none, the current
     /// session ends as it is.
-    pub(super) fn end(&mut self, ends: &Ends, end: &CallEnd) {
+    pub(super) fn end(&mut self, now: Duration, ends: &Ends, end: &CallEnd) {
         let cut = (0..self.list.len()).map(|at| (at, ends.of(self.choice(at), end)));
         self.waiting = cut.filter(|(at, end)| self.is_cut(*at, end)).collect();
         self.ends = ends.clone();
@@ -335,6 +335,9 @@ impl Slots {
                 self.pass();
             }
             self.waiting.push_back((self.current, ends.of(self.choice(self.current), end)));
+        }
+        for (at, _) in &self.waiting {
+            self.list.iter_mut().skip(*at).take(1).for_each(|entry| entry.session.wait_since(now));
         }
     }
 

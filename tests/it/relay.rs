@@ -11,7 +11,7 @@ use bytes::Bytes;
 use restitch::Limits;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::provider::Finish;
-use restitch::session::{CallEnd, GiveUp, Outcome, Request, Status};
+use restitch::session::{CallEnd, GiveUp, Outcome, Request, SessionEvent, Status};
 use serde_json::{Value, json};
 
 use crate::support::{Rng, at_least, chunks, corpus_files, event_data, random_cuts};
@@ -61,6 +61,32 @@ impl Ended {
     fn count(&self, pattern: &str) -> usize {
         self.body.matches(pattern).count()
     }
+}
+
+#[test]
+fn a_choice_that_waits_is_cut_since_the_first_call() {
+    let of = |index: usize, delta: Value, reason: Option<&str>| {
+        event(&json!({"id": "a", "choices": [{"index": index, "delta": delta, "finish_reason": reason}]}))
+    };
+    let both = |delta: Value, reason: Option<&str>| of(0, delta.clone(), reason) + &of(1, delta, reason);
+    let first = both(json!({"content": "[1, 2"}), None) + &both(json!({}), Some("length")) + DONE;
+    let rest = of(0, json!({"content": "[1, 2, 3]"}), None) + &of(0, json!({}), Some("stop")) + DONE;
+    let mut relay = Relay::new(Limits::default());
+    let mut elapsed = Vec::new();
+    // At its second the first call ends, and each call for a rest takes three more.
+    for (second, body) in [(1, first), (4, rest.clone()), (7, rest)] {
+        let now = Duration::from_secs(second);
+        if second > 1 {
+            relay.handle_open(now);
+        }
+        relay.handle_bytes(now, Bytes::from(body));
+        while let Some(output) = relay.poll_output() {
+            if let Output::Event(SessionEvent::Joined { elapsed: since, .. }) = output {
+                elapsed.push(since.as_secs());
+            }
+        }
+    }
+    assert_eq!(elapsed, [3, 6]);
 }
 
 /// Feeds the replies, one a call, each in one piece.

@@ -150,7 +150,7 @@ impl Relay {
             if self.is_forwarding() {
                 self.withhold(now);
             }
-            self.slots.end(&self.call.ends, &end);
+            self.slots.end(now, &self.call.ends, &end);
             end = self.slots.next().unwrap_or(end);
         }
         loop {
