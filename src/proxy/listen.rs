@@ -229,12 +229,25 @@ impl Acceptor {
         }
         drop(listeners);
         let kept = self.current.get().shared.kept.clone();
-        kept.iter().for_each(|answers| answers.stop_unread());
-        let mut has_ended = self.connections.drain(self.current.get().limits.server.drain_timeout).await;
-        let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
-        for worker in workers {
-            has_ended &= worker.await.unwrap_or_default();
-        }
+        // A reader that leaves now can't come back.
+        let unread = async {
+            loop {
+                kept.iter().for_each(|answers| answers.stop_unread());
+                sleep(UNREAD).await;
+            }
+        };
+        let ended = async {
+            let mut has_ended = self.connections.drain(self.current.get().limits.server.drain_timeout).await;
+            let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
+            for worker in workers {
+                has_ended &= worker.await.unwrap_or_default();
+            }
+            has_ended
+        };
+        let has_ended = tokio::select! {
+            has_ended = ended => has_ended,
+            () = unread => false,
+        };
         kept.iter().for_each(|answers| answers.stop());
         drop(self.release);
         has_ended
@@ -288,6 +301,8 @@ async fn refuse(accepted: Accepted, limit: &'static str) {
     let _ = timeout(REFUSAL, say).await;
 }
 
+/// How often it is looked whether a kept answer still has readers, while connections drain.
+const UNREAD: Duration = Duration::from_millis(250);
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Clients that are told at a time that there is no room. The connections of further ones are just closed.
 const MOST_REFUSED: usize = 16;

@@ -23,8 +23,10 @@ pub(super) struct Measured {
     metrics: Arc<Metrics>,
     dialect: Dialect,
     is_stream: bool,
-    /// The name of the upstream's provider.
+    /// The name of the provider that is asked.
     provider: Arc<str>,
+    /// That of the one whose answer the client gets: the first one, until another one begins to answer.
+    answering: Arc<str>,
     /// The model that the request names.
     name: Arc<str>,
     /// The label of that model.
@@ -114,8 +116,19 @@ impl Measured {
         let name = metrics.models.named(model);
         let model = metrics.models.label(&name);
         metrics.answers.running.inc();
-        let (call, tokens, slot) = (None, Some(0), None);
-        let mut measured = Self { metrics, dialect, is_stream, provider, name, model, call, tokens, slot, span: None };
+        let mut measured = Self {
+            metrics,
+            dialect,
+            is_stream,
+            answering: Arc::clone(&provider),
+            provider,
+            name,
+            model,
+            call: None,
+            tokens: Some(0),
+            slot: None,
+            span: None,
+        };
         measured.span = parent.map(|parent| parent.begin_answer(&measured.asked(), dialect.as_str()));
         measured
     }
@@ -151,6 +164,9 @@ impl Measured {
             Ok(status) => {
                 call.status = Some(status);
                 if status == StatusCode::OK {
+                    if call.way == Way::First {
+                        self.answering = Arc::clone(&self.provider);
+                    }
                     self.model = self.metrics.models.admit(&self.name);
                 }
             }
@@ -273,7 +289,8 @@ impl Measured {
         let error_type = end.error_type();
         let is_healthy = error_type.is_empty();
         self.span.take().into_iter().for_each(|span| span.end(end.name(), end.status, &error_type));
-        let labels = Ended { operation: self.operation(), error_type };
+        let operation = Operation { gen_ai_provider_name: Arc::clone(&self.answering), ..self.operation() };
+        let labels = Ended { operation, error_type };
         answers.duration.observe(&labels, end.duration.as_secs_f64());
         if let Some(first) = end.first_byte.filter(|_| is_healthy && self.is_stream) {
             answers.first_token.observe(&labels.operation, first.as_secs_f64());

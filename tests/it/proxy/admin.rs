@@ -279,6 +279,32 @@ async fn models_have_labels_up_to_a_limit() {
     }
 }
 
+/// An answer is measured as that of the upstream that the client has it from.
+#[tokio::test]
+async fn an_answer_has_the_provider_that_answers() {
+    let error =
+        |status: &str| vec![send(format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}"))];
+    let cut = || stream(&(chunk("[1, 2") + &finish("length")));
+    let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    for (first, other, provider) in [
+        // Neither answers: the client gets what the first one said.
+        (vec![error("503 Unavailable")], vec![error("429 Too Many")], "127.0.0.1"),
+        (vec![error("503 Unavailable")], vec![rest()], "localhost"),
+        // The rest alone is of the other one.
+        (vec![cut(), error("503 Unavailable")], vec![rest()], "127.0.0.1"),
+    ] {
+        let (main, fallback) = (Raw::new(first).await, Raw::new(other).await);
+        let routes =
+            format!("[[route]]\nfallback = [{{ upstream = \"http://localhost:{}\" }}]\n", fallback.addr.port());
+        let proxy = in_front_of(&main, |proxy| super::routes::with_routes(proxy, &[], &routes)).await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        let seen = metrics(&proxy, 1).await;
+        let providers = seen.values("gen_ai_server_request_duration_seconds_count", "gen_ai_provider_name");
+        assert_eq!(providers, [provider], "{answer}");
+        assert_eq!(fallback.requests.lock().unwrap().len(), 1, "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
     let mut limits = Limits::default();

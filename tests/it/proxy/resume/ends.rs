@@ -52,6 +52,30 @@ async fn an_answer_goes_on_while_another_thread_has_its_reader() {
     assert_eq!(raw.state.borrow().requests, 1);
 }
 
+#[tokio::test]
+async fn an_answer_whose_reader_leaves_while_the_proxy_drains_is_stopped() {
+    let go = Arc::new(Notify::new());
+    let slow = vec![send(format!("{STREAM}{}", chunk("[1"))), Piece::Await(Arc::clone(&go)), send(finish("stop"))];
+    let raw = Raw::new(vec![slow, vec![send(format!("{STREAM}{}", chunk("[1"))), Piece::Hold]]).await;
+    let proxy = raw.proxy(keeping()).await;
+    let (mut plain, mut reader) = (connect(proxy.addr()).await, connect(proxy.addr()).await);
+    plain.write_all(post(ASK).as_bytes()).await.unwrap();
+    let mut read = read_until(&mut plain, "[1").await;
+    reader.write_all(ask_kept().as_bytes()).await.unwrap();
+    read_until(&mut reader, "[1").await;
+    let stopped = tokio::spawn(proxy.shutdown());
+    sleep(Duration::from_millis(300)).await;
+    let mut state = raw.state.clone();
+    assert_eq!(state.borrow().left, 0);
+    drop(reader);
+    // The other answer is still open.
+    tokio::time::timeout(HANGS, state.wait_for(|state| state.left == 1)).await.unwrap().unwrap();
+    go.notify_one();
+    read += &read_to_end(&mut plain).await;
+    assert!(body_of(&read).1, "{read}");
+    assert!(stopped.await.unwrap());
+}
+
 /// In memory nobody can go on with a kept answer: it ends as all others do.
 #[tokio::test]
 async fn a_kept_answer_ends_with_its_process_when_the_time_to_drain_is_over() {
