@@ -266,7 +266,8 @@ impl Pump {
             })
             .collect();
         self.last = at;
-        self.line.note_bytes(entries.iter().map(|entry| entry.bytes.len()).sum());
+        // With the blank line that ends each.
+        self.line.note_bytes(entries.iter().map(|entry| entry.bytes.len() + 1).sum());
         self.unread.add(&entries);
         let live = &self.writer.live;
         if place == Place::Store {

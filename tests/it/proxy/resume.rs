@@ -127,6 +127,23 @@ async fn a_client_comes_back_before_the_first_event() {
 }
 
 #[tokio::test]
+async fn the_log_has_the_bytes_of_a_kept_answer() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let (_raw, proxy, go) = waiting(1, keeping()).await;
+    ask_and_leave(&proxy, &ask_kept()).await;
+    go.notify_one();
+    for _ in 0..1000 {
+        if log.0.lock().unwrap().contains("a kept answer has ended") {
+            break;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    let told = log.0.lock().unwrap().clone();
+    assert!(told.contains(&format!(" bytes={} ", five().concat().len())), "{told}");
+}
+
+#[tokio::test]
 async fn a_kept_answer_goes_on_without_its_client() {
     let (raw, proxy, go) = waiting(1, keeping()).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
