@@ -26,7 +26,7 @@ async fn a_request_keeps_what_is_its_own() {
     let body = ASK.replace(':', " :\t");
     let request = format!(
         "POST /v1/chat/completions?api-version=1&x=%20y HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer sk-1\r\n\
-         X-Custom: a\r\nx-custom: b\r\nX-Restitch-Expect: exact\r\nx-restitch: 1\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\n\
+         X-Custom: a\r\nx-custom: b\r\nX-Restitch-Expect: exact\r\nx-restitch: on\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\n\
          Keep-Alive: timeout=5\r\nTE: trailers\r\nProxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\n\
          Upgrade: websocket\r\nAccept-Encoding: gzip\r\nExpect: 100-continue\r\nIdempotency-Key: k\r\n\
          Content-Length: {}\r\n\r\n{body}",
