@@ -247,10 +247,12 @@ impl RequestDirectives {
             return Ok(Self::default());
         }
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
-        let off = match text(OWN_HEADERS).map(str::to_ascii_lowercase).as_deref() {
-            None | Some("on") => false,
-            Some("off") => true,
-            Some(_) => return Err("`x-restitch` is neither `on` nor `off`".to_owned()),
+        let off = match text(OWN_HEADERS) {
+            Some(value) if value.eq_ignore_ascii_case("off") => true,
+            Some(value) if !value.eq_ignore_ascii_case("on") => {
+                return Err("`x-restitch` is neither `on` nor `off`".to_owned());
+            }
+            _ => false,
         };
         let continuations = match text("x-restitch-continuations").map(str::parse) {
             None => None,

@@ -142,15 +142,12 @@ impl Session {
         let mut new = String::new();
         let mut merged = splice.finish(&mut new);
         let has_grown = self.slot.document().text().len() + new.len() > delivered;
-        if let Ok(seam) = &mut merged
-            && !has_grown
-            && finish.as_ref().is_some_and(|reason| *reason != Finish::Length)
-        {
-            // The model says that nothing follows. It is asked once more; said twice it is believed.
-            seam.early_end = true;
-            if !self.streaks.attempts.has_early_end {
-                merged = Err(SpliceError::EarlyEnd);
-            }
+        // The model says that nothing follows. It is asked once more; said twice it is believed.
+        let says_end = !has_grown && finish.as_ref().is_some_and(|reason| *reason != Finish::Length);
+        match &mut merged {
+            Ok(_) if says_end && !self.streaks.attempts.has_early_end => merged = Err(SpliceError::EarlyEnd),
+            Ok(seam) => seam.early_end = says_end,
+            Err(_) => {}
         }
         if let Ok(seam) = &merged
             && !is_reported

@@ -337,7 +337,9 @@ impl Slots {
             self.waiting.push_back((self.current, ends.of(self.choice(self.current), end)));
         }
         for (at, _) in &self.waiting {
-            self.list.iter_mut().skip(*at).take(1).for_each(|entry| entry.session.wait_since(now));
+            if let Some(entry) = self.list.get_mut(*at) {
+                entry.session.wait_since(now);
+            }
         }
     }
 

@@ -191,20 +191,23 @@ impl Predictor {
             Some((hash, *self.contexts.get(&hash)?))
         };
         let last = (0..ORDERS.len()).rev().find_map(|order| find(order).map(|(_, context)| (order, context)));
-        // What has occurred once precedes this place, and so do the longer contexts that have no entries.
-        let only = last.filter(|(_, context)| context.total == 1).map(|(order, context)| {
-            let place = context.first as usize;
-            let common = history.common(self.text.get(..place).unwrap_or_default());
-            let seen = u16::from(self.text.get(place) == Some(&byte));
-            (order, ORDERS.partition_point(|length| *length <= common), context, seen)
-        });
-        let end = only.map_or(last.map_or(0, |(order, _)| order + 1), |(order, end, ..)| end.max(order + 1));
-        (0..end).rev().filter_map(move |order| match only {
-            Some((from, _, context, seen)) if order >= from => Some((order, context, seen)),
-            _ => {
-                let (hash, context) = find(order)?;
-                Some((order, context, self.followers.get(&follower(hash, byte)).copied().unwrap_or_default()))
+        // What has occurred once precedes one place, and so do the longer contexts that have no entries.
+        let (from, end, only, seen) = match last {
+            Some((order, context)) if context.total == 1 => {
+                let place = context.first as usize;
+                let common = history.common(self.text.get(..place).unwrap_or_default());
+                let end = ORDERS.partition_point(|length| *length <= common).max(order + 1);
+                (order, end, context, u16::from(self.text.get(place) == Some(&byte)))
             }
+            Some((order, context)) => (order + 1, order + 1, context, 0),
+            None => (0, 0, Context::default(), 0),
+        };
+        (0..end).rev().filter_map(move |order| {
+            if order >= from {
+                return Some((order, only, seen));
+            }
+            let (hash, context) = find(order)?;
+            Some((order, context, self.followers.get(&follower(hash, byte)).copied().unwrap_or_default()))
         })
     }
 

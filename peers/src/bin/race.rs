@@ -209,27 +209,24 @@ fn push_parties(text: &str) -> Vec<Party<'_>> {
 fn pushes(text: &str, all_files: bool) {
     let deltas = pieces(text, 4);
     let mut parties = push_parties(text);
-    let count = text.len().div_ceil(4) as f64;
     parties.push(Party::new("jsonmodem: push, events", || jsonmodem_pushes(&deltas)));
-    let times = race(&mut parties, ROUNDS);
-    let mut rows = vec![row(["1 MiB of sections, 4-byte pushes", "ns a push", "÷ actson"])];
+    print_pushes("1 MiB of sections", text, &mut parties);
+
+    let inputs = generated(MIB);
+    let Input { name, text } = inputs.iter().find(|input| input.name == "beyond ASCII").expect("it is generated");
+    print_pushes(&format!("1 MiB {name}"), text, &mut push_parties(text));
+
+    files(all_files);
+}
+
+fn print_pushes(name: &str, text: &str, parties: &mut [Party<'_>]) {
+    let times = race(parties, ROUNDS);
+    let count = text.len().div_ceil(4) as f64;
+    let mut rows = vec![row([&format!("{name}, 4-byte pushes"), "ns a push", "÷ actson"])];
     for (n, party) in parties.iter().enumerate() {
         rows.push(row([party.name, &short(times.median(n) / count), &short(times.ratio(n, 0))]));
     }
     print("a. Pushes of 4 bytes", &rows);
-
-    let inputs = generated(MIB);
-    let Input { name, text } = inputs.iter().find(|input| input.name == "beyond ASCII").expect("it is generated");
-    let parties = &mut push_parties(text);
-    let times = race(parties, ROUNDS);
-    let count = text.len().div_ceil(4) as f64;
-    let mut rows = vec![row([&format!("1 MiB {name}, 4-byte pushes"), "ns a push", "÷ actson"])];
-    for (n, party) in parties.iter().enumerate() {
-        rows.push(row([party.name, &short(times.median(n) / count), &short(times.ratio(n, 0))]));
-    }
-    print("a. Pushes of 4 bytes, beyond ASCII", &rows);
-
-    files(all_files);
 }
 
 /// The result for one file.
