@@ -65,7 +65,7 @@ Examples:
   restitch config explain --config restitch.toml --path /v1/messages --model claude-opus-4-6 --header 'x-team: batch'
   restitch config explain --config restitch.toml --model gpt-5 --response-format json_schema
 
-The output is TOML: the settings that hold, with comments that say why. What no route matches has those of [proxy] and
+The output is TOML: the settings that hold, with comments that say why. Headers `x-restitch-…` are applied as the proxy does. What no route matches has those of [proxy] and
 [limits]. A path that is of no API is not read, so routes with a model or a form do not match it.
 
 Exit codes: 0 explained, 1 the file is unreadable, 2 it is wrong.";

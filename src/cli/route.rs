@@ -7,6 +7,8 @@ use super::{Console, Exit};
 use crate::config::Config;
 use crate::provider::Dialect;
 use crate::provider::capability::PrefillForm;
+#[cfg(feature = "proxy")]
+use crate::proxy::RequestDirectives;
 use crate::route::{Asked, ContinueBy, HeaderName, ResponseFormat, RouteConfig};
 
 /// Arguments of `restitch config explain`: the request.
@@ -67,9 +69,42 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     if found.is_none() {
         console.line(format_args!("# {}: what no route matches", crate::route::DEFAULT))?;
     }
-    let effective = config.effective(found);
+    let mut effective = config.effective(found);
+    #[cfg(feature = "proxy")]
+    if let Err(mistake) = apply(&args.header, &config, &mut effective, console)? {
+        console.fail(Exit::Usage, format_args!("--header: {mistake}: such a request is refused"));
+        return Ok(());
+    }
     console.lines(&Config::show_route(&effective))?;
     console.line(format_args!("# {}", how(&config, &effective, dialect, &model)))
+}
+
+/// Applies what the headers of the request say of its answer, as the proxy does. An error is what the client is told.
+#[cfg(feature = "proxy")]
+fn apply(
+    headers: &[(HeaderName, String)],
+    config: &Config,
+    route: &mut RouteConfig,
+    console: &mut Console,
+) -> io::Result<Result<(), String>> {
+    let mut own = http::HeaderMap::new();
+    for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with("x-restitch")) {
+        match (http::HeaderName::try_from(name.as_str()), http::HeaderValue::try_from(value)) {
+            (Ok(header), Ok(value)) => drop(own.insert(header, value)),
+            _ => return Ok(Err(format!("`{}` has a value that no header can have", name.as_str()))),
+        }
+    }
+    let directives = match RequestDirectives::read(&own) {
+        Ok(directives) => directives,
+        Err(mistake) => return Ok(Err(mistake)),
+    };
+    if !own.is_empty() {
+        let names: Vec<_> = own.keys().map(http::HeaderName::as_str).collect();
+        console.line(format_args!("# {}: applied below", names.join(", ")))?;
+    }
+    let longest = config.limits.keep.max_keep_time.as_secs();
+    directives.apply(route, u32::try_from(longest).unwrap_or(u32::MAX));
+    Ok(Ok(()))
 }
 
 /// Returns the model that a path names, where the API has it there.

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tracing::Span;
 
 use super::answers::Stopped;
 use super::exchange::AccessLine;
@@ -54,11 +55,8 @@ where
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Self { body: open, cut, line, .. } = self.get_mut();
         let Some(body) = open else { return Poll::Pending };
-        let polled = match line {
-            Some(line) => line.span().in_scope(|| body.as_mut().poll_frame(cx)),
-            None => body.as_mut().poll_frame(cx),
-        };
-        match ready!(polled) {
+        // Without the span of the request, since entering it costs more than most polls do: what logs has it.
+        match ready!(body.as_mut().poll_frame(cx)) {
             Some(Ok(frame)) => {
                 if let Some(line) = line {
                     line.note_frame(&**body, &frame);
@@ -71,8 +69,10 @@ where
             }
             Some(Err(error)) => {
                 let error: BodyError = error.into();
-                tracing::debug!(%error, "the upstream broke off");
-                line.iter_mut().for_each(AccessLine::note_break);
+                if let Some(line) = line {
+                    line.span().in_scope(|| tracing::debug!(%error, "the upstream broke off"));
+                    line.note_break();
+                }
                 *open = None;
                 cut.ask();
                 // hyper flushes whenever a body is pending, so nothing else needs to wake it.
@@ -180,6 +180,8 @@ pub(super) struct Punctual<B> {
     body: B,
     stopped: Stopped,
     limit: TimeLimit,
+    /// That of the request.
+    span: Span,
     /// When the silence is too long. `None`: bytes came last.
     due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -187,7 +189,7 @@ pub(super) struct Punctual<B> {
 
 impl<B> Punctual<B> {
     pub(super) fn new(body: B, limit: TimeLimit) -> Self {
-        Self { body, stopped: Stopped::never(), limit, due: None, timer: None }
+        Self { body, stopped: Stopped::never(), limit, span: Span::current(), due: None, timer: None }
     }
 
     /// Ends the body when the operator has stopped its answer.
@@ -261,7 +263,7 @@ where
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         ready!(this.poll_silence(cx));
-        tracing::info!(limit = this.limit.name, "a body stopped");
+        this.span.in_scope(|| tracing::info!(limit = this.limit.name, "a body stopped"));
         Poll::Ready(Some(Err(Silent(this.limit).into())))
     }
 

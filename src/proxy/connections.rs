@@ -110,7 +110,9 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
     let proxy = current.get();
     let limits = &proxy.limits;
     let (cut, activity) = (Cut::default(), Activity::default());
-    let socket = ClientSocket::new(Socket::new(transport, cut.clone()), activity.clone(), limits.server.clone());
+    let metrics = proxy.shared.metrics.clone();
+    let socket = Socket::new(transport, cut.clone());
+    let socket = ClientSocket::new(socket, activity.clone(), limits.server.clone(), metrics);
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())

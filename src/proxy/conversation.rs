@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use http::{Response, StatusCode};
 use http_body_util::BodyStream;
+use tracing::Instrument;
 
 pub(super) use response::is_invalid_request;
 #[cfg(feature = "cli")]
@@ -280,7 +281,8 @@ impl Conversation {
         let conversation: Arc<Self> = Arc::from(self);
         let reopen = move |retry: Retry| {
             let conversation = Arc::clone(&conversation);
-            async move { conversation.reopen(retry.request(), framing).await }
+            let span = conversation.exchange.span().clone();
+            async move { conversation.reopen(retry.request(), framing).await }.instrument(span)
         };
         let stitch = Stitch::new(relay, (Arc::default(), dialect), first, reopen);
         let stitch = stitch.on_rejection(|refused: &CallError| refused.0.clone()).observe_all(move |output| {

@@ -6,16 +6,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::header::{HeaderMap, HeaderName};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use tokio::time::Instant;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-pub(super) use line::{AccessLine, KeptLine};
+pub(super) use line::{AccessLine, KeptLine, log_unread};
 
 use super::answers::{Answer, Answers, Asked, Stop, Stopped};
 use super::measured::{Measured, Way};
-use super::metrics::Metrics;
+use super::metrics::{Metrics, OTHER};
 use super::otlp::Parent;
 use super::refusal::OwnError;
 use super::resume::logged;
@@ -23,7 +23,7 @@ use super::route::Route;
 use super::shared::Shared;
 use super::upstream::random_name;
 use crate::client::{Error, Upstream};
-use crate::provider::Dialect;
+use crate::provider::{Dialect, answer_tokens};
 use crate::route::RouteConfig;
 use crate::session::relay::Output;
 use crate::session::{CutCause, Outcome, SessionEvent};
@@ -35,7 +35,7 @@ pub(super) struct Exchange {
     /// Carries the id.
     span: Span,
     began: Instant,
-    method: Method,
+    method: String,
     /// The path without its query, which may have a key.
     path: String,
     facts: Mutex<Facts>,
@@ -62,8 +62,7 @@ struct Facts {
     model: Option<String>,
     status: Option<StatusCode>,
     upstream_status: Option<StatusCode>,
-    /// Why calls were cut, in their order.
-    causes: Vec<&'static str>,
+    spent: Spent,
     outcome: Option<Outcome>,
     /// What the metrics are to get. `None`: nothing is measured, or the request is of no API.
     measured: Option<Measured>,
@@ -71,6 +70,45 @@ struct Facts {
     answer: Option<Arc<Answer>>,
     /// The answer is kept: its client may leave before it ends.
     is_kept: bool,
+}
+
+/// What the calls of an answer have brought so far.
+#[derive(Default)]
+struct Spent {
+    /// How the call is made that was made last. `None`: none was.
+    way: Option<Way>,
+    /// Why calls were cut, in their order.
+    causes: Vec<&'static str>,
+    /// Calls for the rest, and for the whole answer again.
+    continuations: u32,
+    failures: u32,
+    /// Tokens of the first call, as far as they are told.
+    kept: Option<u64>,
+    /// Tokens of all others.
+    regenerated: Option<u64>,
+}
+
+impl Spent {
+    fn note(&mut self, output: &Output) {
+        match output {
+            Output::Event(event) => {
+                let cut = event.new_cut().map(|end| end.cause().map_or(OTHER, CutCause::as_str));
+                self.causes.extend(cut);
+                self.failures += u32::from(matches!(event, SessionEvent::Failed { .. }));
+            }
+            Output::Usage(usage) => {
+                let is_kept = self.way.is_none_or(Way::keeps_tokens);
+                let sum = if is_kept { &mut self.kept } else { &mut self.regenerated };
+                let tokens = answer_tokens(usage);
+                *sum = tokens.map(|tokens| sum.unwrap_or_default().saturating_add(tokens)).or(*sum);
+            }
+            Output::Done { outcome, .. } => {
+                // A call that was refused in one form and made in another one is one call.
+                (self.continuations, self.failures) = (outcome.tally().continuations, outcome.tally().failures);
+            }
+            Output::Call { .. } | Output::Bytes(_) => {}
+        }
+    }
 }
 
 impl Exchange {
@@ -87,7 +125,7 @@ impl Exchange {
             id,
             span,
             began: Instant::now(),
-            method: request.method().clone(),
+            method: shortened(request.method().as_str()),
             path: shortened(logged(request.uri().path())),
             facts: Mutex::default(),
             metrics: shared.metrics.clone(),
@@ -131,8 +169,10 @@ impl Exchange {
         let metrics = self.metrics.clone();
         let measured =
             metrics.map(|metrics| Measured::new(metrics, dialect, host, (model, is_stream), self.parent.as_ref()));
+        // The page shows what can't be seen as it is by itself.
+        let on_page: String = model.chars().take(LONGEST_NAME).collect();
         let model = shortened(model);
-        let asked = || Asked { request_id: self.id.clone(), dialect, model: model.clone(), is_stream };
+        let asked = || Asked { request_id: self.id.clone(), dialect, model: on_page.clone(), is_stream };
         let answer = self.answers.as_ref().map(|answers| answers.begin(asked()));
         let mut facts = self.facts();
         (facts.dialect, facts.model, facts.measured, facts.answer) = (Some(dialect), Some(model), measured, answer);
@@ -164,7 +204,12 @@ impl Exchange {
 
     /// Returns whether the answer has ended on the proxy's side: by the operator, or since the time to drain is over.
     pub(super) fn is_stopped(&self) -> bool {
-        self.cut.is_asked() || self.answer().is_some_and(|answer| answer.is_stopped())
+        self.has_to_end() || self.answer().is_some_and(|answer| answer.is_stopped())
+    }
+
+    /// Returns whether the time to drain is over.
+    pub(super) fn has_to_end(&self) -> bool {
+        self.cut.is_asked()
     }
 
     /// Notes that the open call ends because the operator has ended the answer.
@@ -177,17 +222,22 @@ impl Exchange {
         self.metrics.is_some()
     }
 
-    /// Notes that a call to an upstream is made. Returns the headers that name its span, if spans are pushed.
-    pub(super) fn note_call(&self, way: Way, upstream: &Upstream) -> Option<HeaderMap> {
-        self.measure(|measured| measured.begin_call(way, upstream));
-        self.answer().iter().for_each(|answer| answer.note_call(way.as_str()));
+    /// Notes that a call to an upstream is made. `asked`: the API, and the model's name there. Returns the headers that name its span, if spans are
+    /// pushed.
+    pub(super) fn note_call(&self, way: Way, upstream: &Upstream, asked: (Dialect, &str)) -> Option<HeaderMap> {
+        let mut facts = self.facts();
+        facts.spent.way = Some(way);
+        facts.spent.continuations += u32::from(!way.keeps_tokens());
+        drop(facts);
+        self.measure(|measured| measured.begin_call(way, upstream, asked));
+        self.answer().iter().for_each(|answer| answer.note_call(way));
         self.parent.as_ref()?;
         self.facts().measured.as_ref().and_then(Measured::trace)
     }
 
     /// Notes what answers the upstream call: the head of a response, or an error.
-    pub(super) fn note_head<B>(&self, host: &str, answer: &Result<Response<B>, Error>) {
-        if answer.as_ref().is_ok_and(|response| response.status().is_success()) {
+    pub(super) fn note_head<B>(&self, host: &str, answer: &Result<&Response<B>, &Error>) {
+        if answer.is_ok_and(|response| response.status().is_success()) {
             let mut facts = self.facts();
             if facts.answered.last().is_none_or(|last| last != host) {
                 facts.answered.push(host.to_owned());
@@ -200,6 +250,16 @@ impl Exchange {
         };
         self.measure(|measured| measured.note_head(head));
         self.answer().iter().for_each(|answer| answer.note_head(head));
+    }
+
+    /// Notes that an upstream has sent the head of an answer and nothing after it, so that another one is asked.
+    pub(super) fn note_unanswered(&self, host: &str, error: &Error) {
+        let mut facts = self.facts();
+        if facts.answered.last().is_some_and(|last| last == host) {
+            facts.answered.pop();
+        }
+        drop(facts);
+        self.note_head::<()>(host, &Err(error));
     }
 
     /// Notes the first bytes of an upstream call's stream.
@@ -230,12 +290,10 @@ impl Exchange {
     pub(super) fn note_output(&self, output: &Output) {
         self.measure(|measured| measured.note_output(output));
         self.answer().iter().for_each(|answer| answer.note_output(output));
-        match output {
-            Output::Event(SessionEvent::Cut { end, .. }) => {
-                self.facts().causes.extend(end.cause().map(CutCause::as_str));
-            }
-            Output::Done { outcome, .. } => self.facts().outcome = Some(outcome.clone()),
-            _ => {}
+        let mut facts = self.facts();
+        facts.spent.note(output);
+        if let Output::Done { outcome, .. } = output {
+            facts.outcome = Some(outcome.clone());
         }
     }
 
@@ -272,10 +330,17 @@ fn trace_id(traceparent: &str) -> Option<&str> {
     Some(trace).filter(|trace| is_valid && trace.bytes().any(|digit| digit != b'0'))
 }
 
-/// Returns the beginning of a text that a client has chosen.
+/// Returns the beginning of a text that a client has chosen. What would not be seen as it is, or divides lines for some readers,
+/// is escaped: JSON takes it as it is.
 fn shortened(text: &str) -> String {
-    let end = text.char_indices().nth(LONGEST_NAME).map_or(text.len(), |(end, _)| end);
-    text.get(..end).unwrap_or_default().to_owned()
+    let mut short = String::with_capacity(text.len().min(LONGEST_NAME));
+    for c in text.chars().take(LONGEST_NAME) {
+        match c {
+            '"' | '\'' | '\\' => short.push(c),
+            c => short.extend(c.escape_debug()),
+        }
+    }
+    short
 }
 
 /// Bytes of the longest id of a client's that is logged.
@@ -295,6 +360,13 @@ mod tests {
         for id in ["", "a b", "a\n", "é", "\"", &"x".repeat(LONGEST_ID + 1)] {
             assert!(!is_plain(id), "{id}");
         }
+    }
+
+    #[test]
+    fn texts_of_clients_are_short_and_visible() {
+        assert_eq!(shortened("gpt-5 \"é\\'\""), "gpt-5 \"é\\'\"");
+        assert_eq!(shortened("a\u{2028}b\u{9b}c\u{202e}\n"), r"a\u{2028}b\u{9b}c\u{202e}\n");
+        assert_eq!(shortened(&"é".repeat(300)), "é".repeat(200));
     }
 
     #[test]

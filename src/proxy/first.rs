@@ -83,9 +83,15 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
 async fn send(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     tokio::select! {
         answer = first_answer(conversation) => answer.map_err(|cause| unreachable(Some(conversation.dialect), &cause)),
-        () = conversation.exchange.stopped() => Err(STOPPED.answer(Some(conversation.dialect))),
-        () = conversation.exchange.cut() => Err(DRAINED.answer(Some(conversation.dialect))),
+        () = conversation.exchange.stopped() => Err(ended(conversation, STOPPED)),
+        () = conversation.exchange.cut() => Err(ended(conversation, DRAINED)),
     }
+}
+
+/// Refuses a request whose call is still open.
+fn ended(conversation: &Conversation, refusal: Refusal) -> Response<Body> {
+    conversation.exchange.note_stop();
+    refusal.answer(Some(conversation.dialect))
 }
 
 async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Error> {
@@ -127,10 +133,9 @@ async fn send_to_first_byte(conversation: &Conversation) -> Result<Response<Rece
         Ok(false) => Error::Failed(ConnectionError::Closed),
         Err(_) => Error::Late { limit: patience.name, after: patience.time },
     };
-    let failed = Err(error);
-    conversation.exchange.note_head(conversation.address(), &failed);
+    conversation.exchange.note_unanswered(conversation.address(), &error);
     conversation.count(None);
-    failed
+    Err(error)
 }
 
 async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Error> {

@@ -21,6 +21,7 @@ impl Conversation {
     /// Makes a further call. Where it fails, the session is told to ask a fallback, as long as there is one.
     pub(super) async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
         if let Some(query) = &request.resume {
+            tracing::info!(call = request.number, "attaching to the answer again");
             return self.resume(query).await;
         }
         let part = if request.turn.is_some() { Part::Rest } else { Part::Whole };
@@ -94,6 +95,10 @@ impl Conversation {
             _ => head,
         };
         self.show_request(request.number, &body);
+        match &request.turn {
+            Some(turn) => tracing::info!(call = request.number, mode = turn.mode.as_str(), "asking for the rest"),
+            None => tracing::info!(call = request.number, "sending the request again"),
+        }
         let response = self.make_call(Way::of(request), &head, Body::full(body)).await;
         self.count(response.as_ref().ok().map(Response::status));
         response.map_err(lost)
@@ -122,9 +127,12 @@ impl Conversation {
     /// Makes an upstream call, whose span the upstream is told.
     pub(super) async fn make_call(&self, way: Way, head: &Head, body: Body) -> Result<Response<Received>, Error> {
         let client = self.client();
-        let traced = self.exchange.note_call(way, client.upstream()).map(|trace| head.with(trace));
+        let traced = self
+            .exchange
+            .note_call(way, client.upstream(), (self.asked_by(), self.model()))
+            .map(|trace| head.with(trace));
         let response = upstream::send(client, traced.as_ref().unwrap_or(head), body, self.patience()).await;
-        self.exchange.note_head(self.address(), &response);
+        self.exchange.note_head(self.address(), &response.as_ref());
         response
     }
 

@@ -259,7 +259,7 @@ impl Acceptor {
             // A handshake costs more than an answer, so a client of TLS is not told.
             Err(limit) => {
                 if self.is_plain && self.refused.len() < MOST_REFUSED {
-                    self.refused.spawn(refuse(accepted, limit));
+                    self.refused.spawn(refuse(accepted, limit, self.current.get().shared.metrics.clone()));
                 }
             }
         }
@@ -287,8 +287,9 @@ fn poll_accept(listeners: &mut [Listener], cx: &mut Context<'_>) -> Poll<io::Res
 }
 
 /// Tells a client that there is no room for it, and waits for a moment until it has read that.
-async fn refuse(accepted: Accepted, limit: &'static str) {
-    let answer = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, limit, "too many connections: try again later").plain();
+async fn refuse(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Metrics>>) {
+    let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, limit, "too many connections: try again later");
+    let answer = refusal.plain(metrics.as_deref());
     let say = async {
         let mut stream = accepted.register()?;
         stream.write_all(answer.as_bytes()).await?;

@@ -15,8 +15,10 @@ use super::otlp::{AnswerSpan, CallSpan, Parent};
 use crate::client::Upstream;
 use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
-use crate::session::relay::Output;
-use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, SessionEvent, Status};
+use crate::session::relay::{Output, TransportEnd};
+use crate::session::{
+    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, SessionEvent, Status, StopReason,
+};
 
 /// A request of an API on its way through the proxy.
 pub(super) struct Measured {
@@ -67,6 +69,16 @@ pub(super) enum Way {
 }
 
 impl Way {
+    /// Returns whether the tokens of the call are those of the first one.
+    pub(super) fn keeps_tokens(self) -> bool {
+        matches!(self, Self::First | Self::Reattach)
+    }
+
+    /// Returns whether the rest of an answer is asked for.
+    pub(super) fn is_for_rest(self) -> bool {
+        matches!(self, Self::Prefill | Self::Reprompt)
+    }
+
     pub(super) fn of(request: &Request) -> Self {
         match &request.turn {
             _ if request.resume.is_some() => Self::Reattach,
@@ -92,12 +104,18 @@ impl Way {
 /// An upstream call that is open.
 struct Call {
     way: Way,
+    /// What is asked for, in the API and with the model's name of the upstream that is asked.
+    operation: Operation,
+    /// The name of that model, which is its label once the upstream has answered.
+    name: Arc<str>,
     began: Instant,
     status: Option<StatusCode>,
     /// Tokens of its answer.
     tokens: Option<u64>,
     has_joined: bool,
     has_failed: bool,
+    /// What it brought was there already.
+    repeats: bool,
     /// Why it ended early.
     error: Option<&'static str>,
     span: Option<CallSpan>,
@@ -133,20 +151,31 @@ impl Measured {
         measured
     }
 
-    /// Begins a call. A call that is still open was refused, and is made in another form.
-    pub(super) fn begin_call(&mut self, way: Way, upstream: &Upstream) {
+    /// Begins a call. A call that is still open was refused, and is made in another form. `model`: its name there.
+    pub(super) fn begin_call(&mut self, way: Way, upstream: &Upstream, (dialect, model): (Dialect, &str)) {
         self.end_call();
         if *self.provider != *provider_name(upstream.host()) {
             self.provider = Arc::from(provider_name(upstream.host()));
         }
-        let span = self.span.as_ref().map(|span| span.begin_call(&self.asked(), way.as_str(), upstream));
+        let name = self.metrics.models.named(model);
+        let operation = Operation {
+            gen_ai_provider_name: Arc::clone(&self.provider),
+            gen_ai_operation_name: operation_name(dialect),
+            gen_ai_request_model: self.metrics.models.label(&name),
+        };
+        // Spans may have any name.
+        let asked = Operation { gen_ai_request_model: Arc::clone(&name), ..operation.clone() };
+        let span = self.span.as_ref().map(|span| span.begin_call(&asked, way.as_str(), upstream));
         self.call = Some(Call {
             way,
+            operation,
+            name,
             began: Instant::now(),
             status: None,
             tokens: None,
             has_joined: false,
             has_failed: false,
+            repeats: false,
             error: None,
             span,
         });
@@ -167,7 +196,8 @@ impl Measured {
                     if call.way == Way::First {
                         self.answering = Arc::clone(&self.provider);
                     }
-                    self.model = self.metrics.models.admit(&self.name);
+                    call.operation.gen_ai_request_model = self.metrics.admit(&call.name);
+                    self.model = self.metrics.admit(&self.name);
                 }
             }
             Err(error) => call.error = Some(error),
@@ -177,20 +207,30 @@ impl Measured {
     /// Notes the first bytes of the open call's stream.
     pub(super) fn note_first_chunk(&self) {
         let Some(call) = &self.call else { return };
-        self.metrics.calls.first_chunk.observe(&self.operation(), call.began.elapsed().as_secs_f64());
+        self.metrics.calls.first_chunk.observe(&call.operation, call.began.elapsed().as_secs_f64());
     }
 
     /// Notes what an answer goes through.
     pub(super) fn note_output(&mut self, output: &Output) {
+        let mut is_of_call = true;
         if let Output::Event(event) = output {
+            // The slots of an answer are continued in turn: what cut the first call in one of them is told after the calls for
+            // the rest of others.
+            is_of_call = !(event.is_of_first() && self.call.as_ref().is_some_and(|call| call.way.is_for_rest()));
             self.span.iter_mut().for_each(|span| span.note(event));
-            self.call.iter_mut().filter_map(|call| call.span.as_mut()).for_each(|span| span.note(event));
+            let of_call = self.call.iter_mut().filter(|_| is_of_call);
+            of_call.filter_map(|call| call.span.as_mut()).for_each(|span| span.note(event));
         }
         match output {
-            Output::Event(SessionEvent::Cut { end, .. }) => {
-                let cause = end.cause().map_or(OTHER, CutCause::as_str);
-                self.metrics.seams.cuts.add(&Cut { model: Arc::clone(&self.model), cause }, 1);
-                self.note_error(end);
+            Output::Event(event @ SessionEvent::Cut { end, added, .. }) => {
+                if event.new_cut().is_some() {
+                    let model = if is_of_call { self.model_of_call() } else { Arc::clone(&self.model) };
+                    self.metrics.seams.cuts.add(&Cut { model, cause: end.cause().map_or(OTHER, CutCause::as_str) }, 1);
+                }
+                if is_of_call {
+                    self.call.iter_mut().for_each(|call| call.repeats = *added == 0);
+                    self.note_error(end);
+                }
             }
             Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => {
                 let seams = &self.metrics.seams;
@@ -199,7 +239,7 @@ impl Measured {
                 seams.pending.observe(seam.pending as f64);
                 self.call.iter_mut().for_each(|call| call.has_joined = true);
             }
-            Output::Event(SessionEvent::Failed { reason, .. }) => {
+            Output::Event(SessionEvent::Failed { reason, .. }) if is_of_call => {
                 self.call.iter_mut().for_each(|call| call.has_failed = true);
                 if let FailureReason::Nothing(end) = reason {
                     self.note_error(end);
@@ -213,7 +253,12 @@ impl Measured {
                 }
                 self.end_call();
             }
-            Output::Done { slot, outcome, .. } => {
+            Output::Done { slot, outcome, transport_end } => {
+                if outcome.status() == Status::PassedThrough && *transport_end == TransportEnd::Dropped {
+                    // No cut is told of an answer that is not continued.
+                    let cause = if outcome.tally().limit.is_some() { CutCause::Idle } else { CutCause::Drop };
+                    self.call.iter_mut().for_each(|call| call.error = call.error.or(Some(cause.as_str())));
+                }
                 self.slot = Some(*slot);
                 self.note_outcome(outcome);
                 self.end_call();
@@ -251,25 +296,23 @@ impl Measured {
 
     fn note_usage(&mut self, raw: &str) {
         let (input, output) = (usage::prompt_tokens(raw), answer_tokens(raw));
+        let Some(call) = &mut self.call else { return };
         for (gen_ai_token_type, tokens) in [("input", input), ("output", output)] {
             if let Some(tokens) = tokens {
-                let labels = Usage { operation: self.operation(), gen_ai_token_type };
+                let labels = Usage { operation: call.operation.clone(), gen_ai_token_type };
                 self.metrics.calls.usage.observe(&labels, tokens as f64);
-                let span = self.call.as_mut().and_then(|call| call.span.as_mut());
-                span.into_iter().for_each(|span| span.note_tokens(gen_ai_token_type, tokens));
+                call.span.iter_mut().for_each(|span| span.note_tokens(gen_ai_token_type, tokens));
             }
         }
-        let Some(call) = &mut self.call else { return };
         call.tokens = output;
-        let is_kept = matches!(call.way, Way::First | Way::Reattach);
-        let labels = TokenUse { r#use: if is_kept { "kept" } else { "regenerated" } };
+        let labels = TokenUse { r#use: if call.way.keeps_tokens() { "kept" } else { "regenerated" } };
         self.metrics.calls.tokens.add(&labels, output.unwrap_or_default());
     }
 
     fn end_call(&mut self) {
         let Some(mut call) = self.call.take() else { return };
         call.span.take().into_iter().for_each(|span| span.end(call.status, &call.error_type()));
-        let labels = Ended { operation: self.operation(), error_type: call.error_type() };
+        let labels = Ended { operation: call.operation.clone(), error_type: call.error_type() };
         self.metrics.calls.duration.observe(&labels, call.began.elapsed().as_secs_f64());
         if call.way != Way::First {
             let labels = FurtherCall { way: call.way.as_str(), outcome: call.outcome() };
@@ -289,8 +332,7 @@ impl Measured {
         let error_type = end.error_type();
         let is_healthy = error_type.is_empty();
         self.span.take().into_iter().for_each(|span| span.end(end.name(), end.status, &error_type));
-        let operation = Operation { gen_ai_provider_name: Arc::clone(&self.answering), ..self.operation() };
-        let labels = Ended { operation, error_type };
+        let labels = Ended { operation: self.operation(), error_type };
         answers.duration.observe(&labels, end.duration.as_secs_f64());
         if let Some(first) = end.first_byte.filter(|_| is_healthy && self.is_stream) {
             answers.first_token.observe(&labels.operation, first.as_secs_f64());
@@ -308,20 +350,21 @@ impl Measured {
         answers.ended.add(&labels, 1);
     }
 
+    /// Returns the label of the model that the open call asks.
+    fn model_of_call(&self) -> Arc<str> {
+        let of_call = self.call.as_ref().map(|call| &call.operation.gen_ai_request_model);
+        Arc::clone(of_call.unwrap_or(&self.model))
+    }
+
     /// Returns what the request asks for, with the model that it names: spans may have any.
     fn asked(&self) -> Operation {
         Operation { gen_ai_request_model: Arc::clone(&self.name), ..self.operation() }
     }
 
     fn operation(&self) -> Operation {
-        let gen_ai_operation_name = match self.dialect {
-            Dialect::Completions => "text_completion",
-            Dialect::Gemini => "generate_content",
-            Dialect::Chat | Dialect::Responses | Dialect::Messages | Dialect::Ollama | Dialect::Cohere => "chat",
-        };
         Operation {
-            gen_ai_provider_name: Arc::clone(&self.provider),
-            gen_ai_operation_name,
+            gen_ai_provider_name: Arc::clone(&self.answering),
+            gen_ai_operation_name: operation_name(self.dialect),
             gen_ai_request_model: Arc::clone(&self.model),
         }
     }
@@ -342,13 +385,14 @@ impl Call {
     fn outcome(&self) -> &'static str {
         let is_refused = self.status.is_some_and(|status| status != StatusCode::OK);
         let brings_text = match self.way {
-            Way::Prefill | Way::Reprompt => self.has_joined,
-            Way::First | Way::Original | Way::Reattach => self.status.is_some(),
+            way if way.is_for_rest() => self.has_joined,
+            _ => self.status.is_some(),
         };
         match self.error {
             _ if is_refused => "refused",
             Some(LEFT) => LEFT,
             _ if self.has_failed || !brings_text => "failed",
+            _ if self.repeats && self.has_joined => StopReason::NoProgress.as_str(),
             _ => "ok",
         }
     }
@@ -373,6 +417,14 @@ impl AnswerEnd<'_> {
             None if self.break_off == Some(LEFT) => LEFT,
             None => "unread",
         }
+    }
+}
+
+fn operation_name(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Completions => "text_completion",
+        Dialect::Gemini => "generate_content",
+        Dialect::Chat | Dialect::Responses | Dialect::Messages | Dialect::Ollama | Dialect::Cohere => "chat",
     }
 }
 

@@ -69,6 +69,8 @@ pub(crate) use refusal::OwnError;
 pub use reload::{Loaded, Loader, ReloadError, Reloader};
 
 pub use tls::ServerTls;
+#[cfg(feature = "cli")]
+pub(crate) use upstream::RequestDirectives;
 
 use route::Route;
 use shared::Shared;
@@ -395,19 +397,13 @@ impl Proxy {
 
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.
     fn observed(&self, output: &Output, exchange: &Exchange) {
+        let _entered = exchange.span().enter();
         if matches!(output, Output::Call { .. } | Output::Event(SessionEvent::Cut { .. })) && exchange.is_stopped() {
             // The proxy has ended the answer, and not its upstream. The call is never made.
             return exchange.note_stop();
         }
         exchange.note_output(output);
         match output {
-            Output::Call { request, .. } => match &request.turn {
-                Some(turn) => tracing::info!(call = request.number, mode = turn.mode.as_str(), "asking for the rest"),
-                None if request.resume.is_some() => {
-                    tracing::info!(call = request.number, "attaching to the answer again");
-                }
-                None => tracing::info!(call = request.number, "sending the request again"),
-            },
             Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => tracing::info!(
                 offset = seam.offset,
                 alignment = seam.alignment.as_str(),
@@ -425,7 +421,7 @@ impl Proxy {
             }
             Output::Event(SessionEvent::Failed { call, reason, .. }) => warn_of_failure(*call, reason),
             Output::Done { outcome, .. } => log_end(outcome),
-            Output::Event(_) | Output::Usage(_) | Output::Bytes(_) => {}
+            Output::Event(_) | Output::Call { .. } | Output::Usage(_) | Output::Bytes(_) => {}
         }
         if let Some(observer) = &self.shared.observer {
             observer(output);

@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
+use super::exchange::log_unread;
+use super::metrics::Metrics;
+use super::upstream::random_name;
 use crate::client::{Body, Error, PathError};
 use crate::provider::Dialect;
 
@@ -46,13 +49,18 @@ impl Refusal {
         self.response(dialect)
     }
 
-    /// Logs the refusal and returns the bytes of the answer, which is the connection's last one. No request has named an API.
-    pub(super) fn plain(self) -> String {
+    /// Logs and counts the refusal, and returns the bytes of the answer, which is the connection's last one. No request was read,
+    /// so none has named an API.
+    pub(super) fn plain(self, metrics: Option<&Metrics>) -> String {
+        let id = random_name();
+        let _entered = tracing::info_span!("request", id = %id).entered();
         tracing::warn!(reason = self.reason, status = self.status.as_u16(), "refused a connection");
+        log_unread(self.status, metrics);
         let body = Dialect::default().wire().own_error_body(self.status.as_u16(), self.reason, &self.message);
         let (status, length) = (self.status, body.len());
         format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nx-request-id: {id}\r\nconnection: close\r\n\
+            content-length: {length}\r\n\r\n{body}"
         )
     }
 

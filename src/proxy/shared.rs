@@ -78,7 +78,8 @@ impl Shared {
         if cache.record(&key(upstream, model), hint, self.now()) {
             let recorded = cache.recorded();
             drop(cache);
-            tracing::info!(upstream, model, ?hint, recorded, "recorded what a refusal says about a model");
+            let (hint, member) = hint.name();
+            tracing::info!(upstream, model, hint, member, recorded, "recorded what a refusal says about a model");
         }
     }
 

@@ -14,6 +14,7 @@ use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::listener::{Closed, Transport};
+use super::metrics::Metrics;
 use super::refusal::Refusal;
 use crate::client::PathError;
 use crate::limits::ServerLimits;
@@ -70,6 +71,8 @@ pub(super) struct ClientSocket {
     socket: Socket<Transport>,
     activity: Activity,
     limits: ServerLimits,
+    /// `None`: nothing is measured.
+    metrics: Option<Arc<Metrics>>,
     /// Bytes that were read ahead.
     ahead: BytesMut,
     /// Set where no more bytes are read ahead: what tells that the client has left.
@@ -97,11 +100,17 @@ enum Outgoing {
 }
 
 impl ClientSocket {
-    pub(super) fn new(socket: Socket<Transport>, activity: Activity, limits: ServerLimits) -> Self {
+    pub(super) fn new(
+        socket: Socket<Transport>,
+        activity: Activity,
+        limits: ServerLimits,
+        metrics: Option<Arc<Metrics>>,
+    ) -> Self {
         Self {
             socket,
             activity,
             limits,
+            metrics,
             ahead: BytesMut::new(),
             closed: None,
             is_awaited: false,
@@ -127,7 +136,8 @@ impl ClientSocket {
     fn replaces_refusal(&mut self, bytes: &[u8]) -> bool {
         if let Outgoing::Nothing = self.outgoing {
             let refusal = if self.activity.is_waiting() { self.refusal(bytes) } else { None };
-            self.outgoing = refusal.map_or(Outgoing::Answer, |refusal| Outgoing::Refusal(refusal.plain().into()));
+            let told = |refusal: Refusal| Outgoing::Refusal(refusal.plain(self.metrics.as_deref()).into());
+            self.outgoing = refusal.map_or(Outgoing::Answer, told);
         }
         matches!(self.outgoing, Outgoing::Refusal(_))
     }
@@ -174,7 +184,8 @@ impl ClientSocket {
         if self.is_in_head {
             // There is no answer under way that it could be mixed with.
             // The connection is given up, so what can't be written now is lost.
-            let written = Pin::new(&mut self.socket).poll_write(cx, HEAD_TOO_SLOW.plain().as_bytes());
+            let told = HEAD_TOO_SLOW.plain(self.metrics.as_deref());
+            let written = Pin::new(&mut self.socket).poll_write(cx, told.as_bytes());
             let _ = written.is_ready() && Pin::new(&mut self.socket).poll_flush(cx).is_ready();
         }
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -362,7 +373,7 @@ mod tests {
     async fn bytes_that_are_not_flushed_are_not_taken() {
         let limits = ServerLimits::default();
         let stuck = Socket::new(Box::new(Stuck) as Transport, Cut::default());
-        let mut socket = ClientSocket::new(stuck, Activity::default(), limits.clone());
+        let mut socket = ClientSocket::new(stuck, Activity::default(), limits.clone(), None);
         let began = Instant::now();
         poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, b"data: 1\n\n")).await.unwrap();
         let error = poll_fn(|cx| Pin::new(&mut socket).poll_flush(cx)).await.unwrap_err();

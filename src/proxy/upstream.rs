@@ -16,6 +16,8 @@ use crate::client::{Body, Client, Error, Received};
 use crate::limits::{TimeLimit, is_probability};
 use crate::repair::RepairLevel;
 use crate::route::holds_secret;
+#[cfg(feature = "cli")]
+use crate::route::{ContinueBy, RouteConfig};
 use crate::session::{GiveUp, GiveUpError, below};
 
 /// Sends a client's request to the upstream, with its method, path and headers and with `body`. `patience`: how long the head
@@ -76,7 +78,10 @@ impl Head {
     /// Returns what may be a key: what the sensitive headers have, and the values of the query.
     pub(super) fn keys(&self) -> Vec<String> {
         let sensitive = self.0.headers.values().filter(|value| value.is_sensitive());
-        let words = sensitive.filter_map(|value| value.to_str().ok()).flat_map(str::split_ascii_whitespace);
+        // A scheme and a key, or the names and values of cookies.
+        let divides = |c: char| c.is_ascii_whitespace() || matches!(c, ';' | ',');
+        let words = sensitive.filter_map(|value| value.to_str().ok()).flat_map(move |value| value.split(divides));
+        let words = words.flat_map(|word| [Some(word), word.split_once('=').map(|(_, value)| value)]).flatten();
         let query = self.0.uri.query().unwrap_or_default();
         let values = query.split('&').filter_map(|member| Some(member.split_once('=')?.1));
         words.chain(values).filter(|word| word.len() >= SHORTEST_KEY).map(str::to_owned).collect()
@@ -217,7 +222,7 @@ const OWN_HEADERS: &str = "x-restitch";
 
 /// What a request's headers ask of the proxy itself.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct RequestDirectives {
+pub(crate) struct RequestDirectives {
     /// `x-restitch: off`: the request and its answer pass unchanged.
     pub(super) off: bool,
     /// `x-restitch-continuations`: the most calls after the first one.
@@ -242,7 +247,7 @@ impl RequestDirectives {
     }
 
     /// Reads a request's headers. An error is a message for the client.
-    pub(super) fn read(headers: &HeaderMap) -> Result<Self, String> {
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, String> {
         if !headers.keys().any(is_own) {
             return Ok(Self::default());
         }
@@ -280,6 +285,20 @@ impl RequestDirectives {
             stage: text("x-restitch-stage").map(str::to_owned),
             keep: keep.map(Duration::from_secs),
         })
+    }
+
+    /// Changes what holds for a route to what holds for the request.
+    #[cfg(feature = "cli")]
+    pub(crate) fn apply(&self, route: &mut RouteConfig, longest_keep: u32) {
+        if self.off {
+            route.continuation = ContinueBy::Off;
+        }
+        route.max_continuations = route.max_continuations.map(|most| most.min(self.continuations.unwrap_or(u32::MAX)));
+        route.max_risk = route.max_risk.map(|most| most.min(self.max_risk.unwrap_or(1.0)));
+        route.on_give_up = self.give_up.or(route.on_give_up);
+        route.repair = self.repair.or(route.repair);
+        let keep = self.keep.map(|keep| u32::try_from(keep.as_secs()).unwrap_or(u32::MAX).min(longest_keep));
+        route.keep = keep.or(route.keep);
     }
 
     /// Lowers the operator's limits to what the request asks for.

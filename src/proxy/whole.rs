@@ -14,7 +14,7 @@ use super::encoding::DecodedBody;
 use crate::client::Body;
 use crate::limits::TimeLimit;
 use crate::session::body::Output;
-use crate::session::{CallEnd, LimitReached, Outcome, Request, Status};
+use crate::session::{CallEnd, LimitReached, Outcome, Request, Status, StopReason};
 
 impl Conversation {
     /// Reads the whole body, makes the calls that complete it, and answers with one response.
@@ -31,6 +31,7 @@ impl Conversation {
             read = Collected::read(body, limit, self.timeouts()) => read,
             () = &mut stop => {
                 is_stopped = true;
+                whole.stop(self.exchange.has_to_end().then(|| self.proxy.limits.server.drain().into()));
                 Err(ReadError::Dropped)
             }
         };
@@ -69,7 +70,9 @@ impl Conversation {
                 }
                 Output::Done { outcome, .. } => {
                     if outcome.status() == Status::Failed {
-                        parts.status = StatusCode::BAD_GATEWAY;
+                        let is_stopped = outcome.reason() == Some(StopReason::Stopped);
+                        parts.status =
+                            if is_stopped { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_GATEWAY };
                     }
                     parts.headers.extend(report_headers(&outcome));
                     parts.headers.extend(outcome.tally().limit.as_ref().and_then(limit_header));

@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+#[cfg(feature = "proxy")]
+use super::LimitReached;
 use super::event_summary::EventSummary;
 use super::slots::{Ends, Slots};
 use super::wire::failure;
@@ -80,6 +82,13 @@ impl BodyRelay {
         let options = options.into();
         self.slots.configure(|session| session.set_repair(options.clone()));
         self
+    }
+
+    /// Ends the answer on the operator's wish, with the open call, which is then ended. `limit`: the one that ends it.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn stop(&mut self, limit: Option<LimitReached>) {
+        self.slots.stop();
+        limit.into_iter().for_each(|limit| self.slots.note_limit(limit));
     }
 
     /// The session of the slot that got text last, for a look at the document.
@@ -213,7 +222,7 @@ impl BodyRelay {
         let report = outcome.report();
         if let Outcome::Failed { .. } = outcome {
             let began = self.slots.session().document().root_start().is_some();
-            let (message, code) = failure(began, self.last_error.as_deref());
+            let (message, code) = failure(outcome, began, self.last_error.as_deref());
             return self.slots.wire().error_body(&message, code, &report);
         }
         let first = self.first.take().unwrap_or_default();

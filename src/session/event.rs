@@ -20,6 +20,8 @@ pub enum SessionEvent {
         end: CallEnd,
         /// Bytes of text so far.
         offset: usize,
+        /// How many of them the call has brought. 0: the text is cut where it was cut before.
+        added: usize,
         /// JSON Pointer of the place that is open there.
         path: String,
     },
@@ -84,13 +86,29 @@ pub enum SessionEvent {
 }
 
 impl SessionEvent {
+    /// Returns whether the step is about the first call, or the request again: the rest was not asked for.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn is_of_first(&self) -> bool {
+        matches!(self, Self::Cut { call: 0, .. } | Self::Failed { call: 0, .. })
+    }
+
+    /// Returns how the call ended with which the text is cut, where it was not cut before.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn new_cut(&self) -> Option<&CallEnd> {
+        match self {
+            Self::Cut { end, offset, added, .. } if *added > 0 || *offset == 0 => Some(end),
+            _ => None,
+        }
+    }
+
     /// The event as one JSON object, with its name under `event`; durations are in milliseconds. Text of the document is
     /// not in it, but paths are.
     pub fn to_json(&self) -> Value {
         match self {
-            Self::Cut { call, end, offset, path } => {
+            Self::Cut { call, end, offset, added, path } => {
                 let mut line = json!({
-                    "event": "cut", "call": call, "end": end.as_str(), "cause": end.cause(), "offset": offset, "path": path,
+                    "event": "cut", "call": call, "end": end.as_str(), "cause": end.cause(), "offset": offset, "added": added,
+                    "path": path,
                 });
                 if let Some(limit) = end.limit() {
                     line["limit"] = json!(limit);

@@ -127,6 +127,8 @@ pub struct Session {
     last_cut: Option<LastCut>,
     /// Set once a continuation may have added to the text: the first answer's own end can no longer come.
     is_continued: bool,
+    /// The operator has ended the answer: no call is made any more.
+    is_stopped: bool,
     /// Text of the first answer that was not read at its cut, as it came, while nothing has followed it.
     unread: String,
     outputs: VecDeque<Output>,
@@ -325,6 +327,7 @@ impl Session {
             clock: Clock::default(),
             last_cut: None,
             is_continued: false,
+            is_stopped: false,
             unread: String::new(),
             outputs: VecDeque::new(),
         }
@@ -367,6 +370,12 @@ impl Session {
     /// Returns whether the text of the first answer is not kept.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self.phase, Phase::First(FirstAnswer::Unread))
+    }
+
+    /// Ends the answer on the operator's wish: when the open call ends, no other is made.
+    #[cfg(feature = "proxy")]
+    pub(super) fn stop(&mut self) {
+        self.is_stopped = true;
     }
 
     /// Returns the text so far; all of it was given out.

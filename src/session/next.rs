@@ -87,8 +87,9 @@ impl Session {
         if self.lacks_arguments(end) {
             self.begin_arguments();
         }
-        self.cut(now, end);
-        self.last_cut = Some(LastCut { cause: end.cause(), end: end.clone() });
+        let added = self.slot.document().text().len();
+        self.cut(now, end, added);
+        self.note_cut(end, end.cause());
         if self.slot.document().has_begun() {
             self.call(now, Duration::ZERO);
         } else {
@@ -155,7 +156,7 @@ impl Session {
         {
             (self.slot, self.sections) = (before.slot, before.sections);
             self.streaks.attempts.count(None);
-            self.cut(now, end);
+            self.cut(now, end, 0);
             return self.failed(now, FailureReason::Schema(path), end);
         }
         match (splice.seam(), reported) {
@@ -173,14 +174,15 @@ impl Session {
             let end = if finish.is_none() { end.cause() } else { None };
             return self.done(Outcome::Complete { finish, end, tally });
         }
-        self.cut(now, end);
-        let has_grown = self.slot.document().text().len() > delivered;
+        let added = self.slot.document().text().len().saturating_sub(delivered);
+        self.cut(now, end, added);
+        let has_grown = added > 0;
         if has_grown {
             (self.streaks.has_reduced, self.streaks.has_mistake) = (false, false);
             let has_early_end = merged == Err(SpliceError::EarlyEnd);
             self.streaks.attempts = Attempts { has_early_end, ..Attempts::default() };
             let cause = if left_the_document(&merged) { Some(CutCause::Malformed) } else { end.cause() };
-            self.last_cut = Some(LastCut { cause, end: end.clone() });
+            self.note_cut(end, cause);
         } else if is_answer(&merged, end) {
             self.streaks.attempts.count(merged.as_ref().err());
             let is_found = matches!(mistakes, Mistakes::LookedFor { is_found: true, .. });
@@ -234,16 +236,24 @@ impl Session {
         self.clock.waits_since = Some(now);
     }
 
-    /// The open call has ended before the document was whole.
-    pub(super) fn cut(&mut self, now: Duration, end: &CallEnd) {
+    /// The open call has ended before the document was whole. `added`: bytes of text that it has brought.
+    pub(super) fn cut(&mut self, now: Duration, end: &CallEnd, added: usize) {
         self.clock.cut_at = self.clock.waits_since.take().unwrap_or(now);
         let document = self.slot.document();
         let (offset, path) = (document.text().len(), document.cut().path);
-        self.event(SessionEvent::Cut { call: self.tally.continuations, end: end.clone(), offset, path });
+        self.event(SessionEvent::Cut { call: self.tally.continuations, end: end.clone(), offset, added, path });
+    }
+
+    /// The delivered text ends with the call that has ended. What the operator ends, nothing has cut.
+    pub(super) fn note_cut(&mut self, end: &CallEnd, cause: Option<CutCause>) {
+        self.last_cut = Some(LastCut { end: end.clone(), cause: cause.filter(|_| !self.is_stopped) });
     }
 
     /// Counts a failure. The next call waits if the end says so.
     pub(super) fn failed(&mut self, now: Duration, reason: FailureReason, end: &CallEnd) {
+        if self.is_stopped {
+            return self.give_up(StopReason::Stopped, None);
+        }
         // The counts may come from a snapshot.
         self.tally.failures = self.tally.failures.saturating_add(1);
         self.streaks.failures = self.streaks.failures.saturating_add(1);
@@ -331,8 +341,9 @@ impl Session {
         if self.continues_prose(&CallEnd::Dropped) {
             self.read_as_text();
         }
-        self.cut(now, &CallEnd::Dropped);
-        self.last_cut = Some(LastCut { end: CallEnd::Dropped, cause: CallEnd::Dropped.cause() });
+        let end = CallEnd::Dropped;
+        self.cut(now, &end, self.slot.document().text().len());
+        self.note_cut(&end, end.cause());
         self.call(now, Duration::ZERO);
     }
 
@@ -351,7 +362,9 @@ impl Session {
     /// Returns the cap that a call at this time would break.
     fn cap(&self, at: Duration) -> Option<StopReason> {
         let limits = &self.settings.limits;
-        if self.tally.continuations >= limits.continuation.max_continuations {
+        if self.is_stopped {
+            Some(StopReason::Stopped)
+        } else if self.tally.continuations >= limits.continuation.max_continuations {
             Some(StopReason::Continuations)
         } else if self.is_full() {
             Some(StopReason::Text)

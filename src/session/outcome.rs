@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 
 use crate::provider::Finish;
 use crate::splice::Seam;
@@ -110,19 +111,19 @@ pub struct Tally {
 pub struct LimitReached {
     /// The limit's name: that of a member of [`Limits`](crate::Limits), or `max_slots`.
     pub name: String,
-    /// The limit's value. That of a time is in seconds, rounded up.
-    pub value: u64,
+    /// The limit's value. That of a time is in seconds.
+    pub value: Number,
 }
 
 impl LimitReached {
     pub(crate) fn new(name: &str, value: usize) -> Self {
-        Self { name: name.to_owned(), value: value as u64 }
+        Self { name: name.to_owned(), value: value.into() }
     }
 
     /// Returns a limit of time.
     pub fn of_time(name: &str, value: Duration) -> Self {
-        let begun = u64::from(value.subsec_nanos() > 0);
-        Self { name: name.to_owned(), value: value.as_secs().saturating_add(begun) }
+        let fraction = if value.subsec_nanos() > 0 { Number::from_f64(value.as_secs_f64()) } else { None };
+        Self { name: name.to_owned(), value: fraction.unwrap_or_else(|| value.as_secs().into()) }
     }
 }
 

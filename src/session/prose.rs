@@ -6,9 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::question::anchor;
-use super::{
-    Attempts, CallEnd, ContinuationMode, FailureReason, LastCut, Outcome, Parts, Phase, Session, StopReason, Turn,
-};
+use super::{Attempts, CallEnd, ContinuationMode, FailureReason, Outcome, Parts, Phase, Session, StopReason, Turn};
 use crate::context::Sections;
 use crate::overlap::Anchor;
 use crate::provider::Finish;
@@ -141,7 +139,8 @@ impl Session {
         }
         let mut new = String::new();
         let mut merged = splice.finish(&mut new);
-        let has_grown = self.slot.document().text().len() + new.len() > delivered;
+        let added = (self.slot.document().text().len() + new.len()).saturating_sub(delivered);
+        let has_grown = added > 0;
         // The model says that nothing follows. It is asked once more; said twice it is believed.
         let says_end = !has_grown && finish.as_ref().is_some_and(|reason| *reason != Finish::Length);
         match &mut merged {
@@ -167,11 +166,11 @@ impl Session {
             }
             None => {}
         }
-        self.cut(now, end);
+        self.cut(now, end, added);
         if has_grown {
             self.streaks.attempts = Attempts::default();
             self.streaks.has_reduced = false;
-            self.last_cut = Some(LastCut { cause: end.cause(), end: end.clone() });
+            self.note_cut(end, end.cause());
         } else if merged.is_err() && matches!(end, CallEnd::Finished(_)) {
             self.streaks.attempts.count(merged.as_ref().err());
         }

@@ -211,6 +211,13 @@ impl Relay {
         self.client.limit = Some(limit);
     }
 
+    /// Ends the answer on the operator's wish, with the open call, which is then ended.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn stop(&mut self) {
+        self.reattach = Reattach::Never;
+        self.slots.stop();
+    }
+
     /// Returns the session of the slot that got text last, for a look at the document.
     pub fn session(&self) -> &Session {
         self.slots.session()

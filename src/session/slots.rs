@@ -114,6 +114,12 @@ impl Slots {
         self.list.iter_mut().for_each(|entry| change(&mut entry.session));
     }
 
+    /// Ends the answer on the operator's wish: when the open call ends, no other is made.
+    #[cfg(feature = "proxy")]
+    pub(super) fn stop(&mut self) {
+        self.configure(Session::stop);
+    }
+
     /// Sets how many choices the answer is to have.
     pub(super) fn expect_choices(&mut self, choices: usize) {
         self.expected = choices.max(1);

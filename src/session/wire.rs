@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Outcome, Request, SessionEvent};
+use super::{Outcome, Request, SessionEvent, StopReason};
 use crate::provider::Finish;
 use crate::provider::wire::SlotKind;
 
@@ -57,7 +57,14 @@ pub(super) fn finish_reason(outcome: &Outcome) -> Option<&str> {
 
 /// Returns the message and the code of the error that ends an answer; `reason` is what the upstream said last. `began`:
 /// text was delivered.
-pub(super) fn failure(began: bool, reason: Option<&str>) -> (String, &'static str) {
+pub(super) fn failure(outcome: &Outcome, began: bool, reason: Option<&str>) -> (String, &'static str) {
+    if outcome.reason() == Some(StopReason::Stopped) {
+        let why = match &outcome.tally().limit {
+            Some(limit) => format!("the answer was stopped: the limit `{limit}` is reached"),
+            None => "the operator has stopped the answer".to_owned(),
+        };
+        return (why, StopReason::Stopped.as_str());
+    }
     let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
     let (what, code) = match began {
         true => ("the answer was cut, and its rest could not be had", "incomplete"),

@@ -117,11 +117,12 @@ impl<'a, E> Stitch<'a, E> {
     /// Gives the answer up as [`stop`](Self::stop) does. Its end names the limit.
     pub(crate) fn stop_at(&mut self, limit: TimeLimit) {
         self.0.engine.note_limit(limit.into());
-        self.0.stop();
+        self.stop();
     }
 
     /// Gives the answer up: ends the open call, and makes no further one. The next items are the end of the answer.
     pub(crate) fn stop(&mut self) {
+        self.0.engine.stop();
         self.0.stop();
     }
 }

@@ -39,7 +39,7 @@ fn relayed(limits: &Limits, answer: &str, size: usize) -> (String, Outcome) {
 }
 
 fn limit(outcome: &Outcome) -> Option<(&str, u64)> {
-    outcome.tally().limit.as_ref().map(|limit: &LimitReached| (limit.name.as_str(), limit.value))
+    outcome.tally().limit.as_ref().map(|limit: &LimitReached| (limit.name.as_str(), limit.value.as_u64().unwrap()))
 }
 
 /// The answer leaves to the byte, and a comment after it names the limit.

@@ -18,6 +18,17 @@ pub enum CapabilityHint {
 }
 
 impl CapabilityHint {
+    /// Returns the name in logs, and the member that the hint is about, if it is about one.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn name(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::NoPrefill => ("no_prefill", None),
+            Self::RejectsTrailingSpace => ("rejects_trailing_space", None),
+            Self::NoMember(member) => ("no_member", Some(member)),
+            Self::RefusedValue(member) => ("refused_value", Some(member)),
+        }
+    }
+
     /// Reads the body of a response whose status says that the request is wrong (400, 422). Returns `None` if it says
     /// nothing about what a model can be asked for. Reads at most 64 KiB.
     ///

@@ -1,6 +1,7 @@
 //! Reads the events of a Messages stream.
 
 use super::{finish, is_call};
+use crate::json::edit::Edits;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{self, Texts, members_of, object, place, present, word};
 use crate::provider::form::Form;
@@ -150,7 +151,8 @@ impl Reader {
             self.block(index, block, Input::Whole, on);
         }
         self.stop_reason(message.member("stop_reason"), on);
-        self.usage(message.member("usage"), on);
+        let usage = message.member("usage").and_then(|usage| without_output(usage.as_str()));
+        self.usage(usage.as_deref().and_then(Raw::root), on);
     }
 
     fn delta(&mut self, index: u32, delta: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
@@ -190,4 +192,13 @@ impl Reader {
             on(Delta::Reasoning { slot: SlotId::of(index), text });
         }
     }
+}
+
+/// Returns the usage of `message_start` without its `output_tokens`, which count what was written so far: nearly nothing. Those of
+/// the answer come with `message_delta`.
+fn without_output(usage: &str) -> Option<String> {
+    let object = Raw::root(usage).filter(|usage| usage.kind() == ValueKind::Object)?;
+    let mut edits = Edits::default();
+    edits.object(object, &["output_tokens"], &[]);
+    Some(edits.apply(usage))
 }

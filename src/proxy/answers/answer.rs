@@ -12,6 +12,8 @@ use super::step;
 use super::stop::{Stop, Stopped};
 use super::text::{Changes, Cursor, News, Texts};
 use crate::provider::Dialect;
+use crate::proxy::measured::Way;
+use crate::proxy::metrics::OTHER;
 use crate::session::relay::Output;
 use crate::session::{CutCause, Outcome, SessionEvent};
 
@@ -76,6 +78,8 @@ struct Facts {
     unlisted: usize,
     /// Calls so far.
     calls: u32,
+    /// The number of the last call that was not for the rest: the slots of an answer are cut there, each in its turn.
+    first_call: u32,
     /// Why calls were cut, in their order.
     causes: Vec<&'static str>,
     /// Since the request.
@@ -112,12 +116,15 @@ impl Answer {
     }
 
     /// Notes that an upstream call is made.
-    pub(in super::super) fn note_call(&self, way: &'static str) {
+    pub(in super::super) fn note_call(&self, way: Way) {
         let at = self.began.elapsed();
         let mut facts = self.changed();
         let call = facts.calls;
         facts.calls = facts.calls.saturating_add(1);
-        facts.add(at, json!({"step": "call", "call": call, "way": way}));
+        if !way.is_for_rest() {
+            facts.first_call = call;
+        }
+        facts.add(at, json!({"step": "call", "call": call, "way": way.as_str()}));
     }
 
     /// Notes what answers the upstream call: a status, or why there is none.
@@ -149,24 +156,22 @@ impl Answer {
         match output {
             Output::Event(event) => {
                 match event {
-                    SessionEvent::Cut { end, .. } => {
-                        facts.phase = Phase::Pending;
-                        facts.causes.extend(end.cause().map(CutCause::as_str));
-                    }
+                    SessionEvent::Cut { .. } => facts.phase = Phase::Pending,
                     SessionEvent::Joined { .. } => facts.phase = Phase::Running,
                     _ => {}
                 }
+                let cut = event.new_cut().map(|end| end.cause().map_or(OTHER, CutCause::as_str));
+                facts.causes.extend(cut);
                 // What quotes a document or an upstream is content.
                 let shows = self.texts.is_some();
-                facts.add_some(at, step::of(event, shows));
+                let call = facts.call_of(event);
+                facts.add_some(at, step::of(event, call, shows));
+                if let (SessionEvent::Joined { seam, .. }, Some(mut texts)) = (event, self.texts()) {
+                    texts.joined(call, seam.offset);
+                }
             }
             Output::Done { outcome, .. } => facts.outcome = Some(outcome.clone()),
             Output::Call { .. } | Output::Usage(_) | Output::Bytes(_) => {}
-        }
-        drop(facts);
-        if let (Output::Event(SessionEvent::Joined { call, seam, .. }), Some(texts)) = (output, self.texts()) {
-            let mut texts = texts;
-            texts.joined(*call, seam.offset);
         }
     }
 
@@ -200,9 +205,9 @@ impl Answer {
         }
     }
 
-    /// Forgets its texts.
-    pub(super) fn drop_text(&self) {
-        let dropped = self.texts().map(|mut texts| texts.drop_all("page_answers"));
+    /// Forgets its texts, since a limit was reached.
+    pub(super) fn drop_text(&self, limit: &'static str) {
+        let dropped = self.texts().map(|mut texts| texts.drop_all(limit));
         if let (Some(dropped), Some(answers)) = (dropped, self.answers.upgrade()) {
             answers.release(dropped);
         }
@@ -249,10 +254,10 @@ impl Answer {
         self.texts().map(|texts| texts.after(cursor, most)).unwrap_or_default()
     }
 
-    /// Returns the text of a slot, and why it is not all of it.
-    pub(in super::super) fn text(&self, slot: usize) -> Option<(String, Option<&'static str>)> {
-        let texts = self.texts()?;
-        Some((texts.of(slot)?.to_owned(), texts.missing))
+    /// Returns the text of a slot, if there is any, and the limit for which there is no more.
+    pub(in super::super) fn text(&self, slot: usize) -> (Option<String>, Option<&'static str>) {
+        let Some(texts) = self.texts() else { return (None, None) };
+        (texts.of(slot).map(str::to_owned), texts.missing)
     }
 
     /// Returns how often its facts have changed.
@@ -300,7 +305,7 @@ impl Answer {
             "age_ms": step::milliseconds(age),
             "duration_ms": step::milliseconds(duration),
             "first_byte_ms": facts.first_byte.map(step::milliseconds),
-            "keeps_text": self.keeps_text(),
+            "keeps_text": self.texts().is_some_and(|texts| !texts.is_dropped),
             "is_stopped": self.stop.is_asked(),
         })
     }
@@ -324,11 +329,21 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.drop_text();
+        self.drop_text("page_answers");
     }
 }
 
 impl Facts {
+    /// Returns the number of the call that a step is about. The session counts the calls of each slot, and does not count those that
+    /// are made in another form, or to attach again.
+    fn call_of(&self, event: &SessionEvent) -> u32 {
+        match event {
+            SessionEvent::Requested { .. } => self.calls,
+            event if event.is_of_first() => self.first_call,
+            _ => self.calls.saturating_sub(1),
+        }
+    }
+
     fn add(&mut self, at: Duration, mut step: Value) {
         if self.steps.len() >= MOST_STEPS {
             self.unlisted = self.unlisted.saturating_add(1);

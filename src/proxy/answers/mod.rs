@@ -78,7 +78,7 @@ impl Answers {
         if self.keeps > 0 {
             known.with_text.push_back(Arc::downgrade(&answer));
             if known.with_text.len() > self.keeps {
-                drop_oldest_text(known);
+                drop_oldest_text(known, "page_answers");
             }
         }
         answer
@@ -131,7 +131,7 @@ impl Answers {
             match known.with_text.front().map(Weak::upgrade) {
                 None => return false,
                 Some(Some(oldest)) if oldest.number == answer.number => return false,
-                Some(_) => drop_oldest_text(known),
+                Some(_) => drop_oldest_text(known, "max_page_bytes"),
             }
         }
     }
@@ -154,11 +154,11 @@ impl Known {
 }
 
 /// Drops the text that was kept first. It is freed without the lock.
-fn drop_oldest_text(mut known: MutexGuard<'_, Known>) {
+fn drop_oldest_text(mut known: MutexGuard<'_, Known>, limit: &'static str) {
     let oldest = known.with_text.pop_front().as_ref().and_then(Weak::upgrade);
     drop(known);
     if let Some(oldest) = oldest {
-        oldest.drop_text();
+        oldest.drop_text(limit);
     }
 }
 
@@ -186,7 +186,10 @@ mod tests {
         assert_eq!(kept(), 6);
         // A third one, for which the text of the first is dropped.
         let third = begin();
-        assert_eq!((kept(), first.text(0), second.text(0)), (6, None, Some(("[1]".to_owned(), None))));
+        assert_eq!(
+            (kept(), first.text(0), second.text(0)),
+            (6, (None, Some("page_answers")), (Some("[1]".to_owned()), None))
+        );
         for answer in [first, second, third] {
             let (status, how, bytes, duration) = (None, "whole", 3, std::time::Duration::ZERO);
             answer.end(End { status, how, bytes, duration });

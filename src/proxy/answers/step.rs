@@ -9,17 +9,17 @@ use crate::proxy::metrics::OTHER;
 use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent};
 use crate::splice::{AttemptStatus, Candidate, RejectReason};
 
-/// Returns a step as JSON. `shows`: with what quotes a document or an upstream. `None`: it says nothing that others do not.
-pub(super) fn of(event: &SessionEvent, shows: bool) -> Option<Value> {
+/// Returns a step as JSON. `call`: the number of its call. `shows`: with what quotes a document or an upstream. `None`: it says nothing that others do not.
+pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> {
     Some(match event {
-        SessionEvent::Cut { call, end, offset, path } => json!({
+        SessionEvent::Cut { end, offset, added, path, .. } => json!({
             "step": "cut", "call": call, "end": end_name(end, shows), "cause": end.cause().map(CutCause::as_str),
-            "offset": offset, "path": shows.then(|| shortened(path)),
+            "offset": offset, "added": added, "path": shows.then(|| shortened(path)),
         }),
-        SessionEvent::Requested { call, mode, anchor, at: _ } => json!({
+        SessionEvent::Requested { mode, anchor, .. } => json!({
             "step": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
         }),
-        SessionEvent::Joined { call, seam, elapsed, candidates } => json!({
+        SessionEvent::Joined { seam, elapsed, candidates, .. } => json!({
             "step": "joined", "call": call, "offset": seam.offset, "path": shows.then(|| shortened(&seam.path)),
             "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "pending": seam.pending,
             "posterior": seam.posterior, "ambiguous": seam.ambiguous, "early_end": seam.early_end,
@@ -27,14 +27,14 @@ pub(super) fn of(event: &SessionEvent, shows: bool) -> Option<Value> {
             "candidates": candidates.iter().take(MOST_CANDIDATES).map(|one| candidate(one, shows)).collect::<Vec<_>>(),
             "unlisted_candidates": candidates.len().saturating_sub(MOST_CANDIDATES),
         }),
-        SessionEvent::Repaired { call, repair } => json!({
+        SessionEvent::Repaired { repair, .. } => json!({
             "step": "repaired", "call": call, "rule": repair.rule, "path": shows.then(|| shortened(&repair.path)),
         }),
-        SessionEvent::Failed { call, reason, in_a_row } => json!({
+        SessionEvent::Failed { reason, in_a_row, .. } => json!({
             "step": "failed", "call": call, "reason": kind(reason), "in_a_row": in_a_row,
             "message": shows.then(|| shortened(&reason.to_string())),
         }),
-        SessionEvent::Progress { call, percentage, .. } => {
+        SessionEvent::Progress { percentage, .. } => {
             json!({"step": "progress", "call": call, "percentage": percentage})
         }
         SessionEvent::Fallback { stop, offset, .. } => {

@@ -17,8 +17,10 @@ pub(super) struct Texts {
     waiting: Option<(u32, usize)>,
     /// Bytes of all slots.
     pub(super) bytes: usize,
-    /// Why there is no more text, by the name of the limit, or `dropped`.
+    /// Why there is no more text, by the name of the limit.
     pub(super) missing: Option<&'static str>,
+    /// What was kept was dropped for newer texts.
+    pub(super) is_dropped: bool,
 }
 
 #[derive(Debug)]
@@ -125,7 +127,7 @@ impl Texts {
 
     /// Drops all texts. Returns how many bytes that were.
     pub(super) fn drop_all(&mut self, why: &'static str) -> usize {
-        self.missing = Some(why);
+        (self.missing, self.is_dropped) = (Some(why), true);
         self.restart()
     }
 

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 use hyper::body::{Body, Frame};
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::{Exchange, Facts};
+use super::{Exchange, Facts, Spent};
 use crate::proxy::answers::{self, Stopped};
 use crate::proxy::measured::{AnswerEnd, LEFT};
-use crate::session::Outcome;
+use crate::proxy::metrics::Metrics;
 
 /// Watches an answer on its way to the client, and logs one line when it has ended or the client has left.
 #[derive(Debug)]
@@ -177,17 +178,52 @@ impl Drop for KeptLine {
         let progress = &self.0;
         let mut facts = progress.exchange.facts();
         progress.end_answer(&mut facts);
-        let outcome = facts.outcome.as_ref().map(|outcome| outcome.status().as_str());
+        let told = Told::of(&facts);
+        let (wire, model) = (facts.dialect.map(tracing::field::display), facts.model.clone());
         drop(facts);
         let _entered = self.span().enter();
-        let duration_ms = milliseconds(progress.exchange.began.elapsed());
         tracing::info!(
-            outcome,
+            wire,
+            model,
+            outcome = told.outcome,
+            cuts = told.cuts,
+            causes = told.causes.as_deref().map(tracing::field::display),
+            continuations = told.continuations,
+            failures = told.failures,
+            tokens_kept = told.tokens_kept,
+            tokens_regenerated = told.tokens_regenerated,
             bytes = progress.bytes,
-            duration_ms,
+            duration_ms = milliseconds(progress.exchange.began.elapsed()),
             end = progress.end.as_str(),
             "a kept answer has ended"
         );
+    }
+}
+
+/// What the lines of a request and of a kept answer tell of its calls.
+struct Told {
+    outcome: Option<&'static str>,
+    cuts: Option<usize>,
+    causes: Option<String>,
+    continuations: Option<u32>,
+    failures: Option<u32>,
+    tokens_kept: Option<u64>,
+    tokens_regenerated: Option<u64>,
+}
+
+impl Told {
+    fn of(facts: &Facts) -> Self {
+        let Spent { causes, continuations, failures, kept, regenerated, .. } = &facts.spent;
+        let is_continued = *continuations > 0;
+        Self {
+            outcome: facts.outcome.as_ref().map(|outcome| outcome.status().as_str()),
+            cuts: (!causes.is_empty()).then_some(causes.len()),
+            causes: (!causes.is_empty()).then(|| causes.join(",")),
+            continuations: is_continued.then_some(*continuations),
+            failures: (*failures > 0).then_some(*failures),
+            tokens_kept: kept.filter(|_| is_continued),
+            tokens_regenerated: regenerated.filter(|_| is_continued),
+        }
     }
 }
 
@@ -205,13 +241,7 @@ impl Drop for AccessLine {
         if !facts.is_kept {
             self.progress.end_answer(&mut facts);
         }
-        let tally = facts.outcome.as_ref().map(Outcome::tally);
-        let continued = tally.filter(|tally| tally.continuations > 0);
-        let tokens = continued.map_or(&[][..], |tally| &tally.tokens);
-        let tokens_kept = tokens.first().copied().flatten();
-        let regenerated = || tokens.iter().skip(1).flatten();
-        let tokens_regenerated = regenerated().next().map(|_| regenerated().sum::<u64>());
-        let causes = facts.causes.join(",");
+        let told = Told::of(&facts);
         let answered = (!facts.answered.is_empty()).then(|| facts.answered.join(","));
         let upstream = answered.as_deref().or(facts.upstream.as_deref());
         let _entered = span.enter();
@@ -221,17 +251,17 @@ impl Drop for AccessLine {
             path = path.as_str(),
             route = facts.route.as_ref().map(|route| route.name.as_str()),
             upstream,
-            wire = facts.dialect.map(display),
+            wire = facts.dialect.map(tracing::field::display),
             model = facts.model.as_deref(),
             status = facts.status.map(|status| status.as_u16()),
             upstream_status = facts.upstream_status.map(|status| status.as_u16()),
-            outcome = facts.outcome.as_ref().map(|outcome| outcome.status().as_str()),
-            cuts = (!facts.causes.is_empty()).then_some(facts.causes.len()),
-            causes = (!causes.is_empty()).then(|| display(&causes)),
-            continuations = continued.map(|tally| tally.continuations),
-            failures = tally.map(|tally| tally.failures).filter(|failures| *failures > 0),
-            tokens_kept,
-            tokens_regenerated,
+            outcome = told.outcome,
+            cuts = told.cuts,
+            causes = told.causes.as_deref().map(tracing::field::display),
+            continuations = told.continuations,
+            failures = told.failures,
+            tokens_kept = told.tokens_kept,
+            tokens_regenerated = told.tokens_regenerated,
             bytes = self.progress.bytes,
             first_byte_ms = self.progress.first_byte.map(milliseconds),
             longest_silence_ms = milliseconds(self.longest_silence),
@@ -240,6 +270,12 @@ impl Drop for AccessLine {
             "answered"
         );
     }
+}
+
+/// Logs and counts a request whose head was not read.
+pub(in crate::proxy) fn log_unread(status: StatusCode, metrics: Option<&Metrics>) {
+    metrics.iter().for_each(|metrics| metrics.requests.count(None, None, Some(status)));
+    tracing::info!(target: "restitch::access", status = status.as_u16(), end = End::Whole.as_str(), "answered");
 }
 
 fn milliseconds(duration: Duration) -> f64 {

@@ -9,6 +9,7 @@ mod models;
 mod names;
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::StatusCode;
 pub(super) use labels::{
@@ -22,6 +23,7 @@ use prometheus_client::registry::Registry;
 
 use super::otlp::Otlp;
 use super::recorded::{Counters, Histograms, Level, One, Sinks};
+use crate::session::CutCause;
 
 /// All metrics of a proxy. Its threads share them.
 #[derive(Debug)]
@@ -45,6 +47,18 @@ impl Metrics {
         let (seams, requests) = (Seams::new(&mut sinks), Requests::new(&mut sinks));
         let resumes = sinks.counters(names::RESUMES);
         Self { requests, registry, models: Models::new(max_models), calls, answers, seams, resumes }
+    }
+
+    /// Admits the name of a model whose request the upstream has answered. Returns its label.
+    pub(super) fn admit(&self, name: &Arc<str>) -> Arc<str> {
+        let (model, is_new) = self.models.admit(name);
+        if is_new {
+            // What first appears as 1 is no increase: a model's first cut would be seen by no query.
+            for cause in CAUSES.map(CutCause::as_str).into_iter().chain([OTHER]) {
+                self.seams.cuts.add(&Cut { model: Arc::clone(&model), cause }, 0);
+            }
+        }
+        model
     }
 
     /// Returns all samples as text.
@@ -155,6 +169,10 @@ impl Requests {
 fn seconds() -> Histogram {
     Histogram::new(SECONDS)
 }
+
+/// Why calls are cut, but for [`OTHER`].
+const CAUSES: [CutCause; 6] =
+    [CutCause::Length, CutCause::Drop, CutCause::Eof, CutCause::Idle, CutCause::InBand, CutCause::PrematureStop];
 
 /// The label of all models without one of their own, and of all else that has no name.
 pub(super) const OTHER: &str = "other";

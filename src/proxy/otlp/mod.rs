@@ -18,6 +18,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 
+use crate::client::Upstream;
 use client::CollectorClient;
 pub(super) use instruments::{Counter, Histogram, UpDownCounter};
 pub(super) use span::{AnswerSpan, CallSpan, Parent};
@@ -53,6 +54,10 @@ impl Otlp {
     /// # Errors
     /// A variable has a value that is not valid.
     pub fn from_environment() -> Result<Option<Self>, String> {
+        for name in [ENDPOINT, TRACES_ENDPOINT, METRICS_ENDPOINT] {
+            let address = variable(name).map(|value| Upstream::parse(&value)).transpose();
+            address.map_err(|error| format!("{name}: {error}"))?;
+        }
         let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         // Without an address the exporter of a signal would push to this machine.
         let is_named = |own: &str| !is_disabled && (variable(ENDPOINT).is_some() || variable(own).is_some());
@@ -74,7 +79,9 @@ impl Otlp {
             traces.unwrap_or(Ok(())).and(metrics.unwrap_or(Ok(())))
         });
         if let Ok(Err(error)) = both.await {
-            tracing::warn!(%error, "not all spans and metrics have reached the collector");
+            // What the SDK says of it names no cause.
+            tracing::debug!(%error, "the exporters have not finished");
+            tracing::warn!("not all spans and metrics have reached the collector");
         }
     }
 }

@@ -69,11 +69,8 @@ impl AnswerSpan {
 
     /// Notes a step of the loop.
     pub(in super::super) fn note(&mut self, event: &SessionEvent) {
-        match event {
-            SessionEvent::Cut { .. } => self.cuts += 1,
-            SessionEvent::Joined { .. } => self.seams += 1,
-            _ => {}
-        }
+        self.cuts += i64::from(event.new_cut().is_some());
+        self.seams += i64::from(matches!(event, SessionEvent::Joined { .. }));
     }
 
     /// Notes how the answer has ended. `error`: empty without one.

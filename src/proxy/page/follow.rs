@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
-use serde_json::Value;
+use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
@@ -39,8 +39,11 @@ pub(super) enum Next {
 pub(super) struct Events(Vec<u8>);
 
 impl Events {
-    pub(super) fn push(&mut self, name: &str, data: &Value) {
-        Encoder::event(&mut self.0, Some(name), None, &data.to_string());
+    pub(super) fn push(&mut self, name: &str, data: &impl Serialize) {
+        match serde_json::to_string(data) {
+            Ok(data) => Encoder::event(&mut self.0, Some(name), None, &data),
+            Err(error) => debug_assert!(false, "the data of events are JSON: {error}"),
+        }
     }
 }
 

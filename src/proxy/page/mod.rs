@@ -103,17 +103,17 @@ impl Page {
         slot: usize,
         made: impl FnOnce(String) -> Option<Response<Body>>,
     ) -> Response<Body> {
-        match answer.text(slot) {
+        let (text, missing) = answer.text(slot);
+        let mut response = match text {
+            Some(text) => made(text).unwrap_or_else(|| NO_JSON.response(None)),
             None if !answer.keeps_text() => NOT_KEPT.response(None),
+            None if missing.is_some() => DROPPED.response(None),
             None => NO_TEXT.response(None),
-            Some((text, missing)) => {
-                let mut response = made(text).unwrap_or_else(|| NO_JSON.response(None));
-                if let Some(limit) = missing {
-                    response.headers_mut().insert("x-restitch-limit", HeaderValue::from_static(limit));
-                }
-                response
-            }
+        };
+        if let Some(limit) = missing {
+            response.headers_mut().insert("x-restitch-limit", HeaderValue::from_static(limit));
         }
+        response
     }
 
     /// Answers with a stream of events.
@@ -203,6 +203,11 @@ const NOT_KEPT: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,
     "page_answers",
     "texts are not kept: start the proxy with `--page-answers N` to keep those of the last N answers",
+);
+const DROPPED: Refusal = Refusal::new(
+    StatusCode::NOT_FOUND,
+    "dropped",
+    "the text is no longer kept, or was not: the header `x-restitch-limit` names the limit that was reached",
 );
 const NO_TEXT: Refusal = Refusal::new(StatusCode::NOT_FOUND, "no_text", "there is no text of this slot");
 const NO_JSON: Refusal = Refusal::new(StatusCode::NOT_FOUND, "no_json", "the text has no JSON so far");

@@ -347,12 +347,12 @@ function drawFacts(answer, facts) {
   if (!facts.keeps_text) note("Texts are not kept. Start the proxy with --page-answers N to see those of the last N answers.");
 }
 
-// Groups the steps by the call that they follow.
+// Groups the steps by their calls; those of no call belong to the one before.
 function calls(facts) {
   const list = [];
   for (const step of facts.steps) {
     if (step.step === "call") list.push({ way: step.way, from: step.at_ms, answered: null, to: null, steps: [] });
-    const call = list[list.length - 1];
+    const call = list[step.call] || list[list.length - 1];
     if (!call) continue;
     if (step.step === "answered") call.answered = step.at_ms;
     if (["cut", "failed", "done", "given_up"].includes(step.step)) call.to ??= step.at_ms;

@@ -4,13 +4,15 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::document;
 use super::follow::{Events, Next, Source};
 use crate::Document;
-use crate::json::{Event, Kind, Live, Scalar, Sink};
-use crate::proxy::answers::{Added, Answer, Cursor};
+use crate::json::{Event, Kind, Live, Sink};
+use crate::proxy::answers::{self, Answer, Cursor};
 
 /// Follows the JSON of one slot.
 pub(super) struct Patches {
@@ -36,7 +38,7 @@ impl Source for Patches {
         }
         let mut patch = Patch::default();
         for added in &news.added {
-            if let Added::Text { slot, text, .. } = added
+            if let answers::Added::Text { slot, text, .. } = added
                 && *slot == self.slot
             {
                 // What precedes a deviation is there, and nothing follows it.
@@ -44,7 +46,7 @@ impl Source for Patches {
             }
         }
         if !patch.operations.is_empty() {
-            out.push("patch", &patch.operations.into());
+            out.push("patch", &patch.operations);
         }
         let end = |missing: Option<&str>| json!({"complete": self.document.is_complete(), "missing": missing});
         match (news.is_empty(), has_ended) {
@@ -65,9 +67,24 @@ impl Source for Patches {
 /// The operations of a push.
 #[derive(Debug, Default)]
 struct Patch {
-    operations: Vec<Value>,
+    operations: Vec<Operation>,
     /// A path is longer than [`LONGEST_PATH`], and nothing follows it.
     is_too_deep: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Operation {
+    op: &'static str,
+    path: String,
+    value: Added,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Added {
+    /// An empty container or a scalar. A number is as it was written, since a double can't hold each.
+    Json(Box<RawValue>),
+    Text(String),
 }
 
 impl Patch {
@@ -80,19 +97,25 @@ impl Patch {
         (!self.is_too_deep).then_some(path.0)
     }
 
-    fn add(&mut self, live: &Live<'_>, value: &Value) {
+    fn add(&mut self, live: &Live<'_>, value: Added) {
         if let Some(path) = self.path(live) {
-            self.operations.push(json!({"op": "add", "path": path, "value": value}));
+            self.operations.push(Operation { op: "add", path, value });
+        }
+    }
+
+    fn add_json(&mut self, live: &Live<'_>, written: &str) {
+        match RawValue::from_string(written.to_owned()) {
+            Ok(value) => self.add(live, Added::Json(value)),
+            Err(_) => debug_assert!(false, "the machine lets JSON pass alone: {written}"),
         }
     }
 
     fn append(&mut self, live: &Live<'_>, text: &str) {
         let Some(path) = self.path(live) else { return };
         // A string whose beginning, or a part of it, is in the same push.
-        let last = self.operations.last_mut().filter(|last| last["path"] == path.as_str());
-        match last.and_then(|last| last.get_mut("value")) {
-            Some(Value::String(value)) => value.push_str(text),
-            _ => self.operations.push(json!({"op": "append", "path": path, "value": text})),
+        match self.operations.last_mut() {
+            Some(Operation { path: last, value: Added::Text(value), .. }) if *last == path => value.push_str(text),
+            _ => self.operations.push(Operation { op: "append", path, value: Added::Text(text.to_owned()) }),
         }
     }
 }
@@ -100,23 +123,13 @@ impl Patch {
 impl Sink for Patch {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         match event {
-            Event::Begin { kind: Kind::Object, .. } => self.add(live, &json!({})),
-            Event::Begin { kind: Kind::Array, .. } => self.add(live, &json!([])),
-            Event::StringBegin(_) => self.add(live, &json!("")),
+            Event::Begin { kind: Kind::Object, .. } => self.add_json(live, "{}"),
+            Event::Begin { kind: Kind::Array, .. } => self.add_json(live, "[]"),
+            Event::StringBegin(_) => self.add(live, Added::Text(String::new())),
             Event::Fragment(span) => self.append(live, &live.decoded(span)),
-            Event::Scalar { kind, span } => self.add(live, &scalar(kind, span.of(live.text))),
+            Event::Scalar { span, .. } => self.add_json(live, span.of(live.text)),
             Event::End { .. } | Event::Key(_) | Event::StringEnd(_) => {}
         }
-    }
-}
-
-/// Returns the value of a scalar. A number beyond `f64` is its text.
-fn scalar(kind: Scalar, written: &str) -> Value {
-    match kind {
-        Scalar::True => true.into(),
-        Scalar::False => false.into(),
-        Scalar::Null => Value::Null,
-        Scalar::Number => serde_json::from_str(written).unwrap_or_else(|_| written.into()),
     }
 }
 
@@ -140,6 +153,8 @@ const LONGEST_PATH: usize = 1 << 10;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     /// Returns the operations of each push.
@@ -148,7 +163,7 @@ mod tests {
         let operations = |text: &&str| {
             let mut patch = Patch::default();
             document.push_with(text, &mut patch).unwrap();
-            Value::from(patch.operations)
+            serde_json::from_str(&serde_json::to_string(&patch.operations).unwrap()).unwrap()
         };
         pushes.iter().map(operations).collect()
     }
@@ -173,6 +188,16 @@ mod tests {
             json!([]),
         ];
         assert_eq!(patches(&pushes), expected);
+    }
+
+    #[test]
+    fn numbers_are_as_they_were_written() {
+        let mut patch = Patch::default();
+        document().push_with("[123456789012345678901234567890, 1e400, -0.10]", &mut patch).unwrap();
+        let written = serde_json::to_string(&patch.operations).unwrap();
+        for number in ["123456789012345678901234567890", "1e400", "-0.10"] {
+            assert!(written.contains(&format!("\"value\":{number}}}")), "{written}");
+        }
     }
 
     #[test]

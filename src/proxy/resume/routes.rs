@@ -11,6 +11,7 @@ use http::{Method, Request, Response, StatusCode};
 
 use super::caller::Credential;
 use super::restore::Heir;
+use super::spanned::Spanned;
 use super::{Answers, KEEP, STATE, STREAM, STREAMS, durable, follow, response_name, set};
 use crate::client::Body;
 use crate::provider::Dialect;
@@ -227,7 +228,7 @@ impl Answers {
         }
         self.count_read(found);
         let follow = follow.starting_after(starting_after).with_heir(Arc::clone(heir));
-        let mut response = Response::new(Body::stream(follow));
+        let mut response = Response::new(Body::stream(Spanned::new(follow)));
         let headers = response.headers_mut();
         described_by(headers, id, found);
         Ok(response)

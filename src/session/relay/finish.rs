@@ -19,7 +19,7 @@ impl Relay {
         let mut out = Vec::new();
         let report = outcome.report();
         let transport_end = match &outcome {
-            Outcome::Failed { .. } => self.write_failure(&mut out, &report),
+            Outcome::Failed { .. } => self.write_failure(&mut out, &outcome, &report),
             Outcome::Incomplete { .. } => self.leave(&mut out, &outcome, &report),
             _ if finish_reason(&outcome).is_some() => {
                 self.close_fence(&mut out, &outcome);
@@ -94,9 +94,9 @@ impl Relay {
         self.slots.choices().into_iter().filter(|choice| !self.client.finished.contains(choice))
     }
 
-    fn write_failure(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
+    fn write_failure(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
         let began = self.session().document().has_begun();
-        let (message, code) = failure(began, self.upstream.last_error.as_deref());
+        let (message, code) = failure(outcome, began, self.upstream.last_error.as_deref());
         self.writer.error(out, &message, code, report);
         TransportEnd::Closed
     }
@@ -110,7 +110,7 @@ impl Relay {
         self.write_known_ends(out);
         match self.session().cut_end() {
             Some(CallEnd::Error(message)) => {
-                let (message, code) = failure(true, Some(message));
+                let (message, code) = failure(outcome, true, Some(message));
                 self.writer.error(out, &message, code, report);
                 TransportEnd::Closed
             }

@@ -134,9 +134,10 @@ async fn a_continued_answer_is_measured() {
         let seen = metrics(&setup.proxy, 1).await;
         assert_eq!(seen.sum("restitch_answers_total", &[("status", "complete")]), 1.0);
         assert_eq!(seen.sum("restitch_cuts_total", &[("model", "sim"), ("cause", "length")]), 1.0);
-        assert_eq!(seen.values("restitch_cuts_total", "cause"), ["drop", "length", "premature_stop"]);
-        // A body whose end is lost brings nothing.
+        // A body whose end is lost brings nothing. What brings nothing cuts nothing.
         let (ok, failed) = if is_stream { (2.0, 1.0) } else { (1.0, 2.0) };
+        let causes = seen.values("restitch_cuts_total", "cause");
+        assert_eq!(causes, if is_stream { &["drop", "length"][..] } else { &["length"] });
         let calls = |outcome: &str| seen.sum("restitch_calls_total", &[("way", "reprompt"), ("outcome", outcome)]);
         assert_eq!((calls("ok"), calls("failed")), (ok, failed));
         assert_eq!(seen.sum("restitch_seams_total", &[]), ok);
@@ -302,6 +303,168 @@ async fn an_answer_has_the_provider_that_answers() {
         let providers = seen.values("gen_ai_server_request_duration_seconds_count", "gen_ai_provider_name");
         assert_eq!(providers, [provider], "{answer}");
         assert_eq!(fallback.requests.lock().unwrap().len(), 1, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_continuation_that_only_repeats_is_no_success() {
+    let ended = |text: &str, reason: &str| stream(&(chunk(text) + &finish(reason)));
+    let begun = r#"[{"name": "Ada Lovelace", "born": 18"#;
+    let rest = r#"[{"name": "Ada Lovelace", "born": 1815}]"#;
+    let raw = Raw::new(vec![ended(begun, "length"), ended(begun, "length"), ended(rest, "stop")]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    let seen = metrics(&proxy, 1).await;
+    let calls = |outcome: &str| seen.sum("restitch_calls_total", &[("way", "reprompt"), ("outcome", outcome)]);
+    assert_eq!((calls("ok"), calls("repeats"), calls("failed")), (1.0, 1.0, 0.0), "{seen:?}");
+    assert_eq!(seen.sum("restitch_cuts_total", &[("model", "m"), ("cause", "length")]), 1.0);
+    let told = log.0.lock().unwrap().clone();
+    assert!(told.contains("cuts=1 causes=length continuations=2 "), "{told}");
+}
+
+/// The slots of an answer are continued in turn: what has cut the first call is not an error of the calls for the rest.
+#[tokio::test]
+async fn each_call_of_several_choices_has_its_own_error() {
+    let (begun, other) = (r#"[{"name": "Ada Lovelace", "born": 18"#, r#"[{"name": "Grace Hopper", "born": 19"#);
+    let second = |text: &str| chunk(text).replace("\"index\":0", "\"index\":1");
+    let usage = "data: {\"id\":\"a\",\"choices\":[],\"usage\":{\"completion_tokens\":30}}\n\n";
+    let first = vec![send(format!("{STREAM}{}{}{usage}", chunk(begun), second(other))), Piece::Reset];
+    let rest = |text: &str, end: &str| stream(&(chunk(&format!("{text}{end}")) + &finish("stop")));
+    let raw = Raw::new(vec![first, rest(begun, "15}]"), rest(other, "06}]")]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let two = post(&ASK.replacen('{', "{\"n\":2,", 1));
+    let answer = exchange(proxy.addr(), &two.replace("host: h", "host: h\r\nx-request-id: two")).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    let seen = metrics(&proxy, 1).await;
+    let calls = |error: &str| seen.sum("gen_ai_client_operation_duration_seconds_count", &[("error_type", error)]);
+    assert_eq!((calls("drop"), calls("")), (1.0, 2.0), "{seen:?}");
+    assert_eq!(seen.sum("restitch_cuts_total", &[("cause", "drop")]), 2.0);
+    let page = get(&proxy, "GET", "/answers/two").await;
+    let shown: serde_json::Value = serde_json::from_str(&body_of(&page).0).unwrap();
+    let steps = shown["steps"].as_array().unwrap().iter();
+    let steps: Vec<_> = steps.map(|step| (step["step"].as_str().unwrap(), step["call"].as_u64())).collect();
+    let of = |call: u64| ["requested", "call", "answered", "joined"].map(|step| (step, Some(call)));
+    let mut expected = vec![("call", Some(0)), ("answered", Some(0)), ("cut", Some(0))];
+    expected.extend(of(1).into_iter().chain([("done", None), ("cut", Some(0))]).chain(of(2)));
+    assert_eq!(steps[..expected.len()], expected, "{steps:?}");
+    let told = log.0.lock().unwrap().clone();
+    assert!(told.contains("cuts=2 causes=drop,drop continuations=2 "), "{told}");
+}
+
+/// A client that leaves early has cost what its line says.
+#[tokio::test]
+async fn a_client_that_leaves_has_a_line_with_what_was_spent() {
+    let usage =
+        |tokens: u32| format!("data: {{\"id\":\"a\",\"choices\":[],\"usage\":{{\"completion_tokens\":{tokens}}}}}\n\n");
+    let ended = |text: &str, reason: &str, tokens: u32| {
+        let end = finish(reason).replace("data: [DONE]\n\n", "") + &usage(tokens) + "data: [DONE]\n\n";
+        stream(&(chunk(text) + &end))
+    };
+    let held = vec![send(format!("{STREAM}{}", chunk("[1, 2, 3"))), Piece::Hold];
+    let raw = Raw::new(vec![ended("[1, 2", "length", 30), ended("I can not.", "stop", 5), held]).await;
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(post(ASK).as_bytes()).await.unwrap();
+    read_until(&mut client, ", 3").await;
+    drop(client);
+    metrics(&proxy, 1).await;
+    let told = log.0.lock().unwrap().clone();
+    let fields = "cuts=1 causes=length continuations=2 failures=1 tokens_kept=30 tokens_regenerated=5 ";
+    assert!(told.contains(fields) && told.contains("end=\"left\""), "{told}");
+}
+
+/// What breaks off under an answer that passes is an error of its call. What the operator ends is no success.
+#[tokio::test]
+async fn calls_under_what_is_not_continued_have_their_errors() {
+    let prose = vec![send(format!("{STREAM}{}", chunk("Once upon a time"))), Piece::Reset];
+    let raw = Raw::new(vec![prose, vec![Piece::Hold]]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    exchange(proxy.addr(), &post(ASK)).await;
+    let calls = |seen: &Exposition, error: &str| {
+        seen.sum("gen_ai_client_operation_duration_seconds_count", &[("error_type", error)])
+    };
+    let seen = metrics(&proxy, 1).await;
+    assert_eq!((calls(&seen, "drop"), calls(&seen, "")), (1.0, 0.0), "{seen:?}");
+    let addr = proxy.addr();
+    let client =
+        tokio::spawn(
+            async move { exchange(addr, &post(ASK).replace("host: h", "host: h\r\nx-request-id: mine")).await },
+        );
+    raw.wait(|state| state.requests == 2).await;
+    let stop = "POST /answers/mine/stop HTTP/1.1\r\nhost: 127.0.0.1\r\nx-restitch-page: 1\r\n\r\n";
+    exchange(proxy.admin_addr().unwrap(), stop).await;
+    assert!(client.await.unwrap().starts_with("HTTP/1.1 503 "));
+    let seen = metrics(&proxy, 2).await;
+    assert_eq!((calls(&seen, "stopped"), calls(&seen, "")), (1.0, 0.0), "{seen:?}");
+}
+
+/// A model that has answered has a line for each cause: what begins with 1 is no increase.
+#[tokio::test]
+async fn the_cuts_of_a_model_begin_with_none() {
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    exchange(proxy.addr(), &post(ASK)).await;
+    metrics(&proxy, 1).await;
+    let text = get(&proxy, "GET", "/metrics").await;
+    for cause in ["length", "drop", "eof", "idle", "in_band", "premature_stop", "other"] {
+        let line = format!("restitch_cuts_total{{model=\"m\",cause=\"{cause}\"}} 0\n");
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+}
+
+/// A call has the name that the model has where it is made. A head without a byte after it is no answer.
+#[tokio::test]
+async fn calls_are_those_of_the_model_that_is_asked() {
+    let cut = || stream(&(chunk("[1, 2") + &finish("length")));
+    let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    let error = || vec![send("HTTP/1.1 503 Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")];
+    for (name, first, other, cut_model) in [
+        ("the rest", vec![cut(), error()], vec![rest()], "m"),
+        ("a head alone", vec![vec![send(STREAM), Piece::Hold]], vec![cut(), rest()], "other"),
+    ] {
+        let (main, fallback) = (Raw::new(first).await, Raw::new(other).await);
+        let routes = "[[route]]\nfirst_byte_timeout = 0.05\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+        let proxy = in_front_of(&main, |proxy| super::routes::with_routes(proxy, &[&fallback], routes)).await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(answer.contains("\"status\":\"complete\""), "{name}: {answer}");
+        let seen = metrics(&proxy, 1).await;
+        let model = "gen_ai_request_model";
+        let calls = seen.values("gen_ai_client_operation_duration_seconds_count", model);
+        assert!(calls.contains(&"other"), "{name}: {seen:?}");
+        assert_eq!(seen.values("gen_ai_server_request_duration_seconds_count", model), ["m"], "{name}");
+        assert_eq!(seen.values("restitch_cuts_total", "model"), [cut_model], "{name}");
+        let answered = if name == "the rest" { main.addr } else { fallback.addr };
+        assert_eq!(seen.values("restitch_requests_total", "upstream"), [answered.to_string()], "{name}");
+    }
+}
+
+/// What is refused before a request could be read is seen, too.
+#[tokio::test]
+async fn a_head_that_is_not_read_is_counted() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let raw = Raw::new(vec![]).await;
+    let mut limits = Limits::default();
+    (limits.server.head_timeout, limits.server.max_head_fields) = (Duration::from_millis(50), 20);
+    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
+    let many = format!("GET / HTTP/1.1\r\nhost: h\r\n{}\r\n", "x: y\r\n".repeat(30));
+    for (status, request) in [("431", &many[..]), ("408", "GET / HTTP/1.1\r\n"), ("400", "\u{16}\u{3}\u{1}\r\n\r\n")] {
+        let answer = exchange(proxy.addr(), request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        let id = answer.lines().find_map(|line| line.strip_prefix("x-request-id: ")).unwrap();
+        let seen = metrics(&proxy, 0).await;
+        let refused = [("route", ""), ("upstream", ""), ("status", status)];
+        assert_eq!(seen.sum("restitch_requests_total", &refused), 1.0, "{status}: {seen:?}");
+        let told = log.0.lock().unwrap().clone();
+        assert!(told.contains(&format!("id={id} ")), "{told}");
+        assert!(told.contains(&format!("message=answered status={status} end=\"whole\"")), "{told}");
     }
 }
 

@@ -286,7 +286,7 @@ async fn the_limit_that_cuts_an_answer_is_in_its_report() {
             "{seen}"
         );
         // The line `cut`: in `done` the limit precedes the cause.
-        let told = format!("message=cut call=0 cause=\"idle\" limit={limit} = 1 offset=");
+        let told = format!("message=cut call=0 cause=\"idle\" limit={limit} = 0.05 offset=");
         assert!(log.0.lock().unwrap().contains(&told), "{told}: {}", log.0.lock().unwrap());
     }
 }
@@ -335,7 +335,7 @@ async fn a_client_that_reads_nothing_is_left() {
 async fn open_answers_are_cut_when_the_time_to_end_is_over() {
     for (threads, text, told) in [
         (0, "[1, 2", "\"status\":\"incomplete\""),
-        (2, "[1, 2", "\"limit\":{\"name\":\"drain_timeout\",\"value\":1}"),
+        (2, "[1, 2", "\"limit\":{\"name\":\"drain_timeout\",\"value\":0."),
         (0, "Once upon a time", "\"code\":\"drain_timeout\""),
     ] {
         let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk(text))), Piece::Hold]]).await;
@@ -360,8 +360,8 @@ async fn open_answers_are_cut_when_the_time_to_end_is_over() {
                 send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{\"id\":"),
                 Piece::Hold,
             ],
-            502,
-            "nothing_delivered",
+            503,
+            "the limit `drain_timeout = 0.",
         ),
     ] {
         let raw = Raw::new(vec![pieces]).await;

@@ -150,16 +150,22 @@ mod command {
         lines_until(args, |line| line.contains("answered"))
     }
 
-    /// The same up to another line.
-    fn lines_until(args: &[&str], is_last: impl Fn(&str) -> bool) -> Vec<String> {
+    /// Starts the proxy. Returns the lines that follow its first one, and its address.
+    fn started(args: &[&str], upstream: &str) -> (impl Iterator<Item = String> + use<>, String, Running) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-        command.args(["proxy", "--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0", "--threads", "1"]);
+        command.args(["proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", "--threads", "1"]);
         command.args(args).env_remove("RESTITCH_CORPUS").stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = Running(command.spawn().unwrap());
         let mut words = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
         let listening = words.find(|line| line.contains("listening on http://")).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&listening).is_ok(), args.contains(&"json"), "{listening}");
-        let address = listening.split("http://").nth(1).unwrap().split(',').next().unwrap();
+        let address = listening.split("http://").nth(1).unwrap().split(',').next().unwrap().to_owned();
+        (words, address, child)
+    }
+
+    /// The same up to another line.
+    fn lines_until(args: &[&str], is_last: impl Fn(&str) -> bool) -> Vec<String> {
+        let (words, address, _running) = started(args, "http://127.0.0.1:9");
         let mut socket = TcpStream::connect(address).unwrap();
         socket.set_read_timeout(Some(crate::cli::LONG)).unwrap();
         write!(socket, "GET /v1/models HTTP/1.0\r\nhost: h\r\nx-request-id: req-7\r\n\r\n").unwrap();
@@ -173,6 +179,35 @@ mod command {
             }
         }
         panic!("no line about the answer: {lines:?}");
+    }
+
+    /// Also the lines about what happens while an answer is on its way.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_line_of_a_cut_answer_has_its_id() {
+        use super::*;
+        let cut = stream(&(chunk("[1, 2") + &finish("length")));
+        let junk = stream(&(chunk("I can not.") + &finish("stop")));
+        let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+        let passes = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>";
+        let raw = Raw::new(vec![cut, junk, rest, vec![send(passes), Piece::Hold]]).await;
+        let folder = crate::cli::folder("seen", &[("c.toml", b"[limits]\nfirst_byte_timeout = 0.3\nidle_timeout = 0.3\n")]);
+        let file = folder.join("c.toml");
+        let settings = ["--log-format", "json", "--log", "restitch=debug", "--config", file.to_str().unwrap()];
+        let (mut words, address, _running) = started(&settings, &format!("http://{}", raw.addr));
+        for _ in 0..2 {
+            exchange(address.parse().unwrap(), &named("req-7")).await;
+        }
+        let mut told = Vec::new();
+        while !told.iter().any(|line: &Value| line["end"] == "broken") {
+            told.push(serde_json::from_str(&words.next().unwrap()).unwrap());
+        }
+        for message in ["cut", "asking for the rest", "a call failed", "joined", "done", "a body stopped"] {
+            let lines: Vec<_> = told.iter().filter(|line| line["message"] == message).collect();
+            assert!(
+                !lines.is_empty() && lines.iter().all(|line| line["span"]["id"] == "req-7"),
+                "{message}: {told:#?}"
+            );
+        }
     }
 
     #[test]

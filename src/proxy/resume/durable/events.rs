@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::{Place, Source, cursor, offset_of};
 use crate::client::{Body, BodyError};
 use crate::proxy::resume::follow::KEEP_ALIVE;
+use crate::proxy::resume::spanned::Spanned;
 use crate::store::{Batch, End, Pending, Position, Reading, StoreError};
 
 /// The events from a position on. Ends with the answer, or after some time: then the client comes back.
@@ -62,7 +63,7 @@ impl Events {
     }
 
     pub(super) fn response(self) -> Response<Body> {
-        let mut response = Response::new(Body::stream(self));
+        let mut response = Response::new(Body::stream(Spanned::new(self)));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));

@@ -101,8 +101,8 @@ impl Exposition {
 
     /// Returns the values of a label, over all samples of this name.
     pub(super) fn values(&self, name: &str, label: &str) -> Vec<&str> {
-        let of_name = self.samples.keys().filter(|(own, _)| own == name);
-        let mut values: Vec<_> = of_name.filter_map(|(_, labels)| labels.get(label).map(String::as_str)).collect();
+        let of_name = self.samples.iter().filter(|((own, _), value)| own == name && **value != 0.0);
+        let mut values: Vec<_> = of_name.filter_map(|((_, labels), _)| labels.get(label).map(String::as_str)).collect();
         values.sort_unstable();
         values.dedup();
         values
