@@ -112,9 +112,7 @@ impl Memory {
         let freed = answer.excess(most.saturating_sub(new));
         state.make_room(new, self.limits.max_kept_bytes.saturating_add(freed))?;
         let answer = state.answer(id)?;
-        if let Some(log) = &mut answer.log {
-            log.append(&entries)?;
-        }
+        answer.write(|log| log.append(&entries));
         answer.last = entries.last().map_or(answer.last, |entry| entry.at);
         answer.entries.extend(entries);
         answer.bytes += new;
@@ -154,9 +152,7 @@ impl Memory {
     fn end(&self, id: AnswerId, end: End) -> Result<(), StoreError> {
         let mut state = self.state();
         let answer = state.answer(id)?;
-        if let Some(log) = &mut answer.log {
-            log.end(end)?;
-        }
+        answer.write(|log| log.end(end));
         answer.close(end);
         Ok(())
     }
@@ -164,9 +160,7 @@ impl Memory {
     fn add_name(&self, id: AnswerId, name: Name) -> Result<(), StoreError> {
         let mut state = self.state();
         let answer = state.answer(id)?;
-        if let Some(log) = &mut answer.log {
-            log.name(name)?;
-        }
+        answer.write(|log| log.name(name));
         answer.names.push(name);
         state.add_names(id, &[name]);
         Ok(())
@@ -289,6 +283,14 @@ impl Store for Memory {
 
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>> {
         ready(self.take(id))
+    }
+
+    fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool> {
+        let mut state = self.state();
+        let has = |answer: &mut Answer| {
+            answer.dropped == Some(at) || answer.entries.binary_search_by_key(&at, |entry| entry.at).is_ok()
+        };
+        ready(state.answer(id).map(has))
     }
 
     fn sweep(&self) -> Pending<'_, ()> {

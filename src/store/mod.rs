@@ -56,6 +56,8 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()>;
     /// Begins to write an answer whose process has ended. `None`: a process writes it, or it has ended.
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>>;
+    /// Returns whether an event of an answer has this position, or the last one that was dropped had it.
+    fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool>;
     /// Removes what has expired, and keeps what is being read. Called more often than the shortest time that an answer is kept.
     fn sweep(&self) -> Pending<'_, ()>;
 }
@@ -122,7 +124,7 @@ impl FromStr for Position {
 /// The limit of all answers together.
 const OF_ALL: &str = "max_kept_bytes";
 /// The limit of one answer.
-const OF_ANSWER: &str = "max_kept_answer_bytes";
+pub(crate) const OF_ANSWER: &str = "max_kept_answer_bytes";
 
 /// The error of a text that is neither an [`AnswerId`] nor a [`Position`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

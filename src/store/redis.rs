@@ -28,7 +28,7 @@ use super::{
     Reading, Store, StoreError, Taken, Writing, limit_of,
 };
 use crate::limits::KeepLimits;
-use scripts::{APPEND, CLOSE, COMMON, DELETE, DROP, KEEP, LOOK_UP, NAME, OPEN, READ, RENEW, TAKE_OVER, TRIM};
+use scripts::{APPEND, CLOSE, COMMON, DELETE, DROP, HAS, KEEP, LOOK_UP, NAME, OPEN, READ, RENEW, TAKE_OVER, TRIM};
 use written::{Trim, Written};
 
 /// A store in a Redis or Valkey server.
@@ -146,6 +146,7 @@ impl Redis {
 
     async fn follow(&self, id: AnswerId, after: Position, wait: Duration) -> Result<Batch, StoreError> {
         let until = Instant::now() + wait;
+        let mut poll = POLL;
         loop {
             // Subscribed before the read, so that no event is missed in between.
             let changed = self.written().changed(id);
@@ -157,7 +158,10 @@ impl Redis {
             match changed {
                 Some(mut changed) => drop(timeout_at(next, changed.changed()).await),
                 // Another process writes it.
-                None => sleep(POLL.min(next.saturating_duration_since(Instant::now()))).await,
+                None => {
+                    sleep(poll.min(next.saturating_duration_since(Instant::now()))).await;
+                    poll = (2 * poll).min(LONGEST_POLL);
+                }
             }
         }
     }
@@ -325,6 +329,15 @@ impl Store for Redis {
         Box::pin(self.take(id))
     }
 
+    fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool> {
+        Box::pin(async move {
+            let at = at.to_string();
+            let value = self.run(HAS, id, &[at.as_bytes()]).await?;
+            let (has, dropped): (bool, Option<String>) = redis::from_redis_value(value)?;
+            Ok(has || dropped.is_some_and(|dropped| dropped.split_once(' ').is_some_and(|(last, _)| last == at)))
+        })
+    }
+
     /// The server removes what has expired. All answers that are read here are kept in one round trip.
     fn sweep(&self) -> Pending<'_, ()> {
         Box::pin(async move {
@@ -415,6 +428,8 @@ const RETRIES: usize = 2;
 const FIRST: u64 = 1;
 /// How often the log of an answer is read that another process writes.
 const POLL: Duration = Duration::from_millis(25);
+/// The same while no event comes.
+const LONGEST_POLL: Duration = Duration::from_millis(200);
 /// How often the log of an answer is read that this process writes, although it has told of no event: it may be fenced.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Events after which no further ones are read at once.

@@ -64,6 +64,11 @@ pub(super) struct Source {
 }
 
 impl Query {
+    /// Returns the position that the client names.
+    pub(super) fn after(&self) -> Option<Position> {
+        if let Offset::After(at) = self.offset { Some(at) } else { None }
+    }
+
     /// Reads the parameters and headers of a request. `None`: it has none of the protocol's parameters.
     pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Option<Result<Self, Refusal>> {
         let parameters = || query.into_iter().flat_map(|query| query.split('&'));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_core::Stream;
+use tokio::time::timeout;
 
 use super::live::Reader;
 use super::restore::Heir;
@@ -23,8 +24,12 @@ pub(super) struct Follow {
     starting_after: Option<u64>,
     /// How long to wait for events before a comment says that the stream lives.
     wait: Duration,
+    /// Events are written as they are, without ids.
+    is_plain: bool,
     /// Whether comments are written.
     has_comments: bool,
+    /// Where the answer was taken over last.
+    taken_over: Option<Position>,
     /// Who goes on with the answer if its process ends.
     heir: Option<Arc<Heir>>,
     /// Set where this process writes the answer.
@@ -46,6 +51,8 @@ enum Source {
 enum State {
     Start,
     Reading(Pending<'static, Batch>),
+    /// The store fails. Its writer is waited for, who then has the events.
+    Moving(Pending<'static, ()>),
     /// The answer is being taken over.
     Inheriting(Pending<'static, ()>),
     /// How the answer has ended. `None`: it is no longer kept.
@@ -73,12 +80,19 @@ impl Follow {
             after,
             starting_after: None,
             wait,
+            is_plain: false,
             has_comments,
+            taken_over: None,
             heir: None,
             reader: None,
             source: Source::Store,
             state: State::Start,
         }
+    }
+
+    /// Writes events as they are, without ids, and no comments: for clients that expect `data:` at the start of each event.
+    pub(super) fn plain(self, is_plain: bool) -> Self {
+        Self { is_plain, has_comments: self.has_comments && !is_plain, ..self }
     }
 
     /// Reads an answer that this process writes.
@@ -140,7 +154,13 @@ impl Follow {
                 }
                 self.starting_after = None;
             }
-            write(entry, &mut bytes);
+            match self.is_plain {
+                true => {
+                    bytes.put_slice(&entry.bytes);
+                    bytes.put_slice(b"\n");
+                }
+                false => write(entry, &mut bytes),
+            }
         }
         bytes.freeze()
     }
@@ -162,7 +182,19 @@ impl Stream for Follow {
                         }
                     }
                     Err(_) if this.has_moved() => this.state = State::Start,
-                    Err(StoreError::Unwritten) if this.heir.is_some() => {
+                    Err(error @ StoreError::Failed(_)) if this.reader.is_some() => {
+                        // Its writer will find out, too.
+                        let reader = this.reader.clone();
+                        this.state = State::Moving(Box::pin(async move {
+                            let moved = async { matches!(reader, Some(reader) if reader.moved().await) };
+                            match timeout(PATIENCE, moved).await {
+                                Ok(true) => Ok(()),
+                                _ => Err(error),
+                            }
+                        }));
+                    }
+                    Err(StoreError::Unwritten) if this.heir.is_some() && this.taken_over != Some(this.after) => {
+                        this.taken_over = Some(this.after);
                         let (heir, id) = (this.heir.clone(), this.id);
                         this.state = State::Inheriting(Box::pin(async move {
                             match heir {
@@ -171,6 +203,13 @@ impl Stream for Follow {
                             }
                         }));
                     }
+                    Err(error) => {
+                        tracing::warn!(%error, "a kept answer cannot be followed to its end");
+                        this.state = State::Ended(None);
+                    }
+                },
+                State::Moving(moving) => match ready!(moving.as_mut().poll(cx)) {
+                    Ok(()) => this.state = State::Start,
                     Err(error) => {
                         tracing::warn!(%error, "a kept answer cannot be followed to its end");
                         this.state = State::Ended(None);
@@ -222,6 +261,8 @@ pub(super) fn data<T: serde::de::DeserializeOwned>(event: &[u8]) -> Option<T> {
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 /// Bytes of the longest line with an id, and of a blank line.
 const LONGEST_ID: usize = 48;
+/// How long a writer may take to find out that the store fails: longer than a renewal and the time of its client.
+const PATIENCE: Duration = Duration::from_secs(6);
 /// How long to wait for events where no comments are written.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 

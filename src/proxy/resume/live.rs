@@ -12,7 +12,7 @@ use crate::store::{Batch, End, Entry, GivenUp, Position, StoreError};
 /// What the writer of an answer and its readers in this process share.
 ///
 /// As long as the answer is kept, the readers only note here how far they are: they read the store. Where the store has no room
-/// for more, the events that they lack go this way, at the pace of the slowest one.
+/// for more, or fails, the events that they lack go this way, at the pace of the slowest one.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     state: Mutex<State>,
@@ -29,22 +29,30 @@ struct State {
     /// Readers so far.
     count: u64,
     place: Place,
+    /// Nobody writes the answer any more.
+    is_over: bool,
 }
 
 /// Where the readers get the events from.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Place {
-    #[default]
-    Store,
+    /// The store. The last events are here, too, for the case that it fails: a few that the slowest reader lacks.
+    Store(Window),
     /// The store has reached this limit. What it had is not here yet.
     Moving(&'static str),
     Here(Window),
 }
 
+impl Default for Place {
+    fn default() -> Self {
+        Self::Store(Window::new(FAILED, Position::START))
+    }
+}
+
 /// The events that the slowest reader lacks.
 #[derive(Debug)]
 struct Window {
-    /// The limit that the store has reached.
+    /// The limit that the store has reached, or [`FAILED`].
     limit: &'static str,
     entries: VecDeque<Entry>,
     /// Bytes of the entries.
@@ -84,7 +92,17 @@ impl Live {
         });
     }
 
-    /// Adds events for the readers.
+    /// Takes the readers out of a store that fails: they get what comes from here, and the last events from before.
+    pub(super) fn fail(&self) {
+        self.change(|state| {
+            if let Place::Store(window) = &mut state.place {
+                let window = std::mem::replace(window, Window::new(FAILED, Position::START));
+                state.place = Place::Here(window);
+            }
+        });
+    }
+
+    /// Adds events for the readers, also those that the store has taken.
     pub(super) fn push(&self, entries: Vec<Entry>) {
         self.change(|state| state.add(entries));
     }
@@ -145,6 +163,7 @@ impl Live {
     /// Ends the answer for those who read it here. The first end counts.
     pub(super) fn close(&self, end: End) {
         self.change(|state| {
+            state.is_over = true;
             if let Place::Moving(limit) = state.place {
                 state.place = Place::Here(Window::new(limit, Position::START));
             }
@@ -169,35 +188,47 @@ impl Window {
     fn new(limit: &'static str, dropped: Position) -> Self {
         Self { limit, entries: VecDeque::new(), bytes: 0, dropped, end: None }
     }
+
+    /// Drops the first events, as long as they are to go.
+    fn shorten(&mut self, goes: impl Fn(&Self, Position) -> bool) {
+        while let Some(entry) = self.entries.front().filter(|entry| goes(self, entry.at)) {
+            (self.bytes, self.dropped) = (self.bytes - entry.bytes.len(), entry.at);
+            self.entries.pop_front();
+        }
+    }
 }
 
 impl State {
     fn window(&self) -> Option<&Window> {
         match &self.place {
             Place::Here(window) => Some(window),
-            Place::Store | Place::Moving(_) => None,
+            Place::Store(_) | Place::Moving(_) => None,
         }
     }
 
     fn is_live(&self) -> bool {
-        !matches!(self.place, Place::Store)
+        !matches!(self.place, Place::Store(_))
     }
 
     fn add(&mut self, entries: Vec<Entry>) {
-        if let Place::Here(window) = &mut self.place {
+        if let Place::Here(window) | Place::Store(window) = &mut self.place {
             window.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
             window.entries.extend(entries);
         }
         self.shorten();
     }
 
-    /// Drops what all readers have.
+    /// Drops what all readers have, and what the store has, if there is much of it.
     fn shorten(&mut self) {
-        let (Place::Here(window), Some(slowest)) = (&mut self.place, self.readers.values().min()) else { return };
-        while let Some(entry) = window.entries.front().filter(|entry| entry.at <= *slowest) {
-            window.bytes -= entry.bytes.len();
-            window.dropped = entry.at;
-            window.entries.pop_front();
+        let slowest = self.readers.values().min().copied();
+        match &mut self.place {
+            Place::Here(window) => {
+                slowest.into_iter().for_each(|slowest| window.shorten(|_, at| at <= slowest));
+            }
+            Place::Store(window) => {
+                window.shorten(|window, at| slowest.is_none_or(|slowest| at <= slowest) || window.bytes > MOST_UNREAD);
+            }
+            Place::Moving(_) => {}
         }
     }
 }
@@ -213,6 +244,21 @@ impl Reader {
     /// Returns whether the events come from here, and no longer from the store.
     pub(super) fn is_live(&self) -> bool {
         self.live.state().is_live()
+    }
+
+    /// Is ready when the events come from here, or nobody writes them any more. Returns whether they come from here.
+    pub(super) async fn moved(&self) -> bool {
+        let mut changed = self.live.changed.subscribe();
+        loop {
+            let (is_live, is_over) = {
+                let state = self.live.state();
+                (state.is_live(), state.is_over)
+            };
+            if is_live || is_over {
+                return is_live;
+            }
+            drop(changed.changed().await);
+        }
     }
 
     /// Notes how far the client has read.
@@ -268,6 +314,8 @@ impl Drop for Reader {
     }
 }
 
+/// Stands for a limit where the store fails.
+const FAILED: &str = "store";
 /// Bytes that the slowest reader may lack before the writer waits for it.
 const MOST_UNREAD: usize = 64 << 10;
 

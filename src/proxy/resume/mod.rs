@@ -240,6 +240,7 @@ impl Keep {
         let live = Arc::new(Live::default());
         let reader = live.reader(Position::START);
         let follow = self.answers.follow((id, self.time), Position::START, Some(reader), limits);
+        let follow = follow.plain(dialect == Dialect::Gemini);
         let Self { answers, credential, .. } = self;
         let caller = credential.digest(id);
         let names = (dialect == Dialect::Responses).then_some(credential);

@@ -19,7 +19,7 @@ use crate::Limits;
 use crate::proxy::conversation::CallError;
 use crate::proxy::exchange::KeptLine;
 use crate::sse::DecodeErrorKind;
-use crate::store::{AnswerId, End, Entry, Position, StoreError, Writing};
+use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, StoreError, Writing};
 
 /// The task that writes an answer. It ends with the answer, when the answer has expired, or when it is told to stop; then the
 /// upstream call ends, too. However it ends, so does the answer for those who read it.
@@ -32,6 +32,7 @@ pub(super) struct Pump {
     /// Events that are in the log already: they come once more.
     logged: VecDeque<Bytes>,
     unread: Unread,
+    place: Place,
     /// What is measured and shown of the answer.
     line: KeptLine,
 }
@@ -84,6 +85,7 @@ impl Pump {
             names: None,
             logged: VecDeque::new(),
             unread: Unread::new(limits.keep.max_kept_answer_bytes),
+            place: Place::Store,
             line,
         }
     }
@@ -128,7 +130,9 @@ impl Pump {
             Err(Stopped::Store(StoreError::Expired)) => {
                 tracing::info!("a kept answer was stopped: nobody has read it for too long");
             }
-            Err(Stopped::Store(StoreError::Unknown)) => tracing::info!("a kept answer was stopped: it was deleted"),
+            Err(Stopped::Store(StoreError::Unknown)) => {
+                tracing::info!("a kept answer was stopped: the store has it no longer, since it was deleted there")
+            }
             Err(Stopped::Store(error)) => {
                 self.line.note_break();
                 tracing::warn!(%error, "a kept answer cannot be written");
@@ -141,35 +145,32 @@ impl Pump {
     where
         S: Stream<Item = Result<Bytes, CallError>> + Unpin,
     {
-        let (id, live) = (self.writer.id, Arc::clone(&self.writer.live));
-        let mut place = Place::Store;
+        let live = Arc::clone(&self.writer.live);
         let mut renewal = interval(RENEWAL);
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let end = loop {
             let next = tokio::select! {
                 next = next(stream) => next,
-                _ = renewal.tick(), if place == Place::Store => {
-                    self.writer.answers.store.renew(id, self.last.epoch).await?;
+                _ = renewal.tick(), if self.place == Place::Store => {
+                    self.renew().await?;
                     continue;
                 }
-                () = live.left(), if place == Place::Live => return Err(Stopped::Left),
+                () = live.left(), if self.place == Place::Live => return Err(Stopped::Left),
             };
             let (events, end) = self.events_of(next);
-            place = self.append(events, place).await?;
-            if self.has_to_wait(place) {
-                // An answer that the operator has stopped ends at once, whatever its readers lack.
-                tokio::select! {
-                    has_room = self.room(place, &mut renewal) => has_room?,
-                    () = self.line.stopped() => {}
-                }
+            for part in self.unread.parts_of(events) {
+                self.add(part, &mut renewal).await?;
             }
             if let Some(end) = end {
                 break end;
             }
         };
-        match place {
-            Place::Store => self.writer.answers.store.close(id, self.last.next(), end).await?,
-            Place::Live => live.close(end),
+        if self.place == Place::Store {
+            let closed = self.writer.answers.store.close(self.writer.id, self.last.next(), end).await;
+            self.has_done(closed)?;
+        }
+        if self.place == Place::Live {
+            live.close(end);
         }
         match end {
             End::Whole => self.line.note_end(),
@@ -178,23 +179,44 @@ impl Pump {
         Ok(())
     }
 
-    /// Returns whether a reader in this process may lack events that have to go before others can come.
-    fn has_to_wait(&self, place: Place) -> bool {
-        place == Place::Live || self.writer.live.is_behind(self.unread.gone)
+    /// Tells the store that the answer is being written.
+    async fn renew(&mut self) -> Result<(), Stopped> {
+        let renewed = self.writer.answers.store.renew(self.writer.id, self.last.epoch).await;
+        self.has_done(renewed)
     }
 
-    /// Waits until no reader in this process lacks them.
-    async fn room(&self, place: Place, renewal: &mut Interval) -> Result<(), Stopped> {
-        let live = &self.writer.live;
-        if place == Place::Live {
-            return Ok(live.room().await?);
+    /// Takes what the store has said. One that fails takes no answer from those who are reading it: they get its rest without the
+    /// store.
+    fn has_done(&mut self, done: Result<(), StoreError>) -> Result<(), Stopped> {
+        match done {
+            Err(StoreError::Failed(error)) => {
+                tracing::warn!(error, "the store failed: only those who are reading the answer get its rest");
+                self.writer.live.fail();
+                self.place = Place::Live;
+                Ok(())
+            }
+            done => Ok(done?),
         }
-        loop {
+    }
+
+    /// Waits until the readers in this process leave room for further events.
+    async fn wait_for_room(&mut self, renewal: &mut Interval) -> Result<(), Stopped> {
+        let live = Arc::clone(&self.writer.live);
+        while self.place == Place::Store && live.is_behind(self.unread.gone) {
             tokio::select! {
-                () = live.caught_up(self.unread.gone) => return Ok(()),
-                _ = renewal.tick() => self.writer.answers.store.renew(self.writer.id, self.last.epoch).await?,
+                () = live.caught_up(self.unread.gone) => {}
+                _ = renewal.tick() => self.renew().await?,
+                // An answer that the operator has stopped ends at once, whatever its readers lack.
+                () = self.line.stopped() => return Ok(()),
             }
         }
+        if self.place == Place::Live {
+            tokio::select! {
+                has_room = live.room() => has_room?,
+                () = self.line.stopped() => {}
+            }
+        }
+        Ok(())
     }
 
     /// Returns the events that have come, and the end if it has.
@@ -244,17 +266,14 @@ impl Pump {
         Some(events.collect())
     }
 
-    /// Adds events. Returns where further ones go.
-    async fn append(&mut self, events: Vec<Bytes>, place: Place) -> Result<Place, Stopped> {
-        let store = Arc::clone(&self.writer.answers.store);
-        let id = self.writer.id;
+    /// Adds events.
+    async fn add(&mut self, events: Vec<Bytes>, renewal: &mut Interval) -> Result<(), Stopped> {
+        let (store, id) = (Arc::clone(&self.writer.answers.store), self.writer.id);
         if let Some(name) = events.first().and_then(|event| self.response_id(event))
-            && place == Place::Store
+            && self.place == Place::Store
         {
-            store.name(id, name).await?;
-        }
-        if events.is_empty() {
-            return Ok(place);
+            let named = store.name(id, name).await;
+            self.has_done(named)?;
         }
         let before = self.last;
         let mut at = before;
@@ -268,20 +287,25 @@ impl Pump {
         self.last = at;
         // With the blank line that ends each.
         self.line.note_bytes(entries.iter().map(|entry| entry.bytes.len() + 1).sum());
-        self.unread.add(&entries);
-        let live = &self.writer.live;
-        if place == Place::Store {
-            match store.append(id, entries.clone()).await {
-                Err(StoreError::Full(limit)) => {
-                    tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
-                    live.begin(limit);
-                    live.take(store.give_up(id, before, limit).await?);
-                }
-                appended => return Ok(appended.map(|()| Place::Store)?),
+        // Before the store has them: what it drops for them is with all readers by then.
+        let fits = self.unread.add(&entries, before);
+        self.wait_for_room(renewal).await?;
+        if self.place == Place::Store {
+            let appended = match fits {
+                true => store.append(id, entries.clone()).await,
+                false => Err(StoreError::Full(OF_ANSWER)),
+            };
+            if let Err(StoreError::Full(limit)) = appended {
+                tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
+                self.writer.live.begin(limit);
+                self.writer.live.take(store.give_up(id, before, limit).await?);
+                self.place = Place::Live;
+            } else {
+                self.has_done(appended)?;
             }
         }
-        live.push(entries);
-        Ok(Place::Live)
+        self.writer.live.push(entries);
+        Ok(())
     }
 
     /// Returns the name that the first event of an answer gives it.
@@ -317,21 +341,43 @@ impl Unread {
         Self { parts: VecDeque::new(), cost: 0, most: limit - limit / 8, gone: Position::START }
     }
 
-    fn add(&mut self, entries: &[Entry]) {
-        let Some(last) = entries.last() else { return };
-        let cost = entries.iter().map(|entry| entry.bytes.len() + size_of::<Entry>()).sum();
+    /// Divides events into those that are added at once.
+    fn parts_of(&self, events: Vec<Bytes>) -> Vec<Vec<Bytes>> {
+        let mut parts: Vec<Vec<Bytes>> = Vec::new();
+        let mut of_part = 0;
+        for event in events {
+            let cost = event.len() + size_of::<Entry>();
+            match parts.last_mut() {
+                Some(part) if of_part + cost <= self.most / PARTS => {
+                    part.push(event);
+                    of_part += cost;
+                }
+                _ => {
+                    parts.push(vec![event]);
+                    of_part = cost;
+                }
+            }
+        }
+        parts
+    }
+
+    /// Adds events, which come after `before`. Returns whether the store has room for them.
+    fn add(&mut self, entries: &[Entry], before: Position) -> bool {
+        let Some(last) = entries.last() else { return true };
+        let new: usize = entries.iter().map(|entry| entry.bytes.len() + size_of::<Entry>()).sum();
         match self.parts.back_mut() {
             // A part is for many events, so that there are few.
-            Some((at, of_part)) if *of_part < self.most / PARTS => (*at, *of_part) = (last.at, *of_part + cost),
-            _ => self.parts.push_back((last.at, cost)),
+            Some((at, cost)) if *cost + new <= self.most / PARTS => (*at, *cost) = (last.at, *cost + new),
+            _ => self.parts.push_back((last.at, new)),
         }
-        self.cost += cost;
-        while self.cost > self.most
-            && let Some((at, cost)) = self.parts.pop_front()
+        self.cost += new;
+        while let Some((at, cost)) =
+            self.parts.front().copied().filter(|(at, _)| self.cost > self.most && *at <= before)
         {
-            self.cost -= cost;
-            self.gone = at;
+            self.parts.pop_front();
+            (self.cost, self.gone) = (self.cost - cost, at);
         }
+        self.cost <= self.most
     }
 }
 

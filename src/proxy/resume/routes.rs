@@ -215,11 +215,8 @@ impl Answers {
         (after, starting_after): (Position, Option<u64>),
         heir: &Arc<Heir>,
     ) -> Result<Response<Body>, Refusal> {
+        self.check(id, found, after).await?;
         self.revive(id, found, heir).await?;
-        // Whether the position is one of this answer is told before the body.
-        if found.log.is_ok_and(|log| after > log.last) {
-            return Err(self.refuse("refused", AHEAD));
-        }
         // From here on the answer stays.
         let follow = self.follow((id, found.keep), after, self.reader(id, after), heir.limits());
         match self.store.read_after(id, after, Duration::ZERO).await {
@@ -232,6 +229,20 @@ impl Answers {
         let headers = response.headers_mut();
         described_by(headers, id, found);
         Ok(response)
+    }
+
+    /// Checks that a position is one of an answer, before the body. A store that has failed lacks events that clients have, and
+    /// whoever goes on with the answer writes others.
+    async fn check(&self, id: AnswerId, found: &Found, at: Position) -> Result<(), Refusal> {
+        let is_ahead = found.log.is_ok_and(|log| at > log.last);
+        if is_ahead || at != Position::START && !self.store.has(id, at).await.map_err(|error| self.refused(&error))? {
+            // What was dropped is told so.
+            return match self.store.read_after(id, at, Duration::ZERO).await {
+                Err(error @ StoreError::Dropped(_)) if !is_ahead => Err(self.refused(&error)),
+                _ => Err(self.refuse("refused", AHEAD)),
+            };
+        }
+        Ok(())
     }
 
     /// Goes on with an answer that nobody writes.
@@ -254,6 +265,9 @@ impl Answers {
         query: durable::Query,
         heir: &Arc<Heir>,
     ) -> Result<Response<Body>, Refusal> {
+        if let Some(at) = query.after() {
+            self.check(id, found, at).await?;
+        }
         self.revive(id, found, heir).await?;
         let source = durable::Source {
             store: Arc::clone(&self.store),

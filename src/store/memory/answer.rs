@@ -1,6 +1,7 @@
 //! One answer in memory: its events, what it costs, and when it expires.
 
 use std::collections::VecDeque;
+use std::io;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -95,6 +96,14 @@ impl Answer {
             self.dropped = Some(entry.at);
         }
         before - self.bytes
+    }
+
+    /// Writes to its file, if it has one. An answer whose file can't be written is in memory alone from then on.
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut LogFile) -> io::Result<()>) {
+        if let Some(Err(error)) = self.log.as_mut().map(write) {
+            tracing::warn!(%error, "the file of a kept answer cannot be written: it is in memory alone");
+            self.log.take().into_iter().for_each(|log| log.close().remove());
+        }
     }
 
     /// Leaves nothing in its file but why it is gone.

@@ -116,6 +116,12 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
+    /// Returns a file of which nothing can be written.
+    #[cfg(all(test, target_os = "linux"))]
+    pub(super) fn full(path: PathBuf) -> io::Result<Self> {
+        Ok(Self { file: File::options().append(true).open("/dev/full")?, path: LogPath(path), length: 0 })
+    }
+
     pub(super) fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
         let records = entries.iter().map(|Entry { at, bytes }| record(&format!("event {at} {}", bytes.len()), bytes));
         self.write(&records.collect::<Vec<_>>().concat())

@@ -170,3 +170,36 @@ async fn an_answer_that_nobody_writes_any_more_has_broken_off() {
     drop(store.open(empty, opening(10)).await.unwrap());
     assert_eq!(store.look_up(empty).await, Err(StoreError::Unknown));
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test(start_paused = true)]
+async fn an_answer_whose_file_cannot_be_written_is_in_memory_alone() {
+    let folder = std::env::temp_dir().join(format!("restitch-full-{}", std::process::id()));
+    let path = folder.join("of-the-answer");
+    let store = Memory::in_folder(&folder, KeepLimits::default()).unwrap();
+    let _writing = store.open(ID, opening(10)).await.unwrap();
+    std::fs::write(&path, "half").unwrap();
+    store.state().answers.get_mut(&ID).unwrap().log = Some(files::LogFile::full(path.clone()).unwrap());
+    store.append(ID, vec![entry(1, "a")]).await.unwrap();
+    assert!(!path.exists(), "half of an answer would be gone on with after a restart");
+    store.append(ID, vec![entry(2, "b")]).await.unwrap();
+    store.name(ID, Name([3; 32])).await.unwrap();
+    store.close(ID, at(3), End::Whole).await.unwrap();
+    let read = store.read_after(ID, Position::START, Duration::ZERO).await.unwrap();
+    assert_eq!((seqs(&read), read.end), (vec![1, 2], Some(End::Whole)));
+    drop(store);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_position_is_that_of_an_event() {
+    let store =
+        Memory::new(KeepLimits { max_kept_answer_bytes: 2 * (1 + size_of::<Entry>()), ..KeepLimits::default() });
+    let _writing = store.open(ID, opening(10)).await.unwrap();
+    store.append(ID, vec![entry(1, "a"), entry(2, "b"), entry(3, "c"), entry(5, "d")]).await.unwrap();
+    // The first two are dropped; whoever has the second one lacks nothing.
+    for (seq, has) in [(1, false), (2, true), (3, true), (4, false), (5, true), (6, false)] {
+        assert_eq!(store.has(ID, at(seq)).await, Ok(has), "{seq}");
+    }
+    assert_eq!(store.has(AnswerId([8; 16]), at(1)).await, Err(StoreError::Unknown));
+}

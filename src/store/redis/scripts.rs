@@ -42,6 +42,9 @@ if redis.call('PEXPIRE', KEYS[1], keep) == 0 then return 'expired' end
 remember(keep)
 local rows = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
 return {rows, redis.call('HGET', KEYS[2], 'dropped'), redis.call('EXISTS', KEYS[3])}";
+pub(super) const HAS: &str = "
+local has = #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])
+return {has, redis.call('HGET', KEYS[2], 'dropped')}";
 /// Keeps an answer as reading it does. What is gone stays so.
 pub(super) const KEEP: &str = "
 local keep = redis.call('HGET', KEYS[2], 'keep')

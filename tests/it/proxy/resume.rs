@@ -100,6 +100,32 @@ async fn ask_and_leave(proxy: &Server, request: &str) -> String {
     header(&seen, "x-restitch-stream").to_owned()
 }
 
+/// Google's clients take each event for its data alone. Who comes back gets ids all the same.
+#[tokio::test]
+async fn events_of_gemini_have_no_ids_until_a_client_comes_back() {
+    let event = |text: &str, end: &str| {
+        format!("data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"{text}\"}}]}}{end}}}]}}\r\n\r\n")
+    };
+    let events = [event("[1, ", ""), event("2]", ",\"finishReason\":\"STOP\"")];
+    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", events.concat()))]]).await;
+    let mut limits = keeping();
+    limits.transport.keep_alive_interval = Duration::from_millis(20);
+    let proxy = raw.proxy(limits).await;
+    let ask = post(r#"{"contents":[{"parts":[{"text":"x"}]}]}"#);
+    let path = "/v1beta/models/g:streamGenerateContent?alt=sse";
+    let response =
+        exchange(proxy.addr(), &with(&ask, "x-restitch-keep: 30").replace("/v1/chat/completions", path)).await;
+    let (body, is_whole) = body_of(&response);
+    assert!(is_whole && body.split_terminator("\n\n").all(|event| event.trim().starts_with("data: ")), "{body}");
+    assert!(!body.contains("id:") && body.matches("data: ").count() == 2, "{body}");
+    let again = format!(
+        "GET /streams/{} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
+        header(&response, "x-restitch-stream")
+    );
+    let again = body_of(&exchange(proxy.addr(), &again).await).0;
+    assert!(again.contains("id: 1-1\n\n") && again.contains("id: 1-2\n\n"), "{again}");
+}
+
 #[tokio::test]
 async fn a_client_comes_back_before_the_first_event() {
     let go = Arc::new(Notify::new());

@@ -190,7 +190,8 @@ mod command {
         let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
         let passes = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>";
         let raw = Raw::new(vec![cut, junk, rest, vec![send(passes), Piece::Hold]]).await;
-        let folder = crate::cli::folder("seen", &[("c.toml", b"[limits]\nfirst_byte_timeout = 0.3\nidle_timeout = 0.3\n")]);
+        let folder =
+            crate::cli::folder("seen", &[("c.toml", b"[limits]\nfirst_byte_timeout = 0.3\nidle_timeout = 0.3\n")]);
         let file = folder.join("c.toml");
         let settings = ["--log-format", "json", "--log", "restitch=debug", "--config", file.to_str().unwrap()];
         let (mut words, address, _running) = started(&settings, &format!("http://{}", raw.addr));

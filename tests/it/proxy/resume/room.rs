@@ -69,6 +69,27 @@ pub(super) async fn reads_on(store: &str) {
     assert!(log.contains("an answer is no longer kept") && log.contains("max_kept_bytes"), "{log}");
 }
 
+/// Events may come faster than they are read, and be large: what makes room for them is with the client by then.
+#[tokio::test]
+async fn large_events_reach_who_is_connected() {
+    for (limit, sizes) in [(20_000, vec![3000; 30]), (20_000, vec![9000; 12]), (5000, vec![100, 6000, 100, 7000, 100])]
+    {
+        let mut events: Vec<_> =
+            sizes.iter().enumerate().map(|(n, size)| chunk(&format!("[\"{n}{}", "x".repeat(*size)))).collect();
+        let finish = finish("stop");
+        let (last, done) = finish.split_once("\n\n").unwrap();
+        events.extend([format!("{last}\n\n"), done.to_owned()]);
+        let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", events.concat()))]]).await;
+        let mut limits = keeping();
+        limits.keep.max_kept_answer_bytes = limit;
+        let proxy = raw.proxy(limits).await;
+        let response = exchange(proxy.addr(), &with(&ask_kept(), "x-restitch-continuations: 0")).await;
+        let (body, is_whole) = body_of(&response);
+        assert!(is_whole && body == numbered(&events, 1), "{limit}, {sizes:?}: {} bytes", body.len());
+        proxy.shutdown().await;
+    }
+}
+
 #[tokio::test]
 async fn an_answer_that_is_not_kept_any_more_ends_with_its_last_reader() {
     let events: Vec<_> = (1..=20).map(|n| chunk(&format!("[{n}"))).collect();

@@ -1,6 +1,7 @@
 //! Answers that two proxies keep together, in a Redis server.
 
 mod life;
+mod lost;
 mod taken;
 
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use crate::support::skipped;
 /// A Redis server on a Unix socket of its own. Dropping it ends it.
 struct Redis {
     folder: PathBuf,
-    _server: Child,
+    server: Child,
 }
 
 impl Redis {
@@ -46,7 +47,7 @@ impl Redis {
                 return None;
             }
         };
-        let redis = Self { folder, _server: server };
+        let redis = Self { folder, server };
         let answers = async {
             while UnixStream::connect(redis.socket()).await.is_err() {
                 sleep(Duration::from_millis(10)).await;

@@ -12,7 +12,7 @@ use super::*;
 use crate::support::event_data;
 
 /// Counts the process that writes an answer as dead, and lets the client come back to another one.
-async fn come_back(redis: &Redis, to: &Server, id: &str, last: &str) -> String {
+pub(super) async fn come_back(redis: &Redis, to: &Server, id: &str, last: &str) -> String {
     let key = |part: &str| format!("'restitch:{{{id}}}:{part}'");
     let (meta, lease) = (key("meta"), key("lease"));
     // The process lives, and renews its lease until another one has the answer.
@@ -29,7 +29,7 @@ async fn come_back(redis: &Redis, to: &Server, id: &str, last: &str) -> String {
 }
 
 /// An answer that is cut after two events, and its rest.
-async fn cut() -> Raw {
+pub(super) async fn cut() -> Raw {
     let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
     Raw::new(vec![held, stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await
 }

@@ -1,0 +1,66 @@
+//! A server that fails while answers are kept in it.
+
+use super::super::super::raw::*;
+use super::*;
+
+/// Asks for a kept answer, reads its first two events with two clients, breaks the server, and returns what both get.
+async fn while_it_is(broken: impl AsyncFnOnce(&mut Redis)) {
+    let Some(mut redis) = Redis::start().await else { return };
+    let log = Log::default();
+    let _listening = listen(log.clone());
+    let (raw, go) = waiting().await;
+    let proxy = proxy(&raw, &redis, keeping()).await;
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let mut seen = read_until(&mut client, "id: 1-2\n\n").await;
+    let id = header(&seen, "x-restitch-stream").to_owned();
+    let mut reader = connect(proxy.addr()).await;
+    reader.write_all(about("GET", &id, &after("1-1")).as_bytes()).await.unwrap();
+    let mut again = read_until(&mut reader, "id: 1-2\n\n").await;
+    broken(&mut redis).await;
+    go.notify_one();
+    seen += &read_to_end(&mut client).await;
+    again += &read_to_end(&mut reader).await;
+    assert_eq!(body_of(&seen), (numbered(&five(), 1), true));
+    assert_eq!(body_of(&again), (numbered(&five()[1..], 2), true));
+    assert_eq!(raw.state.borrow().requests, 1);
+    let log = log.0.lock().unwrap().clone();
+    assert!(log.contains("the store failed: only those who are reading the answer get its rest"), "{log}");
+}
+
+/// Those who are connected get their answers whatever becomes of the server.
+#[tokio::test]
+async fn who_reads_an_answer_gets_it_to_its_end_although_the_server_is_gone() {
+    while_it_is(async |redis| redis.server.kill().await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn who_reads_an_answer_gets_it_to_its_end_although_the_server_hangs() {
+    let freeze = async |redis: &mut Redis| {
+        let process = redis.server.id().unwrap().to_string();
+        assert!(Command::new("kill").args(["-STOP", &process]).status().await.unwrap().success());
+    };
+    while_it_is(freeze).await;
+}
+
+/// A client whose last event is not in the log, since the server had failed, is not given what another process has written.
+#[tokio::test]
+async fn an_event_that_the_log_does_not_have_is_refused() {
+    let Some(redis) = Redis::start().await else { return };
+    let raw = taken::cut().await;
+    let (a, b) = (proxy(&raw, &redis, keeping()).await, proxy(&raw, &redis, keeping()).await);
+    let id = ask_and_leave(&a, &ask_kept()).await;
+    let (rest, is_whole) = body_of(&taken::come_back(&redis, &b, &id, "1-2").await);
+    assert!(is_whole && rest.contains("id: 2-1\n"), "{rest}");
+    for position in ["1-3", "1-9", "2-90", "7-1"] {
+        let response = exchange(b.addr(), &about("GET", &id, &after(position))).await;
+        assert_eq!(status(&response), "400 Bad Request", "{position}: {response}");
+        let (epoch, seq) = position.split_once('-').unwrap();
+        let durable = about("GET", &format!("{id}?offset={epoch:0>20}_{seq:0>20}"), "");
+        assert_eq!(status(&exchange(b.addr(), &durable).await), "400 Bad Request", "{position}");
+    }
+    for position in ["1-1", "1-2", "2-1"] {
+        let response = exchange(b.addr(), &about("GET", &id, &after(position))).await;
+        assert_eq!(status(&response), "200 OK", "{position}: {response}");
+    }
+}
