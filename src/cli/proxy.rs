@@ -222,6 +222,11 @@ fn access(config: &config::Access) -> Result<Access, (Exit, String)> {
 /// Reads a token or a key. A proxy that lacks one must not start without it. `user`: what needs it.
 #[expect(clippy::disallowed_methods, reason = "a command does I/O: keys come from the environment")]
 fn secret(user: &str, variable: &str) -> Result<String, String> {
+    if !config::is_variable(variable) {
+        return Err(format!(
+            "{user}: what is to name a variable of the environment is no name: is it the secret itself?"
+        ));
+    }
     match std::env::var(variable) {
         // A header can carry it.
         Ok(token) if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(token),

@@ -262,3 +262,9 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
+
+/// Returns whether a text can name a variable of the environment, as shells take it. Most keys can't.
+pub(crate) fn is_variable(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty() && name.bytes().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit())
+}

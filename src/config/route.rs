@@ -33,6 +33,10 @@ pub(super) fn checked(text: &str, routes: Vec<Spanned<RouteConfig>>) -> Result<V
             let name_start = Places::of(text).name_start(number).unwrap_or(*start);
             return Err(ConfigError::at(text, name_start, &mistake));
         }
+        let variables = route.fallback.iter().filter_map(|fallback| fallback.key_variable.as_deref());
+        if variables.into_iter().any(|variable| !super::is_variable(variable)) {
+            return Err(at("`key_variable` of a fallback is no name of a variable: is it the key itself?".to_owned()));
+        }
         if let Some(other) = checked.iter().position(|other| other.covers(&route)) {
             let (name, line) = (&checked[other].name, line(other));
             return Err(at(format!("this route is never reached: route `{name}` of line {line} takes its requests")));

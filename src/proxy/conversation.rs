@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode};
 use http_body_util::BodyStream;
 use tracing::Instrument;
@@ -38,7 +38,9 @@ use crate::provider::wire::{self, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
 use crate::session::relay::{Reattach, Relay};
-use crate::session::{CallEnd, ContinuationStrategy, GiveUp, PrefillOptions, Request, Retry};
+use crate::session::{
+    CallEnd, ContinuationStrategy, FailureReason, GiveUp, PrefillOptions, Request, Retry, SessionEvent,
+};
 use crate::stream::Stitch;
 use crate::{Limits, TransportLimits};
 
@@ -66,8 +68,8 @@ pub(super) struct Conversation {
     pub(super) adapted: BTreeSet<&'static str>,
     /// Which upstream is asked: the route's own is 0, its fallbacks follow.
     pub(super) at: Arc<AtomicUsize>,
-    /// Which one was asked last.
-    pub(super) last_called: Arc<AtomicUsize>,
+    /// The last call has brought nothing of an answer: it is not its place in the text that failed, but the upstream.
+    pub(super) has_failed: Arc<AtomicBool>,
     pub(super) exchange: Arc<Exchange>,
     /// Set where the log has the text of requests and answers.
     pub(super) content: Option<Content>,
@@ -135,7 +137,7 @@ impl Conversation {
             adds_json_mode,
             adapted,
             at: Arc::default(),
-            last_called: Arc::default(),
+            has_failed: Arc::default(),
             exchange,
             content,
             keep: None,
@@ -156,6 +158,14 @@ impl Conversation {
             tap.response(body);
         }
         self.content.iter().for_each(|content| content.log("refusal", 0, body));
+    }
+
+    /// Tells the log, the metrics and the page what the answer goes through, and notes whether the upstream has failed.
+    pub(super) fn observed(&self, output: &Output) {
+        if let Output::Event(SessionEvent::Failed { reason: FailureReason::Nothing(_), .. }) = output {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        self.proxy.observed(output, &self.exchange);
     }
 
     /// Returns what the model can be asked for.
@@ -204,6 +214,7 @@ impl Conversation {
 
     /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.
     pub(super) async fn answer(self: Box<Self>, response: Response<Received>) -> Response<Body> {
+        let response = self.without_foreign_headers(response);
         tracing::debug!(
             continuations = self.limits.continuation.max_continuations,
             on_give_up = self.give_up.as_str(),
@@ -213,16 +224,18 @@ impl Conversation {
         let media_type = media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
         let framing = media_type.and_then(|media_type| self.framing(media_type));
         if !self.route.continues() || framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
-            // What is compressed hides a key as well.
-            let is_plain = !response.headers().contains_key(CONTENT_ENCODING);
-            let is_read = is_plain && (framing.is_some() || media_type == Some(JSON));
+            let is_read = framing.is_some() || media_type == Some(JSON);
             let mask = if is_read { self.mask(framing) } else { None };
-            let mut response = response;
-            if mask.is_some() {
-                response.headers_mut().remove(CONTENT_LENGTH);
-            }
-            let response = response.map(|body| Masked::new(body, mask));
-            return stoppable(response, self.exchange.answer(), &self.limits.transport);
+            let (answer, limits) = (self.exchange.answer(), &self.limits.transport);
+            let Some(mask) = mask else { return stoppable(response, answer, limits) };
+            // What is compressed would hide the key.
+            return match encoding::decoded(response) {
+                Ok(mut response) => {
+                    response.headers_mut().remove(CONTENT_LENGTH);
+                    stoppable(response.map(|body| Masked::new(body, Some(mask))), answer, limits)
+                }
+                Err(unknown) => stoppable(unknown.response, answer, limits),
+            };
         }
         let (exchange, limits) = (Arc::clone(&self.exchange), self.limits.transport.clone());
         match encoding::decoded(response) {
@@ -273,12 +286,12 @@ impl Conversation {
     fn stitched(self: Box<Self>, first: Frames, relay: Relay, framing: Framing, cut: Stopped) -> impl Answering {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
-        let (proxy, exchange) = (Arc::clone(&self.proxy), Arc::clone(&self.exchange));
         let (dialect, answer) = (self.dialect, self.exchange.answer());
         let limits = self.proxy.limits.clone();
         let content = self.content.as_ref().map(Content::answer);
         let kept = self.kept_stream().map(StopOnDrop);
         let conversation: Arc<Self> = Arc::from(self);
+        let observing = Arc::clone(&conversation);
         let reopen = move |retry: Retry| {
             let conversation = Arc::clone(&conversation);
             let span = conversation.exchange.span().clone();
@@ -289,7 +302,7 @@ impl Conversation {
             if matches!(output, Output::Done { transport_end: TransportEnd::Dropped, .. }) {
                 observed.store(true, Ordering::Relaxed);
             }
-            proxy.observed(output, &exchange);
+            observing.observed(output);
         });
         let stream = Watched::new(stitch, cut, (answer, content), (dialect, framing), &limits);
         BrokenOff { stream, is_lost, _kept: kept }

@@ -276,9 +276,9 @@ impl Exchange {
         }
     }
 
-    /// Notes the status of the first call's answer.
-    pub(super) fn note_upstream(&self, status: StatusCode) {
-        self.facts().upstream_status = Some(status);
+    /// Notes the status of the first call's answer. `None`: there was none.
+    pub(super) fn note_upstream(&self, status: Option<StatusCode>) {
+        self.facts().upstream_status = status;
     }
 
     /// Notes the status that the client gets.

@@ -8,17 +8,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap,
+    HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use http::request::Parts;
 use http::{Request, Response};
 
 use super::conversation::{Conversation, is_transient, retry_after};
 use super::upstream::Head;
 use crate::client::{Client, Error, Received};
+use crate::json::walk::Raw;
 use crate::provider::Dialect;
 use crate::provider::translate::translated;
 use crate::provider::wire::{Adaptation, PlainPrompt};
-use crate::session::{CallEnd, Redirect, Request as Further};
+use crate::session::{CallEnd, Redirect};
 
 /// An upstream that is asked where others fail.
 #[derive(Clone)]
@@ -91,6 +95,10 @@ impl Conversation {
     /// Asks the next fallback from now on, if there is one that can take over. For the rest of an answer it may have another
     /// API. `why`: what the upstream that was asked last has answered.
     pub(super) fn move_on(&self, part: Part, why: &str) -> bool {
+        if !self.route.fallbacks.is_empty() && has_credentials(&self.body) {
+            tracing::warn!(why, "no fallback is asked: the body of the request has credentials of its client");
+            return false;
+        }
         let at = self.at.load(Ordering::Relaxed);
         let can_take = |fallback: &Fallback| match fallback.wire.filter(|wire| *wire != self.dialect) {
             None => true,
@@ -122,6 +130,24 @@ impl Conversation {
         let foreign = (wire != self.dialect).then(|| (wire, wire.wire().framing()));
         let upstream = self.address().to_owned();
         CallEnd::Redirected(Box::new(Redirect { strategy: self.strategy(), foreign, upstream }))
+    }
+
+    /// Leaves of the head of a fallback's response what is about the form of its body, and names the fallback. The rest is about
+    /// the operator's account there, or has its key.
+    pub(super) fn without_foreign_headers(&self, response: Response<Received>) -> Response<Received> {
+        let Some(fallback) = self.fallback() else { return response };
+        let (mut parts, body) = response.into_parts();
+        let mut headers = HeaderMap::new();
+        for name in ANSWER_HEADERS {
+            if let Some(value) = parts.headers.remove(&name) {
+                headers.insert(name, value);
+            }
+        }
+        if let Ok(host) = HeaderValue::from_str(fallback.client.upstream().authority()) {
+            headers.insert(UPSTREAM, host);
+        }
+        parts.headers = headers;
+        Response::from_parts(parts, body)
     }
 
     /// Returns the request of the client as the upstream that is asked gets it.
@@ -170,20 +196,36 @@ impl Conversation {
             _ => false,
         }
     }
-
-    /// Returns whether the first call of a further one has to be made elsewhere: nothing of an answer has come, so it was not
-    /// the seam that failed.
-    pub(super) fn has_failed_here(&self, request: &Further) -> bool {
-        let at = self.at.load(Ordering::Relaxed);
-        let last = self.last_called.swap(at, Ordering::Relaxed);
-        request.turn.is_none() && last == at
-    }
 }
 
-/// Returns a path of an API below the address that its clients have, or below a bare host, where the version is added.
+/// Returns a path of an API below an address that may have the API's version. Where it has none, the version is added. What the
+/// address ends with is not written twice.
 fn below_version(wire: Dialect, fallback: &Fallback, path: &str) -> String {
-    let version = if fallback.client.upstream().prefix().is_empty() { wire.wire().version() } else { "" };
-    format!("{version}{path}")
+    full_path(fallback.client.upstream().prefix(), wire.wire().version(), path)
+}
+
+fn full_path(prefix: &str, version: &str, path: &str) -> String {
+    let is_version =
+        |segment: &str| segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    // An older address of Azure names a deployment, and its version is in the query.
+    let is_whole = prefix.split('/').any(|segment| is_version(segment) || segment == "deployments");
+    let path = if is_whole { path.to_owned() } else { [version, path].concat() };
+    let first = path.get(1..).and_then(|path| path.split(['/', '?']).next()).unwrap_or_default();
+    let is_doubled = !first.is_empty() && prefix.rsplit('/').next() == Some(first);
+    if is_doubled { path.get(1 + first.len()..).unwrap_or_default().to_owned() } else { path }
+}
+
+/// Returns whether a body has credentials in it: those of the servers that its tools are on (`mcp_servers` of Messages, tools of the
+/// kind `mcp` of Responses).
+fn has_credentials(body: &[u8]) -> bool {
+    let Some(root) = std::str::from_utf8(body).ok().and_then(Raw::root) else { return false };
+    let lists = ["mcp_servers", "tools"].into_iter().filter_map(|name| root.member(name));
+    let mut servers = lists.flat_map(|list| list.elements());
+    servers.any(|server| {
+        let named =
+            ["authorization_token", "authorization", "headers"].into_iter().filter_map(|name| server.member(name));
+        named.into_iter().any(|value| !value.is_null())
+    })
 }
 
 /// Returns whether the answer to a first call is a reason to ask a fallback.
@@ -256,6 +298,20 @@ impl Head {
     }
 }
 
+/// Headers of a fallback's response that its client gets.
+const ANSWER_HEADERS: [HeaderName; 8] = [
+    CONTENT_TYPE,
+    CONTENT_LENGTH,
+    CONTENT_ENCODING,
+    TRANSFER_ENCODING,
+    CACHE_CONTROL,
+    DATE,
+    HeaderName::from_static("x-request-id"),
+    HeaderName::from_static("request-id"),
+];
+/// Names the fallback that has begun an answer.
+const UPSTREAM: HeaderName = HeaderName::from_static("x-restitch-upstream");
+
 /// Headers that name the request and its trace.
 const PLAIN_HEADERS: [&str; 3] = ["x-request-id", "traceparent", "tracestate"];
 
@@ -267,3 +323,50 @@ const PLAIN_QUERY: [&str; 2] = ["alt", "api-version"];
 
 /// The longest `Retry-After` that is waited for: to ask another upstream takes as long, and its model is another one.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::{full_path, has_credentials};
+
+    #[test]
+    fn a_path_has_its_version_once() {
+        let chat = |prefix: &str| prefix.to_owned() + &full_path(prefix, "/v1", "/chat/completions?api-version=1");
+        for (prefix, path) in [
+            ("", "/v1/chat/completions"),
+            ("/v1", "/v1/chat/completions"),
+            ("/api", "/api/v1/chat/completions"),
+            ("/api/v1", "/api/v1/chat/completions"),
+            ("/openai", "/openai/v1/chat/completions"),
+            ("/v1beta/openai", "/v1beta/openai/chat/completions"),
+            ("/api/paas/v4", "/api/paas/v4/chat/completions"),
+            ("/v1/account/gateway/openai", "/v1/account/gateway/openai/chat/completions"),
+            ("/openai/deployments/mine", "/openai/deployments/mine/chat/completions"),
+            ("/vendor", "/vendor/v1/chat/completions"),
+        ] {
+            assert_eq!(chat(prefix), format!("{path}?api-version=1"), "{prefix}");
+        }
+        for (prefix, version, path, whole) in [
+            ("/api", "", "/api/chat", "/api/chat"),
+            ("", "", "/api/chat", "/api/chat"),
+            ("/v2", "", "/v2/chat", "/v2/chat"),
+            ("/v1beta", "/v1beta", "/models/m:generateContent", "/v1beta/models/m:generateContent"),
+        ] {
+            assert_eq!(prefix.to_owned() + &full_path(prefix, version, path), whole, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn credentials_in_a_body_are_found() {
+        for (body, has) in [
+            (r#"{"mcp_servers": [{"url": "u"}, {"authorization_token": "t"}]}"#, true),
+            (r#"{"mcp_servers": [{"url": "u", "authorization_token": null}]}"#, false),
+            (r#"{"tools": [{"type": "function"}, {"type": "mcp", "authorization": "t"}]}"#, true),
+            (r#"{"tools": [{"type": "mcp", "headers": {"Authorization": "Bearer t"}}]}"#, true),
+            (r#"{"tools": [{"type": "function", "function": {"parameters": {"headers": {}}}}]}"#, false),
+            (r#"{"messages": [{"content": "authorization"}]}"#, false),
+            ("[", false),
+        ] {
+            assert_eq!(has_credentials(body.as_bytes()), has, "{body}");
+        }
+    }
+}

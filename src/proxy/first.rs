@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
@@ -32,13 +30,7 @@ pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body
         }
     }
     let mut adapted = BTreeSet::new();
-    let (at, route) = (Arc::clone(&conversation.at), Arc::clone(&conversation.route));
     let mut response = first_call(conversation, &mut adapted).await;
-    let fallback = at.load(Ordering::Relaxed).checked_sub(1).and_then(|at| route.fallbacks.get(at));
-    if let Some(host) = fallback.and_then(|fallback| HeaderValue::from_str(fallback.client.upstream().authority()).ok())
-    {
-        response.headers_mut().insert(UPSTREAM, host);
-    }
     for member in adapted {
         response.headers_mut().append(ADAPTED, HeaderValue::from_static(member));
     }
@@ -115,8 +107,11 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
         }
         reason = why(&other);
     }
+    if conversation.place() > place {
+        tracing::warn!(why = reason, "no fallback has answered: the client gets what the first upstream has said");
+    }
     conversation.move_back(place);
-    answer.iter().for_each(|response| conversation.exchange.note_upstream(response.status()));
+    conversation.exchange.note_upstream(answer.as_ref().ok().map(Response::status));
     answer
 }
 
@@ -124,18 +119,10 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
 /// answered.
 async fn send_to_first_byte(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let mut response = send_once(conversation).await?;
-    if !conversation.request.stream || !response.status().is_success() {
-        return Ok(response);
+    if response.status().is_success() {
+        conversation.first_byte(&mut response).await?;
     }
-    let patience = conversation.patience();
-    let error = match timeout(patience.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
-        Ok(true) => return Ok(response),
-        Ok(false) => Error::Failed(ConnectionError::Closed),
-        Err(_) => Error::Late { limit: patience.name, after: patience.time },
-    };
-    conversation.exchange.note_unanswered(conversation.address(), &error);
-    conversation.count(None);
-    Err(error)
+    Ok(response)
 }
 
 async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Error> {
@@ -145,13 +132,12 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
     conversation.show_request(0, &body);
     let sent = conversation.make_call(Way::First, &head, Body::full(body)).await;
     let status = sent.as_ref().ok().map(Response::status);
-    status.into_iter().for_each(|status| conversation.exchange.note_upstream(status));
+    if status.is_some() {
+        conversation.exchange.note_upstream(status);
+    }
     conversation.count(status);
     sent
 }
-
-/// The response header that names the host of a fallback that has answered the first call.
-const UPSTREAM: HeaderName = HeaderName::from_static("x-restitch-upstream");
 
 /// The response header that names a member of the request, or a header, that the proxy has changed.
 const ADAPTED: HeaderName = HeaderName::from_static("x-restitch-adapted");
@@ -173,6 +159,22 @@ const UPSTREAM_BROKE_OFF: Refusal = Refusal::new(
 );
 
 impl Conversation {
+    /// Waits for the first byte of a stream that answers.
+    pub(super) async fn first_byte(&self, response: &mut Response<Received>) -> Result<(), Error> {
+        if !self.request.stream {
+            return Ok(());
+        }
+        let patience = self.patience();
+        let error = match timeout(patience.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => Error::Failed(ConnectionError::Closed),
+            Err(_) => Error::Late { limit: patience.name, after: patience.time },
+        };
+        self.exchange.note_unanswered(self.address(), &error);
+        self.count(None);
+        Err(error)
+    }
+
     /// Removes or adds `response_format`, and adds the suffix to the model's name with which it searches the web. In other
     /// APIs than Chat Completions: asks for the arguments of tools as they are written. A body that fits its model stays as
     /// it is, to the byte.

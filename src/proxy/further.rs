@@ -1,6 +1,7 @@
 //! Makes the calls that ask for the rest of a cut answer.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
@@ -25,7 +26,7 @@ impl Conversation {
             return self.resume(query).await;
         }
         let part = if request.turn.is_some() { Part::Rest } else { Part::Whole };
-        if self.has_failed_here(request) && self.move_on(part, "nothing of an answer has come") {
+        if self.has_failed.swap(false, Ordering::Relaxed) && self.move_on(part, "nothing of an answer has come") {
             return Err(self.redirected());
         }
         match self.call_here(request).await {
@@ -54,6 +55,10 @@ impl Conversation {
             let response = self.send_further(&retry, request, &capability).await?;
             let status = response.status();
             if status == StatusCode::OK {
+                let mut response = response;
+                if !self.route.fallbacks.is_empty() {
+                    self.first_byte(&mut response).await.map_err(lost)?;
+                }
                 let unknown = |name| rejected(format!("the upstream answered in the encoding `{name}`"), false);
                 return encoding::decoded(response).map_err(|encoding| unknown(encoding.name));
             }

@@ -192,7 +192,7 @@ async fn pass(route: &Route, head: &Head, body: Body, dialect: Option<Dialect>, 
     exchange.note_route(route);
     match upstream::send(&route.client, head, body, route.patience).await {
         Ok(response) => {
-            exchange.note_upstream(response.status());
+            exchange.note_upstream(Some(response.status()));
             conversation::passed(response, &route.limits.transport)
         }
         Err(Error::Failed(ConnectionError::Body(cause))) => match is_silence(&*cause) {

@@ -47,7 +47,7 @@ impl Conversation {
             Err(unread) => whole.handle_end(origin.elapsed(), unread.end()),
         }
         while let Some(output) = whole.poll_output() {
-            self.proxy.observed(&output, &self.exchange);
+            self.observed(&output);
             match output {
                 Output::Call { request, at } => {
                     let answered = match is_stopped {

@@ -160,7 +160,11 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         self.is_stopped = true;
         let now = self.origin.elapsed();
         match mem::replace(&mut self.call, Call::None) {
-            Call::Opening(_) => self.engine.rejected(now, CallEnd::Stopped),
+            // It was made, and counts.
+            Call::Opening(_) => {
+                let reason = "the answer was stopped".to_owned();
+                self.engine.rejected(now, CallEnd::Rejected { reason, transient: false, retry_after: None });
+            }
             Call::Open { .. } => self.engine.transport_end(now, TransportEnd::Dropped),
             // A call that is due ends when it is taken.
             call => self.call = call,

@@ -145,8 +145,9 @@ fn a_file_that_cannot_be_used_is_an_error_at_start() {
         files.ca_file.get_or_insert(file("ca.pem"));
         let error = Client::with_tls(Upstream::parse("https://llm.test").unwrap(), &files).unwrap_err();
         assert!(matches!(error, Error::Setting(_)) && error.to_string().contains(words), "{error}");
-        // They are not for `http`.
-        assert!(Client::with_tls(Upstream::parse("http://127.0.0.1:9").unwrap(), &files).is_ok());
+        // They are not for `http`, and are read all the same.
+        let error = Client::with_tls(Upstream::parse("http://127.0.0.1:9").unwrap(), &files).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
     }
 }
 

@@ -11,7 +11,7 @@ use super::raw::*;
 const ENCODINGS: [&str; 4] = ["gzip", "x-gzip", "br", "zstd"];
 
 /// Returns `pieces` compressed, each flushed as a server does with events.
-fn encoded(encoding: &str, pieces: &[&str]) -> Vec<Vec<u8>> {
+pub(super) fn encoded(encoding: &str, pieces: &[&str]) -> Vec<Vec<u8>> {
     let mut encoder: Box<dyn EncodeV2> = match encoding {
         "gzip" | "x-gzip" => Box::new(GzipEncoder::new(Level::Default.into())),
         "br" => Box::new(BrotliEncoder::new(Default::default())),

@@ -265,6 +265,99 @@ async fn an_answer_of_which_nothing_came_is_asked_for_elsewhere() {
     assert!(!other.request(0).contains(CANARY), "{}", other.request(0));
 }
 
+/// A call for the rest of which nothing comes has failed as a refused one: the next upstream is asked.
+#[tokio::test]
+async fn a_rest_of_which_nothing_comes_is_asked_for_elsewhere() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let error = "data: {\"error\":{\"message\":\"overloaded\",\"code\":529}}\n\n";
+    for (name, rest) in [
+        ("silence", vec![send(STREAM), Piece::Hold]),
+        ("the end", vec![send(STREAM)]),
+        ("a reset", vec![send(STREAM), Piece::Reset]),
+        ("an error", vec![send(format!("{STREAM}{error}"))]),
+        ("a comment, and the end", vec![send(format!("{STREAM}: wait\n\n"))]),
+    ] {
+        let base = Raw::new(vec![stream(&chunk("[1, 2")), rest.clone()]).await;
+        let (second, third) = (Raw::new(vec![rest]).await, Raw::new(vec![messages("[1, 2, 3]", "end_turn")]).await);
+        let routes = "[[route]]\nfirst_byte_timeout = 0.05\nfallback = [{ upstream = \"{0}\" }, \
+                      { upstream = \"{1}\", model = \"claude-opus-4-6\", wire = \"anthropic\" }]\n";
+        let proxy = proxy_of(&base, &[&second, &third], routes).await;
+        let answer = exchange(proxy.addr(), &post(ASK)).await;
+        assert!(answer.contains("\"status\":\"complete\"") && body_of(&answer).1, "{name}: {answer}");
+        let calls = [&base, &second, &third].map(|raw| raw.requests.lock().unwrap().len());
+        assert_eq!(calls, [2, 1, 1], "{name}: {answer}");
+    }
+}
+
+/// Nobody but the log hears why the last fallback has failed.
+#[tokio::test]
+async fn the_log_says_why_no_fallback_has_answered() {
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let base = Raw::new(vec![refused("429 Too Many Requests", "")]).await;
+    let other = Raw::new(vec![refused("401 Unauthorized", "")]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    assert!(exchange(proxy.addr(), &post(ASK)).await.starts_with("HTTP/1.1 429 "));
+    let told = log.0.lock().unwrap().clone();
+    assert!(told.contains("no fallback has answered") && told.contains("why=\"401\""), "{told}");
+    assert!(told.contains("status=429 upstream_status=429 "), "{told}");
+}
+
+/// A key of the client's that is in the body stays with its own upstream.
+#[tokio::test]
+async fn a_body_with_credentials_goes_nowhere_else() {
+    let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
+    let other = Raw::new(vec![whole("[1]")]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    let body = ASK_WHOLE.replacen('{', "{\"tools\":[{\"type\":\"mcp\",\"authorization\":\"canary-4711\"}],", 1);
+    let answer = exchange(proxy.addr(), &post(&body)).await;
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("primary"), "{answer}");
+    assert_eq!(other.requests.lock().unwrap().len(), 0);
+}
+
+/// The head of a fallback's response is about the operator's account there.
+#[tokio::test]
+async fn the_head_of_a_fallback_is_not_passed_on() {
+    let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
+    let more = "x-echo: Bearer key-of-K\r\nset-cookie: s=operator\r\nopenai-organization: operator\r\n\
+                cache-control: no-cache\r\nx-request-id: theirs\r\n";
+    let body = chunk("[1]") + &finish("stop");
+    let head = STREAM.replace("connection: close\r\n", &format!("connection: close\r\n{more}"));
+    let other = Raw::new(vec![vec![send(format!("{head}{body}"))]]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("[1]") && answer.contains("cache-control: no-cache\r\n"), "{answer}");
+    assert!(answer.contains("content-type: text/event-stream\r\n") && answer.contains("x-request-id: theirs\r\n"));
+    assert!(!answer.contains("key-of-K") && !answer.contains("operator"), "{answer}");
+}
+
+/// What a fallback compresses, although it was asked not to, hides no key.
+#[tokio::test]
+async fn a_compressed_error_gives_no_key_of_a_fallback_away() {
+    let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
+    let packed = super::encoded::encoded("gzip", &["{\"error\":{\"message\":\"no such key: key-of-K\"}}"]).concat();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n",
+        packed.len()
+    );
+    let other = Raw::new(vec![vec![send([head.as_bytes(), &packed].concat())]]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("no such key: [key]") && !answer.contains("key-of-K"), "{answer}");
+}
+
+/// The header names who has begun an answer.
+#[tokio::test]
+async fn a_fallback_that_brings_the_rest_has_not_begun_it() {
+    let base = Raw::new(vec![whole_with("[1, 2", "length"), refused("503 Service Unavailable", "")]).await;
+    let other = Raw::new(vec![whole("[1, 2, 3]")]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    assert!(answer.contains("[1, 2, 3]") && !answer.contains("x-restitch-upstream"), "{answer}");
+}
+
 /// What answers the first call has the request's API, since its bytes pass.
 #[tokio::test]
 async fn another_api_answers_no_first_call_and_no_whole_body() {
