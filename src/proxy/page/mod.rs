@@ -75,7 +75,7 @@ impl Page {
     }
 
     fn view(&self, answer: &Arc<Answer>, query: &str) -> Response<Body> {
-        let (mut view, mut slot) = ("report", 0);
+        let (mut view, mut slot) = ("closed", 0);
         for (name, value) in query.split('&').filter_map(|member| member.split_once('=')) {
             match (name, value.parse()) {
                 ("view", _) => view = value,
@@ -202,7 +202,8 @@ const UNKNOWN: Refusal =
 const NOT_KEPT: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,
     "page_answers",
-    "texts are not kept: start the proxy with `--page-answers N` to keep those of the last N answers",
+    "texts are not kept: start the proxy with `--page-answers N` to keep those of the last N answers, or read the facts by \
+     `?view=report`",
 );
 const DROPPED: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,

@@ -171,13 +171,13 @@ function note(text) {
   byId("note").hidden = !text;
 }
 
-const address = (answer, view) => "answers/" + encodeURIComponent(answer.id) + (view ? "?view=" + view : "");
+const address = (answer, view) => "answers/" + encodeURIComponent(answer.id) + "?view=" + view;
 
 // Reads the facts; follows them and the text where there is text.
 async function readReport(answer) {
   let facts;
   try {
-    const response = await fetch(address(answer));
+    const response = await fetch(address(answer, "report"));
     if (response.status === 404) return answer === opened && note("This answer is no longer known.");
     facts = await response.json();
   } catch (error) {
@@ -344,7 +344,7 @@ function drawFacts(answer, facts) {
   stop.hidden = facts.phase === "ended";
   stop.disabled = facts.is_stopped;
   if (facts.is_stopped) stop.textContent = "Stopping";
-  if (!facts.keeps_text) note("Texts are not kept. Start the proxy with --page-answers N to see those of the last N answers.");
+  if (!facts.keeps_text) note("The text of this answer is not kept. With --page-answers N the proxy keeps those of the last N answers.");
 }
 
 // Groups the steps by their calls; those of no call belong to the one before.
@@ -474,7 +474,7 @@ byId("stop").addEventListener("click", async () => {
   }
   clearTimeout(answer.sure);
   unsure();
-  const response = await fetch(address(answer) + "/stop", { method: "POST", headers: { "x-restitch-page": "1" } });
+  const response = await fetch("answers/" + encodeURIComponent(answer.id) + "/stop", { method: "POST", headers: { "x-restitch-page": "1" } });
   if (answer === opened && !response.ok) note((await response.json()).error.message);
 });
 

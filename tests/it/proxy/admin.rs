@@ -344,7 +344,7 @@ async fn each_call_of_several_choices_has_its_own_error() {
     let calls = |error: &str| seen.sum("gen_ai_client_operation_duration_seconds_count", &[("error_type", error)]);
     assert_eq!((calls("drop"), calls("")), (1.0, 2.0), "{seen:?}");
     assert_eq!(seen.sum("restitch_cuts_total", &[("cause", "drop")]), 2.0);
-    let page = get(&proxy, "GET", "/answers/two").await;
+    let page = get(&proxy, "GET", "/answers/two?view=report").await;
     let shown: serde_json::Value = serde_json::from_str(&body_of(&page).0).unwrap();
     let steps = shown["steps"].as_array().unwrap().iter();
     let steps: Vec<_> = steps.map(|step| (step["step"].as_str().unwrap(), step["call"].as_u64())).collect();

@@ -1,7 +1,7 @@
 //! The operator's page: what it shows of answers, to whom, how much it keeps, and how it stops an answer.
 
 mod browser;
-mod driver;
+pub(super) mod driver;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ async fn facts_are_shown_and_no_text_by_default() {
     ] {
         assert_eq!(shown[name], value, "{name}: {shown}");
     }
-    let report = json_of(&proxy, "/answers/mine").await;
+    let report = json_of(&proxy, "/answers/mine?view=report").await;
     let steps: Vec<_> = report["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
     let expected = ["call", "answered", "cut", "requested", "call", "answered", "joined", "done"];
     assert_eq!(steps, expected, "{report}");
@@ -113,7 +113,7 @@ async fn words_of_an_upstream_are_no_facts() {
         let proxy = proxy(&raw, keeps, Limits::default()).await;
         exchange(proxy.addr(), &asked_as("mine", ASK)).await;
         wait_for(&proxy, |answer| answer["phase"] == "ended").await;
-        let report = json_of(&proxy, "/answers/mine").await;
+        let report = json_of(&proxy, "/answers/mine?view=report").await;
         let steps = report["steps"].as_array().unwrap();
         let last = steps.iter().rfind(|step| step["step"] == "cut").unwrap();
         assert_eq!(last["end"], if keeps > 0 { "secret words" } else { "other" }, "{report}");
@@ -165,6 +165,12 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{query}: {answer}");
     }
     assert!(get(&proxy, "/answers/other").await.starts_with("HTTP/1.1 404"));
+    let closed = get(&proxy, "/answers/mine?view=closed").await;
+    assert_eq!(
+        body_of(&get(&proxy, "/answers/mine").await),
+        body_of(&closed),
+        "the closed JSON is what there is first"
+    );
 }
 
 /// A reader gets what is added while it comes, and no more.
@@ -356,7 +362,7 @@ async fn texts_are_bounded() {
     let limits: Vec<_> = kept.iter().map(|(_, _, limit)| &limit[..]).collect();
     assert_eq!(limits, ["page_answers", "max_page_bytes", "", "", "max_page_answer_bytes"]);
     for (id, has) in [("long", false), ("one", false), ("two", true)] {
-        assert_eq!(json_of(&proxy, &format!("/answers/{id}")).await["keeps_text"], has, "{id}");
+        assert_eq!(json_of(&proxy, &format!("/answers/{id}?view=report")).await["keeps_text"], has, "{id}");
     }
 }
 
@@ -374,7 +380,7 @@ async fn each_answer_has_a_name_of_its_own() {
     let ids: std::collections::BTreeSet<_> = list.iter().map(|answer| answer["id"].as_str().unwrap()).collect();
     assert!(ids.len() == 3 && ids.contains("same") && !ids.contains(".."), "{ids:?}");
     for id in ids {
-        assert_eq!(json_of(&proxy, &format!("/answers/{id}")).await["outcome"], "passed");
+        assert_eq!(json_of(&proxy, &format!("/answers/{id}?view=report")).await["outcome"], "passed");
     }
 }
 
@@ -395,5 +401,5 @@ async fn readers_that_follow_are_bounded() {
     let refused = get(&proxy, "/answers/mine?view=live").await;
     assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("max_followers"), "{refused}");
     // Facts are still shown.
-    assert_eq!(json_of(&proxy, "/answers/mine").await["phase"], "running");
+    assert_eq!(json_of(&proxy, "/answers/mine?view=report").await["phase"], "running");
 }

@@ -1,5 +1,6 @@
 //! Answers that are kept: clients that leave and come back.
 
+mod browser;
 mod callers;
 mod durable;
 mod ends;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::skipped;
 
 /// A browser with a profile of its own. It ends with the value.
-pub(super) struct Browser {
+pub(in super::super) struct Browser {
     driver: Child,
     client: Client,
     session: String,
@@ -22,7 +22,7 @@ pub(super) struct Browser {
 
 impl Browser {
     /// Starts a browser, which is installed first where it is missing. `None`: there is none, which is said aloud.
-    pub(super) async fn start() -> Option<Self> {
+    pub(in super::super) async fn start() -> Option<Self> {
         if !is_installed() {
             skipped("there is no chromium with its driver, and apt-get installs none");
             return None;
@@ -82,17 +82,17 @@ impl Browser {
         self.call(method, &format!("/session/{}{path}", self.session), body).await.unwrap()
     }
 
-    pub(super) async fn open(&self, url: &str) {
+    pub(in super::super) async fn open(&self, url: &str) {
         self.act("POST", "/url", json!({"url": url})).await;
     }
 
     /// Runs a script of the test, and returns what it returns.
-    pub(super) async fn run(&self, script: &str) -> Value {
+    pub(in super::super) async fn run(&self, script: &str) -> Value {
         self.act("POST", "/execute/sync", json!({"script": script, "args": []})).await
     }
 
     /// Waits until an expression is true in the page.
-    pub(super) async fn wait(&self, expression: &str) {
+    pub(in super::super) async fn wait(&self, expression: &str) {
         for _ in 0..600 {
             if self.run(&format!("return Boolean({expression})")).await == true {
                 return;
@@ -103,7 +103,7 @@ impl Browser {
     }
 
     /// Presses keys, as a person does.
-    pub(super) async fn press(&self, keys: &[&str]) {
+    pub(in super::super) async fn press(&self, keys: &[&str]) {
         let down_and_up =
             |key: &&str| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})];
         let actions: Vec<_> = keys.iter().flat_map(down_and_up).collect();
@@ -111,7 +111,7 @@ impl Browser {
     }
 
     /// Returns what the browser has to say: refused requests, errors of scripts.
-    pub(super) async fn complaints(&self) -> Vec<String> {
+    pub(in super::super) async fn complaints(&self) -> Vec<String> {
         let log = self.act("POST", "/se/log", json!({"type": "browser"})).await;
         log.as_array().unwrap().iter().map(|line| line["message"].to_string()).collect()
     }
@@ -120,22 +120,22 @@ impl Browser {
         self.act("POST", "/goog/cdp/execute", json!({"cmd": command, "params": parameters})).await;
     }
 
-    pub(super) async fn resize(&self, width: u32, height: u32) {
+    pub(in super::super) async fn resize(&self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
     }
 
-    pub(super) async fn prefer(&self, scheme: &str) {
+    pub(in super::super) async fn prefer(&self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.devtools("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 
     /// Returns a picture of the page, as PNG in base64.
-    pub(super) async fn picture(&self) -> String {
+    pub(in super::super) async fn picture(&self) -> String {
         self.act("GET", "/screenshot", Value::Null).await.as_str().unwrap().to_owned()
     }
 
-    pub(super) async fn end(self) {
+    pub(in super::super) async fn end(self) {
         self.act("DELETE", "", Value::Null).await;
     }
 }
