@@ -222,8 +222,8 @@ impl Exchange {
         self.metrics.is_some()
     }
 
-    /// Notes that a call to an upstream is made. `asked`: the API, and the model's name there. Returns the headers that name its span, if spans are
-    /// pushed.
+    /// Notes that a call to an upstream is made. `asked`: the API, and the model's name there. Returns the headers that name its
+    /// span, if spans are pushed.
     pub(super) fn note_call(&self, way: Way, upstream: &Upstream, asked: (Dialect, &str)) -> Option<HeaderMap> {
         let mut facts = self.facts();
         facts.spent.way = Some(way);

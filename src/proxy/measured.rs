@@ -256,7 +256,9 @@ impl Measured {
             Output::Done { slot, outcome, transport_end } => {
                 if outcome.status() == Status::PassedThrough && *transport_end == TransportEnd::Dropped {
                     // No cut is told of an answer that is not continued.
-                    let cause = if outcome.tally().limit.is_some() { CutCause::Idle } else { CutCause::Drop };
+                    let limit = outcome.tally().limit.as_ref().map(|limit| limit.name.as_str());
+                    let is_silence = matches!(limit, Some("idle_timeout" | "first_byte_timeout" | "text_timeout"));
+                    let cause = if is_silence { CutCause::Idle } else { CutCause::Drop };
                     self.call.iter_mut().for_each(|call| call.error = call.error.or(Some(cause.as_str())));
                 }
                 self.slot = Some(*slot);

@@ -80,7 +80,7 @@ use crate::client::{Client, Upstream};
 use crate::provider::capability::{Capability, Table};
 use crate::repair::RepairLevel;
 use crate::route::RouteConfig;
-use crate::session::relay::Output;
+use crate::session::relay::{Output, TransportEnd};
 use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Outcome, Prompt, Prose, SessionEvent, StopReason};
 use crate::shape::{RootKind, Shape};
 
@@ -398,9 +398,14 @@ impl Proxy {
     /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.
     fn observed(&self, output: &Output, exchange: &Exchange) {
         let _entered = exchange.span().enter();
-        if matches!(output, Output::Call { .. } | Output::Event(SessionEvent::Cut { .. })) && exchange.is_stopped() {
-            // The proxy has ended the answer, and not its upstream. The call is never made.
-            return exchange.note_stop();
+        if exchange.is_stopped() {
+            // The proxy has ended the answer, and not its upstream.
+            match output {
+                // The call is never made.
+                Output::Call { .. } | Output::Event(SessionEvent::Cut { .. }) => return exchange.note_stop(),
+                Output::Done { transport_end: TransportEnd::Dropped, .. } => exchange.note_stop(),
+                _ => {}
+            }
         }
         exchange.note_output(output);
         match output {

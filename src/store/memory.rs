@@ -179,10 +179,10 @@ impl Memory {
         }
         answer.phase = Phase::Written;
         answer.touch();
-        let (epoch, request) = (answer.last.epoch + 1, answer.opening.request.clone());
+        let (epoch, last, request) = (answer.last.epoch + 1, answer.last, answer.opening.request.clone());
         let events = answer.entries.iter().map(|entry| entry.bytes.clone()).collect();
         drop(state);
-        Ok(Some(Taken { writing: self.writing(id), epoch, request, events }))
+        Ok(Some(Taken { writing: self.writing(id), epoch, request, events, last }))
     }
 
     /// Removes what has expired.

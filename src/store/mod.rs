@@ -155,6 +155,8 @@ pub(crate) struct Taken {
     pub(crate) request: Bytes,
     /// The events that are in the log.
     pub(crate) events: Vec<Bytes>,
+    /// The position of the last of them.
+    pub(crate) last: Position,
 }
 
 /// Says that this process writes an answer, until it is dropped. Then the store knows that nothing more comes, if the answer has

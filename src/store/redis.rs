@@ -198,8 +198,9 @@ impl Redis {
         match self.events(id, Position::START, fence).await {
             Ok(events) => {
                 self.written().note(id, &events);
+                let last = events.last().map_or(Position::START, |entry| entry.at);
                 let events = events.into_iter().map(|entry| entry.bytes).collect();
-                Ok(Some(Taken { writing, epoch, request: request.into(), events }))
+                Ok(Some(Taken { writing, epoch, request: request.into(), events, last }))
             }
             Err(error) => {
                 self.close(id, fence.next(), End::Broken).await?;

@@ -28,6 +28,8 @@ pub(super) struct Follow {
     is_plain: bool,
     /// Whether comments are written.
     has_comments: bool,
+    /// How often the store has failed in a row.
+    failures: u32,
     /// Where the answer was taken over last.
     taken_over: Option<Position>,
     /// Who goes on with the answer if its process ends.
@@ -51,8 +53,8 @@ enum Source {
 enum State {
     Start,
     Reading(Pending<'static, Batch>),
-    /// The store fails. Its writer is waited for, who then has the events.
-    Moving(Pending<'static, ()>),
+    /// The store has failed. The writer is waited for.
+    Moving(Pin<Box<dyn Future<Output = ()> + Send>>),
     /// The answer is being taken over.
     Inheriting(Pending<'static, ()>),
     /// How the answer has ended. `None`: it is no longer kept.
@@ -82,6 +84,7 @@ impl Follow {
             wait,
             is_plain: false,
             has_comments,
+            failures: 0,
             taken_over: None,
             heir: None,
             reader: None,
@@ -176,20 +179,20 @@ impl Stream for Follow {
                 State::Start => this.state = State::Reading(this.read()),
                 State::Reading(reading) => match ready!(reading.as_mut().poll(cx)) {
                     Ok(batch) => {
+                        this.failures = 0;
                         let bytes = this.take(&batch);
                         if !bytes.is_empty() {
                             return Poll::Ready(Some(Ok(bytes)));
                         }
                     }
                     Err(_) if this.has_moved() => this.state = State::Start,
-                    Err(error @ StoreError::Failed(_)) if this.reader.is_some() => {
-                        // Its writer will find out, too.
+                    Err(StoreError::Failed(_)) if this.reader.is_some() && this.failures < MOST_FAILURES => {
+                        // Its writer will find out, too, and then has the events.
+                        this.failures += 1;
                         let reader = this.reader.clone();
                         this.state = State::Moving(Box::pin(async move {
-                            let moved = async { matches!(reader, Some(reader) if reader.moved().await) };
-                            match timeout(PATIENCE, moved).await {
-                                Ok(true) => Ok(()),
-                                _ => Err(error),
+                            if let Some(reader) = reader {
+                                drop(timeout(TRY_AGAIN, reader.moved()).await);
                             }
                         }));
                     }
@@ -208,13 +211,10 @@ impl Stream for Follow {
                         this.state = State::Ended(None);
                     }
                 },
-                State::Moving(moving) => match ready!(moving.as_mut().poll(cx)) {
-                    Ok(()) => this.state = State::Start,
-                    Err(error) => {
-                        tracing::warn!(%error, "a kept answer cannot be followed to its end");
-                        this.state = State::Ended(None);
-                    }
-                },
+                State::Moving(moving) => {
+                    ready!(moving.as_mut().poll(cx));
+                    this.state = State::Start;
+                }
                 State::Inheriting(inheriting) => match ready!(inheriting.as_mut().poll(cx)) {
                     Ok(()) => {
                         // It was that of an earlier epoch, if there is one.
@@ -261,8 +261,10 @@ pub(super) fn data<T: serde::de::DeserializeOwned>(event: &[u8]) -> Option<T> {
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 /// Bytes of the longest line with an id, and of a blank line.
 const LONGEST_ID: usize = 48;
-/// How long a writer may take to find out that the store fails: longer than a renewal and the time of its client.
-const PATIENCE: Duration = Duration::from_secs(6);
+/// How often the store may fail in a row, while a process writes the answer: that one notices in a few seconds.
+const MOST_FAILURES: u32 = 10;
+/// How long a reader waits before it asks a store again that has failed.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How long to wait for events where no comments are written.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 

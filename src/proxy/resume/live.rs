@@ -13,7 +13,7 @@ use crate::store::{Batch, End, Entry, GivenUp, Position, StoreError};
 ///
 /// As long as the answer is kept, the readers only note here how far they are: they read the store. Where the store has no room
 /// for more, or fails, the events that they lack go this way, at the pace of the slowest one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Live {
     state: Mutex<State>,
     /// Told of each change.
@@ -22,7 +22,7 @@ pub(super) struct Live {
     is_stopped: watch::Sender<bool>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     /// How far each reader is.
     readers: BTreeMap<u64, Position>,
@@ -43,12 +43,6 @@ enum Place {
     Here(Window),
 }
 
-impl Default for Place {
-    fn default() -> Self {
-        Self::Store(Window::new(FAILED, Position::START))
-    }
-}
-
 /// The events that the slowest reader lacks.
 #[derive(Debug)]
 struct Window {
@@ -67,6 +61,13 @@ struct Window {
 pub(super) struct LeftError;
 
 impl Live {
+    /// Begins with what follows a position: what is before it is in the store alone.
+    pub(super) fn after(last: Position) -> Self {
+        let place = Place::Store(Window::new(FAILED, last));
+        let state = State { readers: BTreeMap::new(), count: 0, place, is_over: false };
+        Self { state: Mutex::new(state), changed: watch::Sender::default(), is_stopped: watch::Sender::default() }
+    }
+
     /// Adds a reader that has the events up to a position.
     pub(super) fn reader(self: &Arc<Self>, after: Position) -> Arc<Reader> {
         let mut state = self.state();
@@ -246,16 +247,16 @@ impl Reader {
         self.live.state().is_live()
     }
 
-    /// Is ready when the events come from here, or nobody writes them any more. Returns whether they come from here.
-    pub(super) async fn moved(&self) -> bool {
+    /// Is ready when the events come from here, or nobody writes them any more.
+    pub(super) async fn moved(&self) {
         let mut changed = self.live.changed.subscribe();
         loop {
-            let (is_live, is_over) = {
+            let has_moved = {
                 let state = self.live.state();
-                (state.is_live(), state.is_over)
+                state.is_live() || state.is_over
             };
-            if is_live || is_over {
-                return is_live;
+            if has_moved {
+                return;
             }
             drop(changed.changed().await);
         }
@@ -338,7 +339,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_slowest_reader_sets_the_pace_and_none_loses_an_event() {
-        let live = Arc::new(Live::default());
+        let live = Arc::new(Live::after(Position::START));
         let (fast, slow) = (live.reader(Position { epoch: 1, seq: 2 }), live.reader(Position::START));
         assert!(!fast.is_live());
         live.begin("max_kept_bytes");
@@ -373,7 +374,7 @@ mod tests {
         let at = |seq| Position { epoch: 1, seq };
         // The store had the last events, or none.
         for kept in [entries(5..=6, 10), vec![]] {
-            let live = Arc::new(Live::default());
+            let live = Arc::new(Live::after(Position::START));
             let (ready, late) = (live.reader(at(4)), live.reader(at(1)));
             live.begin("max_kept_bytes");
             let is_empty = kept.is_empty();
@@ -389,7 +390,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn readers_that_wait_for_what_the_store_had_are_told_of_the_end() {
-        let live = Arc::new(Live::default());
+        let live = Arc::new(Live::after(Position::START));
         let reader = live.reader(Position { epoch: 1, seq: 1 });
         live.begin("max_kept_bytes");
         live.close(End::Broken);
@@ -397,9 +398,32 @@ mod tests {
         assert_eq!(batch, Ok(Batch { end: Some(End::Broken), ..Batch::default() }));
     }
 
+    /// Those who have the last event that the store alone has lack nothing; all others are told so.
+    #[tokio::test(start_paused = true)]
+    async fn readers_of_a_store_that_fails_get_what_is_here_or_are_told() {
+        let at = |seq| Position { epoch: 1, seq };
+        let live = Arc::new(Live::after(at(2)));
+        let (behind, ready) = (live.reader(at(1)), live.reader(at(2)));
+        live.push(entries(3..=4, 10));
+        ready.note(at(3));
+        live.fail();
+        live.push(entries(5..=5, 10));
+        live.close(End::Whole);
+        assert_eq!(behind.read_after(at(1), SECOND).await, Err(StoreError::Dropped(FAILED)));
+        let batch = ready.read_after(at(3), SECOND).await.unwrap();
+        assert_eq!((batch.entries, batch.end), (entries(4..=5, 10), Some(End::Whole)));
+        // What is with the store and is much is not kept here, too.
+        let live = Arc::new(Live::after(Position::START));
+        let slow = live.reader(Position::START);
+        live.push(entries(1..=3, MOST_UNREAD));
+        live.fail();
+        assert_eq!(slow.read_after(Position::START, SECOND).await, Err(StoreError::Dropped(FAILED)));
+        assert_eq!(slow.read_after(at(2), SECOND).await.unwrap().entries, entries(3..=3, MOST_UNREAD));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_answer_without_readers_is_left() {
-        let live = Arc::new(Live::default());
+        let live = Arc::new(Live::after(Position::START));
         let reader = live.reader(Position::START);
         live.begin("max_kept_bytes");
         assert!(tokio::time::timeout(SECOND, live.left()).await.is_err());

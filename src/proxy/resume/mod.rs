@@ -237,7 +237,7 @@ impl Keep {
         set(headers, KEEP, &self.time.as_secs());
         set(headers, STREAM, &id);
         tracing::debug!(keep = self.time.as_secs(), "keeping an answer");
-        let live = Arc::new(Live::default());
+        let live = Arc::new(Live::after(Position::START));
         let reader = live.reader(Position::START);
         let follow = self.answers.follow((id, self.time), Position::START, Some(reader), limits);
         let follow = follow.plain(dialect == Dialect::Gemini);
@@ -404,8 +404,13 @@ mod tests {
             drop(runtime);
             let _entered = handle.enter();
             let answers = Arc::new(Answers { store, max_keep_time, keep, running: Mutex::default(), metrics: None });
-            let writer =
-                Writer { answers: Arc::clone(&answers), id, caller: [1; 32], _writing: writing, live: Arc::default() };
+            let writer = Writer {
+                answers: Arc::clone(&answers),
+                id,
+                caller: [1; 32],
+                _writing: writing,
+                live: Arc::new(Live::after(Position::START)),
+            };
             let limits = Limits::default();
             let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));
             let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, KeptLine::new(exchange), &limits);
