@@ -102,8 +102,9 @@ fn apply(
         let names: Vec<_> = own.keys().map(http::HeaderName::as_str).collect();
         console.line(format_args!("# {}: applied below", names.join(", ")))?;
     }
-    let longest = config.limits.keep.max_keep_time.as_secs();
-    directives.apply(route, u32::try_from(longest).unwrap_or(u32::MAX));
+    let wanted = config.routes.iter().filter_map(|route| route.keep).chain(config.proxy.keep);
+    let longest = u32::try_from(config.limits.keep.max_keep_time.as_secs()).unwrap_or(u32::MAX);
+    directives.apply(route, wanted.fold(longest, u32::max));
     Ok(Ok(()))
 }
 

@@ -162,8 +162,9 @@ impl Conversation {
 
     /// Tells the log, the metrics and the page what the answer goes through, and notes whether the upstream has failed.
     pub(super) fn observed(&self, output: &Output) {
-        if let Output::Event(SessionEvent::Failed { reason: FailureReason::Nothing(_), .. }) = output {
-            self.has_failed.store(true, Ordering::Relaxed);
+        if let Output::Event(SessionEvent::Failed { reason: FailureReason::Nothing(end), .. }) = output {
+            // One that has finished, with reasoning alone, is asked again.
+            self.has_failed.store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
         }
         self.proxy.observed(output, &self.exchange);
     }
@@ -181,6 +182,12 @@ impl Conversation {
     /// Counts a call that has ended with a status, or without one.
     pub(super) fn count(&self, status: Option<StatusCode>) {
         self.proxy.shared.count(self.address(), self.model(), status);
+    }
+
+    /// Notes that the upstream has answered a call.
+    pub(super) fn note_answer(&self) {
+        self.count(Some(StatusCode::OK));
+        self.exchange.note_answer(self.address());
     }
 
     /// Returns whether most calls of the model fail.

@@ -236,30 +236,18 @@ impl Exchange {
     }
 
     /// Notes what answers the upstream call: the head of a response, or an error.
-    pub(super) fn note_head<B>(&self, host: &str, answer: &Result<&Response<B>, &Error>) {
-        if answer.is_ok_and(|response| response.status().is_success()) {
-            let mut facts = self.facts();
-            if facts.answered.last().is_none_or(|last| last != host) {
-                facts.answered.push(host.to_owned());
-            }
-        }
-        let head = match answer {
-            Ok(response) => Ok(response.status()),
-            Err(Error::Late { .. }) => Err("timeout"),
-            Err(_) => Err("connection"),
-        };
+    pub(super) fn note_head(&self, head: Result<StatusCode, &Error>) {
+        let head = head.map_err(|error| if let Error::Late { .. } = error { "timeout" } else { "connection" });
         self.measure(|measured| measured.note_head(head));
         self.answer().iter().for_each(|answer| answer.note_head(head));
     }
 
-    /// Notes that an upstream has sent the head of an answer and nothing after it, so that another one is asked.
-    pub(super) fn note_unanswered(&self, host: &str, error: &Error) {
+    /// Notes the upstream that has answered a call: where another one could be asked, with more than a head.
+    pub(super) fn note_answer(&self, host: &str) {
         let mut facts = self.facts();
-        if facts.answered.last().is_some_and(|last| last == host) {
-            facts.answered.pop();
+        if facts.answered.last().is_none_or(|last| last != host) {
+            facts.answered.push(host.to_owned());
         }
-        drop(facts);
-        self.note_head::<()>(host, &Err(error));
     }
 
     /// Notes the first bytes of an upstream call's stream.

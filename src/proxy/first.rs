@@ -88,7 +88,11 @@ fn ended(conversation: &Conversation, refusal: Refusal) -> Response<Body> {
 
 async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Error> {
     if conversation.route.fallbacks.is_empty() {
-        return send_once(conversation).await;
+        let response = send_once(conversation).await?;
+        if response.status().is_success() {
+            conversation.note_answer();
+        }
+        return Ok(response);
     }
     let mut answer = send_to_first_byte(conversation).await;
     if let Some(wait) = short_wait(&answer) {
@@ -121,6 +125,7 @@ async fn send_to_first_byte(conversation: &Conversation) -> Result<Response<Rece
     let mut response = send_once(conversation).await?;
     if response.status().is_success() {
         conversation.first_byte(&mut response).await?;
+        conversation.note_answer();
     }
     Ok(response)
 }
@@ -135,7 +140,9 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
     if status.is_some() {
         conversation.exchange.note_upstream(status);
     }
-    conversation.count(status);
+    if !status.is_some_and(|status| status.is_success()) {
+        conversation.count(status);
+    }
     sent
 }
 
@@ -170,7 +177,7 @@ impl Conversation {
             Ok(false) => Error::Failed(ConnectionError::Closed),
             Err(_) => Error::Late { limit: patience.name, after: patience.time },
         };
-        self.exchange.note_unanswered(self.address(), &error);
+        self.exchange.note_head(Err(&error));
         self.count(None);
         Err(error)
     }

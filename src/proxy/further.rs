@@ -59,6 +59,7 @@ impl Conversation {
                 if !self.route.fallbacks.is_empty() {
                     self.first_byte(&mut response).await.map_err(lost)?;
                 }
+                self.note_answer();
                 let unknown = |name| rejected(format!("the upstream answered in the encoding `{name}`"), false);
                 return encoding::decoded(response).map_err(|encoding| unknown(encoding.name));
             }
@@ -105,7 +106,10 @@ impl Conversation {
             None => tracing::info!(call = request.number, "sending the request again"),
         }
         let response = self.make_call(Way::of(request), &head, Body::full(body)).await;
-        self.count(response.as_ref().ok().map(Response::status));
+        let status = response.as_ref().ok().map(Response::status);
+        if status != Some(StatusCode::OK) {
+            self.count(status);
+        }
         response.map_err(lost)
     }
 
@@ -126,6 +130,7 @@ impl Conversation {
         if response.status() != StatusCode::OK {
             return Err(refused(format!("the upstream answered {}", response.status())));
         }
+        self.exchange.note_answer(self.address());
         encoding::decoded(response).map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
     }
 
@@ -137,7 +142,7 @@ impl Conversation {
             .note_call(way, client.upstream(), (self.asked_by(), self.model()))
             .map(|trace| head.with(trace));
         let response = upstream::send(client, traced.as_ref().unwrap_or(head), body, self.patience()).await;
-        self.exchange.note_head(self.address(), &response.as_ref());
+        self.exchange.note_head(response.as_ref().map(Response::status));
         response
     }
 

@@ -16,9 +16,7 @@ use crate::client::Upstream;
 use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
 use crate::session::relay::{Output, TransportEnd};
-use crate::session::{
-    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, SessionEvent, Status, StopReason,
-};
+use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, SessionEvent, Status};
 
 /// A request of an API on its way through the proxy.
 pub(super) struct Measured {
@@ -33,6 +31,8 @@ pub(super) struct Measured {
     name: Arc<str>,
     /// The label of that model.
     model: Arc<str>,
+    /// The label of the model that has begun the answer, by its name there.
+    answering_model: Arc<str>,
     /// The call that is open.
     call: Option<Call>,
     /// The tokens of all answers so far. `None`: a call has not told its tokens.
@@ -141,6 +141,7 @@ impl Measured {
             answering: Arc::clone(&provider),
             provider,
             name,
+            answering_model: Arc::clone(&model),
             model,
             call: None,
             tokens: Some(0),
@@ -193,11 +194,13 @@ impl Measured {
             Ok(status) => {
                 call.status = Some(status);
                 if status == StatusCode::OK {
-                    if call.way == Way::First {
-                        self.answering = Arc::clone(&self.provider);
+                    let model = self.metrics.admit(&call.name);
+                    call.operation.gen_ai_request_model = Arc::clone(&model);
+                    if !call.way.is_for_rest() {
+                        (self.answering, self.answering_model) = (Arc::clone(&self.provider), model);
                     }
-                    call.operation.gen_ai_request_model = self.metrics.admit(&call.name);
-                    self.model = self.metrics.admit(&self.name);
+                    // Clients choose their names. One that a fallback does not have was not answered.
+                    self.model = self.metrics.models.label(&self.name);
                 }
             }
             Err(error) => call.error = Some(error),
@@ -224,7 +227,7 @@ impl Measured {
         match output {
             Output::Event(event @ SessionEvent::Cut { end, added, .. }) => {
                 if event.new_cut().is_some() {
-                    let model = if is_of_call { self.model_of_call() } else { Arc::clone(&self.model) };
+                    let model = if is_of_call { self.model_of_call() } else { Arc::clone(&self.answering_model) };
                     self.metrics.seams.cuts.add(&Cut { model, cause: end.cause().map_or(OTHER, CutCause::as_str) }, 1);
                 }
                 if is_of_call {
@@ -355,7 +358,7 @@ impl Measured {
     /// Returns the label of the model that the open call asks.
     fn model_of_call(&self) -> Arc<str> {
         let of_call = self.call.as_ref().map(|call| &call.operation.gen_ai_request_model);
-        Arc::clone(of_call.unwrap_or(&self.model))
+        Arc::clone(of_call.unwrap_or(&self.answering_model))
     }
 
     /// Returns what the request asks for, with the model that it names: spans may have any.
@@ -394,7 +397,7 @@ impl Call {
             _ if is_refused => "refused",
             Some(LEFT) => LEFT,
             _ if self.has_failed || !brings_text => "failed",
-            _ if self.repeats && self.has_joined => StopReason::NoProgress.as_str(),
+            _ if self.repeats && self.has_joined => REPEATS,
             _ => "ok",
         }
     }
@@ -437,5 +440,7 @@ fn refusal(status: StatusCode) -> Option<Cow<'static, str>> {
     (!status.is_success()).then(name)
 }
 
+/// What a call has brought was there already.
+const REPEATS: &str = "repeats";
 /// Names an answer whose client has left before its end.
 pub(super) const LEFT: &str = "left";

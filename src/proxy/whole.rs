@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::body::{Collected, ReadError};
 use super::conversation::Conversation;
 use super::encoding::DecodedBody;
+use super::further::rejected;
 use crate::client::Body;
 use crate::limits::TimeLimit;
 use crate::session::body::Output;
@@ -26,12 +27,11 @@ impl Conversation {
         let mut answer = Bytes::new();
         let exchange = Arc::clone(&self.exchange);
         let mut stop = pin!(exchange.ended());
-        let mut is_stopped = false;
+        let limit_of_stop = || exchange.has_to_end().then(|| self.proxy.limits.server.drain().into());
         let read = tokio::select! {
             read = Collected::read(body, limit, self.timeouts()) => read,
             () = &mut stop => {
-                is_stopped = true;
-                whole.stop(self.exchange.has_to_end().then(|| self.proxy.limits.server.drain().into()));
+                whole.stop(limit_of_stop());
                 Err(ReadError::Dropped)
             }
         };
@@ -50,14 +50,15 @@ impl Conversation {
             self.observed(&output);
             match output {
                 Output::Call { request, at } => {
-                    let answered = match is_stopped {
-                        true => Err(CallEnd::Stopped),
-                        false => tokio::select! {
-                            answered = self.whole_call(&request, origin + at) => answered,
-                            () = &mut stop => Err(CallEnd::Stopped),
-                        },
+                    let answered = tokio::select! {
+                        answered = self.whole_call(&request, origin + at) => answered,
+                        () = &mut stop => {
+                            whole.stop(limit_of_stop());
+                            // A call that was made counts.
+                            let is_made = origin.elapsed() >= at;
+                            Err(if is_made { rejected("the answer was stopped".to_owned(), false) } else { CallEnd::Stopped })
+                        }
                     };
-                    is_stopped = matches!(answered, Err(CallEnd::Stopped));
                     match answered {
                         Ok(body) => whole.handle_body(origin.elapsed(), self.masked(body)),
                         Err(end) => whole.handle_end(origin.elapsed(), end),

@@ -20,7 +20,8 @@ pub enum SessionEvent {
         end: CallEnd,
         /// Bytes of text so far.
         offset: usize,
-        /// How many of them the call has brought. 0: the text is cut where it was cut before.
+        /// How many of them the call has brought; all, where another process goes on with an answer. 0: the text is cut where it
+        /// was cut before.
         added: usize,
         /// JSON Pointer of the place that is open there.
         path: String,
@@ -92,11 +93,11 @@ impl SessionEvent {
         matches!(self, Self::Cut { call: 0, .. } | Self::Failed { call: 0, .. })
     }
 
-    /// Returns how the call ended with which the text is cut, where it was not cut before.
+    /// Returns how the call ended, if the text is cut where it was not cut before: the first call, and those that brought text.
     #[cfg(feature = "proxy")]
     pub(crate) fn new_cut(&self) -> Option<&CallEnd> {
         match self {
-            Self::Cut { end, offset, added, .. } if *added > 0 || *offset == 0 => Some(end),
+            Self::Cut { call, end, added, .. } if *added > 0 || *call == 0 => Some(end),
             _ => None,
         }
     }

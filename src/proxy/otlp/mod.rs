@@ -54,13 +54,16 @@ impl Otlp {
     /// # Errors
     /// A variable has a value that is not valid.
     pub fn from_environment() -> Result<Option<Self>, String> {
+        let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        if is_disabled {
+            return Ok(None);
+        }
         for name in [ENDPOINT, TRACES_ENDPOINT, METRICS_ENDPOINT] {
             let address = variable(name).map(|value| Upstream::parse(&value)).transpose();
             address.map_err(|error| format!("{name}: {error}"))?;
         }
-        let is_disabled = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         // Without an address the exporter of a signal would push to this machine.
-        let is_named = |own: &str| !is_disabled && (variable(ENDPOINT).is_some() || variable(own).is_some());
+        let is_named = |own: &str| variable(ENDPOINT).is_some() || variable(own).is_some();
         let own_name = || opentelemetry::KeyValue::new("service.name", env!("CARGO_PKG_NAME"));
         let resource = Resource::builder().with_attributes(variable("OTEL_SERVICE_NAME").is_none().then(own_name));
         let resource = resource.build();

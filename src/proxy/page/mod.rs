@@ -107,7 +107,6 @@ impl Page {
         let mut response = match text {
             Some(text) => made(text).unwrap_or_else(|| NO_JSON.response(None)),
             None if !answer.keeps_text() => NOT_KEPT.response(None),
-            None if missing.is_some() => DROPPED.response(None),
             None => NO_TEXT.response(None),
         };
         if let Some(limit) = missing {
@@ -205,12 +204,11 @@ const NOT_KEPT: Refusal = Refusal::new(
     "texts are not kept: start the proxy with `--page-answers N` to keep those of the last N answers, or read the facts by \
      `?view=report`",
 );
-const DROPPED: Refusal = Refusal::new(
+const NO_TEXT: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,
-    "dropped",
-    "the text is no longer kept, or was not: the header `x-restitch-limit` names the limit that was reached",
+    "no_text",
+    "there is no text of this slot: where it was dropped, the header `x-restitch-limit` names the limit that was reached",
 );
-const NO_TEXT: Refusal = Refusal::new(StatusCode::NOT_FOUND, "no_text", "there is no text of this slot");
 const NO_JSON: Refusal = Refusal::new(StatusCode::NOT_FOUND, "no_json", "the text has no JSON so far");
 const BAD_SLOT: Refusal = Refusal::new(StatusCode::BAD_REQUEST, "slot", "`slot` is no number");
 const BAD_VIEW: Refusal =

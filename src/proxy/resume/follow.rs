@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_core::Stream;
 use tokio::time::timeout;
+use tracing::{Instrument, Span};
 
 use super::live::Reader;
 use super::restore::Heir;
@@ -30,8 +31,10 @@ pub(super) struct Follow {
     has_comments: bool,
     /// How often the store has failed in a row.
     failures: u32,
-    /// Where the answer was taken over last.
-    taken_over: Option<Position>,
+    /// How often the answer was to be taken over since its last event.
+    takeovers: u32,
+    /// That of the request.
+    span: Span,
     /// Who goes on with the answer if its process ends.
     heir: Option<Arc<Heir>>,
     /// Set where this process writes the answer.
@@ -85,7 +88,8 @@ impl Follow {
             is_plain: false,
             has_comments,
             failures: 0,
-            taken_over: None,
+            takeovers: 0,
+            span: Span::current(),
             heir: None,
             reader: None,
             source: Source::Store,
@@ -131,6 +135,33 @@ impl Follow {
         }
     }
 
+    /// Waits until the writer finds out that the store fails, which then has the events.
+    fn wait_for_writer(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let reader = self.reader.clone();
+        Box::pin(async move {
+            if let Some(reader) = reader {
+                drop(timeout(TRY_AGAIN, reader.moved()).await);
+            }
+        })
+    }
+
+    /// Goes on with the answer.
+    fn inherit(&self) -> Pending<'static, ()> {
+        let (heir, id, span) = (self.heir.clone(), self.id, self.span.clone());
+        let inherited = async move {
+            match heir {
+                Some(heir) => heir.take_over(id).await,
+                None => Err(StoreError::Unwritten),
+            }
+        };
+        Box::pin(inherited.instrument(span))
+    }
+
+    fn break_off(&mut self, error: &StoreError, what: &'static str) {
+        self.span.in_scope(|| tracing::warn!(%error, "{what}"));
+        self.state = State::Ended(None);
+    }
+
     /// Returns whether the answer has gone from the store to those who are reading it.
     fn has_moved(&self) -> bool {
         self.source == Source::Store && self.reader.as_ref().is_some_and(|reader| reader.is_live())
@@ -139,7 +170,7 @@ impl Follow {
     /// Takes what has been read. Returns the bytes for the client.
     fn take(&mut self, batch: &Batch) -> Bytes {
         if let Some(last) = batch.entries.last() {
-            self.after = last.at;
+            (self.after, self.takeovers) = (last.at, 0);
             self.reader.iter().for_each(|reader| reader.note(last.at));
         }
         self.state = match batch.end {
@@ -187,29 +218,14 @@ impl Stream for Follow {
                     }
                     Err(_) if this.has_moved() => this.state = State::Start,
                     Err(StoreError::Failed(_)) if this.reader.is_some() && this.failures < MOST_FAILURES => {
-                        // Its writer will find out, too, and then has the events.
                         this.failures += 1;
-                        let reader = this.reader.clone();
-                        this.state = State::Moving(Box::pin(async move {
-                            if let Some(reader) = reader {
-                                drop(timeout(TRY_AGAIN, reader.moved()).await);
-                            }
-                        }));
+                        this.state = State::Moving(this.wait_for_writer());
                     }
-                    Err(StoreError::Unwritten) if this.heir.is_some() && this.taken_over != Some(this.after) => {
-                        this.taken_over = Some(this.after);
-                        let (heir, id) = (this.heir.clone(), this.id);
-                        this.state = State::Inheriting(Box::pin(async move {
-                            match heir {
-                                Some(heir) => heir.take_over(id).await,
-                                None => Err(StoreError::Unwritten),
-                            }
-                        }));
+                    Err(StoreError::Unwritten) if this.heir.is_some() && this.takeovers < MOST_TAKEOVERS => {
+                        this.takeovers += 1;
+                        this.state = State::Inheriting(this.inherit());
                     }
-                    Err(error) => {
-                        tracing::warn!(%error, "a kept answer cannot be followed to its end");
-                        this.state = State::Ended(None);
-                    }
+                    Err(error) => this.break_off(&error, "a kept answer cannot be followed to its end"),
                 },
                 State::Moving(moving) => {
                     ready!(moving.as_mut().poll(cx));
@@ -220,10 +236,7 @@ impl Stream for Follow {
                         // It was that of an earlier epoch, if there is one.
                         (this.reader, this.state) = (None, State::Start);
                     }
-                    Err(error) => {
-                        tracing::warn!(%error, "a kept answer cannot be taken over");
-                        this.state = State::Ended(None);
-                    }
+                    Err(error) => this.break_off(&error, "a kept answer cannot be taken over"),
                 },
                 State::Ended(end) => {
                     let is_whole = *end == Some(End::Whole);
@@ -263,6 +276,8 @@ pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 const LONGEST_ID: usize = 48;
 /// How often the store may fail in a row, while a process writes the answer: that one notices in a few seconds.
 const MOST_FAILURES: u32 = 10;
+/// How often a reader goes on with an answer of which nothing comes then: each time asks the model.
+const MOST_TAKEOVERS: u32 = 3;
 /// How long a reader waits before it asks a store again that has failed.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How long to wait for events where no comments are written.

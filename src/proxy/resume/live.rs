@@ -29,8 +29,6 @@ struct State {
     /// Readers so far.
     count: u64,
     place: Place,
-    /// Nobody writes the answer any more.
-    is_over: bool,
 }
 
 /// Where the readers get the events from.
@@ -38,8 +36,8 @@ struct State {
 enum Place {
     /// The store. The last events are here, too, for the case that it fails: a few that the slowest reader lacks.
     Store(Window),
-    /// The store has reached this limit. What it had is not here yet.
-    Moving(&'static str),
+    /// The store has reached this limit. What it had is not here yet, but for the last events.
+    Moving(&'static str, Window),
     Here(Window),
 }
 
@@ -64,7 +62,7 @@ impl Live {
     /// Begins with what follows a position: what is before it is in the store alone.
     pub(super) fn after(last: Position) -> Self {
         let place = Place::Store(Window::new(FAILED, last));
-        let state = State { readers: BTreeMap::new(), count: 0, place, is_over: false };
+        let state = State { readers: BTreeMap::new(), count: 0, place };
         Self { state: Mutex::new(state), changed: watch::Sender::default(), is_stopped: watch::Sender::default() }
     }
 
@@ -80,13 +78,13 @@ impl Live {
 
     /// Takes the readers out of the store. They wait for what comes from here.
     pub(super) fn begin(&self, limit: &'static str) {
-        self.change(|state| state.place = Place::Moving(limit));
+        self.change(|state| state.place = Place::Moving(limit, state.take_window()));
     }
 
     /// Takes what the store had, after [`begin`](Self::begin). Readers that lack what it had dropped are told so.
     pub(super) fn take(&self, GivenUp { dropped, entries }: GivenUp) {
         self.change(|state| {
-            if let Place::Moving(limit) = state.place {
+            if let Place::Moving(limit, _) = state.place {
                 state.place = Place::Here(Window::new(limit, dropped));
             }
             state.add(entries);
@@ -95,12 +93,7 @@ impl Live {
 
     /// Takes the readers out of a store that fails: they get what comes from here, and the last events from before.
     pub(super) fn fail(&self) {
-        self.change(|state| {
-            if let Place::Store(window) = &mut state.place {
-                let window = std::mem::replace(window, Window::new(FAILED, Position::START));
-                state.place = Place::Here(window);
-            }
-        });
+        self.change(|state| state.place = Place::Here(state.take_window()));
     }
 
     /// Adds events for the readers, also those that the store has taken.
@@ -164,11 +157,10 @@ impl Live {
     /// Ends the answer for those who read it here. The first end counts.
     pub(super) fn close(&self, end: End) {
         self.change(|state| {
-            state.is_over = true;
-            if let Place::Moving(limit) = state.place {
-                state.place = Place::Here(Window::new(limit, Position::START));
+            if let Place::Moving(..) = state.place {
+                state.place = Place::Here(state.take_window());
             }
-            if let Place::Here(window) = &mut state.place {
+            if let Place::Here(window) | Place::Store(window) = &mut state.place {
                 window.end.get_or_insert(end);
             }
         });
@@ -203,7 +195,16 @@ impl State {
     fn window(&self) -> Option<&Window> {
         match &self.place {
             Place::Here(window) => Some(window),
-            Place::Store(_) | Place::Moving(_) => None,
+            Place::Store(_) | Place::Moving(..) => None,
+        }
+    }
+
+    /// Takes the last events out of their place.
+    fn take_window(&mut self) -> Window {
+        match &mut self.place {
+            Place::Store(window) | Place::Moving(_, window) | Place::Here(window) => {
+                std::mem::replace(window, Window::new(FAILED, Position::START))
+            }
         }
     }
 
@@ -229,7 +230,7 @@ impl State {
             Place::Store(window) => {
                 window.shorten(|window, at| slowest.is_none_or(|slowest| at <= slowest) || window.bytes > MOST_UNREAD);
             }
-            Place::Moving(_) => {}
+            Place::Moving(..) => {}
         }
     }
 }
@@ -247,18 +248,19 @@ impl Reader {
         self.live.state().is_live()
     }
 
-    /// Is ready when the events come from here, or nobody writes them any more.
+    /// Is ready when the events come from here. After the end of an answer whose store has failed since, the last ones do.
     pub(super) async fn moved(&self) {
         let mut changed = self.live.changed.subscribe();
         loop {
-            let has_moved = {
+            let (is_live, is_over) = {
                 let state = self.live.state();
-                state.is_live() || state.is_over
+                (state.is_live(), matches!(&state.place, Place::Store(window) if window.end.is_some()))
             };
-            if has_moved {
-                return;
+            match (is_live, is_over) {
+                (true, _) => return,
+                (false, true) => self.live.fail(),
+                (false, false) => drop(changed.changed().await),
             }
-            drop(changed.changed().await);
         }
     }
 
@@ -419,6 +421,31 @@ mod tests {
         live.fail();
         assert_eq!(slow.read_after(Position::START, SECOND).await, Err(StoreError::Dropped(FAILED)));
         assert_eq!(slow.read_after(at(2), SECOND).await.unwrap().entries, entries(3..=3, MOST_UNREAD));
+    }
+
+    /// The store may fail after the answer has ended, or while it is to give its events back.
+    #[tokio::test(start_paused = true)]
+    async fn the_last_events_outlive_their_store() {
+        let at = |seq| Position { epoch: 1, seq };
+        for is_full in [false, true] {
+            let live = Arc::new(Live::after(Position::START));
+            let reader = live.reader(Position::START);
+            live.push(entries(1..=2, 10));
+            reader.note(at(1));
+            match is_full {
+                true => {
+                    live.begin("max_kept_bytes");
+                    live.fail();
+                }
+                false => {
+                    live.close(End::Whole);
+                    reader.moved().await;
+                }
+            }
+            live.close(End::Whole);
+            let batch = reader.read_after(at(1), SECOND).await.unwrap();
+            assert_eq!((batch.entries, batch.end), (entries(2..=2, 10), Some(End::Whole)), "{is_full}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ mod pump;
 mod repeat;
 mod restore;
 mod routes;
-mod spanned;
+mod unread;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -54,7 +54,6 @@ pub(super) use repeat::Repeat;
 use restore::Stored;
 pub(super) use restore::own_headers;
 pub(super) use routes::Asked;
-use spanned::Spanned;
 
 /// The answers that a proxy keeps.
 pub(super) struct Answers {
@@ -248,7 +247,7 @@ impl Keep {
         let line = KeptLine::new(Arc::clone(exchange));
         let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, line, limits).named_for(names);
         answers.spawn(pump, stream);
-        Body::stream(Spanned::new(follow))
+        Body::stream(follow)
     }
 
     async fn open(&self) -> Result<(AnswerId, Writing), StoreError> {

@@ -14,6 +14,7 @@ use super::blocks::Blocks;
 use super::caller::Credential;
 use super::follow::data;
 use super::live::{LeftError, Live};
+use super::unread::Unread;
 use super::{Answers, Running, response_name};
 use crate::Limits;
 use crate::proxy::conversation::CallError;
@@ -33,6 +34,8 @@ pub(super) struct Pump {
     logged: VecDeque<Bytes>,
     unread: Unread,
     place: Place,
+    /// The store has not taken the last renewal.
+    has_missed: bool,
     /// What is measured and shown of the answer.
     line: KeptLine,
 }
@@ -86,6 +89,7 @@ impl Pump {
             logged: VecDeque::new(),
             unread: Unread::new(limits.keep.max_kept_answer_bytes),
             place: Place::Store,
+            has_missed: false,
             line,
         }
     }
@@ -131,7 +135,7 @@ impl Pump {
                 tracing::info!("a kept answer was stopped: nobody has read it for too long");
             }
             Err(Stopped::Store(StoreError::Unknown)) => {
-                tracing::info!("a kept answer was stopped: the store has it no longer, since it was deleted there")
+                tracing::info!("a kept answer was stopped: the store has it no longer");
             }
             Err(Stopped::Store(error)) => {
                 self.line.note_break();
@@ -182,7 +186,12 @@ impl Pump {
     /// Tells the store that the answer is being written.
     async fn renew(&mut self) -> Result<(), Stopped> {
         let renewed = self.writer.answers.store.renew(self.writer.id, self.last.epoch).await;
-        self.has_done(renewed)
+        let has_failed = matches!(renewed, Err(StoreError::Failed(_)));
+        // The lease lasts for more than one of them.
+        match has_failed && !std::mem::replace(&mut self.has_missed, has_failed) {
+            true => Ok(()),
+            false => self.has_done(renewed),
+        }
     }
 
     /// Takes what the store has said. One that fails takes no answer from those who are reading it: they get its rest without the
@@ -287,7 +296,7 @@ impl Pump {
         self.last = at;
         // With the blank line that ends each.
         self.line.note_bytes(entries.iter().map(|entry| entry.bytes.len() + 1).sum());
-        // Before the store has them: what it drops for them is with all readers by then.
+        // The store may drop earlier events for these. All readers have to have those first.
         let fits = self.unread.add(&entries, before);
         self.wait_for_room(renewal).await?;
         if self.place == Place::Store {
@@ -298,8 +307,11 @@ impl Pump {
             if let Err(StoreError::Full(limit)) = appended {
                 tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
                 self.writer.live.begin(limit);
-                self.writer.live.take(store.give_up(id, before, limit).await?);
                 self.place = Place::Live;
+                match store.give_up(id, before, limit).await {
+                    Ok(given_up) => self.writer.live.take(given_up),
+                    failed => self.has_done(failed.map(drop))?,
+                }
             } else {
                 self.has_done(appended)?;
             }
@@ -324,63 +336,6 @@ impl Pump {
     }
 }
 
-/// The last events of an answer, as many as the store surely keeps. Readers have to have those before them: a client that is
-/// connected loses nothing because it is slower than the upstream.
-struct Unread {
-    /// The last event of each part, and what the part costs.
-    parts: VecDeque<(Position, usize)>,
-    cost: usize,
-    most: usize,
-    /// The last event that is no longer among them.
-    gone: Position,
-}
-
-impl Unread {
-    /// `limit`: what an answer may cost in the store.
-    fn new(limit: usize) -> Self {
-        Self { parts: VecDeque::new(), cost: 0, most: limit - limit / 8, gone: Position::START }
-    }
-
-    /// Divides events into those that are added at once.
-    fn parts_of(&self, events: Vec<Bytes>) -> Vec<Vec<Bytes>> {
-        let mut parts: Vec<Vec<Bytes>> = Vec::new();
-        let mut of_part = 0;
-        for event in events {
-            let cost = event.len() + size_of::<Entry>();
-            match parts.last_mut() {
-                Some(part) if of_part + cost <= self.most / PARTS => {
-                    part.push(event);
-                    of_part += cost;
-                }
-                _ => {
-                    parts.push(vec![event]);
-                    of_part = cost;
-                }
-            }
-        }
-        parts
-    }
-
-    /// Adds events, which come after `before`. Returns whether the store has room for them.
-    fn add(&mut self, entries: &[Entry], before: Position) -> bool {
-        let Some(last) = entries.last() else { return true };
-        let new: usize = entries.iter().map(|entry| entry.bytes.len() + size_of::<Entry>()).sum();
-        match self.parts.back_mut() {
-            // A part is for many events, so that there are few.
-            Some((at, cost)) if *cost + new <= self.most / PARTS => (*at, *cost) = (last.at, *cost + new),
-            _ => self.parts.push_back((last.at, new)),
-        }
-        self.cost += new;
-        while let Some((at, cost)) =
-            self.parts.front().copied().filter(|(at, _)| self.cost > self.most && *at <= before)
-        {
-            self.parts.pop_front();
-            (self.cost, self.gone) = (self.cost - cost, at);
-        }
-        self.cost <= self.most
-    }
-}
-
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
 }
@@ -398,7 +353,5 @@ impl Drop for Pump {
     }
 }
 
-/// How many parts the unread events have.
-const PARTS: usize = 16;
 /// How often the store is told that an answer is being written.
 const RENEWAL: Duration = Duration::from_secs(1);

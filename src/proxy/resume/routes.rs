@@ -11,7 +11,6 @@ use http::{Method, Request, Response, StatusCode};
 
 use super::caller::Credential;
 use super::restore::Heir;
-use super::spanned::Spanned;
 use super::{Answers, KEEP, STATE, STREAM, STREAMS, durable, follow, response_name, set};
 use crate::client::Body;
 use crate::provider::Dialect;
@@ -225,7 +224,7 @@ impl Answers {
         }
         self.count_read(found);
         let follow = follow.starting_after(starting_after).with_heir(Arc::clone(heir));
-        let mut response = Response::new(Body::stream(Spanned::new(follow)));
+        let mut response = Response::new(Body::stream(follow));
         let headers = response.headers_mut();
         described_by(headers, id, found);
         Ok(response)
@@ -234,15 +233,17 @@ impl Answers {
     /// Checks that a position is one of an answer, before the body. A store that has failed lacks events that clients have, and
     /// whoever goes on with the answer writes others.
     async fn check(&self, id: AnswerId, found: &Found, at: Position) -> Result<(), Refusal> {
-        let is_ahead = found.log.is_ok_and(|log| at > log.last);
-        if is_ahead || at != Position::START && !self.store.has(id, at).await.map_err(|error| self.refused(&error))? {
-            // What was dropped is told so.
-            return match self.store.read_after(id, at, Duration::ZERO).await {
-                Err(error @ StoreError::Dropped(_)) if !is_ahead => Err(self.refused(&error)),
-                _ => Err(self.refuse("refused", AHEAD)),
-            };
+        if found.log.is_ok_and(|log| at > log.last) {
+            return Err(self.refuse("refused", AHEAD));
         }
-        Ok(())
+        if at == Position::START || self.store.has(id, at).await.map_err(|error| self.refused(&error))? {
+            return Ok(());
+        }
+        match self.store.read_after(id, at, Duration::ZERO).await {
+            Ok(_) | Err(StoreError::Ahead | StoreError::Unwritten) => Err(self.refuse("refused", AHEAD)),
+            // It was dropped, or the answer is gone.
+            Err(error) => Err(self.refused(&error)),
+        }
     }
 
     /// Goes on with an answer that nobody writes.

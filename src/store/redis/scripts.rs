@@ -43,6 +43,7 @@ remember(keep)
 local rows = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
 return {rows, redis.call('HGET', KEYS[2], 'dropped'), redis.call('EXISTS', KEYS[3])}";
 pub(super) const HAS: &str = "
+if redis.call('EXISTS', KEYS[1]) == 0 then return gone() end
 local has = #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])
 return {has, redis.call('HGET', KEYS[2], 'dropped')}";
 /// Keeps an answer as reading it does. What is gone stays so.

@@ -425,12 +425,16 @@ async fn calls_are_those_of_the_model_that_is_asked() {
     let cut = || stream(&(chunk("[1, 2") + &finish("length")));
     let rest = || stream(&(chunk("[1, 2, 3]") + &finish("stop")));
     let error = || vec![send("HTTP/1.1 503 Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")];
+    let head_alone = || vec![send(STREAM), Piece::Hold];
     for (name, first, other, cut_model) in [
         ("the rest", vec![cut(), error()], vec![rest()], "m"),
-        ("a head alone", vec![vec![send(STREAM), Piece::Hold]], vec![cut(), rest()], "other"),
+        ("the rest after a head alone", vec![cut(), head_alone()], vec![rest()], "m"),
+        ("a head alone", vec![head_alone()], vec![cut(), rest()], "other"),
     ] {
         let (main, fallback) = (Raw::new(first).await, Raw::new(other).await);
-        let routes = "[[route]]\nfirst_byte_timeout = 0.05\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+        let routes = "[[route]]\nfirst_byte_timeout = 0.3\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+        let log = Log::default();
+        let _guard = listen(log.clone());
         let proxy = in_front_of(&main, |proxy| super::routes::with_routes(proxy, &[&fallback], routes)).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
         assert!(answer.contains("\"status\":\"complete\""), "{name}: {answer}");
@@ -440,9 +444,30 @@ async fn calls_are_those_of_the_model_that_is_asked() {
         assert!(calls.contains(&"other"), "{name}: {seen:?}");
         assert_eq!(seen.values("gen_ai_server_request_duration_seconds_count", model), ["m"], "{name}");
         assert_eq!(seen.values("restitch_cuts_total", "model"), [cut_model], "{name}");
-        let answered = if name == "the rest" { main.addr } else { fallback.addr };
-        assert_eq!(seen.values("restitch_requests_total", "upstream"), [answered.to_string()], "{name}");
+        let answered = if cut_model == "m" { vec![main.addr, fallback.addr] } else { vec![fallback.addr] };
+        assert_eq!(seen.values("restitch_requests_total", "upstream"), [answered[0].to_string()], "{name}");
+        let answered = answered.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let told = log.0.lock().unwrap().clone();
+        assert!(told.contains(&format!("upstream=\"{answered}\" ")), "{name}: {told}");
     }
+}
+
+/// Each choice of an answer that a fallback has begun is cut under the name that its model has there.
+#[tokio::test]
+async fn the_choices_of_a_fallback_are_cut_under_its_name() {
+    let second = |text: &str| chunk(text).replace("\"index\":0", "\"index\":1");
+    let error = vec![send("HTTP/1.1 503 Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")];
+    let first = vec![send(format!("{STREAM}{}{}", chunk("[1, 2"), second("[3, 4"))), Piece::Reset];
+    let rest = |text: &str| stream(&(chunk(text) + &finish("stop")));
+    let (main, fallback) = (Raw::new(vec![error]).await, Raw::new(vec![first, rest("[1, 20]"), rest("[3, 40]")]).await);
+    let routes = "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+    let proxy = in_front_of(&main, |proxy| super::routes::with_routes(proxy, &[&fallback], routes)).await;
+    let answer = exchange(proxy.addr(), &post(&ASK.replacen('{', "{\"n\":2,", 1))).await;
+    assert!(answer.contains("\"status\":\"complete\""), "{answer}");
+    let seen = metrics(&proxy, 1).await;
+    assert_eq!(seen.sum("restitch_cuts_total", &[("model", "other"), ("cause", "drop")]), 2.0, "{seen:?}");
+    // The upstream has not answered for the name that the client has chosen.
+    assert_eq!(seen.values("gen_ai_server_request_duration_seconds_count", "gen_ai_request_model"), ["other"]);
 }
 
 /// What is refused before a request could be read is seen, too.
@@ -451,11 +476,14 @@ async fn a_head_that_is_not_read_is_counted() {
     let log = Log::default();
     let _guard = listen(log.clone());
     let raw = Raw::new(vec![]).await;
-    let mut limits = Limits::default();
-    (limits.server.head_timeout, limits.server.max_head_fields) = (Duration::from_millis(50), 20);
-    let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
     let many = format!("GET / HTTP/1.1\r\nhost: h\r\n{}\r\n", "x: y\r\n".repeat(30));
     for (status, request) in [("431", &many[..]), ("408", "GET / HTTP/1.1\r\n"), ("400", "\u{16}\u{3}\u{1}\r\n\r\n")] {
+        let mut limits = Limits::default();
+        limits.server.max_head_fields = 20;
+        if status == "408" {
+            limits.server.head_timeout = Duration::from_millis(50);
+        }
+        let proxy = in_front_of(&raw, |proxy| proxy.limits(limits)).await;
         let answer = exchange(proxy.addr(), request).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
         let id = answer.lines().find_map(|line| line.strip_prefix("x-request-id: ")).unwrap();

@@ -280,7 +280,7 @@ async fn a_rest_of_which_nothing_comes_is_asked_for_elsewhere() {
     ] {
         let base = Raw::new(vec![stream(&chunk("[1, 2")), rest.clone()]).await;
         let (second, third) = (Raw::new(vec![rest]).await, Raw::new(vec![messages("[1, 2, 3]", "end_turn")]).await);
-        let routes = "[[route]]\nfirst_byte_timeout = 0.05\nfallback = [{ upstream = \"{0}\" }, \
+        let routes = "[[route]]\nfirst_byte_timeout = 0.3\nfallback = [{ upstream = \"{0}\" }, \
                       { upstream = \"{1}\", model = \"claude-opus-4-6\", wire = \"anthropic\" }]\n";
         let proxy = proxy_of(&base, &[&second, &third], routes).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;

@@ -375,6 +375,31 @@ async fn open_answers_are_cut_when_the_time_to_end_is_over() {
     }
 }
 
+/// A call for the rest of a whole answer is cut, too; it was made, and counts.
+#[tokio::test]
+async fn the_rest_of_a_whole_answer_is_cut_when_the_time_to_end_is_over() {
+    let body = r#"{"id":"b","choices":[{"index":0,"message":{"role":"assistant","content":"[1, 2"},"finish_reason":"length"}]}"#;
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    let first = vec![send(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))];
+    for (give_up, status, told) in [
+        ("error", 503, "the limit `drain_timeout = 0.05` is reached"),
+        ("close", 200, "\"limit\":{\"name\":\"drain_timeout\",\"value\":0.05}"),
+    ] {
+        let raw = Raw::new(vec![first.clone(), vec![Piece::Hold]]).await;
+        let proxy = raw.proxy(limits(|limits| limits.drain_timeout = SOON)).await;
+        let mut client = connect(proxy.addr()).await;
+        let ask = post(ASK_WHOLE).replace("host: h", &format!("host: h\r\nx-restitch-give-up: {give_up}"));
+        client.write_all(ask.as_bytes()).await.unwrap();
+        raw.wait(|state| state.requests == 2).await;
+        assert!(!timeout(HANGS, proxy.shutdown()).await.unwrap());
+        let answer = read_to_end(&mut client).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(told), "{answer}");
+        for header in ["x-restitch-limit: drain_timeout=0.05\r\n", "x-restitch-calls: 2\r\n"] {
+            assert!(answer.contains(header), "{header}: {answer}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn threads_share_the_connections() {
     let raw = Raw::new((0..20).map(|_| whole()).collect()).await;

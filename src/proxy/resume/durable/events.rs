@@ -11,11 +11,11 @@ use http::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde::Serialize;
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::{Place, Source, cursor, offset_of};
 use crate::client::{Body, BodyError};
 use crate::proxy::resume::follow::KEEP_ALIVE;
-use crate::proxy::resume::spanned::Spanned;
 use crate::store::{Batch, End, Pending, Position, Reading, StoreError};
 
 /// The events from a position on. Ends with the answer, or after some time: then the client comes back.
@@ -29,6 +29,8 @@ pub(super) struct Events {
     is_first: bool,
     until: Instant,
     state: State,
+    /// That of the request.
+    span: Span,
 }
 
 enum State {
@@ -59,11 +61,20 @@ impl Events {
         let first = source.batch(after, Duration::ZERO).await;
         let state = State::Reading(Box::pin(ready(Ok(first?))));
         let until = Instant::now() + LIFETIME;
-        Ok(Self { source, after, cursor: cursor(asked), _reading: reading, is_first: true, until, state })
+        Ok(Self {
+            source,
+            after,
+            cursor: cursor(asked),
+            _reading: reading,
+            is_first: true,
+            until,
+            state,
+            span: Span::current(),
+        })
     }
 
     pub(super) fn response(self) -> Response<Body> {
-        let mut response = Response::new(Body::stream(Spanned::new(self)));
+        let mut response = Response::new(Body::stream(self));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
@@ -119,7 +130,7 @@ impl Stream for Events {
             Ok(batch) => Poll::Ready(Some(Ok(this.take(&batch)))),
             Err(error) => {
                 // The client comes back, and is told why it can't read on, or finds the answer gone on with.
-                tracing::debug!(%error, "the events of a kept answer break off");
+                this.span.in_scope(|| tracing::debug!(%error, "the events of a kept answer break off"));
                 this.state = State::Over;
                 Poll::Ready(Some(Err("the answer cannot be read on".into())))
             }

@@ -142,7 +142,7 @@ async fn an_answer_is_stopped_from_another_proxy_and_expires_for_all() {
     let id = ask_and_leave(&a, &ask_kept()).await;
     assert_eq!(status(&exchange(b.addr(), &about("DELETE", &id, "")).await), "204 No Content");
     raw.wait(|state| state.left == 1).await;
-    assert!(said("it was deleted") && !said("nobody has read it"));
+    assert!(said("the store has it no longer") && !said("nobody has read it"));
     let id = ask_and_leave(&a, &ask_kept().replace("x-restitch-keep: 30", "x-restitch-keep: 1")).await;
     raw.wait(|state| state.left == 2).await;
     assert!(said("nobody has read it"));

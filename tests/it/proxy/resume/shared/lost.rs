@@ -59,6 +59,19 @@ async fn an_event_that_the_log_does_not_have_is_refused() {
         let durable = about("GET", &format!("{id}?offset={epoch:0>20}_{seq:0>20}"), "");
         assert_eq!(status(&exchange(b.addr(), &durable).await), "400 Bad Request", "{position}");
     }
+    // An answer of which nothing is left is gone, whatever the client has of it.
+    redis.say(&format!("DEL restitch:{{{id}}}:log")).await;
+    let response = exchange(b.addr(), &about("GET", &id, &after("1-2"))).await;
+    assert_eq!(status(&response), "410 Gone", "{response}");
+}
+
+#[tokio::test]
+async fn an_event_that_the_log_has_is_gone_on_after() {
+    let Some(redis) = Redis::start().await else { return };
+    let raw = taken::cut().await;
+    let (a, b) = (proxy(&raw, &redis, keeping()).await, proxy(&raw, &redis, keeping()).await);
+    let id = ask_and_leave(&a, &ask_kept()).await;
+    taken::come_back(&redis, &b, &id, "1-2").await;
     for position in ["1-1", "1-2", "2-1"] {
         let response = exchange(b.addr(), &about("GET", &id, &after(position))).await;
         assert_eq!(status(&response), "200 OK", "{position}: {response}");
