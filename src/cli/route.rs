@@ -69,12 +69,15 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     if found.is_none() {
         console.line(format_args!("# {}: what no route matches", crate::route::DEFAULT))?;
     }
-    let mut effective = config.effective(found);
+    let effective = config.effective(found);
     #[cfg(feature = "proxy")]
-    if let Err(mistake) = apply(&args.header, &config, &mut effective, console)? {
-        console.fail(Exit::Usage, format_args!("--header: {mistake}: such a request is refused"));
-        return Ok(());
-    }
+    let effective = match apply(&args.header, &config, effective, console)? {
+        Ok(effective) => effective,
+        Err(mistake) => {
+            console.fail(Exit::Usage, format_args!("--header: {mistake}: such a request is refused"));
+            return Ok(());
+        }
+    };
     console.lines(&Config::show_route(&effective))?;
     console.line(format_args!("# {}", how(&config, &effective, dialect, &model)))
 }
@@ -84,9 +87,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 fn apply(
     headers: &[(HeaderName, String)],
     config: &Config,
-    route: &mut RouteConfig,
+    route: RouteConfig,
     console: &mut Console,
-) -> io::Result<Result<(), String>> {
+) -> io::Result<Result<RouteConfig, String>> {
+    let mut route = route;
     let mut own = http::HeaderMap::new();
     for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with("x-restitch")) {
         match (http::HeaderName::try_from(name.as_str()), http::HeaderValue::try_from(value)) {
@@ -104,8 +108,8 @@ fn apply(
     }
     let wanted = config.routes.iter().filter_map(|route| route.keep).chain(config.proxy.keep);
     let longest = u32::try_from(config.limits.keep.max_keep_time.as_secs()).unwrap_or(u32::MAX);
-    directives.apply(route, wanted.fold(longest, u32::max));
-    Ok(Ok(()))
+    directives.apply(&mut route, wanted.fold(longest, u32::max));
+    Ok(Ok(route))
 }
 
 /// Returns the model that a path names, where the API has it there.

@@ -387,6 +387,18 @@ mod commands {
     }
 
     #[test]
+    fn a_key_in_place_of_its_variable_is_not_repeated() {
+        let file = b"[[route]]\nfallback = [{ upstream = \"http://b\", key_variable = \"sk-ant-secret\" }]\n";
+        let folder = folder("config-key", &[("f.toml", file)]);
+        let ran = run(&folder, &["config", "check", "f.toml"], b"");
+        assert!(
+            ran.code == 4 && ran.err.contains("no name of a variable") && !ran.err.contains("secret"),
+            "{}",
+            ran.err
+        );
+    }
+
+    #[test]
     fn a_route_is_explained() {
         let file = b"[proxy]\nupstream = \"http://u:secret@base\"\n[[route]]\nname = \"a\"\npath = \"/v1/chat/*\"\n\
             header = { x-team = \"batch\" }\n[[route]]\nmodel = \"claude-*\"\nupstream = \"http://b\"\nmax_risk = 0.5\n\
@@ -424,6 +436,23 @@ mod commands {
         }
         let ran = explain(&["--path", "/v1beta/models/claude-x:generateContent"]);
         assert!(ran.out.contains("# route-2: yes\n"), "{}", ran.out);
+        #[cfg(feature = "proxy")]
+        for (header, line) in [
+            ("x-restitch: off", "continuation = \"off\"\n"),
+            ("x-restitch-continuations: 2", "max_continuations = 2\n"),
+            ("x-restitch-continuations: 99", "max_continuations = 8\n"),
+            ("x-restitch-max-risk: 0.2", "max_risk = 0.2\n"),
+            ("x-restitch-max-risk: 0.9", "max_risk = 0.5\n"),
+            ("x-restitch-give-up: close", "on_give_up = \"close\"\n"),
+            ("x-restitch-repair: guess", "repair = \"guess\"\n"),
+            // Nothing is kept that the operator does not allow.
+            ("x-restitch-keep: 60", "keep = 0\n"),
+        ] {
+            let ran = explain(&["--model", "claude-x", "--header", header]);
+            assert!(ran.out.contains(line) && ran.out.contains(": applied below\n"), "{header}: {}", ran.out);
+        }
+        #[cfg(feature = "proxy")]
+        assert!(explain(&["--header", "x-restitch-repair: all"]).err.contains("such a request is refused"));
         assert_eq!(explain(&["--path", "models"]).code, 2);
         assert_eq!(explain(&["--header", "x"]).code, 2);
         assert!(explain(&["--header", "x-api-key: k"]).err.contains("may hold a secret"));
