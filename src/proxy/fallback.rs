@@ -216,15 +216,30 @@ fn full_path(prefix: &str, version: &str, path: &str) -> String {
 }
 
 /// Returns whether a body has credentials in it: those of the servers that its tools are on (`mcp_servers` of Messages, tools of the
-/// kind `mcp` of Responses).
+/// kind `mcp` of Responses, `data_sources` of Azure).
 fn has_credentials(body: &[u8]) -> bool {
     let Some(root) = std::str::from_utf8(body).ok().and_then(Raw::root) else { return false };
-    let lists = ["mcp_servers", "tools"].into_iter().filter_map(|name| root.member(name));
-    let mut servers = lists.flat_map(|list| list.elements());
-    servers.any(|server| {
-        let named =
-            ["authorization_token", "authorization", "headers"].into_iter().filter_map(|name| server.member(name));
-        named.into_iter().any(|value| !value.is_null())
+    let lists = ["mcp_servers", "tools", "data_sources"].into_iter().filter_map(|name| root.member(name));
+    let mut servers = lists.flat_map(|list| list.elements().filter(|server| !is_function(*server)));
+    servers.any(|server| is_secret(server, DEPTH))
+}
+
+/// Returns whether a tool is a function of the client's, whose parameters may have any names.
+fn is_function(tool: Raw<'_>) -> bool {
+    let kind = tool.member("type").and_then(|kind| kind.decode());
+    kind.as_deref() == Some("function") || tool.member("input_schema").is_some()
+}
+
+/// Returns whether a value has a member that holds credentials, or an address with a user or a query. Recurses at most [`DEPTH`] times.
+fn is_secret(value: Raw<'_>, depth: usize) -> bool {
+    value.members().any(|(name, value)| {
+        let name = name.decode().unwrap_or_default().to_ascii_lowercase();
+        let text = value.decode().unwrap_or_default();
+        let is_named = ["authorization", "authentication", "headers", "api_key", "token", "password"]
+            .iter()
+            .any(|secret| name == *secret || name.ends_with(&format!("_{secret}")));
+        let is_address = text.contains("://") && text.contains(['@', '?']);
+        (is_named && !value.is_null()) || is_address || (depth > 0 && is_secret(value, depth - 1))
     })
 }
 
@@ -298,6 +313,8 @@ impl Head {
     }
 }
 
+/// How deep credentials are looked for.
+const DEPTH: usize = 4;
 /// Headers of a fallback's response that its client gets.
 const ANSWER_HEADERS: [HeaderName; 8] = [
     CONTENT_TYPE,
@@ -363,6 +380,14 @@ mod tests {
             (r#"{"tools": [{"type": "function"}, {"type": "mcp", "authorization": "t"}]}"#, true),
             (r#"{"tools": [{"type": "mcp", "headers": {"Authorization": "Bearer t"}}]}"#, true),
             (r#"{"tools": [{"type": "function", "function": {"parameters": {"headers": {}}}}]}"#, false),
+            (r#"{"tools": [{"type": "mcp", "server_url": "https://x/?token=t"}]}"#, true),
+            (r#"{"tools": [{"type": "mcp", "server_url": "https://x/sse", "server_label": "x"}]}"#, false),
+            (r#"{"mcp_servers": [{"url": "https://u:p@x", "name": "n"}]}"#, true),
+            (r#"{"tools": [{"type": "mcp", "Authorization": "t"}]}"#, true),
+            (r#"{"tools": [{"type": "mcp", "server": {"authorization": "t"}}]}"#, true),
+            (r#"{"data_sources": [{"parameters": {"authentication": {"type": "api_key", "key": "k"}}}]}"#, true),
+            (r#"{"tools": [{"name": "f", "input_schema": {"properties": {"token": {"type": "string"}}}}]}"#, false),
+            (r#"{"tools": [{"googleSearch": {}}, {"functionDeclarations": [{"name": "f"}]}]}"#, false),
             (r#"{"messages": [{"content": "authorization"}]}"#, false),
             ("[", false),
         ] {

@@ -62,7 +62,8 @@ impl Session {
             Phase::First(_) if !self.would_continue(&CallEnd::Dropped) => return None,
             Phase::First(_) if !self.slot.document().is_json() => first,
             Phase::First(_) => idle,
-            Phase::Continuing(_) | Phase::ContinuingText(_) if opened => idle,
+            // Models think before they write.
+            Phase::Continuing(_) | Phase::ContinuingText(_) if opened && self.clock.text_at.is_some() => idle,
             Phase::Continuing(_) | Phase::ContinuingText(_) => first,
             Phase::Done => return None,
         };

@@ -497,6 +497,10 @@ fn silence_is_timed_while_something_is_due() {
     driver.end(driver.session.timed_out(true));
     driver.goes_on(1, 0);
     assert_eq!(driver.session.poll_timeout(false), Some(driver.now + first));
+    // A head, a role or a comment is no text.
+    driver.session.handle_input(driver.now, Input::Activity);
+    assert_eq!(driver.session.poll_timeout(true), Some(driver.now + first));
+    driver.text("{\"a\": [1, ");
     assert_eq!(driver.session.poll_timeout(true), Some(driver.now + idle));
     // A wait before the call is no silence.
     driver.end(rejected(true, Some(7)));

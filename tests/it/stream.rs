@@ -277,11 +277,14 @@ async fn silence_counts_as_a_cut_where_a_document_is_open() {
     all(&calls, stitch(&calls, vec![chunk("[1, 2"), length, Stall], Limits::default())).await;
     assert_eq!(calls.times(), [60_000]);
 
-    // In a continuation that has sent bytes: 60 s; in one that has not answered: 300 s.
+    // In a continuation that has sent text: 60 s; in one that has sent none, or has not answered: 300 s.
     let begun = vec![Send(": ping\n\n".into()), Stall];
     let calls = Calls::new(vec![(0, Ok(begun)), (400_000, Ok(vec![])), rest()]);
     let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
-    assert_eq!((calls.times(), text(&items)), (vec![0, 60_000, 360_000], "[1, 20]".to_owned()));
+    assert_eq!((calls.times(), text(&items)), (vec![0, 300_000, 600_000], "[1, 20]".to_owned()));
+    let calls = Calls::new(vec![(0, Ok(vec![chunk("[1, 20, "), Stall])), rest()]);
+    all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+    assert_eq!(calls.times(), [0, 60_000]);
     let calls = Calls::new(vec![(0, Ok(vec![Stall])), rest()]);
     all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
     assert_eq!(calls.times(), [0, 300_000]);

@@ -126,7 +126,7 @@ impl Follow {
             // This process may have taken the answer over for another reader.
             self.reader = self.heir.as_ref().and_then(|heir| heir.reader(id, after));
         }
-        match self.reader.clone().filter(|reader| reader.is_live()) {
+        match self.reader.clone().filter(|reader| reader.serves(after)) {
             Some(reader) => {
                 self.source = Source::Live;
                 Box::pin(async move { reader.read_after(after, wait).await })
@@ -164,13 +164,24 @@ impl Follow {
 
     /// Returns whether the answer has gone from the store to those who are reading it.
     fn has_moved(&self) -> bool {
-        self.source == Source::Store && self.reader.as_ref().is_some_and(|reader| reader.is_live())
+        self.source == Source::Store && self.reader.as_ref().is_some_and(|reader| reader.serves(self.after))
+    }
+
+    /// Returns what counts of events from the store. Where the answer has gone to those who are reading it since they were asked
+    /// for, another process may have gone on with it there: its events do not follow what these readers have. `None`: nothing.
+    fn of_writer(&self, batch: Batch) -> Option<Batch> {
+        let Some(reader) = self.reader.as_ref().filter(|_| self.has_moved()) else { return Some(batch) };
+        let Batch { mut entries, has_more, .. } = batch;
+        entries.retain(|entry| entry.at.epoch <= reader.epoch());
+        (!entries.is_empty()).then_some(Batch { entries, end: None, has_more })
     }
 
     /// Takes what has been read. Returns the bytes for the client.
     fn take(&mut self, batch: &Batch) -> Bytes {
         if let Some(last) = batch.entries.last() {
             (self.after, self.takeovers) = (last.at, 0);
+            // What another process writes is not waited for by the one that wrote here.
+            self.reader = self.reader.take().filter(|reader| last.at.epoch <= reader.epoch());
             self.reader.iter().for_each(|reader| reader.note(last.at));
         }
         self.state = match batch.end {
@@ -211,9 +222,14 @@ impl Stream for Follow {
                 State::Reading(reading) => match ready!(reading.as_mut().poll(cx)) {
                     Ok(batch) => {
                         this.failures = 0;
-                        let bytes = this.take(&batch);
-                        if !bytes.is_empty() {
-                            return Poll::Ready(Some(Ok(bytes)));
+                        match this.of_writer(batch) {
+                            Some(batch) => {
+                                let bytes = this.take(&batch);
+                                if !bytes.is_empty() {
+                                    return Poll::Ready(Some(Ok(bytes)));
+                                }
+                            }
+                            None => this.state = State::Start,
                         }
                     }
                     Err(_) if this.has_moved() => this.state = State::Start,
@@ -289,6 +305,7 @@ mod tests {
 
     use super::*;
     use crate::limits::KeepLimits;
+    use crate::proxy::resume::live::Live;
     use crate::store::{Memory, Opening};
 
     fn opening() -> Opening {
@@ -317,5 +334,49 @@ mod tests {
         drop(follow);
         write_answer(&store, second).await.unwrap();
         assert!(store.look_up(first).await.unwrap().log.is_err());
+    }
+
+    fn event(epoch: u64, seq: u64) -> Entry {
+        Entry { at: Position { epoch, seq }, bytes: Bytes::from(format!("data: {epoch}.{seq}\n")) }
+    }
+
+    /// Polls a reader, and returns what it gives.
+    fn next(follow: &mut Follow) -> Poll<Option<String>> {
+        let next = Pin::new(follow).poll_next(&mut Context::from_waker(Waker::noop()));
+        next.map(|bytes| bytes.map(|bytes| String::from_utf8(bytes.unwrap().to_vec()).unwrap()))
+    }
+
+    /// A store that fails for its writer may answer a reader a moment later, with what another process has written since.
+    #[tokio::test]
+    async fn events_of_another_process_do_not_follow_those_of_a_writer_without_its_store() {
+        let id = AnswerId([1; 16]);
+        for has_read_them in [false, true] {
+            let store = Arc::new(Memory::new(KeepLimits::default()));
+            let _writing = store.open(id, opening()).await.unwrap();
+            let live = Arc::new(Live::after(1, Position::START));
+            let of = (id, Duration::from_secs(60));
+            let follow = Follow::new(Arc::clone(&store) as Arc<dyn Store>, of, Position::START, Duration::ZERO);
+            let mut follow = follow.with_reader(Some(live.reader(Position::START)));
+            store.append(id, vec![event(1, 1)]).await.unwrap();
+            live.push(vec![event(1, 1)]);
+            assert_eq!(next(&mut follow), Poll::Ready(Some("data: 1.1\nid: 1-1\n\n".to_owned())));
+            assert_eq!(next(&mut follow), Poll::Pending);
+            store.append(id, vec![event(2, 1)]).await.unwrap();
+            if has_read_them {
+                assert_eq!(next(&mut follow), Poll::Ready(Some("data: 2.1\nid: 2-1\n\n".to_owned())));
+            }
+            live.fail();
+            live.push(vec![event(1, 2)]);
+            live.close(End::Whole);
+            if has_read_them {
+                // It follows the other process, whose answer has not ended.
+                assert_eq!(next(&mut follow), Poll::Pending);
+                store.append(id, vec![event(2, 2)]).await.unwrap();
+                assert_eq!(next(&mut follow), Poll::Ready(Some("data: 2.2\nid: 2-2\n\n".to_owned())));
+            } else {
+                assert_eq!(next(&mut follow), Poll::Ready(Some("data: 1.2\nid: 1-2\n\n".to_owned())));
+                assert_eq!(next(&mut follow), Poll::Ready(None));
+            }
+        }
     }
 }

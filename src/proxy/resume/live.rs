@@ -15,6 +15,8 @@ use crate::store::{Batch, End, Entry, GivenUp, Position, StoreError};
 /// for more, or fails, the events that they lack go this way, at the pace of the slowest one.
 #[derive(Debug)]
 pub(super) struct Live {
+    /// That of the writer. Events of a later one are those of another process.
+    epoch: u64,
     state: Mutex<State>,
     /// Told of each change.
     changed: watch::Sender<()>,
@@ -59,11 +61,16 @@ struct Window {
 pub(super) struct LeftError;
 
 impl Live {
-    /// Begins with what follows a position: what is before it is in the store alone.
-    pub(super) fn after(last: Position) -> Self {
+    /// Begins with what a process writes in its epoch after a position: what is before it is in the store alone.
+    pub(super) fn after(epoch: u64, last: Position) -> Self {
         let place = Place::Store(Window::new(FAILED, last));
         let state = State { readers: BTreeMap::new(), count: 0, place };
-        Self { state: Mutex::new(state), changed: watch::Sender::default(), is_stopped: watch::Sender::default() }
+        Self {
+            epoch,
+            state: Mutex::new(state),
+            changed: watch::Sender::default(),
+            is_stopped: watch::Sender::default(),
+        }
     }
 
     /// Adds a reader that has the events up to a position.
@@ -74,6 +81,12 @@ impl Live {
         state.readers.insert(number, after);
         drop(state);
         Arc::new(Reader { live: Arc::clone(self), number })
+    }
+
+    /// Returns whether a reader that has the events up to a position gets all others: from the store, or from here.
+    pub(super) fn reaches(&self, after: Position) -> bool {
+        let state = self.state();
+        after.epoch <= self.epoch && state.window().is_none_or(|window| after >= window.dropped)
     }
 
     /// Takes the readers out of the store. They wait for what comes from here.
@@ -243,9 +256,15 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Returns whether the events come from here, and no longer from the store.
-    pub(super) fn is_live(&self) -> bool {
-        self.live.state().is_live()
+    /// Returns whether the events after a position come from here, and no longer from the store. Those of another process never
+    /// do.
+    pub(super) fn serves(&self, after: Position) -> bool {
+        after.epoch <= self.live.epoch && self.live.state().is_live()
+    }
+
+    /// Returns the epoch of the writer.
+    pub(super) fn epoch(&self) -> u64 {
+        self.live.epoch
     }
 
     /// Is ready when the events come from here. After the end of an answer whose store has failed since, the last ones do.
@@ -341,11 +360,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_slowest_reader_sets_the_pace_and_none_loses_an_event() {
-        let live = Arc::new(Live::after(Position::START));
+        let live = Arc::new(Live::after(1, Position::START));
         let (fast, slow) = (live.reader(Position { epoch: 1, seq: 2 }), live.reader(Position::START));
-        assert!(!fast.is_live());
+        assert!(!fast.serves(Position::START));
         live.begin("max_kept_bytes");
-        assert!(fast.is_live());
+        assert!(fast.serves(Position { epoch: 1, seq: 2 }) && !fast.serves(Position { epoch: 2, seq: 0 }));
         assert_eq!(slow.read_after(Position::START, SECOND).await, Ok(Batch::default()), "it is not here yet");
         let given_up = GivenUp { dropped: Position::START, entries: entries(1..=2, 10) };
         live.take(given_up);
@@ -376,7 +395,7 @@ mod tests {
         let at = |seq| Position { epoch: 1, seq };
         // The store had the last events, or none.
         for kept in [entries(5..=6, 10), vec![]] {
-            let live = Arc::new(Live::after(Position::START));
+            let live = Arc::new(Live::after(1, Position::START));
             let (ready, late) = (live.reader(at(4)), live.reader(at(1)));
             live.begin("max_kept_bytes");
             let is_empty = kept.is_empty();
@@ -392,7 +411,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn readers_that_wait_for_what_the_store_had_are_told_of_the_end() {
-        let live = Arc::new(Live::after(Position::START));
+        let live = Arc::new(Live::after(1, Position::START));
         let reader = live.reader(Position { epoch: 1, seq: 1 });
         live.begin("max_kept_bytes");
         live.close(End::Broken);
@@ -404,7 +423,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn readers_of_a_store_that_fails_get_what_is_here_or_are_told() {
         let at = |seq| Position { epoch: 1, seq };
-        let live = Arc::new(Live::after(at(2)));
+        let live = Arc::new(Live::after(1, at(2)));
         let (behind, ready) = (live.reader(at(1)), live.reader(at(2)));
         live.push(entries(3..=4, 10));
         ready.note(at(3));
@@ -415,7 +434,7 @@ mod tests {
         let batch = ready.read_after(at(3), SECOND).await.unwrap();
         assert_eq!((batch.entries, batch.end), (entries(4..=5, 10), Some(End::Whole)));
         // What is with the store and is much is not kept here, too.
-        let live = Arc::new(Live::after(Position::START));
+        let live = Arc::new(Live::after(1, Position::START));
         let slow = live.reader(Position::START);
         live.push(entries(1..=3, MOST_UNREAD));
         live.fail();
@@ -428,7 +447,7 @@ mod tests {
     async fn the_last_events_outlive_their_store() {
         let at = |seq| Position { epoch: 1, seq };
         for is_full in [false, true] {
-            let live = Arc::new(Live::after(Position::START));
+            let live = Arc::new(Live::after(1, Position::START));
             let reader = live.reader(Position::START);
             live.push(entries(1..=2, 10));
             reader.note(at(1));
@@ -450,7 +469,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_without_readers_is_left() {
-        let live = Arc::new(Live::after(Position::START));
+        let live = Arc::new(Live::after(1, Position::START));
         let reader = live.reader(Position::START);
         live.begin("max_kept_bytes");
         assert!(tokio::time::timeout(SECOND, live.left()).await.is_err());

@@ -160,9 +160,11 @@ impl Answers {
         Follow::new(Arc::clone(&self.store), (id, keep), after, silence).with_reader(reader)
     }
 
-    /// Notes that a client reads an answer that this process writes. `None`: it does not.
+    /// Notes that a client reads an answer that this process writes. `None`: it does not, or has not what the client lacks.
     fn reader(&self, id: AnswerId, after: Position) -> Option<Arc<Reader>> {
-        self.running().get(&id).map(|running| running.live.reader(after))
+        let running = self.running();
+        let live = running.get(&id).map(|running| &running.live).filter(|live| live.reaches(after));
+        live.map(|live| live.reader(after))
     }
 
     /// Writes an answer in a task of its own.
@@ -236,7 +238,7 @@ impl Keep {
         set(headers, KEEP, &self.time.as_secs());
         set(headers, STREAM, &id);
         tracing::debug!(keep = self.time.as_secs(), "keeping an answer");
-        let live = Arc::new(Live::after(Position::START));
+        let live = Arc::new(Live::after(1, Position::START));
         let reader = live.reader(Position::START);
         let follow = self.answers.follow((id, self.time), Position::START, Some(reader), limits);
         let follow = follow.plain(dialect == Dialect::Gemini);
@@ -408,7 +410,7 @@ mod tests {
                 id,
                 caller: [1; 32],
                 _writing: writing,
-                live: Arc::new(Live::after(Position::START)),
+                live: Arc::new(Live::after(1, Position::START)),
             };
             let limits = Limits::default();
             let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));

@@ -131,7 +131,7 @@ impl Heir {
             id,
             caller: self.credential.digest(id),
             _writing: taken.writing,
-            live: Arc::new(Live::after(taken.last)),
+            live: Arc::new(Live::after(taken.epoch, taken.last)),
         };
         let pump = Pump::new(writer, at, KeptLine::new(exchange), &self.proxy.limits);
         self.answers.spawn(pump.after(taken.events), stream);
