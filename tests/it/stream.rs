@@ -282,7 +282,8 @@ async fn silence_counts_as_a_cut_where_a_document_is_open() {
     let calls = Calls::new(vec![(0, Ok(begun)), (400_000, Ok(vec![])), rest()]);
     let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
     assert_eq!((calls.times(), text(&items)), (vec![0, 300_000, 600_000], "[1, 20]".to_owned()));
-    let calls = Calls::new(vec![(0, Ok(vec![chunk("[1, 20, "), Stall])), rest()]);
+    let whole = (0, Ok(vec![chunk("[1, 20, 3]"), finish("stop")]));
+    let calls = Calls::new(vec![(0, Ok(vec![chunk("[1, 20, "), Stall])), whole]);
     all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
     assert_eq!(calls.times(), [0, 60_000]);
     let calls = Calls::new(vec![(0, Ok(vec![Stall])), rest()]);
