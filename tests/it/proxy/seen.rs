@@ -257,3 +257,56 @@ fn the_page_names_the_fields_that_a_line_has() {
     assert_eq!(named, fields);
     assert!(fields.len() > 15, "{fields:?}");
 }
+
+/// Returns the arguments of a macro, whose text begins after the opening bracket.
+fn arguments(text: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut is_text, mut list) = (0, 0, false, Vec::new());
+    let mut bytes = text.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'\\' if is_text => drop(bytes.next()),
+            b'"' => is_text = !is_text,
+            _ if is_text => {}
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' if depth > 0 => depth -= 1,
+            b')' | b',' if depth == 0 => {
+                list.push(text[start..at].trim());
+                start = at + 1;
+                if byte == b')' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    list
+}
+
+/// Every field of every line of the proxy is documented.
+#[test]
+fn the_pages_name_the_fields_of_all_lines() {
+    let pages = concat!(include_str!("../../../docs/operating.md"), include_str!("../../../docs/configuration.md"));
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut folders, mut count) = (["proxy", "client", "store"].map(|name| source.join(name)).to_vec(), 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+                continue;
+            }
+            let code = std::fs::read_to_string(&entry).unwrap();
+            for line in code.split("tracing::").skip(1) {
+                let macros = ["debug!(", "info!(", "warn!(", "error!(", "info_span!("];
+                let Some(line) = macros.into_iter().find_map(|name| line.strip_prefix(name)) else { continue };
+                let fields = arguments(line).into_iter().filter(|part| !part.starts_with(['"']) && !part.is_empty());
+                for part in fields.filter(|part| !part.starts_with("target:")) {
+                    let field = part.split('=').next().unwrap().trim().trim_start_matches(['%', '?']);
+                    count += 1;
+                    assert!(pages.contains(&format!("`{field}`")), "{}: {part}", entry.display());
+                }
+            }
+        }
+    }
+    assert!(count > 100, "{count}");
+    assert_eq!(arguments("a = f(1, \"x, )\"), %b, \"c, d\") e"), ["a = f(1, \"x, )\")", "%b", "\"c, d\""]);
+}
