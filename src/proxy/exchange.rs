@@ -15,7 +15,7 @@ pub(super) use line::{AccessLine, KeptLine, log_unread};
 
 use super::answers::{Answer, Answers, Asked, Stop, Stopped};
 use super::measured::{Measured, Way};
-use super::metrics::{Metrics, OTHER};
+use super::metrics::{Metrics, cause_of};
 use super::otlp::Parent;
 use super::refusal::OwnError;
 use super::resume::logged;
@@ -26,7 +26,7 @@ use crate::client::{Error, Upstream};
 use crate::provider::{Dialect, answer_tokens};
 use crate::route::RouteConfig;
 use crate::session::relay::Output;
-use crate::session::{CutCause, Outcome, SessionEvent};
+use crate::session::{Outcome, SessionEvent};
 
 /// One request and its answer. Whoever answers notes here what it learns.
 pub(super) struct Exchange {
@@ -92,8 +92,7 @@ impl Spent {
     fn note(&mut self, output: &Output) {
         match output {
             Output::Event(event) => {
-                let cut = event.new_cut().map(|end| end.cause().map_or(OTHER, CutCause::as_str));
-                self.causes.extend(cut);
+                self.causes.extend(event.new_cut().map(cause_of));
                 self.failures += u32::from(matches!(event, SessionEvent::Failed { .. }));
             }
             Output::Usage(usage) => {
@@ -169,13 +168,17 @@ impl Exchange {
         let metrics = self.metrics.clone();
         let measured =
             metrics.map(|metrics| Measured::new(metrics, dialect, host, (model, is_stream), self.parent.as_ref()));
-        // The page shows what can't be seen as it is by itself.
-        let on_page: String = model.chars().take(LONGEST_NAME).collect();
-        let model = shortened(model);
-        let asked = || Asked { request_id: self.id.clone(), dialect, model: on_page.clone(), is_stream };
+        let asked = || Asked {
+            request_id: self.id.clone(),
+            dialect,
+            // The page itself marks characters that can't be seen.
+            model: model.chars().take(LONGEST_NAME).collect(),
+            is_stream,
+        };
         let answer = self.answers.as_ref().map(|answers| answers.begin(asked()));
         let mut facts = self.facts();
-        (facts.dialect, facts.model, facts.measured, facts.answer) = (Some(dialect), Some(model), measured, answer);
+        (facts.dialect, facts.model, facts.measured, facts.answer) =
+            (Some(dialect), Some(shortened(model)), measured, answer);
     }
 
     /// Returns what the page shows of the answer.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::metrics::{
     Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Metrics, OTHER, Operation, TokenUse, Usage,
-    provider_name,
+    cause_of, provider_name,
 };
 use super::otlp::{AnswerSpan, CallSpan, Parent};
 use crate::client::Upstream;
@@ -228,7 +228,7 @@ impl Measured {
             Output::Event(event @ SessionEvent::Cut { end, added, .. }) => {
                 if event.new_cut().is_some() {
                     let model = if is_of_call { self.model_of_call() } else { Arc::clone(&self.answering_model) };
-                    self.metrics.seams.cuts.add(&Cut { model, cause: end.cause().map_or(OTHER, CutCause::as_str) }, 1);
+                    self.metrics.seams.cuts.add(&Cut { model, cause: cause_of(end) }, 1);
                 }
                 if is_of_call {
                     self.call.iter_mut().for_each(|call| call.repeats = *added == 0);

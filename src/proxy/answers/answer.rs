@@ -13,9 +13,9 @@ use super::stop::{Stop, Stopped};
 use super::text::{Changes, Cursor, News, Texts};
 use crate::provider::Dialect;
 use crate::proxy::measured::Way;
-use crate::proxy::metrics::OTHER;
+use crate::proxy::metrics::cause_of;
 use crate::session::relay::Output;
-use crate::session::{CutCause, Outcome, SessionEvent};
+use crate::session::{Outcome, SessionEvent};
 
 /// An answer that is under way or has ended.
 #[derive(Debug)]
@@ -160,14 +160,13 @@ impl Answer {
                     SessionEvent::Joined { .. } => facts.phase = Phase::Running,
                     _ => {}
                 }
-                let cut = event.new_cut().map(|end| end.cause().map_or(OTHER, CutCause::as_str));
-                facts.causes.extend(cut);
+                facts.causes.extend(event.new_cut().map(cause_of));
                 // What quotes a document or an upstream is content.
                 let shows = self.texts.is_some();
                 let call = facts.call_of(event);
                 facts.add_some(at, step::of(event, call, shows));
-                if let (SessionEvent::Joined { seam, .. }, Some(mut texts)) = (event, self.texts()) {
-                    texts.joined(call, seam.offset);
+                if let SessionEvent::Joined { seam, .. } = event {
+                    self.texts().into_iter().for_each(|mut texts| texts.joined(call, seam.offset));
                 }
             }
             Output::Done { outcome, .. } => facts.outcome = Some(outcome.clone()),

@@ -9,7 +9,8 @@ use crate::proxy::metrics::OTHER;
 use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent};
 use crate::splice::{AttemptStatus, Candidate, RejectReason};
 
-/// Returns a step as JSON. `call`: the number of its call. `shows`: with what quotes a document or an upstream. `None`: it says nothing that others do not.
+/// Returns a step as JSON. `call`: the number of its call. `shows`: with what quotes a document or an upstream. `None`: it says
+/// nothing that others do not.
 pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> {
     Some(match event {
         SessionEvent::Cut { end, offset, added, path, .. } => json!({

@@ -23,7 +23,7 @@ use prometheus_client::registry::Registry;
 
 use super::otlp::Otlp;
 use super::recorded::{Counters, Histograms, Level, One, Sinks};
-use crate::session::CutCause;
+use crate::session::{CallEnd, CutCause};
 
 /// All metrics of a proxy. Its threads share them.
 #[derive(Debug)]
@@ -168,6 +168,11 @@ impl Requests {
 
 fn seconds() -> Histogram {
     Histogram::new(SECONDS)
+}
+
+/// Returns the label of why a call has ended.
+pub(super) fn cause_of(end: &CallEnd) -> &'static str {
+    end.cause().map_or(OTHER, CutCause::as_str)
 }
 
 /// Why calls are cut, but for [`OTHER`].

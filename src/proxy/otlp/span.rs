@@ -102,7 +102,7 @@ impl CallSpan {
     pub(in super::super) fn note(&mut self, event: &SessionEvent) {
         match event {
             SessionEvent::Cut { end, offset, .. } => {
-                let cause = end.cause().map_or(crate::proxy::metrics::OTHER, crate::session::CutCause::as_str);
+                let cause = crate::proxy::metrics::cause_of(end);
                 self.0.set_attribute(KeyValue::new("restitch.cause", cause));
                 self.0.set_attribute(KeyValue::new("restitch.offset", *offset as i64));
             }

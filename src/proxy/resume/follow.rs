@@ -292,7 +292,7 @@ pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 const LONGEST_ID: usize = 48;
 /// How often the store may fail in a row, while a process writes the answer: that one notices in a few seconds.
 const MOST_FAILURES: u32 = 10;
-/// How often a reader goes on with an answer of which nothing comes then: each time asks the model.
+/// The most take-overs by one reader without an event between them. Each asks the model.
 const MOST_TAKEOVERS: u32 = 3;
 /// How long a reader waits before it asks a store again that has failed.
 const TRY_AGAIN: Duration = Duration::from_secs(1);

@@ -89,6 +89,11 @@ impl Live {
         after.epoch <= self.epoch && state.window().is_none_or(|window| after >= window.dropped)
     }
 
+    /// Returns whether the readers get the events from here, and no longer from the store.
+    pub(super) fn is_live(&self) -> bool {
+        self.state().is_live()
+    }
+
     /// Takes the readers out of the store. They wait for what comes from here.
     pub(super) fn begin(&self, limit: &'static str) {
         self.change(|state| state.place = Place::Moving(limit, state.take_window()));
@@ -259,7 +264,7 @@ impl Reader {
     /// Returns whether the events after a position come from here, and no longer from the store. Those of another process never
     /// do.
     pub(super) fn serves(&self, after: Position) -> bool {
-        after.epoch <= self.live.epoch && self.live.state().is_live()
+        after.epoch <= self.live.epoch && self.live.is_live()
     }
 
     /// Returns the epoch of the writer.

@@ -33,7 +33,6 @@ pub(super) struct Pump {
     /// Events that are in the log already: they come once more.
     logged: VecDeque<Bytes>,
     unread: Unread,
-    place: Place,
     /// The store has not taken the last renewal.
     has_missed: bool,
     /// What is measured and shown of the answer.
@@ -70,14 +69,6 @@ impl From<LeftError> for Stopped {
     }
 }
 
-/// Where events go.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Store,
-    /// Only to those who are reading.
-    Live,
-}
-
 impl Pump {
     /// `last`: the position before the first event.
     pub(super) fn new(writer: Writer, last: Position, line: KeptLine, limits: &Limits) -> Self {
@@ -88,7 +79,6 @@ impl Pump {
             names: None,
             logged: VecDeque::new(),
             unread: Unread::new(limits.keep.max_kept_answer_bytes),
-            place: Place::Store,
             has_missed: false,
             line,
         }
@@ -155,11 +145,11 @@ impl Pump {
         let end = loop {
             let next = tokio::select! {
                 next = next(stream) => next,
-                _ = renewal.tick(), if self.place == Place::Store => {
+                _ = renewal.tick(), if !live.is_live() => {
                     self.renew().await?;
                     continue;
                 }
-                () = live.left(), if self.place == Place::Live => return Err(Stopped::Left),
+                () = live.left(), if live.is_live() => return Err(Stopped::Left),
             };
             let (events, end) = self.events_of(next);
             for part in self.unread.parts_of(events) {
@@ -169,11 +159,11 @@ impl Pump {
                 break end;
             }
         };
-        if self.place == Place::Store {
+        if !live.is_live() {
             let closed = self.writer.answers.store.close(self.writer.id, self.last.next(), end).await;
             self.has_done(closed)?;
         }
-        if self.place == Place::Live {
+        if live.is_live() {
             live.close(end);
         }
         match end {
@@ -201,7 +191,6 @@ impl Pump {
             Err(StoreError::Failed(error)) => {
                 tracing::warn!(error, "the store failed: only those who are reading the answer get its rest");
                 self.writer.live.fail();
-                self.place = Place::Live;
                 Ok(())
             }
             done => Ok(done?),
@@ -211,7 +200,7 @@ impl Pump {
     /// Waits until the readers in this process leave room for further events.
     async fn wait_for_room(&mut self, renewal: &mut Interval) -> Result<(), Stopped> {
         let live = Arc::clone(&self.writer.live);
-        while self.place == Place::Store && live.is_behind(self.unread.gone) {
+        while !live.is_live() && live.is_behind(self.unread.gone) {
             tokio::select! {
                 () = live.caught_up(self.unread.gone) => {}
                 _ = renewal.tick() => self.renew().await?,
@@ -219,7 +208,7 @@ impl Pump {
                 () = self.line.stopped() => return Ok(()),
             }
         }
-        if self.place == Place::Live {
+        if live.is_live() {
             tokio::select! {
                 has_room = live.room() => has_room?,
                 () = self.line.stopped() => {}
@@ -279,7 +268,7 @@ impl Pump {
     async fn add(&mut self, events: Vec<Bytes>, renewal: &mut Interval) -> Result<(), Stopped> {
         let (store, id) = (Arc::clone(&self.writer.answers.store), self.writer.id);
         if let Some(name) = events.first().and_then(|event| self.response_id(event))
-            && self.place == Place::Store
+            && !self.writer.live.is_live()
         {
             let named = store.name(id, name).await;
             self.has_done(named)?;
@@ -299,7 +288,7 @@ impl Pump {
         // The store may drop earlier events for these. All readers have to have those first.
         let fits = self.unread.add(&entries, before);
         self.wait_for_room(renewal).await?;
-        if self.place == Place::Store {
+        if !self.writer.live.is_live() {
             let appended = match fits {
                 true => store.append(id, entries.clone()).await,
                 false => Err(StoreError::Full(OF_ANSWER)),
@@ -307,7 +296,6 @@ impl Pump {
             if let Err(StoreError::Full(limit)) = appended {
                 tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
                 self.writer.live.begin(limit);
-                self.place = Place::Live;
                 match store.give_up(id, before, limit).await {
                     Ok(given_up) => self.writer.live.take(given_up),
                     failed => self.has_done(failed.map(drop))?,

@@ -116,7 +116,7 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Returns a file of which nothing can be written.
+    /// Returns a file that takes no bytes.
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn full(path: PathBuf) -> io::Result<Self> {
         Ok(Self { file: File::options().append(true).open("/dev/full")?, path: LogPath(path), length: 0 })

@@ -136,7 +136,7 @@ async fn a_continued_answer_is_measured() {
         assert_eq!(seen.sum("restitch_cuts_total", &[("model", "sim"), ("cause", "length")]), 1.0);
         // A body whose end is lost brings nothing. What brings nothing cuts nothing.
         let (ok, failed) = if is_stream { (2.0, 1.0) } else { (1.0, 2.0) };
-        let causes = seen.values("restitch_cuts_total", "cause");
+        let causes = seen.counted("restitch_cuts_total", "cause");
         assert_eq!(causes, if is_stream { &["drop", "length"][..] } else { &["length"] });
         let calls = |outcome: &str| seen.sum("restitch_calls_total", &[("way", "reprompt"), ("outcome", outcome)]);
         assert_eq!((calls("ok"), calls("failed")), (ok, failed));
@@ -443,7 +443,7 @@ async fn calls_are_those_of_the_model_that_is_asked() {
         let calls = seen.values("gen_ai_client_operation_duration_seconds_count", model);
         assert!(calls.contains(&"other"), "{name}: {seen:?}");
         assert_eq!(seen.values("gen_ai_server_request_duration_seconds_count", model), ["m"], "{name}");
-        assert_eq!(seen.values("restitch_cuts_total", "model"), [cut_model], "{name}");
+        assert_eq!(seen.counted("restitch_cuts_total", "model"), [cut_model], "{name}");
         let answered = if cut_model == "m" { vec![main.addr, fallback.addr] } else { vec![fallback.addr] };
         assert_eq!(seen.values("restitch_requests_total", "upstream"), [answered[0].to_string()], "{name}");
         let answered = answered.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");

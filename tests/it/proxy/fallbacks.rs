@@ -265,7 +265,7 @@ async fn an_answer_of_which_nothing_came_is_asked_for_elsewhere() {
     assert!(!other.request(0).contains(CANARY), "{}", other.request(0));
 }
 
-/// A call for the rest of which nothing comes has failed as a refused one: the next upstream is asked.
+/// A call for the rest that brings nothing counts as a refused one: the next upstream is asked.
 #[tokio::test]
 async fn a_rest_of_which_nothing_comes_is_asked_for_elsewhere() {
     let log = Log::default();

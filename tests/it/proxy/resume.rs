@@ -18,6 +18,7 @@ use restitch::Limits;
 use restitch::internal::proxy::Server;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -125,6 +126,19 @@ async fn events_of_gemini_have_no_ids_until_a_client_comes_back() {
     );
     let again = body_of(&exchange(proxy.addr(), &again).await).0;
     assert!(again.contains("id: 1-1\n\n") && again.contains("id: 1-2\n\n"), "{again}");
+}
+
+/// Asks for a kept answer and reads its first two events, with a second client, too, who has come back after the first one.
+/// Returns the id of the answer, and the clients with what they have read.
+async fn two_readers(proxy: &Server) -> (String, [(TcpStream, String); 2]) {
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
+    let seen = read_until(&mut client, "id: 1-2\n\n").await;
+    let id = header(&seen, "x-restitch-stream").to_owned();
+    let mut reader = connect(proxy.addr()).await;
+    reader.write_all(about("GET", &id, &after("1-1")).as_bytes()).await.unwrap();
+    let again = read_until(&mut reader, "id: 1-2\n\n").await;
+    (id, [(client, seen), (reader, again)])
 }
 
 #[tokio::test]

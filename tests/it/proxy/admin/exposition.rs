@@ -101,11 +101,17 @@ impl Exposition {
 
     /// Returns the values of a label, over all samples of this name.
     pub(super) fn values(&self, name: &str, label: &str) -> Vec<&str> {
-        let of_name = self.samples.iter().filter(|((own, _), value)| own == name && **value != 0.0);
-        let mut values: Vec<_> = of_name.filter_map(|((_, labels), _)| labels.get(label).map(String::as_str)).collect();
+        let of_name = self.samples.keys().filter(|(own, _)| own == name);
+        let mut values: Vec<_> = of_name.filter_map(|(_, labels)| labels.get(label).map(String::as_str)).collect();
         values.sort_unstable();
         values.dedup();
         values
+    }
+
+    /// Returns those of the values of which something was counted.
+    pub(super) fn counted(&self, name: &str, label: &str) -> Vec<&str> {
+        let is_counted = |value: &&str| self.sum(name, &[(label, *value)]) > 0.0;
+        self.values(name, label).into_iter().filter(is_counted).collect()
     }
 
     /// Adds the metrics of another proxy that this one lacks.

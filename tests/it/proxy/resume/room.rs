@@ -42,14 +42,7 @@ pub(super) async fn reads_on(store: &str) {
     let log = Log::default();
     let _listening = listen(log.clone());
     let (raw, proxy, go, events) = long(narrow(), store).await;
-    let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
-    let mut seen = read_until(&mut client, "id: 1-2\n\n").await;
-    let id = header(&seen, "x-restitch-stream").to_owned();
-    // A second reader, who has come back.
-    let mut reader = connect(proxy.addr()).await;
-    reader.write_all(about("GET", &id, &after("1-1")).as_bytes()).await.unwrap();
-    let mut again = read_until(&mut reader, "id: 1-2\n\n").await;
+    let (id, [(mut client, mut seen), (mut reader, mut again)]) = two_readers(&proxy).await;
     go.notify_one();
     seen += &read_until(&mut client, "id: 1-20\n\n").await;
     // The answer runs on, and is not kept: who has left does not find it.

@@ -19,7 +19,9 @@ use tokio::time::{sleep, timeout};
 
 use super::super::logged::{Log, listen};
 use super::super::raw::*;
-use super::{about, after, ask_and_leave, ask_kept, five, header, keeping, numbered, pausing, processes, status};
+use super::{
+    about, after, ask_and_leave, ask_kept, five, header, keeping, numbered, pausing, processes, status, two_readers,
+};
 use crate::support::skipped;
 
 /// A Redis server on a Unix socket of its own. Dropping it ends it.
