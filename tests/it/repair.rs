@@ -13,6 +13,8 @@ mod mistake;
 mod page;
 mod properties;
 mod quote_mistakes;
+mod raw;
+mod raw_strings;
 mod settings;
 mod source;
 mod structure_mistakes;

@@ -3,6 +3,7 @@
 use super::RepairRule;
 use super::attempt::{Attempt, Mode, Source};
 use super::recovery::{Comment, Quote};
+use super::writer::Fate;
 use crate::error::SyntaxError;
 
 impl Attempt {
@@ -40,6 +41,15 @@ impl Attempt {
                 Ok(self.replace(source, len, escape, RepairRule::EscapedQuotes))
             }
             (_, '\\') => {
+                let fate = match quote {
+                    Quote::Until(_) => self.fate(Some(quote), source, rest),
+                    Quote::Escaped => None,
+                };
+                match fate {
+                    Some(Fate::Wait) => return Ok(false),
+                    Some(Fate::Double(len)) => return Ok(self.double(source, len)),
+                    Some(Fate::Keep(_)) | None => {}
+                }
                 let escape = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
                 self.feed(rest.get(..escape).unwrap_or_default()).map(|_| true)
             }

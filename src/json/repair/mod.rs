@@ -10,6 +10,7 @@ mod recovery;
 mod repairer;
 mod rule;
 mod search;
+mod writer;
 
 use std::ops::Range;
 
@@ -97,7 +98,7 @@ pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
     let mut json = String::with_capacity(text.len());
     json.push_str(valid);
     let mut repairer = Repairer::after(options.clone(), &before, valid.len());
-    let result = repairer.feed(rest, &mut json).and_then(|()| repairer.finish(&mut json));
+    let result = repairer.read_whole(rest, &mut json);
     let mut end = repairer.end();
     let status = match result {
         Ok(()) if repairer.repairs().is_empty() => RepairStatus::Valid,
@@ -132,6 +133,10 @@ fn read_strictly(text: &str, caps: &rule::RepairCaps) -> (Result<(), SyntaxError
         let part = rest.get(..end).unwrap_or_default();
         match machine.feed(part.as_bytes()) {
             Ok(read) if read == part.len() && end < rest.len() && !machine.is_done() => {
+                // The rest of a string decides what its escapes are.
+                if machine.in_string() {
+                    continue;
+                }
                 before = std::mem::replace(&mut last, machine.clone());
             }
             result => return (result.and_then(|_| machine.finish()), machine, before),

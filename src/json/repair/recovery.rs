@@ -6,6 +6,7 @@
 use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::RepairRule;
+use super::writer::{CODE, Word};
 
 /// Where a deviation is.
 #[derive(Clone, Copy, Debug)]
@@ -126,21 +127,15 @@ fn escape(place: &Place<'_>, c: char) -> Recovery {
     }
     let given = place.open.strip_prefix("\\u").unwrap_or_default();
     let code: String = given.chars().chain(place.rest.chars()).take(CODE).collect();
-    let word = code.find(|c: char| !c.is_ascii_alphanumeric()).and_then(|end| code.get(..end)).unwrap_or(&code);
-    if word.is_empty() || word.contains(|c: char| c.is_ascii_digit()) {
-        Recovery::None
-    } else if word.len() < CODE && word.len() == code.len() && !place.is_end {
-        Recovery::Wait
-    } else {
-        Recovery::ReplaceOpen { len: 0, by: format!("\\\\u{given}"), rule }
+    match Word::after(&code, place.is_end) {
+        Word::Open => Recovery::Wait,
+        Word::Broken => Recovery::None,
+        Word::Whole => Recovery::ReplaceOpen { len: 0, by: format!("\\\\u{given}"), rule },
     }
 }
 
 /// What closes a block of code: no quotes.
 const FENCE: &str = "```";
-
-/// The digits of a `\u` escape.
-const CODE: usize = 4;
 
 /// Recoveries of what stands between tokens: white space of other kinds, comments.
 fn between(place: &Place<'_>, c: char) -> Recovery {

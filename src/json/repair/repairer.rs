@@ -85,6 +85,13 @@ impl Repairer {
         self.trunk.machine.finish().map_err(|error| SyntaxError { offset: self.trunk.at, ..error })
     }
 
+    /// Reads the whole text, and ends it, as [`finish`](Self::finish) does. Unlike a stream, this sees the whole of each
+    /// string before its escapes are read.
+    pub(super) fn read_whole(&mut self, text: &str, root: &mut String) -> Result<(), SyntaxError> {
+        self.window.push_str(text);
+        self.finish(root)
+    }
+
     /// Whether the root is closed.
     pub fn is_done(&self) -> bool {
         self.trunk.machine.is_done()

@@ -296,6 +296,8 @@ fn apply(parent: &Attempt, plan: &Plan, settled: &Machine, source: &Source<'_>) 
         at: plan.start,
         edits: parent.edits.iter().take_while(is_before).cloned().collect(),
         mode: plan.mode,
+        // A string that a guess opens again keeps its evidence.
+        writer: parent.writer.filter(|writer| writer.token < plan.out),
         recorder,
     };
     if !attempt.replace(source, plan.end - plan.start, plan.by.clone(), plan.rule) {

@@ -1,0 +1,241 @@
+//! Strings whose writer did not escape: all of their backslashes are text, and no other string is changed.
+
+use std::fmt::Write as _;
+
+use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus, Repairer, repair_root};
+use restitch::{Document, Limits};
+use serde_json::{Value, json};
+
+use super::raw_strings::{Raw, formula, markdown, path, regex};
+use crate::fuzz::repair::{check_text, fed};
+use crate::support::Rng;
+
+/// Strings of each kind.
+const STRINGS: u64 = 240;
+
+const LEVELS: [RepairLevel; 2] = [RepairLevel::Syntax, RepairLevel::Guess];
+
+type Kind = (&'static str, fn(&mut Rng) -> Raw);
+const KINDS: [Kind; 4] = [("regex", regex), ("path", path), ("formula", formula), ("markdown", markdown)];
+
+fn strings() -> impl Iterator<Item = (&'static str, Raw)> {
+    let of = |(name, make): Kind| (0..STRINGS).map(move |seed| (name, make(&mut Rng::new(seed))));
+    KINDS.into_iter().flat_map(of)
+}
+
+/// Returns the value of a text that is repaired, and whether anything was changed; `None` if it is not restored.
+fn read(text: &str, level: RepairLevel) -> Option<Value> {
+    let answer = repair_root(text, &RepairOptions::new(level));
+    let is_whole = matches!(answer.status, RepairStatus::Repaired | RepairStatus::Valid);
+    serde_json::from_str(&answer.json).ok().filter(|_| is_whole && answer.end == text.len())
+}
+
+/// A string without a mistake in which each escape stands that a raw string has doubled.
+const ESCAPED: &str = r#"\b\f\n\r\tnew\nold \u00e9\/ \"so\""#;
+
+/// Documents with a string: alone, as a key, and among strings without a mistake.
+fn documents(raw: &Raw) -> [(String, Value); 4] {
+    let (written, value) = (&raw.written, &raw.value);
+    let escaped: Value = serde_json::from_str(&format!("\"{ESCAPED}\"")).unwrap();
+    let mut keyed = json!({"n": 1});
+    keyed[value] = json!(escaped);
+    [
+        (format!("\"{written}\""), json!(value)),
+        (format!("[\"{ESCAPED}\", \"{written}\", \"{ESCAPED}\"]"), json!([escaped, value, escaped])),
+        (
+            format!("{{\"a\": \"{ESCAPED}\", \"b\": \"{written}\", \"c\": [1, \"{written}\", \"\\bfalse\"]}}"),
+            json!({"a": escaped, "b": value, "c": [1, value, "\u{8}false"]}),
+        ),
+        (format!("{{\"{written}\": \"{ESCAPED}\", \"n\": 1}}"), keyed),
+    ]
+}
+
+#[test]
+fn a_string_is_escaped_or_it_is_not() {
+    let mut report = String::new();
+    let mut all = 0;
+    for level in LEVELS {
+        for (kind, make) in KINDS {
+            let mut wrong = Vec::new();
+            for raw in (0..STRINGS).map(|seed| make(&mut Rng::new(seed))) {
+                for (text, value) in documents(&raw) {
+                    if read(&text, level).as_ref() != Some(&value) {
+                        wrong.push(text);
+                    }
+                }
+            }
+            writeln!(report, "{level}, {kind}: {} of {} wrong", wrong.len(), 4 * STRINGS).unwrap();
+            for text in wrong.iter().take(6) {
+                writeln!(report, "  {text}\n  {:?}", repair_root(text, &RepairOptions::new(level)).json).unwrap();
+            }
+            all += wrong.len();
+        }
+    }
+    println!("{report}");
+    assert!(all == 0, "{report}");
+}
+
+#[test]
+fn the_same_strings_escaped_stay_as_they_are() {
+    for (kind, raw) in strings() {
+        for level in RepairLevel::ALL {
+            let text = json!({"a": raw.value, "b": [raw.value]}).to_string();
+            let answer = repair_root(&text, &RepairOptions::new(level));
+            assert_eq!((answer.status, &answer.json), (RepairStatus::Valid, &text), "{kind}");
+            // A mistake elsewhere in the document says nothing about a string.
+            let text = text.replacen('[', "[\"\\d\", ", 1);
+            let (_, root, repairs) = fed(text.split_inclusive(|_| true), &RepairOptions::new(level));
+            if level > RepairLevel::Strict {
+                assert_eq!(root, text.replacen("\\d", "\\\\d", 1), "{kind}");
+                assert_eq!(repairs.len(), 1, "{kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn raw_strings_in_pieces_are_those_of_the_whole() {
+    for (at, (kind, raw)) in strings().enumerate() {
+        let (text, _) = documents(&raw)[at % 4].clone();
+        let (alone, cut) = text.split_at(text.char_indices().map(|(at, _)| at).nth(at % 30).unwrap_or(0));
+        for level in LEVELS {
+            let options = RepairOptions::new(level);
+            check_text(&text, &options);
+            let whole = repair_root(&text, &options);
+            let expected = (Ok(()), whole.json, whole.repairs);
+            assert_eq!(fed([&*text], &options), expected, "{kind}: {text}");
+            assert_eq!(fed([alone, cut], &options), expected, "{kind}: {text}");
+            assert_eq!(fed(text.split_inclusive(|_| true), &options), expected, "{kind}: {text}");
+        }
+        check_text(alone, &RepairOptions::default());
+    }
+}
+
+/// Texts with a raw string, and what they mean: the table of the rule.
+const MEANT: [(&str, &str); 29] = [
+    (r"^\d+\.\d{2}\b", r"^\\d+\\.\\d{2}\\b"),
+    (r"$\lambda = \frac{v}{f}$", r"$\\lambda = \\frac{v}{f}$"),
+    (r"C:\docs\new", r"C:\\docs\\new"),
+    (r"Step 1:\nLet \alpha = 1.", r"Step 1:\nLet \\alpha = 1."),
+    // Without a letter that has no escape nothing is proven.
+    (r"a\nnew \frac", r"a\nnew \frac"),
+    (r"\_ \* \-", "_ * -"),
+    (r"it\'s C:\x", r"it's C:\\x"),
+    (r"\_ \* \d", r"\\_ \\* \\d"),
+    // Before other characters than a lower-case letter they are line ends, and tabs.
+    (r"\x\n(a)\tB", r"\\x\n(a)\tB"),
+    // Nothing but a line feed follows a carriage return in a text.
+    (r"\lVert x \rVert\r\n", r"\\lVert x \\rVert\r\n"),
+    // The writer escapes: a quote, a backslash, the beginning of a line.
+    (r#"\"so\" \nnew \x"#, r#"\"so\" \nnew \\x"#),
+    (r"C:\\docs\nnew \x", r"C:\\docs\nnew \\x"),
+    (r"\n- one\nnew \x", r"\n- one\nnew \\x"),
+    (r"\n2\nnew \x", r"\n2\nnew \\x"),
+    (r"\n\nnew \x", r"\n\nnew \\x"),
+    (r"\nЯ\nnew \x", r"\nЯ\nnew \\x"),
+    (r"\n他\nnew \x", r"\n他\nnew \\x"),
+    // A quantifier is no mark of a list.
+    (r"\n*\s\tab", r"\n*\\s\\tab"),
+    // The commands of formulas are no lines.
+    (r"So:\nLet \theta, \nu \neq \nabla \times \alpha", r"So:\nLet \\theta, \\nu \\neq \\nabla \\times \\alpha"),
+    (r"So:\nLet \alpha\nwhere\ne.g. x", r"So:\nLet \\alpha\nwhere\ne.g. x"),
+    // Rows of a formula end with two backslashes.
+    (r"\begin{cases} \nu \\ \theta \\\hline \end{cases}", r"\\begin{cases} \\nu \\\\ \\theta \\\\\\hline \\end{cases}"),
+    (r"\\alpha \\ \x", r"\\alpha \\ \\x"),
+    (r"\\server\docs\new", r"\\\\server\\docs\\new"),
+    (r"C:\docs\new\\", r"C:\\docs\\new\\"),
+    // A word after `\u`, and codes.
+    (r"C:\users\new", r"C:\\users\\new"),
+    (r"C:\uface\docs", r"C:\\uface\\docs"),
+    (r"caf\u00e9 is \x \u00e9", r"caf\u00e9 is \\x \u00e9"),
+    (r"[\u00C0-\u017F\x]", r"[\\u00C0-\\u017F\\x]"),
+    (r"C:\u2\docs", r"C:\\u2\\docs"),
+];
+
+#[test]
+fn each_backslash_of_a_raw_string_is_what_its_string_says() {
+    for (written, json) in MEANT {
+        for level in LEVELS {
+            let options = RepairOptions::new(level);
+            let text = format!("[\"{written}\"]");
+            let answer = repair_root(&text, &options);
+            assert_eq!(answer.json, format!("[\"{json}\"]"), "{level}");
+            assert_eq!(fed(text.split_inclusive(|_| true), &options).1, answer.json, "{level}");
+        }
+        // The same in other quotes.
+        if !written.contains(['\'', '"']) {
+            let answer = repair_root(&format!("['{written}']"), &RepairOptions::new(RepairLevel::Syntax));
+            assert_eq!(answer.json, format!("[\"{json}\"]"), "single quotes");
+        }
+    }
+}
+
+/// Text as a document on the level `syntax` shows it, and what it holds back.
+fn shown(text: &str) -> (String, String) {
+    let mut document = Document::new(16).repairing(RepairOptions::new(RepairLevel::Syntax));
+    for delta in text.split_inclusive(|_| true) {
+        document.push(delta).unwrap();
+    }
+    (document.text().to_owned(), document.pending().to_owned())
+}
+
+#[test]
+fn a_stream_holds_back_from_the_first_escape_that_the_string_may_change() {
+    for (text, pending) in [
+        (r#"["a \"b\" \\c d"#, ""),
+        (r#"["One\nTwo\nthree, "#, ""),
+        (r#"["one\ntwo, "#, r"\ntwo, "),
+        (r#"["one\ntwo, \"three\" "#, ""),
+        (r#"["one \bfalse"#, r"\bfalse"),
+        (r#"["\d \bfalse "#, ""),
+        (r#"["\d \new "#, r"\new "),
+        (r#"["1\/2"#, r"\/2"),
+        (r#"["caf\u00e9 "#, ""),
+        (r#"["\ud83d\ude00 "#, ""),
+        (r#"["a\tB "#, ""),
+        (r#"["\_no"#, r"\_no"),
+    ] {
+        let (out, held) = shown(text);
+        assert_eq!(held, pending, "{text}: {out}");
+    }
+}
+
+#[test]
+fn a_stream_decides_after_the_look_ahead_and_a_whole_text_at_the_end_of_the_string() {
+    let limits = {
+        let mut limits = Limits::default();
+        limits.parser.max_lookahead = 64;
+        limits
+    };
+    let options = RepairOptions::new(RepairLevel::Syntax).within(&limits);
+    for between in 40..80 {
+        let text = format!("[\"\\bar {} \\x\"]", "a".repeat(between));
+        let is_near = text.rfind('\\').unwrap() - text.find('\\').unwrap() < 64;
+        let all = text.replace('\\', "\\\\");
+        let expected = if is_near { all.clone() } else { text.replace("\\x", "\\\\x") };
+        let whole = fed([&*text], &options);
+        assert_eq!((&whole.0, &whole.1), (&Ok(()), &expected), "{between}");
+        for size in [1, 3, 7, 63, 64, 65] {
+            let pieces = text.as_bytes().chunks(size).map(|piece| std::str::from_utf8(piece).unwrap());
+            assert_eq!(fed(pieces, &options), whole, "{between}, {size}");
+        }
+        assert_eq!(repair_root(&text, &options).json, all, "{between}");
+        let (mut repairer, mut root) = (Repairer::new(options.clone()), String::new());
+        repairer.feed(&text[..text.len() - 4], &mut root).unwrap();
+        assert!(root.len() + 64 + 8 > text.len(), "{between}: {root}");
+    }
+}
+
+#[test]
+fn a_whole_text_sees_a_string_that_is_longer_than_a_block() {
+    let text = format!("[\"\\bar {} \\x\", {{}},]", "word ".repeat(40_000));
+    let answer = repair_root(&text, &RepairOptions::new(RepairLevel::Syntax));
+    assert_eq!(answer.json, text.replace('\\', "\\\\").replace(",]", "]"));
+}
+
+#[test]
+fn a_rule_that_is_off_changes_no_escape() {
+    let options = RepairOptions::default().without(RepairRule::InvalidEscape);
+    let text = r#"["C:\new\docs"]"#;
+    assert!(matches!(repair_root(text, &options).status, RepairStatus::Malformed(error) if error.offset == 9));
+}
