@@ -94,7 +94,7 @@ rules! {
     ControlCharacter "control_character" Syntax 1, "A raw line end, tab, backspace or form feed in a string.",
         "[\"a\tb\"]" => "[\"a\\tb\"]";
     InvalidEscape "invalid_escape" Syntax 1, "A backslash before a character that has no escape.",
-        "[\"C:\\x \\_\"]" => "[\"C:\\\\x _\"]";
+        "[\"C:\\x\", \"\\_\"]" => "[\"C:\\\\x\", \"_\"]";
     Quotes "quotes" Syntax 1, "Single or typographic quotes around a string.",
         "['a']" => "[\"a\"]";
     Literal "literal" Syntax 1, "`True`, `False`, `None`, or a literal in another case.",

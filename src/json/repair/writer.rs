@@ -28,12 +28,12 @@ pub(super) struct Writer {
     pair: usize,
 }
 
-/// What becomes of a backslash, with the number of bytes that it is about.
+/// What becomes of a backslash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is read as the grammar and the other recoveries have it.
+    /// These bytes are read as the grammar and the other recoveries have them.
     Keep(usize),
-    /// It is text, and so are the backslashes in these bytes: each is doubled.
+    /// So many backslashes are text, and are doubled.
     Double(usize),
     /// The text that follows decides, and has not come.
     Wait,
@@ -85,7 +85,12 @@ impl Writer {
             Meaning::Either if is_raw => Some(true),
             _ => is_decided.then_some(is_raw),
         };
-        doubled.map_or(Fate::Wait, |doubled| if doubled { Fate::Double(len) } else { Fate::Keep(len) })
+        let backslashes = if meaning == Meaning::RowEnd { 2 } else { 1 };
+        match doubled {
+            None => Fate::Wait,
+            Some(true) => Fate::Double(backslashes),
+            Some(false) => Fate::Keep(len),
+        }
     }
 
     /// Searches the text that has come for evidence, up to the end of the string.
