@@ -22,6 +22,13 @@ impl Attempt {
         let Some(c) = rest.chars().next() else { return Ok(false) };
         let slashes = rest.len() - rest.trim_start_matches('\\').len();
         let after = rest.get(slashes..).and_then(|rest| rest.chars().next());
+        // Text that was escaped twice has escapes of its own.
+        let fate = if quote == Quote::Escaped { None } else { self.fate(Some(quote), source, rest) };
+        match fate {
+            Some(Fate::Wait) => return Ok(false),
+            Some(Fate::Double(count)) => return Ok(self.double(source, count)),
+            Some(Fate::Keep(_)) | None => {}
+        }
         match (quote, c) {
             (_, '\\') if after.is_none() && !source.is_end => Ok(false),
             (Quote::Until(_), '\\') if slashes == 1 && after.is_some_and(|c| quote.ends(c)) => {
@@ -41,15 +48,6 @@ impl Attempt {
                 Ok(self.replace(source, len, escape, RepairRule::EscapedQuotes))
             }
             (_, '\\') => {
-                let fate = match quote {
-                    Quote::Until(_) => self.fate(Some(quote), source, rest),
-                    Quote::Escaped => None,
-                };
-                match fate {
-                    Some(Fate::Wait) => return Ok(false),
-                    Some(Fate::Double(len)) => return Ok(self.double(source, len)),
-                    Some(Fate::Keep(_)) | None => {}
-                }
                 let escape = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
                 self.feed(rest.get(..escape).unwrap_or_default()).map(|_| true)
             }

@@ -69,7 +69,7 @@ impl Writer {
     /// a whole text sees the whole string.
     pub(super) fn fate(&mut self, at: usize, quote: Option<Quote>, source: &Source<'_>) -> Fate {
         if at > self.read {
-            // A guess has made the quote that ended the string a part of it.
+            // No backslash lies between; or a guess has made the quote that ended the string a part of it.
             (self.read, self.is_over) = (at, false);
         }
         self.search(quote, source);

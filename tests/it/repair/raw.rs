@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::raw_strings::{Raw, formula, markdown, path, regex};
 use crate::fuzz::repair::{check_text, fed};
-use crate::support::Rng;
+use crate::support::{Rng, chunks, random_cuts};
 
 /// Strings of each kind.
 const STRINGS: u64 = 240;
@@ -108,6 +108,35 @@ fn raw_strings_in_pieces_are_those_of_the_whole() {
             assert_eq!(fed(text.split_inclusive(|_| true), &options), expected, "{kind}: {text}");
         }
         check_text(alone, &RepairOptions::default());
+    }
+}
+
+/// What decides about a backslash, and what ends a string.
+const PIECES: [&str; 40] = [
+    "\\", "\\\\", "\\\"", "\\n", "\\t", "\\r", "\\b", "\\f", "\\/", "\\u", "\\u00e9", "\\uface", "\\ud83d", "\\ude00",
+    "\\u1", "\\x", "\\d", "\\_", "\\'", "\\server", "\\theta", "\\nu", "a", "name", "N", "2", "é", "他", " ", "- ",
+    "*", ".", "\n", "\"", "'", ", ", ": ", "\", \"", "[", "}",
+];
+
+#[test]
+fn any_backslashes_in_pieces_are_those_of_the_whole() {
+    for seed in 0..4000 {
+        let rng = &mut Rng::new(seed);
+        let quote = rng.pick(&["\"", "\"", "'"]);
+        let inner: String = (0..rng.below(24)).map(|_| rng.pick(&PIECES)).collect();
+        let text = format!("[{quote}{inner}{quote}, {{\"a\": {quote}{inner}{quote}}}]");
+        let mut limits = Limits::default();
+        limits.parser.max_lookahead = [1, 7, 30, 4096][rng.below(4)];
+        for level in LEVELS {
+            let options = RepairOptions::new(level).within(&limits);
+            check_text(&text, &options);
+            let whole = fed([&*text], &options);
+            assert_eq!(fed(text.split_inclusive(|_| true), &options), whole, "{level}: {text}");
+            let mut cuts = random_cuts(text.len(), rng);
+            cuts.retain(|&cut| text.is_char_boundary(cut));
+            let pieces = chunks(text.as_bytes(), &cuts).into_iter().map(|piece| std::str::from_utf8(piece).unwrap());
+            assert_eq!(fed(pieces, &options), whole, "{level}: {text}");
+        }
     }
 }
 
