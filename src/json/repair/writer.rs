@@ -56,6 +56,8 @@ enum Meaning {
     Either,
     /// Text in any string.
     Text,
+    /// The last character of a raw string, before its closing quote.
+    Last,
 }
 
 impl Writer {
@@ -79,7 +81,7 @@ impl Writer {
         let is_raw = self.raw < reach;
         let doubled = match meaning {
             Meaning::Plain | Meaning::Escape | Meaning::Pair => Some(false),
-            Meaning::Text => Some(true),
+            Meaning::Text | Meaning::Last => Some(true),
             Meaning::Word if self.escape < reach => Some(false),
             Meaning::RowEnd if self.pair < reach => Some(false),
             Meaning::Either if is_raw => Some(true),
@@ -117,6 +119,10 @@ impl Writer {
                 Meaning::Pair => (self.escape, self.pair) = (self.escape.min(at), self.pair.min(at)),
                 _ => {}
             }
+            if meaning == Meaning::Last {
+                (self.read, self.is_over) = (at + 1, true);
+                return;
+            }
             self.read += len;
         }
     }
@@ -135,6 +141,9 @@ impl Writer {
                 Some(Meaning::RowEnd)
             }
             '\\' => pair(after, ends),
+            '"' if quote.is_none() && self.raw < at && self.escape >= at => {
+                closes(after, source.is_end).map(|is_last| if is_last { Meaning::Last } else { Meaning::Escape })
+            }
             c if ends(c) => Some(Meaning::Escape),
             // An apostrophe that a writer of another language escaped.
             '\'' => Some(Meaning::Plain),
@@ -164,6 +173,45 @@ fn pair(after: &str, ends: impl Fn(char) -> bool) -> Option<Meaning> {
         _ => Meaning::Pair,
     })
 }
+
+/// Whether a quote after a backslash closes a raw string, as in `"C:\\docs\\", "n": 1`: structure follows, and with an
+/// escaped quote the string would end where none follows, or not at all. `None` if more text must come.
+fn closes(after: &str, is_end: bool) -> Option<bool> {
+    let text = after.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= NEXT_QUOTE).last();
+    let text = after.get(..text.unwrap_or(0)).unwrap_or_default();
+    let is_whole = is_end || text.len() < after.len();
+    let missing = || is_whole.then_some(false);
+    let next = |text: &str| text.trim_ascii_start().chars().next();
+    let Some(separator) = next(text) else { return missing() };
+    let is_structure = match separator {
+        '}' | ']' => true,
+        ',' => match text.split_once(',').and_then(|(_, rest)| next(rest)) {
+            Some(c) => matches!(c, '"' | '{' | '['),
+            None => return missing(),
+        },
+        _ => false,
+    };
+    if !is_structure {
+        return Some(false);
+    }
+    let mut rest = text;
+    while let Some(at) = memchr2(b'\\', b'"', rest.as_bytes()) {
+        let Some(after) = rest.get(at..).and_then(|rest| rest.strip_prefix('"')) else {
+            let mut escaped = rest.get(at + 1..).unwrap_or_default().chars();
+            escaped.next();
+            rest = escaped.as_str();
+            continue;
+        };
+        return match next(after) {
+            Some(c) => Some(!matches!(c, ',' | '}' | ']' | ':')),
+            None => missing(),
+        };
+    }
+    is_whole.then_some(is_end && text.len() == after.len())
+}
+
+/// The bytes after a quote in which the next one decides. A name and its colon are shorter.
+const NEXT_QUOTE: usize = 256;
 
 /// Whether the name of a server and a single backslash follow, as in `\\server\share`. `None` if more text must come.
 fn begins_share(after: &str) -> Option<bool> {

@@ -199,6 +199,28 @@ fn each_backslash_of_a_raw_string_is_what_its_string_says() {
     }
 }
 
+/// Texts in which a raw string ends with a backslash, and what they mean.
+const LAST: [(&str, &str); 7] = [
+    (r#"{"dir": "C:\docs\new\", "n": 1}"#, r#"{"dir": "C:\\docs\\new\\", "n": 1}"#),
+    (r#"{"dir": "C:\docs\new\"}"#, r#"{"dir": "C:\\docs\\new\\"}"#),
+    (r#"["C:\docs\", "D:\src\"]"#, r#"["C:\\docs\\", "D:\\src\\"]"#),
+    (r#"[{"a": "\docs\" }, {"a": 1}]"#, r#"[{"a": "\\docs\\" }, {"a": 1}]"#),
+    // With an escaped quote these are whole, too.
+    (r#"["\docs \"x\", \"y\"", 1]"#, r#"["\\docs \"x\", \"y\"", 1]"#),
+    (r#"["\docs\", ", 1]"#, r#"["\\docs\", ", 1]"#),
+    (r#"["\docs\"]", "]"]"#, r#"["\\docs\"]", "]"]"#),
+];
+
+#[test]
+fn a_raw_string_may_end_with_a_backslash() {
+    for (text, json) in LAST {
+        let options = RepairOptions::new(RepairLevel::Syntax);
+        assert_eq!(repair_root(text, &options).json, json);
+        assert_eq!(fed(text.split_inclusive(|_| true), &options).1, json);
+        assert_eq!(repair_root(text, &RepairOptions::default()).json, json);
+    }
+}
+
 /// Text as a document on the level `syntax` shows it, and what it holds back.
 fn shown(text: &str) -> (String, String) {
     let mut document = Document::new(16).repairing(RepairOptions::new(RepairLevel::Syntax));
