@@ -2,13 +2,11 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr;
-
 use super::super::event::{Event, Live, Sink};
 use super::super::stack::{self, Frame};
 use super::super::{Machine, Span};
 use super::recovery::{self, Comment, Place, Quote, Recovery};
-use super::writer::{Fate, Writer};
+use super::writer::Writer;
 use super::{Repair, RepairOptions, RepairRule};
 use crate::error::SyntaxError;
 
@@ -193,41 +191,6 @@ impl Attempt {
                 },
             }
         }
-    }
-
-    /// Reads text up to a deviation, or to a backslash in a string; and that backslash, once its meaning is known.
-    fn json(&mut self, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
-        let backslash = |from: usize| {
-            let after = rest.as_bytes().get(from..).unwrap_or_default();
-            memchr(b'\\', after).map_or(rest.len(), |at| from + at)
-        };
-        let end = match self.fate(None, source, rest) {
-            None => backslash(usize::from(rest.starts_with('\\'))),
-            Some(Fate::Keep(len)) => backslash(len),
-            Some(Fate::Double(len)) => return Ok(self.double(source, len)),
-            Some(Fate::Wait) => return Ok(false),
-        };
-        self.feed(rest.get(..end).unwrap_or_default()).map(|_| end < rest.len())
-    }
-
-    /// Returns what becomes of the backslash that `rest` begins with, in a string; `None` if there is none, or it is in an
-    /// escape that is open.
-    pub(super) fn fate(&mut self, quote: Option<Quote>, source: &Source<'_>, rest: &str) -> Option<Fate> {
-        let state = self.machine.state();
-        let is_new = rest.starts_with('\\') && state.in_string() && !state.in_open_escape();
-        if !is_new || !source.options.allows(RepairRule::InvalidEscape) {
-            return None;
-        }
-        let token = self.machine.token_start();
-        let known = self.writer.filter(|writer| writer.token == token);
-        let is_first = self.machine.offset() == token + 1;
-        let writer = self.writer.insert(known.unwrap_or_else(|| Writer::new(token, self.at, is_first)));
-        Some(writer.fate(self.at, quote, source))
-    }
-
-    /// Doubles the next `len` bytes, which are backslashes.
-    pub(super) fn double(&mut self, source: &Source<'_>, len: usize) -> bool {
-        self.replace(source, len, "\\".repeat(2 * len), RepairRule::InvalidEscape)
     }
 
     /// Feeds text as it is, up to a deviation. Returns whether there may be more to read.

@@ -6,7 +6,7 @@
 use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::RepairRule;
-use super::writer::{CODE, Word};
+use super::backslash::{CODE, Word};
 
 /// Where a deviation is.
 #[derive(Clone, Copy, Debug)]

@@ -30,7 +30,7 @@ fn read(text: &str, level: RepairLevel) -> Option<Value> {
     serde_json::from_str(&answer.json).ok().filter(|_| is_whole && answer.end == text.len())
 }
 
-/// A string without a mistake in which each escape stands that a raw string has doubled.
+/// A string without a mistake. In a raw string its backslashes would be doubled.
 const ESCAPED: &str = r#"\b\f\n\r\tnew\nold \u00e9\/ \"so\""#;
 
 /// Documents with a string: alone, as a key, and among strings without a mistake.
@@ -82,7 +82,7 @@ fn the_same_strings_escaped_stay_as_they_are() {
             let text = json!({"a": raw.value, "b": [raw.value]}).to_string();
             let answer = repair_root(&text, &RepairOptions::new(level));
             assert_eq!((answer.status, &answer.json), (RepairStatus::Valid, &text), "{kind}");
-            // A mistake in another string says nothing about this one.
+            // A mistake in another string proves nothing about this one.
             if level > RepairLevel::Strict {
                 let value = json!(raw.value);
                 let text = |first: &str| format!("[\"{first}\", {value}, {{{value}: {value}}}]");
@@ -112,10 +112,49 @@ fn raw_strings_in_pieces_are_those_of_the_whole() {
 }
 
 /// What decides about a backslash, and what ends a string.
-const PIECES: [&str; 40] = [
-    "\\", "\\\\", "\\\"", "\\n", "\\t", "\\r", "\\b", "\\f", "\\/", "\\u", "\\u00e9", "\\uface", "\\ud83d", "\\ude00",
-    "\\u1", "\\x", "\\d", "\\_", "\\'", "\\server", "\\theta", "\\nu", "a", "name", "N", "2", "é", "他", " ", "- ",
-    "*", ".", "\n", "\"", "'", ", ", ": ", "\", \"", "[", "}",
+const PIECES: [&str; 42] = [
+    "\\",
+    "\\\\",
+    "\\\"",
+    "\\n",
+    "\\t",
+    "\\r",
+    "\\b",
+    "\\f",
+    "\\/",
+    "\\u",
+    "\\u00e9",
+    "\\uface",
+    "\\ud83d",
+    "\\ude00",
+    "\\u1",
+    "\\x",
+    "\\d",
+    "\\_",
+    "\\'",
+    "\\server",
+    "\\theta",
+    "\\nleft",
+    "rightarrow",
+    "\\nu",
+    "a",
+    "name",
+    "N",
+    "2",
+    "é",
+    "他",
+    " ",
+    "- ",
+    "*",
+    ".",
+    "\n",
+    "\"",
+    "'",
+    ", ",
+    ": ",
+    "\", \"",
+    "[",
+    "}",
 ];
 
 #[test]
@@ -140,7 +179,7 @@ fn any_backslashes_in_pieces_are_those_of_the_whole() {
     }
 }
 
-/// Texts with a raw string, and what they mean: the table of the rule.
+/// Strings, most of them raw, and their repaired form.
 const MEANT: [(&str, &str); 29] = [
     (r"^\d+\.\d{2}\b", r"^\\d+\\.\\d{2}\\b"),
     (r"$\lambda = \frac{v}{f}$", r"$\\lambda = \\frac{v}{f}$"),
@@ -163,9 +202,9 @@ const MEANT: [(&str, &str); 29] = [
     (r"\n\nnew \x", r"\n\nnew \\x"),
     (r"\nЯ\nnew \x", r"\nЯ\nnew \\x"),
     (r"\n他\nnew \x", r"\n他\nnew \\x"),
-    // A quantifier is no mark of a list.
+    // A quantifier does not begin a list.
     (r"\n*\s\tab", r"\n*\\s\\tab"),
-    // The commands of formulas are no lines.
+    // No line begins with a command of a formula.
     (r"So:\nLet \theta, \nu \neq \nabla \times \alpha", r"So:\nLet \\theta, \\nu \\neq \\nabla \\times \\alpha"),
     (r"So:\nLet \alpha\nwhere\ne.g. x", r"So:\nLet \\alpha\nwhere\ne.g. x"),
     // Rows of a formula end with two backslashes.
@@ -199,7 +238,7 @@ fn each_backslash_of_a_raw_string_is_what_its_string_says() {
     }
 }
 
-/// Texts in which a raw string ends with a backslash, and what they mean.
+/// Texts in which a raw string ends with a backslash, and their repaired form.
 const LAST: [(&str, &str); 7] = [
     (r#"{"dir": "C:\docs\new\", "n": 1}"#, r#"{"dir": "C:\\docs\\new\\", "n": 1}"#),
     (r#"{"dir": "C:\docs\new\"}"#, r#"{"dir": "C:\\docs\\new\\"}"#),
@@ -221,7 +260,7 @@ fn a_raw_string_may_end_with_a_backslash() {
     }
 }
 
-/// Text as a document on the level `syntax` shows it, and what it holds back.
+/// Returns the text that a document on the level `syntax` shows, and the text that it holds back.
 fn shown(text: &str) -> (String, String) {
     let mut document = Document::new(16).repairing(RepairOptions::new(RepairLevel::Syntax));
     for delta in text.split_inclusive(|_| true) {
