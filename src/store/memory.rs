@@ -179,7 +179,8 @@ impl Memory {
         }
         answer.phase = Phase::Written;
         answer.touch();
-        let (epoch, last, request) = (answer.last.epoch + 1, answer.last, answer.opening.request.clone());
+        let (epoch, last, request) = (answer.next_epoch, answer.last, answer.opening.request.clone());
+        answer.next_epoch = epoch.saturating_add(1);
         let events = answer.entries.iter().map(|entry| entry.bytes.clone()).collect();
         drop(state);
         Ok(Some(Taken { writing: self.writing(id), epoch, request, events, last }))

@@ -19,6 +19,8 @@ pub(super) struct Answer {
     pub(super) dropped: Option<Position>,
     pub(super) last: Position,
     pub(super) phase: Phase,
+    /// The epoch of the process that continues it, if this one does not write it to its end.
+    pub(super) next_epoch: u64,
     /// When it expires, if nobody reads it.
     pub(super) until: Instant,
     pub(super) readers: Readers,
@@ -48,6 +50,7 @@ impl Answer {
             dropped: None,
             last: Position::START,
             phase: Phase::Written,
+            next_epoch: 2,
             changed: watch::Sender::new(()),
             log,
         }

@@ -1,8 +1,11 @@
 //! The logs of answers in files, to which records are only appended.
 //!
-//! Each answer has a file. A record is a line that says what it is, and where the line ends with a length, that many bytes and a
-//! line end. A record that a process has not written to its end is not read, and is cut off before the next one.
+//! Each answer has a file. A record is a line with its kind, its fields and a checksum. If the last field is a length, that many
+//! bytes and a line end follow the line. A checksum covers the answer's id and all records up to its own, so a record that is
+//! damaged, missing, repeated or moved fails the check, and so do all records after it. Reading ends before that record. It
+//! is cut off, like one that a process has not written to its end, and the answer counts as broken off there.
 
+use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -38,10 +41,11 @@ impl Folder {
     /// Begins the log of an answer.
     pub(super) fn begin(&self, id: AnswerId, opening: &Opening) -> io::Result<LogFile> {
         let path = self.path_of(id);
-        let mut log = LogFile { file: private().create_new(true).open(&path)?, path: LogPath(path), length: 0 };
+        let mut log = LogFile::new(id, private().create_new(true).open(&path)?, path);
         let Opening { caller, keep, request } = opening;
-        let line = format!("answer {} {} {}", hex(caller), keep.as_millis(), request.len());
-        log.write(&record(&line, request)).map(|()| log)
+        let mut records = log.records();
+        records.add(&format!("answer {} {} {}", hex(caller), keep.as_millis(), request.len()), Some(request));
+        log.write(records).map(|()| log)
     }
 
     /// Returns the ids of the answers that are in the folder.
@@ -51,23 +55,23 @@ impl Folder {
         Ok(names.iter().filter_map(|name| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok()).collect())
     }
 
-    /// Reads the log of an answer, and why the answer is gone, if it is. `None`: the beginning was not written, and the file is
-    /// removed.
+    /// Reads the log of an answer, and why the answer is gone, if it is. `None`: the file has no valid beginning, and is removed.
     pub(super) fn read(&self, id: AnswerId) -> io::Result<Option<(Answer, Option<Gone>)>> {
         let path = self.path_of(id);
         let text = fs::read(&path)?;
-        let mut records = Records { text: &text, at: 0 };
+        let mut records = Records { text: &text, at: 0, checksum: Checksum::of(id) };
         let (opening, gone) = match records.next() {
             Some(Record::Answer(opening)) => (opening, None),
             Some(Record::Gone(opening, why)) => (opening, Some(why)),
             _ => {
+                tracing::warn!(answer = %path.display(), "removing a file without a valid first record");
                 fs::remove_file(&path)?;
                 return Ok(None);
             }
         };
         let mut answer = Answer::new(opening, None);
-        answer.phase = Phase::Unwritten;
-        let mut length = records.at;
+        let mut end = None;
+        let (mut length, mut checksum) = (records.at, records.checksum);
         while let Some(record) = records.next() {
             match record {
                 Record::Name(name) => answer.names.push(name),
@@ -76,15 +80,29 @@ impl Folder {
                     answer.bytes += size(&entry);
                     answer.entries.push_back(entry);
                 }
-                Record::End(end) => answer.phase = Phase::Ended(end),
+                Record::End(how) => end = Some(how),
+                Record::Epoch(epoch) => answer.next_epoch = epoch,
                 // No process writes these.
                 Record::Event(_) | Record::Answer(_) | Record::Gone(..) => break,
             }
-            length = records.at;
+            (length, checksum) = (records.at, records.checksum);
         }
+        let lost = text.len() - length;
+        if lost > 0 {
+            tracing::warn!(kept = length, lost, "the file of a kept answer is damaged, or was not written to its end");
+        }
+        answer.phase = end.map_or(Phase::Unwritten, Phase::Ended);
         let file = private().open(&path)?;
         file.set_len(length as u64)?;
-        answer.log = Some(LogFile { path: LogPath(path), file, length: length as u64 });
+        answer.log =
+            Some(LogFile { path: LogPath(path), file, length: length as u64, start: Checksum::of(id), checksum });
+        // The lost events may be those of several processes: no later one may give their positions to other text.
+        let lost_events = (lost / SHORTEST_EVENT) as u64;
+        answer.next_epoch = answer.next_epoch.max(answer.last.epoch + 1) + lost_events;
+        if lost_events > 0 {
+            let epoch = answer.next_epoch;
+            answer.write(|log| log.epoch(epoch));
+        }
         Ok(Some((answer, gone)))
     }
 
@@ -113,39 +131,63 @@ pub(super) struct LogFile {
     file: File,
     /// Bytes of whole records.
     length: u64,
+    /// The checksum before the first record.
+    start: Checksum,
+    /// The checksum of the last record.
+    checksum: Checksum,
 }
 
 impl LogFile {
+    /// Returns the log of an answer in an empty file.
+    fn new(id: AnswerId, file: File, path: PathBuf) -> Self {
+        Self { path: LogPath(path), file, length: 0, start: Checksum::of(id), checksum: Checksum::of(id) }
+    }
+
     /// Returns a file that takes no bytes.
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn full(path: PathBuf) -> io::Result<Self> {
-        Ok(Self { file: File::options().append(true).open("/dev/full")?, path: LogPath(path), length: 0 })
+        Ok(Self::new(AnswerId([0; 16]), File::options().append(true).open("/dev/full")?, path))
     }
 
     pub(super) fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
-        let records = entries.iter().map(|Entry { at, bytes }| record(&format!("event {at} {}", bytes.len()), bytes));
-        self.write(&records.collect::<Vec<_>>().concat())
+        let mut records = self.records();
+        for Entry { at, bytes } in entries {
+            records.add(&format!("event {at} {}", bytes.len()), Some(bytes));
+        }
+        self.write(records)
     }
 
     pub(super) fn name(&mut self, name: Name) -> io::Result<()> {
-        self.write(&name_record(name))
+        let mut records = self.records();
+        records.name(name);
+        self.write(records)
     }
 
     pub(super) fn end(&mut self, end: End) -> io::Result<()> {
-        self.write(format!("end {}\n", if end == End::Whole { WHOLE } else { BROKEN }).as_bytes())
+        let mut records = self.records();
+        records.add(&format!("end {}", if end == End::Whole { WHOLE } else { BROKEN }), None);
+        self.write(records)
+    }
+
+    /// Notes the epoch of the next process.
+    fn epoch(&mut self, next: u64) -> io::Result<()> {
+        let mut records = self.records();
+        records.add(&format!("epoch {next}"), None);
+        self.write(records)
     }
 
     /// Replaces all records: of an answer that is gone only the reason stays, in the first record, and its names.
     pub(super) fn replace(&mut self, opening: &Opening, names: &[Name], why: Gone) -> io::Result<()> {
         self.file.set_len(0)?;
-        self.length = 0;
+        (self.length, self.checksum) = (0, self.start);
         let reason = match why {
             Gone::Expired => EXPIRED,
             Gone::Dropped(limit) => limit,
         };
-        let mut records = format!("gone {} {} {reason}\n", hex(&opening.caller), opening.keep.as_millis()).into_bytes();
-        names.iter().for_each(|name| records.extend(name_record(*name)));
-        self.write(&records)
+        let mut records = self.records();
+        records.add(&format!("gone {} {} {reason}", hex(&opening.caller), opening.keep.as_millis()), None);
+        names.iter().for_each(|name| records.name(*name));
+        self.write(records)
     }
 
     /// Closes the file.
@@ -153,15 +195,67 @@ impl LogFile {
         self.path
     }
 
+    /// Returns no records, to which those are added that follow the last one.
+    fn records(&self) -> NewRecords {
+        NewRecords { text: Vec::new(), checksum: self.checksum }
+    }
+
     /// Appends whole records. Where that fails, nothing of them stays.
-    fn write(&mut self, records: &[u8]) -> io::Result<()> {
-        let written = self.file.write_all(records);
+    fn write(&mut self, records: NewRecords) -> io::Result<()> {
+        let written = self.file.write_all(&records.text);
         match written {
-            Ok(()) => self.length += records.len() as u64,
+            Ok(()) => (self.length, self.checksum) = (self.length + records.text.len() as u64, records.checksum),
             // If this fails, too, a later reader stops at the half of a record.
             Err(_) => self.file.set_len(self.length)?,
         }
         written
+    }
+}
+
+/// Records that are about to be appended to a log.
+struct NewRecords {
+    text: Vec<u8>,
+    /// The checksum of the last of them.
+    checksum: Checksum,
+}
+
+impl NewRecords {
+    /// Adds a record. `line`: its kind and fields; the last field is the length of `bytes`, if the record has any.
+    fn add(&mut self, line: &str, bytes: Option<&[u8]>) {
+        self.checksum = self.checksum.after(line, bytes.unwrap_or_default());
+        self.text.extend(format!("{line} {}\n", self.checksum).into_bytes());
+        if let Some(bytes) = bytes {
+            self.text.extend([bytes, b"\n"].concat());
+        }
+    }
+
+    fn name(&mut self, name: Name) {
+        self.add(&format!("name {}", hex(&name.0)), None);
+    }
+}
+
+/// The CRC-32 of an answer's id and of the records of its log up to one of them.
+#[derive(Clone, Copy, Debug)]
+struct Checksum(u32);
+
+impl Checksum {
+    /// Returns the checksum before the first record. A file with the name of another answer fails the check.
+    fn of(id: AnswerId) -> Self {
+        Self(crc32fast::hash(&id.0))
+    }
+
+    /// Returns the checksum of the next record.
+    fn after(self, line: &str, bytes: &[u8]) -> Self {
+        let mut hasher = crc32fast::Hasher::new_with_initial(self.0);
+        hasher.update(line.as_bytes());
+        hasher.update(bytes);
+        Self(hasher.finalize())
+    }
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
     }
 }
 
@@ -171,27 +265,32 @@ enum Record {
     Name(Name),
     Event(Entry),
     End(End),
+    /// The epoch of the next process.
+    Epoch(u64),
     Gone(Opening, Gone),
 }
 
-/// The records of a log, up to the first one that is not whole.
+/// The records of a log, up to the first one that is not whole or fails the check.
 struct Records<'a> {
     text: &'a [u8],
     /// After the last record.
     at: usize,
+    /// The checksum of the last record.
+    checksum: Checksum,
 }
 
 impl Records<'_> {
     fn next(&mut self) -> Option<Record> {
         let rest = self.text.get(self.at..)?;
         let line_end = memchr::memchr(b'\n', rest)?;
-        let mut words = std::str::from_utf8(&rest[..line_end]).ok()?.split(' ');
-        let (kind, mut after) = (words.next()?, line_end + 1);
+        let (line, written) = std::str::from_utf8(&rest[..line_end]).ok()?.rsplit_once(' ')?;
+        let (mut words, mut payload, mut after) = (line.split(' '), &b""[..], line_end + 1);
+        let kind = words.next()?;
         let mut bytes = |length: &str| {
             let end = after.checked_add(length.parse().ok()?)?;
-            let bytes = rest.get(after..end).filter(|_| rest.get(end) == Some(&b'\n'))?;
+            payload = rest.get(after..end).filter(|_| rest.get(end) == Some(&b'\n'))?;
             after = end + 1;
-            Some(Bytes::copy_from_slice(bytes))
+            Some(Bytes::copy_from_slice(payload))
         };
         let record = match kind {
             "answer" => Record::Answer(Opening {
@@ -206,6 +305,7 @@ impl Records<'_> {
                 BROKEN => End::Broken,
                 _ => return None,
             }),
+            "epoch" => Record::Epoch(words.next()?.parse().ok()?),
             "gone" => {
                 let (caller, keep) = (from_hex(words.next()?)?, Duration::from_millis(words.next()?.parse().ok()?));
                 let why = match words.next()? {
@@ -216,7 +316,11 @@ impl Records<'_> {
             }
             _ => return None,
         };
-        self.at += after;
+        let checksum = self.checksum.after(line, payload);
+        if checksum.to_string() != written {
+            return None;
+        }
+        (self.at, self.checksum) = (self.at + after, checksum);
         Some(record)
     }
 }
@@ -228,14 +332,6 @@ fn private() -> OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.append(true);
     options
-}
-
-fn name_record(name: Name) -> Vec<u8> {
-    format!("name {}\n", hex(&name.0)).into_bytes()
-}
-
-fn record(line: &str, bytes: &[u8]) -> Vec<u8> {
-    [line.as_bytes(), b"\n", bytes, b"\n"].concat()
 }
 
 fn hex(bytes: &[u8; 32]) -> String {
@@ -254,6 +350,8 @@ fn from_hex(written: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
+/// The bytes of an event's record that has no bytes of its own: `event 1-1 0 00000000`, and two line ends.
+const SHORTEST_EVENT: usize = 22;
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".log";
 const WHOLE: &str = "whole";

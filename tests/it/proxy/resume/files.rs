@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::page::LOOPBACK;
 use super::processes::{Process, kill_again_and_again};
 use super::*;
+use crate::support::event_data;
 
 /// A folder of its own. Dropping it removes it.
 struct Folder(PathBuf);
@@ -73,6 +74,38 @@ async fn an_answer_outlives_its_process() {
         assert_eq!(status(&exchange(addr(&second), &delete).await), "204 No Content");
     }
     assert_eq!(folder.texts(), [""; 0], "what is deleted has no file");
+}
+
+#[tokio::test]
+async fn a_damaged_part_of_an_answer_is_asked_for_again() {
+    let folder = Folder::new();
+    let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
+    let raw = Raw::new(vec![stream(&five().concat()), stream(&five().concat()), rest]).await;
+    let proxy = raw.unbound(keeping()).store(folder.address()).bind(LOOPBACK).await.unwrap();
+    let ids = ["sk-1", "sk-2"].map(|key| ask_kept().replace("sk-1", key));
+    let mut streams = Vec::new();
+    for ask in &ids {
+        streams.push(header(&exchange(proxy.addr(), ask).await, "x-restitch-stream").to_owned());
+    }
+    drop(proxy);
+    // In one file a digit of an event is another one. The beginning of the other file is damaged.
+    let log = |id: &str| folder.0.join(format!("{id}.log"));
+    let text = std::fs::read_to_string(log(&streams[0])).unwrap();
+    assert!(text.contains("\"2\""), "{text}");
+    std::fs::write(log(&streams[0]), text.replacen("\"2\"", "\"7\"", 1)).unwrap();
+    let text = std::fs::read_to_string(log(&streams[1])).unwrap();
+    std::fs::write(log(&streams[1]), text.replacen("answer ", "answer 0", 1)).unwrap();
+
+    let proxy = raw.unbound(keeping()).store(folder.address()).bind(LOOPBACK).await.unwrap();
+    let (body, is_whole) = body_of(&exchange(proxy.addr(), &about("GET", &streams[0], "")).await);
+    assert!(is_whole && body.starts_with(&numbered(&five()[..1], 1)), "{body}");
+    assert!(!body.contains("\"7\"") && !body.contains("id: 1-2\n") && body.contains("[DONE]"), "{body}");
+    let data = event_data(body.as_bytes());
+    let text: String = data.iter().filter_map(|data| data["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(text, "[1, 2, 3]");
+    let get = about("GET", &streams[1], "").replace("sk-1", "sk-2");
+    assert_eq!(status(&exchange(proxy.addr(), &get).await), "404 Not Found");
+    assert_eq!(raw.state.borrow().requests, 3);
 }
 
 #[tokio::test]
