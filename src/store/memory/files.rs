@@ -64,7 +64,8 @@ impl Folder {
             Some(Record::Answer(opening)) => (opening, None),
             Some(Record::Gone(opening, why)) => (opening, Some(why)),
             _ => {
-                tracing::warn!(answer = %path.display(), "removing a file without a valid first record");
+                // The log leaves out the file name: the id in it gives access to the answer.
+                tracing::warn!(bytes = text.len(), "removing the file of a kept answer: its first record is not valid");
                 fs::remove_file(&path)?;
                 return Ok(None);
             }

@@ -261,7 +261,7 @@ async fn a_damaged_file_has_a_part_of_the_answer_and_no_end() {
     assert_eq!(wrong.len(), 0, "of {tried}: {:#?}", &wrong[..wrong.len().min(20)]);
 }
 
-/// Compares what a store has of the answer with what was written.
+/// Compares the answer in a store with the events that were written.
 async fn differs(store: &Memory, entries: &[Entry]) -> Result<(), String> {
     let found = match store.look_up(ID).await {
         Ok(found) => found,
