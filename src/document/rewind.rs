@@ -4,7 +4,7 @@
 //! again.
 
 use super::Document;
-use crate::json::Machine;
+use crate::json::{CloseOptions, Completion, Machine};
 
 impl Document {
     /// Forgets the value that is open or due at `depth` (the number of containers around it), and all that follows it:
@@ -28,6 +28,30 @@ impl Document {
         let Some(frames) = open.get(..depth) else { return false };
         let token = self.parser.machine.in_token().then(|| self.parser.machine.token_start());
         let start = open.get(depth).map(|frame| frame.start).or(token).unwrap_or(self.text.len());
+        self.set_back(root, frames.len(), start)
+    }
+
+    /// Closes the open root as its complete part: forgets what is not certain, and appends the closers. Returns the path of
+    /// the string that they end, if they end one, as the completion's `cut_value`. `None`, and nothing changes, if the
+    /// root has no complete part or is closed. Takes O(depth) and the text after the last whole child.
+    pub(crate) fn close_as_complete_part(&mut self) -> Option<Completion> {
+        let root = self.parser.start.filter(|_| !self.is_complete())?;
+        let mut suffix = String::new();
+        let end = self.complete_into(CloseOptions::default(), &mut suffix)?;
+        // A number is left out.
+        let cut_value = self.completion().cut_value.filter(|_| self.parser.machine.in_string());
+        let depth = self.parser.machine.frames().len();
+        if !self.set_back(root, depth, end) {
+            return None;
+        }
+        let closed = self.push(&suffix);
+        debug_assert!(closed.is_ok(), "the complete part is valid: {closed:?}");
+        Some(Completion { suffix, synthesized: Vec::new(), cut_value })
+    }
+
+    /// Forgets the text from `start` on. That is after the last whole child of the innermost of `depth` containers.
+    fn set_back(&mut self, root: usize, depth: usize, start: usize) -> bool {
+        let Some(frames) = self.parser.machine.frames().get(..depth) else { return false };
         let mut machine = Machine::starting_at(root, self.parser.depth);
         let bytes = self.text.as_bytes();
         for frame in frames {

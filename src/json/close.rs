@@ -15,6 +15,9 @@ pub struct Completion {
     /// JSON Pointers of the values that hold something which nobody wrote: a `null`, the rest of a literal, a digit,
     /// the end of an escape. A string that is only closed is not listed.
     pub synthesized: Vec<String>,
+    /// The JSON Pointer of the number or string value that the text stopped in: what is read there may be the beginning of
+    /// another value. `5` of `5150` is a number, too.
+    pub cut_value: Option<String>,
 }
 
 /// Whether an unfinished value belongs to the complete part.
@@ -120,7 +123,9 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
         suffix.push('"');
     }
     suffix.extend(machine.frames().iter().rev().map(|frame| frame.kind.closer()));
-    Completion { suffix, synthesized: if invented { vec![path] } else { Vec::new() } }
+    let is_cut = machine.state().in_number() || machine.in_string() && !machine.in_key();
+    let cut_value = is_cut.then(|| path.clone());
+    Completion { suffix, synthesized: if invented { vec![path] } else { Vec::new() }, cut_value }
 }
 
 /// Finishes an open escape, or the surrogate pair that it is one half of; `open` is the part that has come. The grammar

@@ -1,17 +1,20 @@
 //! What is delivered when the rest can't be had.
 
 use super::{CallEnd, Outcome, Output, Phase, Session, SessionEvent, StopReason};
+use crate::json::Completion;
 use crate::provider::Finish;
 
 /// What becomes of a document whose rest can't be had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GiveUp {
-    /// Closes the document by the shortest legal completion and lists what was synthesized: [`Outcome::Closed`].
-    #[default]
+    /// Closes the document, and names the value that the cut goes through: [`Outcome::Closed`]. In a stream by the shortest
+    /// legal completion, since nothing that was sent can be taken back. It lists what was synthesized. In a whole body by
+    /// the complete part, which has no number that may be the beginning of another one.
     Close,
-    /// Adds nothing, not even the end of a fence, and ends the answer as the call ended whose text was delivered last:
+    /// The default. Adds nothing, not even the end of a fence, and ends the answer as the call ended whose text was delivered last:
     /// [`Outcome::Incomplete`]. A client that raises an error at a cut answer still does.
+    #[default]
     Leave,
     /// Ends the answer with an error: [`Outcome::Failed`].
     Error,
@@ -92,20 +95,25 @@ impl Session {
                 Outcome::Incomplete { reason, cause, finish: Some(Finish::Length), tally }
             }
             GiveUp::Close => {
-                let completion = document.completion();
-                let pushed = self.slot.push(&completion.suffix);
-                debug_assert!(
-                    pushed.is_ok() && self.slot.document().is_complete(),
-                    "{pushed:?}: {}",
-                    completion.suffix
-                );
-                Outcome::Closed { reason, cause, synthesized: completion.synthesized, finish, tally }
+                let Completion { synthesized, cut_value, .. } = self.close_document();
+                Outcome::Closed { reason, cause, synthesized, cut_value, finish, tally }
             }
         };
         self.is_continued = true;
         self.event(SessionEvent::Fallback { stop: reason, offset, synthesized: outcome.synthesized().to_vec() });
         self.give_out(offset);
         self.done(outcome);
+    }
+
+    /// Closes the open document. A document of which nothing was sent loses its uncertain end first.
+    fn close_document(&mut self) -> Completion {
+        if let Some(closed) = self.settings.sends_at_end.then(|| self.slot.close_as_complete_part()).flatten() {
+            return closed;
+        }
+        let completion = self.slot.document().completion();
+        let pushed = self.slot.push(&completion.suffix);
+        debug_assert!(pushed.is_ok() && self.slot.document().is_complete(), "{pushed:?}: {}", completion.suffix);
+        completion
     }
 
     /// Ends the session.

@@ -30,7 +30,8 @@ pub enum Outcome {
         /// What the calls brought.
         tally: Tally,
     },
-    /// The document was given up and closed by the shortest legal completion. Elements may be missing.
+    /// The document was given up and closed: by the shortest legal completion, or in a whole body without what is not
+    /// certain. Elements may be missing.
     Closed {
         /// Why the loop ended.
         reason: StopReason,
@@ -39,6 +40,9 @@ pub enum Outcome {
         /// JSON Pointers of values that nobody wrote; see
         /// [`Completion::synthesized`](crate::json::Completion::synthesized).
         synthesized: Vec<String>,
+        /// The JSON Pointer of the number or string that the cut goes through: the document has the beginning of its value.
+        /// See [`Completion::cut_value`](crate::json::Completion::cut_value).
+        cut_value: Option<String>,
         /// The finish reason that ended the loop, if one did.
         finish: Option<Finish>,
         /// What the calls brought.
@@ -373,6 +377,11 @@ impl Outcome {
         if let Self::Closed { synthesized, .. } = self { synthesized } else { &[] }
     }
 
+    /// Returns the JSON Pointer of the number or string that the cut goes through, in a document that was closed.
+    pub fn cut_value(&self) -> Option<&str> {
+        if let Self::Closed { cut_value, .. } = self { cut_value.as_deref() } else { None }
+    }
+
     /// Returns the finish reason that goes with the delivered text, if a call gave one.
     pub fn finish(&self) -> Option<&Finish> {
         match self {
@@ -385,7 +394,7 @@ impl Outcome {
     }
 
     /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop stopped, how a
-    /// call without a finish reason ended, what was synthesized, and how many seams are ambiguous or end the document early, if any do.
+    /// call without a finish reason ended, what was synthesized, which value was cut, and how many seams are ambiguous or end the document early, if any do.
     pub fn report(&self) -> String {
         let tally = self.tally();
         let mut report = serde_json::json!({
@@ -421,6 +430,9 @@ impl Outcome {
         }
         if let Some(end) = self.end() {
             report["end"] = end.as_str().into();
+        }
+        if let Some(path) = self.cut_value() {
+            report["cut_value"] = path.into();
         }
         if let Self::Closed { synthesized, .. } = self {
             // Elements that were never written can't be listed.
@@ -465,6 +477,7 @@ impl Serialize for Outcome {
             "continuations": tally.continuations, "failures": tally.failures, "ambiguous": tally.ambiguous,
             "early_end": tally.early_end,
             "synthesized": self.synthesized(), "filled": self.synthesized(),
+            "cut_value": self.cut_value(),
             "finish": self.finish().map(Finish::as_str),
             "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
             "parallel": tally.calls_unknown.then_some("unknown"), "schema_path": tally.schema_violation,

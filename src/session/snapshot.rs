@@ -232,7 +232,7 @@ impl Session {
         };
         let mut session = Self::with(limits, expect, roots);
         session.settings.give_up = match snapshot.give_up.as_str() {
-            "" => GiveUp::Close,
+            "" => GiveUp::default(),
             name => name.parse().map_err(|_| RestoreError::Part("give_up"))?,
         };
         session.settings.repair = snapshot.repair_options()?.within(&session.settings.limits);

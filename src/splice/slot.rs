@@ -5,7 +5,7 @@ use crate::document::{Document, Trailing};
 use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
 use crate::json::repair::RepairOptions;
-use crate::json::{Frame, Kind, Sink};
+use crate::json::{Completion, Frame, Kind, Sink};
 use crate::limits::Limits;
 
 /// One text channel of a response: its [`Document`], and an index of the whole children of its open containers. The
@@ -59,6 +59,11 @@ impl Slot {
     /// Those of [`Document::push_with`].
     pub fn push_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
         self.document.push_with(text, &mut (&mut self.child_index, sink))
+    }
+
+    /// Closes the document as its complete part. The index of children is not set back: no text follows.
+    pub(crate) fn close_as_complete_part(&mut self) -> Option<Completion> {
+        self.document.close_as_complete_part()
     }
 
     /// Makes the document repair its text; see [`Document::repairing`].

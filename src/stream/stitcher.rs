@@ -126,8 +126,8 @@ impl Stitcher {
         self
     }
 
-    /// Sets what is delivered when the loop gives up. By default the document is closed by the shortest legal
-    /// completion.
+    /// Sets what is delivered when the loop gives up. Default: [`GiveUp::Leave`], which adds nothing to the text. The
+    /// [outcome](Stitch::outcome) says that the answer is not whole.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.give_up = give_up;

@@ -52,7 +52,8 @@ fn answer(behaviour: &str, anchor: &str, rest: &str) -> String {
 /// Cuts a document at `cut`, continues it, and returns the text that a client read and the status.
 fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, Status) {
     // All of the text is sent back, however long it is.
-    let mut relay = Relay::new(Limits::default().with_max_verbatim_context(usize::MAX));
+    let mut relay =
+        Relay::new(Limits::default().with_max_verbatim_context(usize::MAX)).give_up(restitch::session::GiveUp::Close);
     let first = stream("first", &document[..cut], "length", rng);
     // A stream has its own end: another one would be that of the next call.
     relay.handle_bytes(NOW, first.into());

@@ -126,7 +126,7 @@ fn a_text_that_is_too_long_is_not_continued() {
             session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
         } else if let restitch::session::Output::Done(outcome) = output {
             assert_eq!(outcome.reason(), Some(StopReason::Text));
-            assert_eq!((outcome.status(), outcome.tally().continuations), (Status::Closed, 1));
+            assert_eq!((outcome.status(), outcome.tally().continuations), (Status::Incomplete, 1));
         }
     }
     assert!(session.is_done());
@@ -178,7 +178,7 @@ fn waits_are_spread() {
 /// A call that was not made does not count, and the report says why.
 #[test]
 fn a_call_that_was_not_made_ends_the_loop() {
-    for (text, status) in [("[1, 2", Status::Closed), ("", Status::Failed)] {
+    for (text, status) in [("[1, 2", Status::Incomplete), ("", Status::Failed)] {
         let mut session = Session::new(Limits::default());
         session.handle_input(NOW, Input::Text(text));
         session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));

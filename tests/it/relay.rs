@@ -1,6 +1,7 @@
 //! Event streams through a relay, without sockets and clocks.
 
 mod arguments;
+mod closing;
 mod operations;
 mod work;
 
@@ -91,7 +92,7 @@ fn a_choice_that_waits_is_cut_since_the_first_call() {
 
 /// Feeds the replies, one a call, each in one piece.
 fn run(replies: &[Reply]) -> Ended {
-    run_with(&mut Relay::new(Limits::default()), replies, |body| vec![body.to_vec()])
+    run_with(&mut Relay::new(Limits::default()).give_up(GiveUp::Close), replies, |body| vec![body.to_vec()])
 }
 
 fn run_with(relay: &mut Relay, replies: &[Reply], mut split: impl FnMut(&[u8]) -> Vec<Vec<u8>>) -> Ended {
@@ -575,7 +576,7 @@ fn an_open_fence_is_closed_behind_the_root() {
         ended.chunks().iter().rev().nth(1).unwrap()["restitch"],
         json!({
             "status": "closed", "continuations": 3, "failures": 3, "stop": "failures", "cause": "drop",
-            "elements_may_be_missing": true, "synthesized": [], "filled": [],
+            "elements_may_be_missing": true, "synthesized": [], "filled": [], "cut_value": "/list/1",
         })
     );
 }
@@ -768,7 +769,7 @@ fn the_caps_end_the_loop() {
     assert_eq!((ended.outcome.tally().continuations, ended.finishes()), (8, vec!["length".to_owned()]));
     assert_eq!(ended.text(), "[1, 2, 3, 4, 5, 6, 7, 8, 9]");
 
-    let mut relay = Relay::new(Limits::default().with_max_continuations(0));
+    let mut relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
     let ended = run_with(&mut relay, &[first()], |body| vec![body.to_vec()]);
     assert_eq!((ended.text().as_str(), ended.outcome.status()), ("[1]", Status::Closed));
 

@@ -31,7 +31,8 @@ struct Driver {
 
 impl Driver {
     fn new(limits: Limits) -> Self {
-        let session = Session::new(limits);
+        let mut session = Session::new(limits);
+        session.set_give_up(GiveUp::Close);
         let (calls, failures, seams) = (Vec::new(), Vec::new(), Vec::new());
         Self { session, now: START, client: String::new(), calls, failures, seams, outcome: None, events: Vec::new() }
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use restitch::Limits;
 use restitch::provider::Finish;
 use restitch::provider::capability::Table;
-use restitch::session::{CallEnd, SessionEvent, Status};
+use restitch::session::{CallEnd, GiveUp, SessionEvent, Status};
 use restitch::{Message, Retry, Stitch, StitchText, Stitcher, TextDelta};
 use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep, sleep, timeout};
@@ -468,7 +468,7 @@ fn stitch_text(calls: &Calls, first: Vec<Step>, limits: Limits) -> StitchText<'s
         let calls = calls.clone();
         async move { calls.reopen(retry).await.map(Deltas) }
     };
-    Stitcher::new().limits(limits).text(first, reopen).on_rejection(rejection)
+    Stitcher::new().limits(limits).give_up(GiveUp::Close).text(first, reopen).on_rejection(rejection)
 }
 
 /// The loop over text deltas: the text, its outcome, and when the calls were made.

@@ -145,9 +145,12 @@ pub(super) fn report(
         Some(said) => said.complete().unwrap_or_default(),
         None => document.root().unwrap_or_default().to_owned(),
     };
-    // The complete part has nothing synthesized.
-    let synthesized = if args.is_written_at_the_end() { &[][..] } else { outcome.synthesized() };
-    note_end(exit, document, outcome, synthesized, console);
+    // The complete part has nothing synthesized, and no number whose end is not known.
+    let (synthesized, cut_value) = match args.is_written_at_the_end() {
+        true => (&[][..], None),
+        false => (outcome.synthesized(), outcome.cut_value()),
+    };
+    note_end(exit, document, outcome, (synthesized, cut_value), console);
     console.verdict(exit);
     if let Some(file) = args.output.as_deref().filter(|_| exit != Exit::Invalid) {
         write(file, &kept)?;
@@ -212,7 +215,13 @@ fn note_calls(seen: &Seen, console: &Console) {
 }
 
 /// Notes how the answer ended, if it is not complete.
-fn note_end(exit: Exit, document: &Document, outcome: &Outcome, synthesized: &[String], console: &Console) {
+fn note_end(
+    exit: Exit,
+    document: &Document,
+    outcome: &Outcome,
+    (synthesized, cut_value): (&[String], Option<&str>),
+    console: &Console,
+) {
     match exit {
         Exit::Cut => {
             let why = outcome.reason().map_or("the end", StopReason::as_str);
@@ -221,7 +230,8 @@ fn note_end(exit: Exit, document: &Document, outcome: &Outcome, synthesized: &[S
             } else {
                 format!("; synthesized: {}", synthesized.join(", "))
             };
-            console.note(format_args!("given up and closed ({why}): elements may be missing{added}"));
+            let cut = cut_value.map(|path| format!("; cut in {path}")).unwrap_or_default();
+            console.note(format_args!("given up and closed ({why}): elements may be missing{added}{cut}"));
         }
         Exit::Invalid => {
             let begins: String = document.text().trim_start().chars().take(BEGINS).collect();

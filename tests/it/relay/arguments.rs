@@ -185,7 +185,7 @@ fn arguments_whose_rest_is_not_had_stay_open() {
     }
     let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Leave);
     assert_eq!(run(relay, &[dropped(delivered.clone())]).transport_end, TransportEnd::Dropped);
-    let relay = Relay::new(Limits::default().with_max_continuations(0));
+    let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
     assert_eq!(run(relay, &[dropped(delivered)]).finishes(), ["length"]);
 }
 

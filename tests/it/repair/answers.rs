@@ -424,6 +424,7 @@ proptest! {
     ) {
         for level in [RepairLevel::Syntax, RepairLevel::Guess] {
             let mut session = Session::new(Limits::default());
+            session.set_give_up(GiveUp::Close);
             session.set_repair(level);
             let answers = rest.concat();
             let ended = drive(&mut session, &format!("{{\"a\": [{}", first.concat()), &length(), |_, _| answers.clone());

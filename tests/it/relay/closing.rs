@@ -1,0 +1,108 @@
+//! Documents that were given up and closed: the values that are left out, and the report.
+
+use restitch::internal::relay::BodyRelay;
+use restitch::json::{CloseOptions, Partial};
+
+use super::*;
+
+/// A whole body whose text is cut by the limit on tokens, closed. Returns its text and its report.
+fn closed_body(text: &str) -> (String, Value, Outcome) {
+    let body = json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]});
+    let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
+    relay.handle_body(NOW, body.to_string());
+    let (mut bodies, mut outcomes) = (Vec::new(), Vec::new());
+    while let Some(output) = relay.poll_output() {
+        match output {
+            Output::Bytes(bytes) => bodies.push(serde_json::from_slice::<Value>(&bytes).unwrap()),
+            Output::Done { outcome, .. } => outcomes.push(outcome),
+            _ => {}
+        }
+    }
+    assert_eq!(bodies.len(), 1);
+    let content = bodies[0]["choices"][0]["message"]["content"].as_str().unwrap();
+    (content.to_owned(), bodies[0]["restitch"].clone(), outcomes.remove(0))
+}
+
+fn closed_stream(text: &str) -> (String, Value, Outcome) {
+    let mut relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
+    let reply = closed(piece(text) + &finish("length") + DONE);
+    let ended = run_with(&mut relay, &[reply], |body| vec![body.to_vec()]);
+    let chunks = ended.chunks();
+    let report = chunks.iter().rev().map(|chunk| &chunk["restitch"]).find(|report| report.is_object()).unwrap();
+    (ended.text(), report.clone(), ended.outcome)
+}
+
+fn finish(reason: &str) -> String {
+    event(&json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
+}
+
+#[test]
+fn a_cut_number_is_left_out_of_a_body_and_named_in_a_stream() {
+    // The text, closed in a body and in a stream, with the value that is cut in each.
+    for (text, body, cut_in_body, stream, cut_in_stream) in [
+        (r#"{"km": 51"#, "{}", None, r#"{"km": 51}"#, Some("/km")),
+        (r#"{"a": 1, "km": 51"#, r#"{"a": 1}"#, None, r#"{"a": 1, "km": 51}"#, Some("/km")),
+        (r#"{"a": [{"b~/": -2.5e"#, r#"{"a": [{}]}"#, None, r#"{"a": [{"b~/": -2.5e0}]}"#, Some("/a/0/b~0~1")),
+        (r#"[1, 2, 30"#, "[1, 2]", None, "[1, 2, 30]", Some("/2")),
+        (r#"{"to": "Vi"#, r#"{"to": "Vi"}"#, Some("/to"), r#"{"to": "Vi"}"#, Some("/to")),
+        (r#"["a\u00"#, r#"["a"]"#, Some("/0"), r#"["a\u0020"]"#, Some("/0")),
+        (r#"[1, tr"#, "[1]", None, "[1, true]", None),
+        (r#"{"a": 1, "k"#, r#"{"a": 1}"#, None, r#"{"a": 1, "k":null}"#, None),
+        (r#"{"a": 1, "km": "#, r#"{"a": 1}"#, None, r#"{"a": 1, "km": null}"#, None),
+        (r#"[51 "#, "[51]", None, "[51 ]", None),
+        (r#"{"km": 51, "#, r#"{"km": 51}"#, None, r#"{"km": 51, "":null}"#, None),
+        (
+            "Here:\n\n```json\n{\"km\": 51",
+            "Here:\n\n```json\n{}\n```",
+            None,
+            "Here:\n\n```json\n{\"km\": 51}\n```",
+            Some("/km"),
+        ),
+    ] {
+        for ((content, report, outcome), expected, cut) in
+            [(closed_body(text), body, cut_in_body), (closed_stream(text), stream, cut_in_stream)]
+        {
+            assert_eq!((content.as_str(), report["cut_value"].as_str()), (expected, cut), "{text}");
+            assert_eq!((report["status"].as_str(), outcome.cut_value()), (Some("closed"), cut), "{text}");
+            assert_eq!(report["elements_may_be_missing"], true, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_body_has_the_complete_part() {
+    let document = r#"{"a": [[], {"b": "x\ud83c\udf89y", "c": -10.5e3}, [true, null, {"": [1, 22]}]], "d": "e"}"#;
+    for cut in 2..document.len() {
+        let text = &document[..cut];
+        let mut whole = restitch::Document::new(16);
+        whole.push(text).unwrap();
+        let expected = whole.complete_with(CloseOptions { strings: Partial::Include, literals: Partial::Omit });
+        let (content, report, _) = closed_body(text);
+        assert_eq!(Some(&content), expected.as_ref(), "{text}");
+        let value: Value = serde_json::from_str(&content).unwrap();
+        let cut_value = report["cut_value"].as_str();
+        assert!(cut_value.is_none_or(|path| value.pointer(path).is_some_and(Value::is_string)), "{text}: {report}");
+        assert_eq!(report["synthesized"], json!([]), "{text}");
+    }
+}
+
+#[test]
+fn a_cut_answer_is_left_as_it_is_by_default() {
+    let limits = || Limits::default().with_max_continuations(0);
+    let text = r#"{"km": 51"#;
+    let reply = closed(piece(text) + &finish("length") + DONE);
+    let ended = run_with(&mut Relay::new(limits()), &[reply], |body| vec![body.to_vec()]);
+    assert_eq!((ended.text().as_str(), ended.outcome.status()), (text, Status::Incomplete));
+    assert_eq!(ended.finishes(), ["length"]);
+    let mut relay = BodyRelay::new(limits());
+    relay.handle_body(
+        NOW,
+        json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]}).to_string(),
+    );
+    let ends = std::iter::from_fn(|| relay.poll_output()).filter_map(|output| match output {
+        Output::Done { outcome, .. } => Some(outcome.status()),
+        _ => None,
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), [Status::Incomplete]);
+    assert_eq!(restitch::session::GiveUp::default(), GiveUp::Leave);
+}
