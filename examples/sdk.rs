@@ -12,7 +12,6 @@ use std::task::{Context, Poll, ready};
 
 use hyper::body::Body as _;
 use restitch::internal::client::{Body, Client, Received, Upstream};
-use restitch::live::LiveExt;
 use restitch::session::SessionEvent;
 use restitch::sim::Sim;
 use restitch::sse::Decoder;

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use crate::Cut;
+use serde::de::DeserializeOwned;
+
 use crate::error::{Place, SyntaxError};
 use crate::paths::PatternError;
 use crate::value::SnapshotError;
+use crate::{Cut, Document};
 
 /// Why an adapter has no next item.
 ///
@@ -23,7 +25,7 @@ pub enum LiveError<E> {
         /// The same place as line, column, path and excerpt.
         place: Place,
     },
-    /// The stream ended before the root was closed.
+    /// The stream ended before the root was closed, or its answer was given up.
     Truncated(Cut),
     /// The bytes are not UTF-8.
     Encoding {
@@ -88,6 +90,89 @@ impl<E: std::error::Error + 'static> std::error::Error for LiveError<E> {
             Self::Pattern(error) => error.source(),
             Self::Truncated(_) | Self::Encoding { .. } => None,
         }
+    }
+}
+
+/// Why there is no root: the error of [`into_final`](super::LiveExt::into_final).
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use restitch::live::LiveExt;
+///
+/// let cut = tokio_stream::iter([r#"{"from": "Vigo", "km": 51"#]);
+/// let error = cut.into_final::<serde_json::Value>().await.unwrap_err();
+/// assert!(error.is_cut());
+/// // `51` may be the beginning of a longer number, so it is left out.
+/// assert_eq!(error.closed(), Some(r#"{"from": "Vigo"}"#));
+///
+/// #[derive(serde::Deserialize)]
+/// struct Trip {
+///     from: String,
+///     km: Option<u32>,
+/// }
+/// let trip: Trip = error.closed_as().unwrap();
+/// assert_eq!((trip.from.as_str(), trip.km), ("Vigo", None));
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct FinalError<E> {
+    error: LiveError<E>,
+    closed: Option<String>,
+}
+
+impl<E> FinalError<E> {
+    /// `document`: the text up to the error.
+    pub(super) fn new(error: LiveError<E>, document: &Document) -> Self {
+        let is_of_text = !matches!(error, LiveError::Type(_) | LiveError::Pattern(_));
+        Self { error, closed: is_of_text.then(|| document.complete()).flatten() }
+    }
+
+    /// Whether the document is cut: the stream ended or failed before the root was closed, or its answer was given up.
+    pub fn is_cut(&self) -> bool {
+        matches!(self.error, LiveError::Truncated(_) | LiveError::Stream(_))
+    }
+
+    /// Returns the root up to the cut, or up to the malformed text, as valid JSON: see
+    /// [`Document::complete`](crate::Document::complete). The model did not close it, unless only text after the root is
+    /// wrong: elements may be missing, and the last string may be the beginning of a longer one. `None` if nothing of a
+    /// root is certain, and if the root does not have the requested type.
+    pub fn closed(&self) -> Option<&str> {
+        self.closed.as_deref()
+    }
+
+    /// Returns [`closed`](Self::closed) as a `T`. `None` if there is nothing, or it is not a `T`, for example because a field
+    /// is missing.
+    pub fn closed_as<T: DeserializeOwned>(&self) -> Option<T> {
+        self.closed().and_then(|text| serde_json::from_str(text).ok())
+    }
+
+    /// Returns the reason.
+    pub fn error(&self) -> &LiveError<E> {
+        &self.error
+    }
+
+    /// Returns the reason.
+    pub fn into_error(self) -> LiveError<E> {
+        self.error
+    }
+}
+
+impl<E> From<FinalError<E>> for LiveError<E> {
+    fn from(error: FinalError<E>) -> Self {
+        error.error
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for FinalError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for FinalError<E> {
+    /// Returns the source of the reason, which is part of the message already.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
     }
 }
 

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 
 use super::error::TypeError;
+use super::outcome::{LiveOutcome, cut};
 use super::piece::{AsText, Piece, Text};
 use super::{LiveError, LiveExt};
 use crate::envelope::AllowedRoots;
@@ -71,7 +72,15 @@ pub(super) struct Feed<S: LiveExt> {
     pub(super) is_over: bool,
     /// The error that ended the stream.
     pub(super) error: Option<LiveError<StreamError<S>>>,
+    /// How the text ended.
+    pub(super) outcome: Option<LiveOutcome>,
+    /// Whether the answer of the stream is cut where the text that was read ends: what the stream adds there is not the
+    /// model's. A plain stream does not know.
+    is_cut: IsCut<S>,
 }
+
+/// Asks a stream whether its answer was given up, or ended before its end.
+pub(crate) type IsCut<S> = fn(&S) -> bool;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
@@ -109,7 +118,15 @@ impl<S: LiveExt> Feed<S> {
             utf8: Utf8::new(),
             is_over: false,
             error: None,
+            outcome: None,
+            is_cut: |_| false,
         }
+    }
+
+    /// Sets how the stream says that its answer is cut.
+    #[cfg(feature = "stream")]
+    pub(super) fn cut_where(&mut self, is_cut: IsCut<S>) {
+        self.is_cut = is_cut;
     }
 
     /// Changes the options, unless text was read already.
@@ -122,23 +139,28 @@ impl<S: LiveExt> Feed<S> {
 
     /// Ends with an error.
     pub(super) fn fail(&mut self, error: LiveError<StreamError<S>>) {
+        self.outcome = LiveOutcome::of(&error, &self.document);
         (self.is_over, self.error) = (true, Some(error));
     }
 
     /// Reads one piece of the stream, or its end. Must not be called when the feed is over.
     pub(super) fn poll<K: Items>(&mut self, cx: &mut Context<'_>, items: &mut K) -> Poll<()> {
-        let result = match ready!(self.stream.as_mut().poll_next(cx)) {
-            Some(piece) => match piece.into_result() {
-                Ok(text) => self.push(text.as_text(), items),
-                Err(error) => Err(LiveError::Stream(error)),
-            },
+        let piece = ready!(self.stream.as_mut().poll_next(cx));
+        let is_cut = (self.is_cut)(&self.stream);
+        let result = match piece.map(Piece::into_result) {
+            // The model did not write it. The stream is read to its end, so that its own outcome is known.
+            Some(Ok(_)) if is_cut => return Poll::Ready(()),
+            Some(Ok(text)) => self.push(text.as_text(), items),
+            Some(Err(error)) => Err(LiveError::Stream(error)),
             None => {
                 self.is_over = true;
-                self.finish(items)
+                self.finish(is_cut, items)
             }
         };
-        if let Err(error) = result {
-            self.fail(error);
+        match result {
+            Err(error) => self.fail(error),
+            Ok(()) if self.is_over => self.outcome = Some(LiveOutcome::Complete),
+            Ok(()) => {}
         }
         Poll::Ready(())
     }
@@ -181,14 +203,21 @@ impl<S: LiveExt> Feed<S> {
         Ok(())
     }
 
-    fn finish<K: Items>(&mut self, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
+    fn finish<K: Items>(&mut self, is_cut: bool, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
+        // Where the answer is cut, nothing ends a root that is a number.
+        let is_scalar = self.document.root().is_some_and(|root| !root.starts_with(['{', '[']));
+        if is_cut && is_scalar && !self.document.is_complete() {
+            return Err(LiveError::Truncated(cut(&self.document)));
+        }
         if let Err(error) = self.document.finish_with(items) {
             if !error.is_truncated() {
                 return Err(syntax(&self.document, error));
             }
-            let mut cut = self.document.cut();
-            cut.offset += self.document.base();
-            return Err(LiveError::Truncated(cut));
+            return Err(LiveError::Truncated(cut(&self.document)));
+        }
+        // Further roots may be missing.
+        if is_cut && (self.options.trailing == Trailing::Next || !self.document.is_complete()) {
+            return Err(LiveError::Truncated(cut(&self.document)));
         }
         if self.utf8.open().is_empty() {
             return Ok(());
@@ -258,6 +287,19 @@ macro_rules! adapter_methods {
             /// [`Trailing::Next`]($crate::Trailing::Next), the text from the newest root on: earlier roots are dropped.
             pub fn document(&self) -> &$crate::Document {
                 &self.0.feed.document
+            }
+
+            /// Returns how the text ended. `None` until the adapter has read to the end of the root or of the stream, and
+            /// after an invalid pattern.
+            pub fn outcome(&self) -> Option<&$crate::live::LiveOutcome> {
+                self.0.feed.outcome.as_ref()
+            }
+
+            /// Sets how the stream says that its answer is cut.
+            #[cfg(feature = "stream")]
+            pub(crate) fn cut_where(mut self, is_cut: $crate::live::feed::IsCut<S>) -> Self {
+                self.0.feed.cut_where(is_cut);
+                self
             }
 
             /// Returns the stream.

@@ -35,7 +35,9 @@
 //!   stream, for example to read a `StitchText` to its end and ask for its outcome. With
 //!   [`Trailing::Next`](crate::Trailing::Next) an adapter ends with the stream, which may hold no root at all.
 //! * Where the stream fails or ends early, all items that were read come first, then the [`LiveError`], then `None`
-//!   forever.
+//!   forever. [`outcome`](Events::outcome) says how the text ended.
+//! * A value counts as whole only if the model closed it. Over a `StitchText`, a view ends where the answer was given up. It
+//!   does not read the text that [`GiveUp::Close`](crate::session::GiveUp::Close) adds.
 //! * The text of the newest root is kept; [`document`](Events::document) returns it.
 //! * [`completed`] and [`into_final`] read types through at most 127 nested containers (the limit of `serde_json`),
 //!   [`snapshots`] through at most 128. A deeper value is a [`LiveError::Type`]. Containers that the type ignores do
@@ -49,6 +51,7 @@ mod completed;
 mod error;
 mod events;
 mod feed;
+mod outcome;
 mod piece;
 mod snapshots;
 mod whole;
@@ -57,8 +60,9 @@ use futures_core::Stream;
 use serde::de::DeserializeOwned;
 
 pub use completed::Completed;
-pub use error::{LiveError, TypeError};
+pub use error::{FinalError, LiveError, TypeError};
 pub use events::{Events, LiveEvent};
+pub use outcome::LiveOutcome;
 pub use piece::{AsText, Piece, Text};
 pub use snapshots::Snapshots;
 pub use whole::IntoFinal;
@@ -90,7 +94,8 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
     }
 
     /// Returns the root so far as a `T`, after every piece that changed what it shows. The root is closed where the
-    /// text stops, and an open string is shown as far as it was received.
+    /// text stops, and an open string is shown as far as it was received: a snapshot is partial.
+    /// [`outcome`](Snapshots::outcome) says whether the last one is whole.
     ///
     /// A state that is not a `T` yet, because a missing field may still be received, is skipped. A state that cannot
     /// become a `T` is a [`LiveError::Type`]; so is a state that still misses something at the end of the root. Later
@@ -116,7 +121,8 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
         Snapshots::new(self)
     }
 
-    /// Returns every value whose path matches `pattern` as a `T`, as soon as its last byte is received.
+    /// Returns every value whose path matches `pattern` as a `T`, as soon as its last byte is received. A value that is
+    /// open where the text is cut is not returned.
     /// [`Paths`](crate::paths::Paths) describes patterns.
     ///
     /// A value that is not a `T` is a [`LiveError::Type`] in its place; so is a value of more than 127 nested
@@ -125,7 +131,8 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
         Completed::new(self, pattern)
     }
 
-    /// Returns the root as a `T`, as soon as it is complete. With [`Trailing::Error`](crate::Trailing::Error) or
+    /// Returns the root as a `T`, as soon as it is complete. Where the document is cut, the error has the
+    /// [closed value](FinalError::closed). With [`Trailing::Error`](crate::Trailing::Error) or
     /// [`Trailing::Next`](crate::Trailing::Next), returns the last root at the end of the stream. Stays pending after
     /// that.
     ///

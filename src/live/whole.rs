@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::TypeError;
 use super::feed::{Adapter, Items, StreamError, adapter_methods};
-use super::{LiveError, LiveExt};
+use super::{FinalError, LiveError, LiveExt};
 use crate::Document;
 use crate::json::{Event, Live, Sink};
 
@@ -60,7 +60,7 @@ fn newest(document: &Document) -> Option<&str> {
 }
 
 impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
-    type Output = Result<T, LiveError<StreamError<S>>>;
+    type Output = Result<T, FinalError<StreamError<S>>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Adapter { feed, items } = &mut self.get_mut().0;
@@ -71,11 +71,11 @@ impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
             return Poll::Pending;
         }
         if let Some(error) = feed.error.take() {
-            return Poll::Ready(Err(error));
+            return Poll::Ready(Err(FinalError::new(error, &feed.document)));
         }
-        let Some(root) = newest(&feed.document).or(items.last.as_deref()) else {
-            return Poll::Ready(Err(LiveError::Truncated(feed.document.cut())));
-        };
-        Poll::Ready(serde_json::from_str(root).map_err(|error| LiveError::Type(TypeError::json("", error))))
+        let root = newest(&feed.document).or(items.last.as_deref());
+        let value = root.map(serde_json::from_str).ok_or_else(|| LiveError::Truncated(feed.document.cut()));
+        let value = value.and_then(|value| value.map_err(|error| LiveError::Type(TypeError::json("", error))));
+        Poll::Ready(value.map_err(|error| FinalError::new(error, &feed.document)))
     }
 }

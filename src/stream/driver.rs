@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::provider::Dialect;
 use crate::provider::capability::Capability;
 use crate::session::relay::{Output, TransportEnd};
-use crate::session::{CallEnd, Outcome, Request, Retry, Session};
+use crate::session::{CallEnd, Outcome, Request, Retry, Session, SessionEvent};
 
 /// An engine without I/O, as an adapter drives it. `now` counts from the adapter's creation.
 pub(super) trait Engine {
@@ -73,6 +73,8 @@ pub(super) struct Driver<'a, G: Engine, E> {
     /// The error with which the last call ended: the reader gets it if the answer ends there.
     error: Option<E>,
     pub(super) outcome: Option<Outcome>,
+    /// The engine has given the answer up: the model did not write the text that follows.
+    pub(super) has_given_up: bool,
     /// Whether the engine has been told that the first call is open.
     started: bool,
     /// No further call is made.
@@ -119,6 +121,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             observer: None,
             error: None,
             outcome: None,
+            has_given_up: false,
             started: false,
             is_stopped: false,
             origin: Instant::now(),
@@ -193,6 +196,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 observer(&output);
             }
             match output {
+                Output::Event(SessionEvent::Fallback { .. }) => self.has_given_up = true,
                 Output::Call { request, at } => {
                     // A further call replaces the one that failed.
                     self.error = None;

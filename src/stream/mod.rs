@@ -8,6 +8,7 @@
 mod chat;
 mod deltas;
 mod driver;
+mod live;
 mod stitcher;
 
 use std::fmt;

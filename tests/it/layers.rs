@@ -21,17 +21,17 @@ const NUMBERS: [(&str, u32); 27] = [
     ("splice", 4),
     ("session", 5),
     ("address", 6),
-    ("stream", 6),
     ("live", 6),
     ("client", 6),
     ("socket", 6),
     ("route", 6),
     ("store", 6),
-    ("config", 7),
-    ("proxy", 7),
-    ("sim", 7),
-    ("cli", 8),
-    ("bin", 9),
+    ("stream", 7),
+    ("config", 8),
+    ("proxy", 8),
+    ("sim", 8),
+    ("cli", 9),
+    ("bin", 10),
 ];
 
 /// The last number that does no I/O.

@@ -16,7 +16,7 @@ fn what_was_read_before_an_error_comes_before_it() {
     let events = lines(lost(text).events());
     assert_eq!((events.len(), events[9].as_str()), (10, error), "{events:?}");
     let mut whole = lost(text).into_final::<Vec<Vec<u8>>>();
-    assert!(matches!(wait(&mut whole), Err(LiveError::Stream(Lost))));
+    assert!(matches!(root(&mut whole), Err(LiveError::Stream(Lost))));
     assert_eq!((whole.document().text(), whole.document().pending()), ("[[1], [2], [3", ", "));
 
     // After the root the stream is not polled, so it cannot fail.
@@ -41,7 +41,7 @@ fn a_stream_that_ends_early_says_where() {
         assert_eq!((error.path(), error.offset()), (Some(path), Some(text.len())));
         let LiveError::Truncated(cut) = error else { panic!("{error} is not about the end") };
         assert_eq!(cut, events.document().cut());
-        assert!(matches!(wait(Source::of([text]).into_final::<serde_json::Value>()), Err(LiveError::Truncated(_))));
+        assert!(matches!(root(Source::of([text]).into_final::<serde_json::Value>()), Err(LiveError::Truncated(_))));
         assert!(matches!(all(&mut Source::of([text]).snapshots::<Report>()).pop(), Some(Err(LiveError::Truncated(_)))));
     }
 }
@@ -134,7 +134,7 @@ fn a_type_is_read_to_the_depth_of_serde() {
     for (depth, fits) in [(127, true), (128, false)] {
         let text = nested(depth);
         let found = all(&mut Source::of([format!("[{text}]")]).completed::<serde_json::Value>("/*"));
-        let whole = wait(Source::of([text]).into_final::<serde_json::Value>());
+        let whole = root(Source::of([text]).into_final::<serde_json::Value>());
         for result in [found.into_iter().next().unwrap(), whole] {
             assert_eq!(result.is_ok(), fits, "{depth}");
             assert!(fits || matches!(result, Err(LiveError::Type(_))), "{depth}");

@@ -107,7 +107,7 @@ fn a_future_can_be_polled_by_reference_and_resolves_once() {
     assert!(matches!(Pin::new(&mut whole).poll(cx), Poll::Ready(Ok(list)) if list == [1]));
     assert!(Pin::new(&mut whole).poll(cx).is_pending());
     assert!(
-        matches!(wait(Source::of(["[1]"]).into_final::<Report>()), Err(LiveError::Type(error)) if error.path().is_empty())
+        matches!(root(Source::of(["[1]"]).into_final::<Report>()), Err(LiveError::Type(error)) if error.path().is_empty())
     );
 }
 
@@ -143,7 +143,7 @@ fn several_roots_one_after_the_other() {
     }
     // No root is as good as several.
     assert!(lines(Source::of([" \n"]).events().trailing(Trailing::Next)).is_empty());
-    let none = wait(Source::of([" \n"]).into_final::<u8>().trailing(Trailing::Next));
+    let none = root(Source::of([" \n"]).into_final::<u8>().trailing(Trailing::Next));
     assert!(matches!(none, Err(LiveError::Truncated(_))));
     // Half a root is not.
     let half = lines(Source::of(["[1] [2"]).completed::<u8>("/*").trailing(Trailing::Next));
@@ -269,7 +269,7 @@ fn any_root_and_text_after_it() {
     let strict = |text| lines(Source::of([text]).completed::<u8>("/*").trailing(Trailing::Error));
     assert_eq!(strict("[1] \n"), ["1"]);
     assert_eq!(strict("[1] x"), ["1", "! text after the root, at `x`, line 1, column 5 (byte 4): `[1] →x`"]);
-    let whole = wait(Source::of(["[1]", "[2]"]).into_final::<Vec<u8>>().trailing(Trailing::Error));
+    let whole = root(Source::of(["[1]", "[2]"]).into_final::<Vec<u8>>().trailing(Trailing::Error));
     assert!(matches!(whole, Err(LiveError::Syntax { .. })));
 
     // What models write around JSON.

@@ -1,0 +1,43 @@
+//! Typed views of an answer's text. They know whether the answer was given up.
+
+use serde::de::DeserializeOwned;
+
+use super::StitchText;
+use crate::live::{Completed, Events, IntoFinal, LiveExt, Snapshots};
+use crate::provider::Finish;
+use crate::session::Status;
+
+/// The methods of [`LiveExt`]. These views end where the answer is given up, so they take no text for the model's that
+/// [`GiveUp::Close`](crate::session::GiveUp::Close) adds. A view of another stream around this one sees it as text.
+impl<E> StitchText<'_, E> {
+    /// Returns every event, as [`LiveExt::events`] does.
+    pub fn events(self) -> Events<Self> {
+        LiveExt::events(self).cut_where(Self::is_cut)
+    }
+
+    /// Returns the root so far, as [`LiveExt::snapshots`] does.
+    pub fn snapshots<T: DeserializeOwned>(self) -> Snapshots<Self, T> {
+        LiveExt::snapshots(self).cut_where(Self::is_cut)
+    }
+
+    /// Returns every value whose path matches, as [`LiveExt::completed`] does.
+    pub fn completed<T: DeserializeOwned>(self, pattern: &str) -> Completed<Self, T> {
+        LiveExt::completed(self, pattern).cut_where(Self::is_cut)
+    }
+
+    /// Returns the root, as [`LiveExt::into_final`] does.
+    pub fn into_final<T: DeserializeOwned>(self) -> IntoFinal<Self, T> {
+        LiveExt::into_final(self).cut_where(Self::is_cut)
+    }
+
+    /// Returns whether the text so far, or before the last item, is all that the model wrote of the answer, and not its end.
+    fn is_cut(&self) -> bool {
+        let ends_early = |status, finish: Option<&Finish>| match status {
+            Status::Complete => false,
+            Status::PassedThrough => finish.is_some_and(|finish| *finish != Finish::Stop),
+            Status::Closed | Status::Incomplete | Status::Failed => true,
+        };
+        let outcome = self.0.outcome.as_ref();
+        self.0.has_given_up || outcome.is_some_and(|outcome| ends_early(outcome.status(), outcome.finish()))
+    }
+}
