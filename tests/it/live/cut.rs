@@ -136,9 +136,9 @@ fn each_adapter_says_how_the_text_ended() {
     let mut lost = Source::of([Ok("[1, \"a"), Err(Lost)]).events();
     drop(all(&mut lost));
     assert!(matches!(lost.outcome(), Some(LiveOutcome::Incomplete(cut)) if cut.path == "/1" && cut.offset == 6));
-    let mut bytes = Source::of([b"[1, \xff"]).events();
+    let mut bytes = Source::of([b"[1, \"\xff"]).events();
     drop(all(&mut bytes));
-    assert_eq!(bytes.outcome().unwrap().to_string(), "malformed at /1 (byte 4)");
+    assert_eq!(bytes.outcome().unwrap().to_string(), "malformed at /1 (byte 5)");
     let mut pattern = Source::of(["[1]"]).completed::<Value>("no pattern");
     drop(all(&mut pattern));
     assert_eq!(pattern.outcome(), None);

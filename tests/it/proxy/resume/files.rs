@@ -81,13 +81,14 @@ async fn a_damaged_part_of_an_answer_is_asked_for_again() {
     let folder = Folder::new();
     let rest = stream(&(chunk("[1, 2, 3]") + &finish("stop")));
     let raw = Raw::new(vec![stream(&five().concat()), stream(&five().concat()), rest]).await;
-    let proxy = raw.unbound(keeping()).store(folder.address()).bind(LOOPBACK).await.unwrap();
+    let upstream = format!("http://{}", raw.addr);
+    let first = Process::start(&upstream, &folder.address()).await;
     let ids = ["sk-1", "sk-2"].map(|key| ask_kept().replace("sk-1", key));
     let mut streams = Vec::new();
     for ask in &ids {
-        streams.push(header(&exchange(proxy.addr(), ask).await, "x-restitch-stream").to_owned());
+        streams.push(header(&exchange(addr(&first), ask).await, "x-restitch-stream").to_owned());
     }
-    drop(proxy);
+    first.kill().await;
     // In one file a digit of an event is another one. The beginning of the other file is damaged.
     let log = |id: &str| folder.0.join(format!("{id}.log"));
     let text = std::fs::read_to_string(log(&streams[0])).unwrap();
@@ -96,15 +97,15 @@ async fn a_damaged_part_of_an_answer_is_asked_for_again() {
     let text = std::fs::read_to_string(log(&streams[1])).unwrap();
     std::fs::write(log(&streams[1]), text.replacen("answer ", "answer 0", 1)).unwrap();
 
-    let proxy = raw.unbound(keeping()).store(folder.address()).bind(LOOPBACK).await.unwrap();
-    let (body, is_whole) = body_of(&exchange(proxy.addr(), &about("GET", &streams[0], "")).await);
+    let second = Process::start(&upstream, &folder.address()).await;
+    let (body, is_whole) = body_of(&exchange(addr(&second), &about("GET", &streams[0], "")).await);
     assert!(is_whole && body.starts_with(&numbered(&five()[..1], 1)), "{body}");
     assert!(!body.contains("\"7\"") && !body.contains("id: 1-2\n") && body.contains("[DONE]"), "{body}");
     let data = event_data(body.as_bytes());
     let text: String = data.iter().filter_map(|data| data["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(text, "[1, 2, 3]");
     let get = about("GET", &streams[1], "").replace("sk-1", "sk-2");
-    assert_eq!(status(&exchange(proxy.addr(), &get).await), "404 Not Found");
+    assert_eq!(status(&exchange(addr(&second), &get).await), "404 Not Found");
     assert_eq!(raw.state.borrow().requests, 3);
 }
 
