@@ -85,6 +85,16 @@ impl Document {
         self
     }
 
+    /// Makes the document repair what is pushed from now on: the text so far stays.
+    #[must_use]
+    pub(crate) fn repairing_rest(mut self, options: RepairOptions) -> Self {
+        if options.level() > repair::RepairLevel::Strict {
+            let written = self.text.len() + self.dropped.bytes;
+            self.tolerance = Some(Box::new(Tolerance { written, ..Tolerance::new(options) }));
+        }
+        self
+    }
+
     /// Makes the repaired text alone decide where a number ends, so that it can be cut anywhere.
     pub(crate) fn ending_numbers_late(mut self) -> Self {
         if let Some(tolerance) = &mut self.tolerance {

@@ -86,7 +86,13 @@ impl Conversation {
         capability: &Capability,
     ) -> Result<Response<Received>, CallEnd> {
         let is_prefix = retry.is_prefill();
-        if is_prefix && capability.prefill == PrefillForm::None && !self.asked_by().wire().always_continues() {
+        let is_known = request.turn.as_ref().is_some_and(|turn| turn.replaces_prefill);
+        // What the first answer has continued, the model continues, whatever the table says.
+        if is_prefix
+            && capability.prefill == PrefillForm::None
+            && !is_known
+            && !self.asked_by().wire().always_continues()
+        {
             return Err(CallEnd::PrefillRejected("another call has found that no prefix is continued".to_owned()));
         }
         let sent = self.sent();

@@ -99,6 +99,9 @@ pub struct Tally {
     /// lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitReached>,
+    /// The answer passed unread: it may continue text that the request has or does not have, and nothing says where it belongs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub base_unknown: bool,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
     /// `Progress`.
     #[serde(rename = "last_kpi")]
@@ -166,6 +169,7 @@ impl Tally {
             *sum = sum.saturating_add(*count);
         }
         self.calls_unknown |= other.calls_unknown;
+        self.base_unknown |= other.base_unknown;
         self.schema_violation = self.schema_violation.take().or_else(|| other.schema_violation.clone());
         for upstream in &other.upstreams {
             if !self.upstreams.contains(upstream) {
@@ -403,6 +407,9 @@ impl Outcome {
         if tally.calls_unknown {
             report["parallel"] = "unknown".into();
         }
+        if tally.base_unknown {
+            report["base"] = "unknown".into();
+        }
         if let Some(path) = &tally.schema_violation {
             report["schema"] = "violated".into();
             report["schema_path"] = path.as_str().into();
@@ -449,6 +456,9 @@ impl fmt::Display for Outcome {
         if let Some(end) = self.end() {
             write!(f, ", without a finish: {end}")?;
         }
+        if self.tally().base_unknown {
+            f.write_str(", what precedes the answer is not known")?;
+        }
         if let Some(limit) = &self.tally().limit {
             write!(f, ", limit reached: {limit}")?;
         }
@@ -467,7 +477,8 @@ impl Serialize for Outcome {
             "synthesized": self.synthesized(), "filled": self.synthesized(),
             "finish": self.finish().map(Finish::as_str),
             "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
-            "parallel": tally.calls_unknown.then_some("unknown"), "schema_path": tally.schema_violation,
+            "parallel": tally.calls_unknown.then_some("unknown"), "base": tally.base_unknown.then_some("unknown"),
+            "schema_path": tally.schema_violation,
             "limit": tally.limit,
         })
         .serialize(serializer)

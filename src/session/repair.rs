@@ -43,9 +43,9 @@ impl Session {
     /// assert_eq!((outcome.status(), outcome.tally().repairs["extra_comma"]), (Status::Complete, 1));
     /// ```
     pub fn set_repair(&mut self, options: impl Into<RepairOptions>) {
-        if self.slot.document().text().is_empty() && self.is_first() {
+        if self.answer_text().is_empty() && self.is_first() {
             self.settings.repair = options.into().within(&self.settings.limits);
-            self.slot = self.settings.slot();
+            self.begin();
         }
     }
 
@@ -79,19 +79,21 @@ impl Session {
         let before = self.slot.document().text().len();
         let mut collected = Collected::default();
         let read = self.slot.push_with(text, &mut (&mut self.sections, &mut collected));
-        if let Err(error) = &read {
+        let is_legal = self.read_alone(text, read.is_ok());
+        if !is_legal {
             self.phase = Phase::First(FirstAnswer::Malformed);
-            self.tally.limit = self.tally.limit.take().or(limit_of(error.kind));
+            let limit = read.as_ref().err().and_then(|error| limit_of(error.kind));
+            self.tally.limit = self.tally.limit.take().or(limit);
         }
         if self.repairs_text() {
             self.repaired(collected.0);
             self.give_out(before);
-            if read.is_err() {
+            if !is_legal {
                 let rest = self.slot.document().pending().to_owned();
                 self.give_out_text(rest);
             }
         }
-        if self.slot.document().prose_len() > preamble {
+        if self.slot.document().prose_len() > preamble.saturating_add(self.base_len()) {
             match self.keeps_prose() {
                 true => self.read_as_text(),
                 false => self.stop_reading(None),

@@ -2,6 +2,7 @@
 
 pub(crate) mod answers;
 mod array;
+mod base;
 mod cohere;
 mod completions;
 pub(crate) mod continued;

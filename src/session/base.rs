@@ -1,0 +1,234 @@
+//! What precedes an answer in its document: a request may end with the beginning of the assistant's message, which the answer
+//! continues or not.
+//!
+//! Where a root is open at the end of that text, the answer is read twice: after it, and as a document of its own. A reading
+//! ends with the first text that is illegal in it. If both stay legal, the provider decides, and where nothing is known of it
+//! the answer passes unread.
+
+use super::returned_prefill::says_something;
+use super::{SECTIONS, Session};
+use crate::context::Sections;
+use crate::json::repair::RepairLevel;
+use crate::provider::wire::Base;
+use crate::splice::Slot;
+
+/// The base of a session's document.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Preceding {
+    /// The text that the request ends with. Empty if there is none.
+    prefill: String,
+    /// The provider continues it.
+    is_continued: bool,
+    /// The provider sends it back at the beginning of the answer.
+    is_returned: bool,
+    reading: Reading,
+}
+
+/// How the answer is read.
+#[derive(Clone, Debug, Default)]
+enum Reading {
+    /// It is a document of its own.
+    #[default]
+    Alone,
+    /// It follows the prefill.
+    Continued,
+    /// Both ways. The session's slot has it after the prefill.
+    Both(Box<Alone>),
+}
+
+/// An answer as a document of its own, beside the other reading.
+#[derive(Clone, Debug)]
+struct Alone {
+    slot: Slot,
+    /// The prefill ends inside a string, where any text without a quote is legal.
+    after_string: bool,
+    has_quote: bool,
+}
+
+impl Alone {
+    /// Returns whether what has come is a legal answer of its own.
+    fn stands(&self) -> bool {
+        self.slot.document().root_start().is_some() || self.after_string && !self.has_quote
+    }
+
+    /// Takes text. Returns whether all of it is legal in an answer of its own, of which `read` bytes are legal after the prefill.
+    /// What precedes the answer's root must be prose: it is not if it goes on with the JSON of the prefill.
+    fn push(&mut self, text: &str, read: usize) -> bool {
+        let before = self.slot.document().text().len();
+        let is_read = self.slot.push(text).is_ok() && !is_followed_by_json(&self.slot);
+        let answer = self.slot.document().text();
+        self.has_quote |= answer.get(before..).unwrap_or_default().contains('"');
+        let Some(preamble) = self.slot.document().root_start().and_then(|root| answer.get(..root)) else {
+            return is_read;
+        };
+        let is_text_of_string = self.after_string && !preamble.contains('"');
+        is_read && (read < preamble.len() || preamble.trim().is_empty() || is_text_of_string)
+    }
+}
+
+impl Session {
+    /// Sets what precedes the answer in its document. Call this before the first input.
+    pub(crate) fn set_base(&mut self, base: &Base) {
+        match base {
+            Base::Empty => {}
+            Base::Elsewhere => self.pass_without_base(),
+            Base::Prefill { text, is_continued, is_returned } => {
+                self.base = Preceding {
+                    prefill: text.clone(),
+                    is_continued: *is_continued,
+                    is_returned: *is_returned,
+                    reading: Reading::Alone,
+                };
+                self.begin();
+            }
+        }
+    }
+
+    /// Makes the answer a document of its own: a prefill is that of another slot.
+    pub(super) fn clear_base(&mut self) {
+        if !self.base.prefill.is_empty() {
+            self.base = Preceding::default();
+            self.begin();
+        }
+    }
+
+    /// Takes a base from a snapshot: the first `length` bytes of the text.
+    pub(super) fn restore_base(&mut self, length: usize) {
+        if let Some(prefill) = self.slot.document().text().get(..length).filter(|prefill| !prefill.is_empty()) {
+            let prefill = prefill.to_owned();
+            self.base = Preceding { prefill, is_continued: true, is_returned: false, reading: Reading::Continued };
+        }
+    }
+
+    /// Forgets the text: the first answer begins, or begins again.
+    pub(super) fn begin(&mut self) {
+        self.slot = self.settings.slot();
+        self.sections = Sections::new(SECTIONS);
+        self.base.reading = Reading::Alone;
+        let (is_continued, repairs) = (self.base.is_continued, self.repairs_text());
+        if self.base.prefill.is_empty() || repairs && self.base.is_returned {
+            return;
+        }
+        let mut slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
+        let mut sections = Sections::new(SECTIONS);
+        if slot.push_with(&self.base.prefill, &mut sections).is_err() {
+            // The request ends with text that is not JSON from some byte on.
+            if is_continued {
+                self.pass_without_base();
+            }
+            return;
+        }
+        let document = slot.document();
+        let (is_open, after_string) = (document.root_start().is_some(), document.machine().in_string());
+        if document.is_complete() || !is_open && !is_continued {
+            // Either way the document begins in the answer.
+            return;
+        }
+        let own = Slot::with_roots(&self.settings.limits, self.settings.roots);
+        let alone = Alone { slot: own, after_string, has_quote: false };
+        self.base.reading = match is_open {
+            // What a repair makes of an answer says nothing of where it belongs.
+            true if !(repairs && is_continued) => Reading::Both(Box::new(alone)),
+            _ => Reading::Continued,
+        };
+        if matches!(self.base.reading, Reading::Both(_)) {
+            // An answer that may belong elsewhere is not changed.
+            self.settings.repair = RepairLevel::Strict.into();
+        }
+        self.slot = slot.repairing_rest(self.settings.repair.clone());
+        self.sections = sections;
+    }
+
+    /// Lets the answer pass: the text that it continues is not known.
+    fn pass_without_base(&mut self) {
+        self.stop_reading(None);
+        self.tally.base_unknown = true;
+    }
+
+    /// Returns how many bytes of the document's text precede the answer.
+    pub(super) fn base_len(&self) -> usize {
+        if matches!(self.base.reading, Reading::Alone) { 0 } else { self.base.prefill.len() }
+    }
+
+    /// Returns the text of the answer so far, without what precedes it in the document.
+    pub(super) fn answer_text(&self) -> &str {
+        self.slot.document().text().get(self.base_len()..).unwrap_or_default()
+    }
+
+    /// Returns whether the request ends with text that the answer may continue.
+    pub(super) fn has_base(&self) -> bool {
+        !self.base.prefill.is_empty()
+    }
+
+    /// Returns whether nothing significant of the answer has come.
+    pub(super) fn is_blank(&self) -> bool {
+        match self.base_len() {
+            0 => self.slot.document().is_blank(),
+            _ => self.answer_text().is_empty() && self.slot.document().pending().is_empty(),
+        }
+    }
+
+    /// Returns whether the rest of the answer can be asked for.
+    pub(super) fn has_begun(&self) -> bool {
+        self.slot.document().has_begun() && (self.base_len() == 0 || !self.answer_text().is_empty())
+    }
+
+    /// Returns whether the answer is legal in both readings, and nothing says which one is meant.
+    pub(super) fn is_undecided(&self) -> bool {
+        let is_legal = |alone: &Alone| alone.stands() && !alone.slot.document().is_blank();
+        matches!(&self.base.reading, Reading::Both(alone) if !self.base.is_continued && is_legal(alone))
+    }
+
+    /// Returns whether the delivered text begins with the text that the request ends with.
+    pub(super) fn replaces_prefill(&self) -> bool {
+        let is_repeated = || self.has_base() && self.slot.document().text().starts_with(&self.base.prefill);
+        self.base_len() > 0 || is_repeated()
+    }
+
+    /// Lets the other reading go: the answer is to be continued in this one. What continues a prefill once does so again.
+    pub(super) fn settle_base(&mut self) {
+        if self.base_len() > 0 {
+            self.base.reading = Reading::Continued;
+            if !self.slot.document().is_text() {
+                self.settings.strategy.prefill.get_or_insert_default();
+            }
+        }
+    }
+
+    /// Takes note that a base stayed undecided up to the end of the answer.
+    pub(super) fn note_undecided_base(&mut self) {
+        self.tally.base_unknown |= self.is_undecided();
+    }
+
+    /// Reads text of the first answer as a document of its own, too. `is_legal`: the text is legal in the session's slot, which
+    /// has it. Returns whether it is legal in one of the readings.
+    pub(super) fn read_alone(&mut self, text: &str, is_legal: bool) -> bool {
+        let continues = is_legal && !is_followed_by_json(&self.slot);
+        let Reading::Both(alone) = &mut self.base.reading else { return continues };
+        let prefill = &self.base.prefill;
+        let read = self.slot.document().text().len().saturating_sub(prefill.len());
+        let before = alone.slot.document().text().len();
+        let is_alone = alone.push(text, read);
+        let answer = alone.slot.document().text();
+        let has_all = (before + 1..=answer.len()).contains(&prefill.len()) && answer.starts_with(prefill.as_str());
+        let begins_again = is_alone && has_all && (self.base.is_returned || says_something(prefill));
+        match (continues && !begins_again, is_alone) {
+            (true, true) => {}
+            (true, false) => self.base.reading = Reading::Continued,
+            (false, true) => {
+                if let Reading::Both(alone) = std::mem::take(&mut self.base.reading) {
+                    self.slot = alone.slot;
+                    self.sections = Sections::new(SECTIONS);
+                    self.slot.document().replay(&mut self.sections);
+                }
+            }
+            (false, false) => return false,
+        }
+        true
+    }
+}
+
+/// Returns whether JSON follows the end of a closed root: the root is not the whole document.
+fn is_followed_by_json(slot: &Slot) -> bool {
+    matches!(slot.document().byte_after_root(), Some(b',' | b']' | b'}' | b':' | b'"'))
+}
