@@ -6,7 +6,7 @@
 //! the answer passes unread.
 
 use super::returned_prefill::says_something;
-use super::{SECTIONS, Session};
+use super::{FirstAnswer, Phase, SECTIONS, Session};
 use crate::context::Sections;
 use crate::json::repair::RepairLevel;
 use crate::provider::wire::Base;
@@ -195,9 +195,11 @@ impl Session {
         }
     }
 
-    /// Takes note that a base stayed undecided up to the end of the answer.
-    pub(super) fn note_undecided_base(&mut self) {
+    /// Takes note of why the first answer passes, at its end.
+    pub(super) fn note_unread(&mut self) {
         self.tally.base_unknown |= self.is_undecided();
+        self.tally.malformed |=
+            matches!(self.phase, Phase::First(FirstAnswer::Malformed)) && self.tally.limit.is_none();
     }
 
     /// Reads text of the first answer as a document of its own, too. `is_legal`: the text is legal in the session's slot, which

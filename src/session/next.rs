@@ -118,7 +118,7 @@ impl Session {
     /// Ends the session without a further call: the document is whole, or the first answer passes through.
     /// `end`: how the call ended, as far as that is known. `ends_here`: the client is not to be told the upstream's own end.
     fn done_as_it_is(&mut self, end: Option<&CallEnd>, ends_here: bool) {
-        self.note_undecided_base();
+        self.note_unread();
         let tally = self.tally_after(end);
         let (finish, end) = match end {
             Some(CallEnd::Finished(reason)) => (Some(reason.clone()), None),

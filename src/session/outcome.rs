@@ -102,6 +102,9 @@ pub struct Tally {
     /// The answer passed unread: it may continue text that the request has or does not have, and nothing says where it belongs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub base_unknown: bool,
+    /// The first answer has text that is not JSON, inside its document or right after it. It passed unread from there on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub malformed: bool,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
     /// `Progress`.
     #[serde(rename = "last_kpi")]
@@ -170,6 +173,7 @@ impl Tally {
         }
         self.calls_unknown |= other.calls_unknown;
         self.base_unknown |= other.base_unknown;
+        self.malformed |= other.malformed;
         self.schema_violation = self.schema_violation.take().or_else(|| other.schema_violation.clone());
         for upstream in &other.upstreams {
             if !self.upstreams.contains(upstream) {
@@ -410,6 +414,9 @@ impl Outcome {
         if tally.base_unknown {
             report["base"] = "unknown".into();
         }
+        if tally.malformed {
+            report["malformed"] = true.into();
+        }
         if let Some(path) = &tally.schema_violation {
             report["schema"] = "violated".into();
             report["schema_path"] = path.as_str().into();
@@ -456,6 +463,9 @@ impl fmt::Display for Outcome {
         if let Some(end) = self.end() {
             write!(f, ", without a finish: {end}")?;
         }
+        if self.tally().malformed {
+            f.write_str(", malformed")?;
+        }
         if self.tally().base_unknown {
             f.write_str(", what precedes the answer is not known")?;
         }
@@ -477,7 +487,7 @@ impl Serialize for Outcome {
             "synthesized": self.synthesized(), "filled": self.synthesized(),
             "finish": self.finish().map(Finish::as_str),
             "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
-            "parallel": tally.calls_unknown.then_some("unknown"), "base": tally.base_unknown.then_some("unknown"),
+            "parallel": tally.calls_unknown.then_some("unknown"), "base": tally.base_unknown.then_some("unknown"), "malformed": tally.malformed,
             "schema_path": tally.schema_violation,
             "limit": tally.limit,
         })

@@ -1,6 +1,7 @@
 //! The wires other than Chat Completions, one module each.
 
 pub(crate) mod answers;
+mod arguments;
 mod array;
 mod base;
 mod cohere;
