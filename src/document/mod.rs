@@ -351,7 +351,7 @@ impl Document {
         }
     }
 
-    /// Returns the first significant byte after the end of a closed root. Text far behind it says nothing of the root.
+    /// Returns the first significant byte after the end of a closed root, if it is near that end.
     pub(crate) fn byte_after_root(&self) -> Option<u8> {
         let after = self.text.as_bytes().get(self.root_end()?..)?;
         after.iter().take(AFTER_ROOT).copied().find(|byte| !byte.is_ascii_whitespace())
@@ -538,7 +538,7 @@ impl Document {
     }
 }
 
-/// Bytes after a root that are looked at: white space that is longer is not between two parts of a document.
+/// Bytes after a root that are examined. A document has no longer white space between its parts.
 const AFTER_ROOT: usize = 1024;
 
 /// The number of bytes that [`Document::push_root_with`] takes at once: what follows the root in them is copied in

@@ -59,8 +59,7 @@ pub(super) fn append(
     }
 }
 
-/// Returns a content with another text in place of its own. The last block with text keeps its other members, and those before
-/// it go.
+/// Returns a content with its text replaced. The last block of text keeps its other members; earlier ones are removed.
 pub(super) fn with_text(content: Raw<'_>, text: &str) -> String {
     if content.kind() != ValueKind::Array {
         return quoted(text);

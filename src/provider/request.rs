@@ -37,15 +37,15 @@ pub(super) fn with_messages(prompt: &PlainPrompt<'_>, limit: &str) -> String {
     format!(r#"{{"model":{},"stream":true,"messages":[{}]{most}}}"#, quoted(prompt.model), messages(prompt))
 }
 
-/// Returns what precedes the answer in its document, where the prompt is continued. Whether the answer belongs to a root that
-/// is open at the end of the prompt, only the answer shows.
+/// Returns the base of the document after a prompt that is continued: the root that is open at its end. Only the answer shows
+/// whether it belongs to that root.
 pub(super) fn base_of(prompt: Raw<'_>) -> Base {
     let prompt = text(Some(prompt));
     Base::prefill(prompt.as_deref().and_then(open_root).map(str::to_owned), false)
 }
 
-/// Returns a prompt with what follows it, as a JSON string. With `replaces_prefill` the delivered text takes the place of the
-/// root that is open at its end. Otherwise the prompt stays as it is written: decoding would lose half of a surrogate pair.
+/// Returns a prompt and the text after it, as a JSON string. With `replaces_prefill` the delivered text replaces the root that
+/// is open at the end of the prompt. Otherwise the prompt keeps its escapes: decoding would lose half of a surrogate pair.
 pub(super) fn continued_prompt(prompt: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool) -> Option<String> {
     let mut out = match replaces_prefill {
         true => {

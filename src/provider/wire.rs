@@ -302,15 +302,15 @@ pub struct Request {
     pub max_tokens: Option<u64>,
     /// The tools that it declares.
     pub tools: Vec<Tool>,
-    /// What precedes the answer in its document.
+    /// The base of the answer's document.
     pub base: Base,
 }
 
-/// What precedes an answer in its document, as far as its request tells.
+/// The base of an answer's document: the text before the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Base {
-    /// Nothing: the document begins in the answer.
+    /// No text: the document begins in the answer.
     #[default]
     Empty,
     /// The request ends with the beginning of the assistant's message.
@@ -412,7 +412,7 @@ pub enum Rest<'a> {
     },
 }
 
-/// What is changed in a request besides the messages that are appended.
+/// Changes in a request besides the appended messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes<'a> {
     /// Turns reasoning off.

@@ -349,7 +349,7 @@ impl Conversation {
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 
-    /// Returns what precedes the answer in its document.
+    /// Returns the base of the answer's document.
     fn base(&self) -> Base {
         self.request.base.clone().of_model(&self.capability())
     }

@@ -86,8 +86,8 @@ impl Conversation {
         capability: &Capability,
     ) -> Result<Response<Received>, CallEnd> {
         let is_prefix = retry.is_prefill();
-        let is_known = request.turn.as_ref().is_some_and(|turn| turn.replaces_prefill);
-        // What the first answer has continued, the model continues, whatever the table says.
+        // The client's own prefill was continued, whatever the table says.
+        let is_known = self.route.may_prefill() && request.turn.as_ref().is_some_and(|turn| turn.replaces_prefill);
         if is_prefix
             && capability.prefill == PrefillForm::None
             && !is_known

@@ -1,8 +1,7 @@
-//! What precedes an answer in its document: a request may end with the beginning of the assistant's message, which the answer
-//! continues or not.
+//! The base of a document: a request may end with the beginning of the assistant's message, and the answer may continue it.
 //!
 //! Where a root is open at the end of that text, the answer is read twice: after it, and as a document of its own. A reading
-//! ends with the first text that is illegal in it. If both stay legal, the provider decides, and where nothing is known of it
+//! ends with the first illegal byte. If both stay legal, the provider decides, and where nothing is known of it
 //! the answer passes unread.
 
 use super::returned_prefill::says_something;
@@ -46,28 +45,26 @@ struct Alone {
 }
 
 impl Alone {
-    /// Returns whether what has come is a legal answer of its own.
+    /// Returns whether the text so far is a legal answer of its own.
     fn stands(&self) -> bool {
         self.slot.document().root_start().is_some() || self.after_string && !self.has_quote
     }
 
-    /// Takes text. Returns whether all of it is legal in an answer of its own, of which `read` bytes are legal after the prefill.
-    /// What precedes the answer's root must be prose: it is not if it goes on with the JSON of the prefill.
+    /// Takes text. Returns whether the answer is legal on its own; its first `read` bytes are legal after the prefill. A preamble
+    /// that continues the JSON of the prefill is not prose, so the root after it is not the answer's own.
     fn push(&mut self, text: &str, read: usize) -> bool {
-        let before = self.slot.document().text().len();
+        let had_root = self.slot.document().root_start().is_some();
         let is_read = self.slot.push(text).is_ok() && !is_followed_by_json(&self.slot);
-        let answer = self.slot.document().text();
-        self.has_quote |= answer.get(before..).unwrap_or_default().contains('"');
-        let Some(preamble) = self.slot.document().root_start().and_then(|root| answer.get(..root)) else {
-            return is_read;
-        };
+        self.has_quote |= text.contains('"');
+        let root = self.slot.document().root_start().filter(|_| !had_root);
+        let Some(preamble) = root.and_then(|root| self.slot.document().text().get(..root)) else { return is_read };
         let is_text_of_string = self.after_string && !preamble.contains('"');
         is_read && (read < preamble.len() || preamble.trim().is_empty() || is_text_of_string)
     }
 }
 
 impl Session {
-    /// Sets what precedes the answer in its document. Call this before the first input.
+    /// Sets the base of the document. Call this before the first input.
     pub(crate) fn set_base(&mut self, base: &Base) {
         match base {
             Base::Empty => {}
@@ -112,7 +109,7 @@ impl Session {
         let mut slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
         let mut sections = Sections::new(SECTIONS);
         if slot.push_with(&self.base.prefill, &mut sections).is_err() {
-            // The request ends with text that is not JSON from some byte on.
+            // The prefill has left the JSON grammar.
             if is_continued {
                 self.pass_without_base();
             }
@@ -121,36 +118,36 @@ impl Session {
         let document = slot.document();
         let (is_open, after_string) = (document.root_start().is_some(), document.machine().in_string());
         if document.is_complete() || !is_open && !is_continued {
-            // Either way the document begins in the answer.
+            // In both readings the document begins in the answer.
             return;
         }
         let own = Slot::with_roots(&self.settings.limits, self.settings.roots);
         let alone = Alone { slot: own, after_string, has_quote: false };
         self.base.reading = match is_open {
-            // What a repair makes of an answer says nothing of where it belongs.
+            // A repaired answer is legal in nearly any place: it can't be compared.
             true if !(repairs && is_continued) => Reading::Both(Box::new(alone)),
             _ => Reading::Continued,
         };
         if matches!(self.base.reading, Reading::Both(_)) {
-            // An answer that may belong elsewhere is not changed.
+            // An answer whose place is unknown must not be changed.
             self.settings.repair = RepairLevel::Strict.into();
         }
         self.slot = slot.repairing_rest(self.settings.repair.clone());
         self.sections = sections;
     }
 
-    /// Lets the answer pass: the text that it continues is not known.
+    /// Lets the answer pass, since its base is unknown.
     fn pass_without_base(&mut self) {
         self.stop_reading(None);
         self.tally.base_unknown = true;
     }
 
-    /// Returns how many bytes of the document's text precede the answer.
+    /// Returns the length of the base: the answer follows it in the document's text.
     pub(super) fn base_len(&self) -> usize {
         if matches!(self.base.reading, Reading::Alone) { 0 } else { self.base.prefill.len() }
     }
 
-    /// Returns the text of the answer so far, without what precedes it in the document.
+    /// Returns the text of the answer so far, without its base.
     pub(super) fn answer_text(&self) -> &str {
         self.slot.document().text().get(self.base_len()..).unwrap_or_default()
     }
@@ -160,7 +157,7 @@ impl Session {
         !self.base.prefill.is_empty()
     }
 
-    /// Returns whether nothing significant of the answer has come.
+    /// Returns whether the answer has no significant text yet.
     pub(super) fn is_blank(&self) -> bool {
         match self.base_len() {
             0 => self.slot.document().is_blank(),
@@ -173,7 +170,7 @@ impl Session {
         self.slot.document().has_begun() && (self.base_len() == 0 || !self.answer_text().is_empty())
     }
 
-    /// Returns whether the answer is legal in both readings, and nothing says which one is meant.
+    /// Returns whether the answer is legal in both readings and the provider is not known to continue a prefill.
     pub(super) fn is_undecided(&self) -> bool {
         let is_legal = |alone: &Alone| alone.stands() && !alone.slot.document().is_blank();
         matches!(&self.base.reading, Reading::Both(alone) if !self.base.is_continued && is_legal(alone))
@@ -185,7 +182,8 @@ impl Session {
         self.base_len() > 0 || is_repeated()
     }
 
-    /// Lets the other reading go: the answer is to be continued in this one. What continues a prefill once does so again.
+    /// Drops the other reading, since the rest is asked for in this one. A provider that has continued a prefill continues
+    /// another one, too.
     pub(super) fn settle_base(&mut self) {
         if self.base_len() > 0 {
             self.base.reading = Reading::Continued;
@@ -195,15 +193,15 @@ impl Session {
         }
     }
 
-    /// Takes note of why the first answer passes, at its end.
+    /// Records why the first answer has passed.
     pub(super) fn note_unread(&mut self) {
         self.tally.base_unknown |= self.is_undecided();
         self.tally.malformed |=
             matches!(self.phase, Phase::First(FirstAnswer::Malformed)) && self.tally.limit.is_none();
     }
 
-    /// Reads text of the first answer as a document of its own, too. `is_legal`: the text is legal in the session's slot, which
-    /// has it. Returns whether it is legal in one of the readings.
+    /// Reads text of the first answer in the other reading. The session's slot has the text; `is_legal` says whether it is legal
+    /// there. Returns whether one reading is left.
     pub(super) fn read_alone(&mut self, text: &str, is_legal: bool) -> bool {
         let continues = is_legal && !is_followed_by_json(&self.slot);
         let Reading::Both(alone) = &mut self.base.reading else { return continues };

@@ -84,7 +84,7 @@ impl BodyRelay {
         self
     }
 
-    /// Sets what precedes the answer in its document, after the other settings.
+    /// Sets the base of the answer's document. Call this after the other settings.
     #[must_use]
     pub fn base(mut self, base: &Base) -> Self {
         self.slots.configure(|session| session.set_base(base));

@@ -198,7 +198,7 @@ struct Continuation {
     sent: usize,
     /// The seam as it was reported.
     reported: Option<Seam>,
-    /// The arguments before it: what it makes of them is checked.
+    /// The arguments before it, for a call whose result is checked.
     before: Option<Box<Before>>,
 }
 
@@ -384,7 +384,7 @@ impl Session {
         self.is_stopped = true;
     }
 
-    /// Returns the text so far: what the request ends with, if the answer continues that, and all that was given out.
+    /// Returns the document so far: its base, if the answer continues a prefill of the request, and all text that was given out.
     pub fn document(&self) -> &Document {
         self.slot.document()
     }
@@ -421,7 +421,7 @@ impl Session {
         match end {
             _ if is_blank && self.is_tool_call() => self.lacks_arguments(end),
             CallEnd::Finished(Finish::Length) if self.is_all_reasoning() => true,
-            CallEnd::Finished(reason) => is_json && self.continues_after(reason),
+            CallEnd::Finished(reason) => is_json && self.continues_after(reason) && !self.is_malformed_at(end),
             _ => is_json || is_blank || self.continues_prose(end),
         }
     }

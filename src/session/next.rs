@@ -76,6 +76,7 @@ impl Session {
     fn end_of_first(&mut self, now: Duration, end: &CallEnd) {
         self.finish_whole();
         if !self.would_continue(end) {
+            self.tally.malformed |= self.is_malformed_at(end);
             self.release_first();
             return self.done_as_it_is(Some(end), false);
         }

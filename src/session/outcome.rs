@@ -99,10 +99,10 @@ pub struct Tally {
     /// lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitReached>,
-    /// The answer passed unread: it may continue text that the request has or does not have, and nothing says where it belongs.
+    /// The base of the document is unknown, so the answer passed unchanged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub base_unknown: bool,
-    /// The first answer has text that is not JSON, inside its document or right after it. It passed unread from there on.
+    /// The first answer has left the JSON grammar, and passed unchanged from there on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub malformed: bool,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
@@ -467,7 +467,7 @@ impl fmt::Display for Outcome {
             f.write_str(", malformed")?;
         }
         if self.tally().base_unknown {
-            f.write_str(", what precedes the answer is not known")?;
+            f.write_str(", unknown base")?;
         }
         if let Some(limit) = &self.tally().limit {
             write!(f, ", limit reached: {limit}")?;

@@ -1,12 +1,14 @@
 //! Repair on the way to the document: of the first answer by the document itself, of a continuation before it is joined.
 
 use super::{
-    CutCause, FirstAnswer, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent, Settings,
+    CallEnd, CutCause, FirstAnswer, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent,
+    Settings,
 };
 use crate::context::Sections;
 use crate::error::SyntaxErrorKind;
 use crate::json::repair::{Repair, RepairLevel, RepairOptions, RepairRule};
 use crate::json::{Event, Live, Sink};
+use crate::provider::Finish;
 use crate::splice::{Slot, Splice};
 
 impl Settings {
@@ -57,6 +59,13 @@ impl Session {
     /// Returns whether text of the first answer was changed, or is held back.
     pub(super) fn has_changed_text(&self) -> bool {
         !self.tally.repairs.is_empty() || !self.slot.document().pending().is_empty()
+    }
+
+    /// Returns whether the first answer is malformed, and not cut: the call had its own end, and the text can't be repaired. Asked
+    /// again, the model would write it again.
+    pub(super) fn is_malformed_at(&self, end: &CallEnd) -> bool {
+        let is_ended = matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
+        is_ended && self.repairs_text() && self.slot.document().is_malformed_at_end()
     }
 
     /// Takes text of the first answer.

@@ -383,6 +383,10 @@ impl Slots {
             return false;
         }
         let (is_alone, is_call) = (self.list.len() == 1, entry.slot.kind == SlotKind::Arguments);
+        if self.expected > 1 && entry.slot.kind == SlotKind::Arguments && entry.session.is_blank() {
+            // The request asks for several answers: a new answer can't be assigned to this choice.
+            return false;
+        }
         // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
         let can_be = is_alone || entry.session.has_delivered(end);
         let is_last =

@@ -19,7 +19,7 @@ impl Session {
     pub(super) fn set_tool_call(&mut self, tool: Tool) {
         self.clear_base();
         let settings = &mut self.settings;
-        // What is guessed would be executed.
+        // The client would execute a guess.
         settings.repair = settings.repair.clone().at_most(RepairLevel::Syntax);
         self.slot = settings.slot();
         let limits = &mut settings.limits.continuation;

@@ -68,7 +68,7 @@ impl Slot {
         self
     }
 
-    /// Makes the document repair what is pushed from now on; see [`Document::repairing_rest`].
+    /// Makes the document repair all text that follows; see [`Document::repairing_rest`].
     #[must_use]
     pub(crate) fn repairing_rest(mut self, options: RepairOptions) -> Self {
         self.document = self.document.repairing_rest(options).ending_numbers_late();

@@ -32,7 +32,7 @@ pub fn parse(body: &[u8]) -> Option<Request> {
     })
 }
 
-/// Returns what precedes the answer in its document. A message that calls tools is not continued.
+/// Returns the base of the answer's document. A message that calls tools is not continued.
 fn base(messages: Raw<'_>, is_final: bool) -> Base {
     let last = messages.elements().last().filter(|last| !calls_tools(*last));
     let is_marked = last.is_some_and(|last| FLAGS.iter().any(|flag| is_true(last.member(flag))));

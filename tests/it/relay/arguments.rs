@@ -361,30 +361,32 @@ fn arguments_are_repaired_like_text() {
 
 #[test]
 fn whole_text_that_is_malformed_is_not_asked_for_again() {
-    for written in [
-        "{\"a\": b c}",
-        "{\"a\": \"b\" \"c\": 1}",
-        "{\"a\" 1}",
-        "[1, 2}",
-        "{\"a\": [1, 2}",
-        "{\"a\": \"he said \"x\" and left}",
-        "{\"a\": \"b}",
-        "[\"a\\",
-        "{\"a\": \\u12}",
-        "{\"a\": \"\\u12\"}",
-        "{\"a\": 1}}, {\"b\"}",
-        "{\"a\": \"b\\uZZ\", \"c\": [1, 2]}",
-        "{{\"a\": 1}",
-        "[1 2 : 3]",
+    for (level, written) in [
+        (RepairLevel::Syntax, "{\"a\": b c}"),
+        (RepairLevel::Syntax, "[1, 2}"),
+        (RepairLevel::Syntax, "{\"a\": \"\\u12\"}"),
+        (RepairLevel::Guess, "[1, 2}"),
+        (RepairLevel::Guess, "[1 2 : 3]"),
+        (RepairLevel::Guess, "{{\"a\": 1}"),
+        (RepairLevel::Guess, "{\"a\": \"he said \"x\" and left}"),
     ] {
-        for level in [RepairLevel::Syntax, RepairLevel::Guess] {
-            let whole = text("a", written) + &finish("a", "stop") + DONE;
-            let mut relay = Relay::new(Limits::default()).repair(level);
-            relay.handle_bytes(NOW, whole.into());
-            let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
-            println!("{level:?} {written}: {:?}", outputs.last());
+        for is_call in [false, true] {
+            let reason = if is_call { "tool_calls" } else { "stop" };
+            let answer = if is_call { call(0, "write") + &part(0, written) } else { text("a", written) };
+            let stream = answer + &finish("a", reason) + DONE;
+            let ended = run(Relay::new(Limits::default()).repair(level), &[closed(stream)]);
+            let got = if is_call { ended.arguments(0).0 } else { ended.text() };
+            assert_eq!((got.as_str(), ended.finishes()), (written, vec![reason.to_owned()]), "{level:?}");
+            assert_eq!(ended.outcome.status(), Status::PassedThrough, "{level:?} {written}");
+            let report: Value = serde_json::from_str(&ended.outcome.report()).unwrap();
+            assert_eq!(report["malformed"], true, "{level:?} {written}");
         }
     }
+    // Text that only stops is asked for, as before.
+    let first = closed(text("a", "{'a': [1, 2") + &finish("a", "stop") + DONE);
+    let rest = closed(text("b", "{'a': [1, 2, 3]}") + &finish("b", "stop") + DONE);
+    let ended = run(Relay::new(Limits::default()).repair(RepairLevel::Syntax), &[first, rest]);
+    assert_eq!((ended.text().as_str(), ended.outcome.status()), ("{\"a\": [1, 2, 3]}", Status::Complete));
 }
 
 #[test]
