@@ -116,19 +116,18 @@ impl Session {
             return;
         }
         let document = slot.document();
-        let (is_open, after_string) = (document.root_start().is_some(), document.machine().in_string());
-        if document.is_complete() || !is_open && !is_continued {
+        let after_string = document.machine().in_string();
+        if document.is_complete() || document.root_start().is_none() {
             // In both readings the document begins in the answer.
             return;
         }
         let own = Slot::with_roots(&self.settings.limits, self.settings.roots);
         let alone = Alone { slot: own, after_string, has_quote: false };
-        self.base.reading = match is_open {
+        if repairs && is_continued {
             // A repaired answer is legal in nearly any place: it can't be compared.
-            true if !(repairs && is_continued) => Reading::Both(Box::new(alone)),
-            _ => Reading::Continued,
-        };
-        if matches!(self.base.reading, Reading::Both(_)) {
+            self.base.reading = Reading::Continued;
+        } else {
+            self.base.reading = Reading::Both(Box::new(alone));
             // An answer whose place is unknown must not be changed.
             self.settings.repair = RepairLevel::Strict.into();
         }

@@ -230,7 +230,7 @@ impl Slots {
     /// another call.
     pub(super) fn rest(&mut self, now: Duration, answer: &EventSummary) {
         let is_call = self.slot().kind == SlotKind::Arguments;
-        if self.session().awaits_call() {
+        if self.session().repeats_call() {
             return self.repeated_calls(now, answer);
         }
         for (piece, text) in answer.texts().filter(|(_, text)| !text.is_empty()) {

@@ -85,7 +85,7 @@ impl Session {
 
     /// Returns whether the open call is the original request again, since nothing of the arguments was delivered: the answer has
     /// the call once more.
-    pub(super) fn awaits_call(&self) -> bool {
+    pub(super) fn repeats_call(&self) -> bool {
         self.is_tool_call() && self.call.is_repeated && matches!(self.phase, Phase::Continuing(_))
     }
 
