@@ -259,14 +259,13 @@ impl Slots {
                 let (id, name) = (piece.slot.id, piece.name.clone().unwrap_or_default());
                 repeated.push(RepeatedCall { id, name, arguments: String::new() });
             }
-            match repeated.get_mut(at) {
-                Some(call) if at < place => call.arguments.push_str(text),
-                Some(call) if name == Some(call.name.as_str()) => {
-                    if before.iter().zip(&repeated).all(|(entry, call)| is_same(entry, call)) {
-                        arguments.push_str(text);
-                    }
-                }
-                _ => {}
+            let is_named = || repeated.get(at).is_some_and(|call| name == Some(call.name.as_str()));
+            if at == place && is_named() && before.iter().zip(&repeated).all(|(entry, call)| is_same(entry, call)) {
+                arguments.push_str(text);
+            } else if at < place
+                && let Some(call) = repeated.get_mut(at)
+            {
+                call.arguments.push_str(text);
             }
         }
         self.repeated = repeated;
