@@ -351,6 +351,12 @@ impl Document {
         }
     }
 
+    /// Returns the first significant byte after the end of a closed root, if it is near that end.
+    pub(crate) fn byte_after_root(&self) -> Option<u8> {
+        let after = self.text.as_bytes().get(self.root_end()?..)?;
+        after.iter().take(AFTER_ROOT).copied().find(|byte| !byte.is_ascii_whitespace())
+    }
+
     /// Returns which values may be a root.
     pub(crate) fn allowed_roots(&self) -> AllowedRoots {
         self.parser.roots
@@ -531,6 +537,9 @@ impl Document {
         }
     }
 }
+
+/// Bytes after a root that are examined. A document has no longer white space between its parts.
+const AFTER_ROOT: usize = 1024;
 
 /// The number of bytes that [`Document::push_root_with`] takes at once: what follows the root in them is copied in
 /// vain.

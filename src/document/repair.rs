@@ -85,6 +85,16 @@ impl Document {
         self
     }
 
+    /// Makes the document repair all text that follows. The text so far stays.
+    #[must_use]
+    pub(crate) fn repairing_rest(mut self, options: RepairOptions) -> Self {
+        if options.level() > repair::RepairLevel::Strict {
+            let written = self.text.len() + self.dropped.bytes;
+            self.tolerance = Some(Box::new(Tolerance { written, ..Tolerance::new(options) }));
+        }
+        self
+    }
+
     /// Makes the repaired text alone decide where a number ends, so that it can be cut anywhere.
     pub(crate) fn ending_numbers_late(mut self) -> Self {
         if let Some(tolerance) = &mut self.tolerance {
@@ -103,6 +113,13 @@ impl Document {
     pub fn pending(&self) -> &str {
         let Some(tolerance) = &self.tolerance else { return "" };
         tolerance.repairer.as_ref().map_or(&tolerance.unrepaired, Repairer::pending)
+    }
+
+    /// Returns whether the text can't be repaired if it ends here: it is whole as it was written, and not cut.
+    pub(crate) fn is_malformed_at_end(&self) -> bool {
+        let repairer = self.tolerance.as_ref().and_then(|tolerance| tolerance.repairer.clone());
+        let ended = repairer.map(|mut repairer| repairer.finish(&mut self.text.clone()));
+        ended.is_some_and(|ended| ended.is_err_and(|error| !error.is_truncated()))
     }
 
     /// Ends the open root if it is closed by what is held back, and those after it. Otherwise nothing changes.

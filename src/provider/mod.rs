@@ -17,6 +17,7 @@ mod gemini;
 mod head;
 mod messages;
 mod ollama;
+mod prefill;
 mod request;
 mod responses;
 pub(crate) mod transcript;

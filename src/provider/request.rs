@@ -1,7 +1,8 @@
 //! What the requests of several wires share: declared tools, members that force a form, and what asks for the rest.
 
 use super::fields::text;
-use super::wire::{Changes, PlainPrompt, Rest, Tool};
+use super::prefill::open_root;
+use super::wire::{Base, Changes, PlainPrompt, Rest, Tool};
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::Raw;
@@ -17,16 +18,6 @@ pub(super) fn functions(tools: Option<Raw<'_>>) -> impl Iterator<Item = Raw<'_>>
 pub(super) fn tool(function: Raw<'_>) -> Option<Tool> {
     let name = text(function.member("name"))?.into_owned();
     Some(Tool { name, schema: function.member("parameters").map(|schema| schema.as_str().to_owned()) })
-}
-
-/// Returns the turns that ask for the rest, each as `turn` writes it by its role and its text. An empty message is
-/// refused, so a blank text is left out.
-pub(super) fn turns(rest: &Rest<'_>, assistant: &str, turn: impl Fn(&str, &str) -> String) -> String {
-    match rest {
-        Rest::Reprompt { delivered, prompt } if delivered.trim().is_empty() => turn("user", prompt),
-        Rest::Reprompt { delivered, prompt } => format!("{},{}", turn(assistant, delivered), turn("user", prompt)),
-        Rest::Prefill { delivered, .. } => turn(assistant, delivered),
-    }
 }
 
 /// Returns a message that has only text.
@@ -46,10 +37,26 @@ pub(super) fn with_messages(prompt: &PlainPrompt<'_>, limit: &str) -> String {
     format!(r#"{{"model":{},"stream":true,"messages":[{}]{most}}}"#, quoted(prompt.model), messages(prompt))
 }
 
-/// Returns a prompt with what follows it, as a JSON string. The prompt stays as it is written: decoding would lose half
-/// of a surrogate pair.
-pub(super) fn continued_prompt(prompt: Raw<'_>, rest: &Rest<'_>) -> Option<String> {
-    let mut out = format!("\"{}", prompt.inner()?).into_bytes();
+/// Returns the base of the document after a prompt that is continued: the root that is open at its end. Only the answer shows
+/// whether it belongs to that root.
+pub(super) fn base_of(prompt: Raw<'_>) -> Base {
+    let prompt = text(Some(prompt));
+    Base::prefill(prompt.as_deref().and_then(open_root).map(str::to_owned), false)
+}
+
+/// Returns a prompt and the text after it, as a JSON string. With `replaces_prefill` the delivered text replaces the root that
+/// is open at the end of the prompt. Otherwise the prompt keeps its escapes: decoding would lose half of a surrogate pair.
+pub(super) fn continued_prompt(prompt: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool) -> Option<String> {
+    let mut out = match replaces_prefill {
+        true => {
+            let prompt = prompt.decode()?;
+            let before = prompt.strip_suffix(open_root(&prompt)?)?;
+            let mut out = b"\"".to_vec();
+            escape_into(&mut out, before);
+            out
+        }
+        false => format!("\"{}", prompt.inner()?).into_bytes(),
+    };
     match rest {
         Rest::Prefill { delivered, .. } => escape_into(&mut out, delivered),
         Rest::Reprompt { delivered, prompt } => {

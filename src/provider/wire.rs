@@ -8,6 +8,8 @@ use std::fmt;
 use super::translate::PlainMessage;
 use super::{Delta, Finish, Kind, SlotId};
 use crate::json::string::quoted;
+#[cfg(any(feature = "proxy", feature = "stream"))]
+use crate::provider::capability::Capability;
 use crate::provider::capability::{PrefillForm, Switch};
 use crate::sse::Encoder;
 pub(crate) use crate::sse::Framing;
@@ -300,6 +302,52 @@ pub struct Request {
     pub max_tokens: Option<u64>,
     /// The tools that it declares.
     pub tools: Vec<Tool>,
+    /// The base of the answer's document.
+    pub base: Base,
+}
+
+/// The base of an answer's document: the text before the answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Base {
+    /// No text: the document begins in the answer.
+    #[default]
+    Empty,
+    /// The request ends with the beginning of the assistant's message.
+    Prefill {
+        /// That text.
+        text: String,
+        /// The provider continues it literally: the request asks for that, or the API does so by itself. Otherwise the
+        /// model's capability tells, or the answer.
+        is_continued: bool,
+        /// The answer starts with the text, sent back.
+        is_returned: bool,
+    },
+    /// The answer continues text that the request does not have.
+    Elsewhere,
+}
+
+impl Base {
+    /// Creates a base from the text of the assistant that a request ends with, if there is any.
+    pub(super) fn prefill(text: Option<String>, is_continued: bool) -> Self {
+        match text.filter(|text| !text.trim().is_empty()) {
+            Some(text) => Self::Prefill { text, is_continued, is_returned: false },
+            None => Self::Empty,
+        }
+    }
+
+    /// Returns the base of an answer of a model with this capability.
+    #[cfg(any(feature = "proxy", feature = "stream"))]
+    pub(crate) fn of_model(self, capability: &Capability) -> Self {
+        match self {
+            Self::Prefill { text, is_continued, .. } => Self::Prefill {
+                text,
+                is_continued: is_continued || capability.prefill == PrefillForm::Turn,
+                is_returned: capability.returns_prefill,
+            },
+            other => other,
+        }
+    }
 }
 
 /// A tool that a request declares.
@@ -364,7 +412,7 @@ pub enum Rest<'a> {
     },
 }
 
-/// What is changed in a request besides its messages.
+/// Changes in a request besides the appended messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes<'a> {
     /// Turns reasoning off.
@@ -373,6 +421,9 @@ pub struct Changes<'a> {
     pub max_tokens: Option<u64>,
     /// Leaves JSON mode as it is, although the rest is asked for.
     pub keeps_json_mode: bool,
+    /// The delivered text begins with the assistant's text that the request ends with ([`Base::Prefill`]): it takes the place
+    /// of that text.
+    pub replaces_prefill: bool,
 }
 
 /// What is changed in a first request, so that its model takes it.

@@ -34,7 +34,7 @@ use super::upstream::Head;
 use crate::client::{Body, BodyError, Received};
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
-use crate::provider::wire::{self, Framing};
+use crate::provider::wire::{self, Base, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
 use crate::session::relay::{Reattach, Relay};
@@ -345,7 +345,13 @@ impl Conversation {
         let relay = relay.strategy(self.strategy()).give_up(self.give_up).repair(self.repair);
         let relay = relay.prose(self.route.prose);
         let relay = self.fallback().is_some().then(|| self.address()).into_iter().fold(relay, Relay::answered_by);
+        let relay = relay.base(&self.base());
         if self.request.has_stop { relay.trust_stop() } else { relay }
+    }
+
+    /// Returns the base of the answer's document.
+    fn base(&self) -> Base {
+        self.request.base.clone().of_model(&self.capability())
     }
 
     /// Returns whether the server keeps the stream that is asked for, if it has a name.
@@ -363,7 +369,7 @@ impl Conversation {
     pub(super) fn body_relay(&self) -> BodyRelay {
         let relay = BodyRelay::new(self.limits.clone()).dialect(self.dialect).strategy(self.strategy());
         let relay = relay.tools(self.request.tools.clone());
-        let relay = relay.give_up(self.give_up).repair(self.repair);
+        let relay = relay.give_up(self.give_up).repair(self.repair).base(&self.base());
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 

@@ -86,7 +86,13 @@ impl Conversation {
         capability: &Capability,
     ) -> Result<Response<Received>, CallEnd> {
         let is_prefix = retry.is_prefill();
-        if is_prefix && capability.prefill == PrefillForm::None && !self.asked_by().wire().always_continues() {
+        // The client's own prefill was continued, whatever the table says.
+        let is_known = self.route.may_prefill() && request.turn.as_ref().is_some_and(|turn| turn.replaces_prefill);
+        if is_prefix
+            && capability.prefill == PrefillForm::None
+            && !is_known
+            && !self.asked_by().wire().always_continues()
+        {
             return Err(CallEnd::PrefillRejected("another call has found that no prefix is continued".to_owned()));
         }
         let sent = self.sent();

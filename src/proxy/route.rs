@@ -91,6 +91,11 @@ impl Route {
         self.config.continuation != ContinueBy::Off
     }
 
+    /// Returns whether the operator lets prefills ask for the rest.
+    pub(super) fn may_prefill(&self) -> bool {
+        self.config.continuation != ContinueBy::Reprompt
+    }
+
     /// Returns whether requests are read, so that they can be sent again.
     pub(super) fn is_asked(&self) -> bool {
         self.continues() || !self.fallbacks.is_empty()

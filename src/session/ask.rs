@@ -9,8 +9,9 @@ use crate::splice::{Expect, Splice, SpliceRequest};
 impl Session {
     /// Returns the turns that ask for the rest, and waits for the answer.
     pub(super) fn turn(&mut self) -> Turn {
+        let replaces_prefill = self.replaces_prefill();
         if self.slot.document().is_text() {
-            return self.prose_turn();
+            return Turn { replaces_prefill, ..self.prose_turn() };
         }
         let (turn, request) = match self.usable_prefill() {
             Some(prefill) => self.prefill_turn(prefill),
@@ -18,7 +19,7 @@ impl Session {
         };
         self.call.mode = turn.mode;
         self.wait_for(Splice::new(&self.slot, request, &self.settings.limits));
-        turn
+        Turn { replaces_prefill, ..turn }
     }
 
     /// Returns how the delivered text is continued as a prefill, if it can be.

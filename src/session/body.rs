@@ -16,7 +16,7 @@ use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::json::walk;
 use crate::limits::Limits;
-use crate::provider::wire::{Ending, Tool};
+use crate::provider::wire::{Base, Ending, Tool};
 use crate::provider::{Dialect, add_usage, answer_tokens};
 
 /// A response's body, made whole: [`Output::Bytes`] is the response's body, and comes once. Without
@@ -84,6 +84,13 @@ impl BodyRelay {
         self
     }
 
+    /// Sets the base of the answer's document. Call this after the other settings.
+    #[must_use]
+    pub fn base(mut self, base: &Base) -> Self {
+        self.slots.configure(|session| session.set_base(base));
+        self
+    }
+
     /// Ends the answer on the operator's wish, with the open call, which is then ended. `limit`: the one that ends it.
     #[cfg(feature = "proxy")]
     pub(crate) fn stop(&mut self, limit: Option<LimitReached>) {
@@ -131,7 +138,7 @@ impl BodyRelay {
         if self.is_whole(answer) {
             return self.slots.pass();
         }
-        if answer.is.opaque || answer.pieces.len() > 1 {
+        if answer.is.opaque || answer.texts().filter(|(_, text)| !text.is_empty()).count() > 1 {
             // Their texts pass as they came.
             self.slots.configure(|session| session.set_repair(RepairLevel::Strict));
         }
@@ -148,7 +155,10 @@ impl BodyRelay {
         let session = self.slots.session();
         let max_depth = session.limits().parser.max_depth;
         let is_whole = |text: &str| text.trim_start().starts_with(['{', '[']) && walk::is_valid_within(text, max_depth);
-        !session.repairs_text() && !answer.pieces.is_empty() && answer.texts().all(|(_, text)| is_whole(text))
+        !session.repairs_text()
+            && !session.has_base()
+            && !answer.pieces.is_empty()
+            && answer.texts().all(|(_, text)| is_whole(text))
     }
 
     /// A call has failed, or its body was cut off.
@@ -190,9 +200,7 @@ impl BodyRelay {
                 super::Output::Text(_) => {}
                 super::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 super::Output::Call { request, at } => {
-                    if self.slots.session().is_first() {
-                        self.slots.ask_again();
-                    }
+                    self.slots.asked();
                     self.outputs.push_back(Output::Call { request, at });
                 }
                 super::Output::Done(outcome) => done = Some(outcome),
@@ -221,7 +229,7 @@ impl BodyRelay {
     fn body(&mut self, outcome: &Outcome) -> String {
         let report = outcome.report();
         if let Outcome::Failed { .. } = outcome {
-            let began = self.slots.session().document().root_start().is_some();
+            let began = self.slots.session().has_begun();
             let (message, code) = failure(outcome, began, self.last_error.as_deref());
             return self.slots.wire().error_body(&message, code, &report);
         }

@@ -74,7 +74,8 @@ impl Session {
         let leaves = self.settings.give_up == GiveUp::Leave && self.give_out_unread();
         let document = self.slot.document();
         let offset = document.text().len();
-        if !document.has_begun() && !leaves {
+        // Of a call the client has the beginning.
+        if !self.has_begun() && !leaves && !self.is_tool_call() {
             return self.done(Outcome::Failed { reason: Some(reason), cause, tally });
         }
         let outcome = match self.settings.give_up {

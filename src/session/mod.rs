@@ -12,6 +12,7 @@
 //! [`poll_output`](Session::poll_output) after every input.
 
 mod ask;
+mod base;
 pub(crate) mod body;
 mod event;
 mod event_summary;
@@ -42,6 +43,7 @@ mod wire;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use base::Preceding;
 pub use event::SessionEvent;
 pub use give_up::{GiveUp, GiveUpError};
 #[doc(hidden)]
@@ -129,6 +131,7 @@ pub struct Session {
     is_continued: bool,
     /// The operator has ended the answer: no call is made any more.
     is_stopped: bool,
+    base: Preceding,
     /// Text of the first answer that was not read at its cut, as it came, while nothing has followed it.
     unread: String,
     outputs: VecDeque<Output>,
@@ -195,7 +198,7 @@ struct Continuation {
     sent: usize,
     /// The seam as it was reported.
     reported: Option<Seam>,
-    /// The arguments before it, if what it makes of them is checked.
+    /// The arguments before it, for a call whose result is checked.
     before: Option<Box<Before>>,
 }
 
@@ -231,6 +234,8 @@ struct OpenCall {
     said: String,
     /// Bytes of its text.
     text_bytes: u64,
+    /// It is the original request again.
+    is_repeated: bool,
 }
 
 /// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A snapshot has none: what was
@@ -328,6 +333,7 @@ impl Session {
             last_cut: None,
             is_continued: false,
             is_stopped: false,
+            base: Preceding::default(),
             unread: String::new(),
             outputs: VecDeque::new(),
         }
@@ -361,8 +367,8 @@ impl Session {
         if self.is_first() && !self.is_unread() {
             self.release_first();
             self.phase = Phase::First(FirstAnswer::Unread);
-            self.slot = self.settings.slot();
-            self.sections = Sections::new(SECTIONS);
+            self.base = Preceding::default();
+            self.begin();
             self.tally.limit = self.tally.limit.take().or(limit);
         }
     }
@@ -378,7 +384,7 @@ impl Session {
         self.is_stopped = true;
     }
 
-    /// Returns the text so far; all of it was given out.
+    /// Returns the document so far: its base, if the answer continues a prefill of the request, and all text that was given out.
     pub fn document(&self) -> &Document {
         self.slot.document()
     }
@@ -391,6 +397,7 @@ impl Session {
     /// Returns whether the first answer passes through as it comes.
     pub fn is_passing(&self) -> bool {
         matches!(self.phase, Phase::First(FirstAnswer::Passing | FirstAnswer::Malformed | FirstAnswer::Unread))
+            || self.is_undecided()
     }
 
     /// Returns the number of calls that were asked for after the first.
@@ -409,11 +416,13 @@ impl Session {
         if self.is_passing() || document.is_complete() {
             return false;
         }
+        let is_blank = self.is_blank();
+        let is_json = document.is_json() && !(is_blank && self.base_len() > 0);
         match end {
-            _ if document.is_blank() && self.is_tool_call() => self.lacks_arguments(end),
+            _ if is_blank && self.is_tool_call() => self.lacks_arguments(end),
             CallEnd::Finished(Finish::Length) if self.is_all_reasoning() => true,
-            CallEnd::Finished(reason) => document.is_json() && self.continues_after(reason),
-            _ => document.is_json() || document.is_blank() || self.continues_prose(end),
+            CallEnd::Finished(reason) => is_json && self.continues_after(reason) && !self.is_malformed_at(end),
+            _ => is_json || is_blank || self.continues_prose(end),
         }
     }
 
@@ -466,7 +475,7 @@ impl Session {
     /// Returns whether the open call has brought reasoning alone so far, and another one could bring less of it.
     fn is_all_reasoning(&self) -> bool {
         let is_blank = match &self.phase {
-            Phase::First(_) => self.slot.document().is_blank(),
+            Phase::First(_) => self.is_blank(),
             Phase::Continuing(open) => open.splice.pending() == 0 && open.splice.seam().is_none(),
             Phase::ContinuingText(open) => open.is_blank(),
             Phase::Done => false,

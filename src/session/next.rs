@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::{
     Attempts, Before, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, FirstAnswer, LastCut, Mistakes,
-    Outcome, Output, Phase, Redirect, Request, SECTIONS, Session, SessionEvent, Spent, StopReason,
+    Outcome, Output, Phase, Redirect, Request, Session, SessionEvent, Spent, StopReason,
 };
-use crate::context::Sections;
 use crate::provider::Finish;
 use crate::splice::{Seam, Splice, SpliceError};
 
@@ -77,6 +76,7 @@ impl Session {
     fn end_of_first(&mut self, now: Duration, end: &CallEnd) {
         self.finish_whole();
         if !self.would_continue(end) {
+            self.tally.malformed |= self.is_malformed_at(end);
             self.release_first();
             return self.done_as_it_is(Some(end), false);
         }
@@ -84,13 +84,11 @@ impl Session {
             true => self.read_as_text(),
             false => self.end_repair(),
         }
-        if self.lacks_arguments(end) {
-            self.begin_arguments();
-        }
-        let added = self.slot.document().text().len();
+        self.settle_base();
+        let added = self.answer_text().len();
         self.cut(now, end, added);
         self.note_cut(end, end.cause());
-        if self.slot.document().has_begun() {
+        if self.has_begun() {
             self.call(now, Duration::ZERO);
         } else {
             self.failed(now, FailureReason::Nothing(end.clone()), end);
@@ -121,6 +119,7 @@ impl Session {
     /// Ends the session without a further call: the document is whole, or the first answer passes through.
     /// `end`: how the call ended, as far as that is known. `ends_here`: the client is not to be told the upstream's own end.
     fn done_as_it_is(&mut self, end: Option<&CallEnd>, ends_here: bool) {
+        self.note_unread();
         let tally = self.tally_after(end);
         let (finish, end) = match end {
             Some(CallEnd::Finished(reason)) => (Some(reason.clone()), None),
@@ -149,9 +148,20 @@ impl Session {
         }
         self.note_progress();
         let Continuation { mut splice, delivered, sent, reported, before, mistakes } = open;
-        let merged = splice.finish_with(&mut self.slot, &mut self.sections);
+        let mut merged = splice.finish_with(&mut self.slot, &mut self.sections);
+        let before = before.filter(|_| sent == delivered || self.settings.sends_at_end);
+        if let Some(error) = self.error_after_arguments(&splice).map(SpliceError::Malformed) {
+            if let Some(before) = before {
+                (self.slot, self.sections) = (before.slot, before.sections);
+                self.streaks.attempts.count(Some(&error));
+                self.cut(now, end, 0);
+                return self.failed(now, FailureReason::Merge(error), end);
+            }
+            self.reopen_arguments(sent);
+            merged = Err(error);
+        }
         let violation = self.violation();
-        if let Some(before) = before.filter(|_| sent == delivered || self.settings.sends_at_end)
+        if let Some(before) = before
             && let Some(path) = violation.clone().filter(|path| self.is_new_violation(path))
         {
             (self.slot, self.sections) = (before.slot, before.sections);
@@ -291,21 +301,22 @@ impl Session {
         self.tally.continuations += 1;
         self.tally.tokens.push(None);
         self.restart_silence(at);
-        let turn = if self.slot.document().has_begun() {
+        let turn = if self.has_begun() {
             self.is_continued = true;
             Some(self.turn())
         } else {
-            if self.slot.document().text().is_empty() {
-                self.slot = self.settings.slot();
-                self.sections = Sections::new(SECTIONS);
+            if self.answer_text().is_empty() && !self.is_tool_call() {
                 self.phase = Phase::First(FirstAnswer::Continuable);
+                self.begin();
             } else {
                 self.is_continued = true;
-                // White space or the opening of a fence was delivered: the root that belongs there is waited for.
+                // White space, the opening of a fence, or the beginning of a call was delivered: the root that belongs there is
+                // waited for.
                 self.wait_for(Splice::new(&self.slot, self.settings.expect, &self.settings.limits));
             }
             None
         };
+        self.call.is_repeated = turn.is_none();
         let (mode, anchor) = (turn.as_ref().map(|turn| turn.mode), turn.as_ref().map_or(0, |turn| turn.anchor.len()));
         let number = self.tally.continuations;
         self.event(SessionEvent::Requested { call: number, mode, anchor, at });
@@ -321,7 +332,7 @@ impl Session {
     pub(super) fn wait_for(&mut self, splice: Splice) {
         let delivered = self.slot.document().text().len();
         let mistakes = self.mistakes(&splice);
-        let before = self.has_schema().then(|| Before { slot: self.slot.clone(), sections: self.sections.clone() });
+        let before = self.is_tool_call().then(|| Before { slot: self.slot.clone(), sections: self.sections.clone() });
         let before = before.map(Box::new);
         self.phase = Phase::Continuing(Box::new(Continuation {
             splice,
@@ -342,7 +353,7 @@ impl Session {
             self.read_as_text();
         }
         let end = CallEnd::Dropped;
-        self.cut(now, &end, self.slot.document().text().len());
+        self.cut(now, &end, self.answer_text().len());
         self.note_cut(&end, end.cause());
         self.call(now, Duration::ZERO);
     }

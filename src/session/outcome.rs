@@ -103,6 +103,12 @@ pub struct Tally {
     /// lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitReached>,
+    /// The base of the document is unknown, so the answer passed unchanged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub base_unknown: bool,
+    /// The first answer has left the JSON grammar, and passed unchanged from there on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub malformed: bool,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
     /// `Progress`.
     #[serde(rename = "last_kpi")]
@@ -170,6 +176,8 @@ impl Tally {
             *sum = sum.saturating_add(*count);
         }
         self.calls_unknown |= other.calls_unknown;
+        self.base_unknown |= other.base_unknown;
+        self.malformed |= other.malformed;
         self.schema_violation = self.schema_violation.take().or_else(|| other.schema_violation.clone());
         for upstream in &other.upstreams {
             if !self.upstreams.contains(upstream) {
@@ -412,6 +420,12 @@ impl Outcome {
         if tally.calls_unknown {
             report["parallel"] = "unknown".into();
         }
+        if tally.base_unknown {
+            report["base"] = "unknown".into();
+        }
+        if tally.malformed {
+            report["malformed"] = true.into();
+        }
         if let Some(path) = &tally.schema_violation {
             report["schema"] = "violated".into();
             report["schema_path"] = path.as_str().into();
@@ -461,6 +475,12 @@ impl fmt::Display for Outcome {
         if let Some(end) = self.end() {
             write!(f, ", without a finish: {end}")?;
         }
+        if self.tally().malformed {
+            f.write_str(", malformed")?;
+        }
+        if self.tally().base_unknown {
+            f.write_str(", unknown base")?;
+        }
         if let Some(limit) = &self.tally().limit {
             write!(f, ", limit reached: {limit}")?;
         }
@@ -480,7 +500,8 @@ impl Serialize for Outcome {
             "cut_value": self.cut_value(),
             "finish": self.finish().map(Finish::as_str),
             "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
-            "parallel": tally.calls_unknown.then_some("unknown"), "schema_path": tally.schema_violation,
+            "parallel": tally.calls_unknown.then_some("unknown"), "base": tally.base_unknown.then_some("unknown"), "malformed": tally.malformed,
+            "schema_path": tally.schema_violation,
             "limit": tally.limit,
         })
         .serialize(serializer)

@@ -90,8 +90,14 @@ impl Session {
         let document = self.slot.document();
         // Arguments that this call alone has completed are checked first, at its end.
         let is_unsent = open.sent == open.delivered || self.settings.sends_at_end;
-        let waits = open.before.is_some() && is_unsent && document.is_complete();
-        let sent = if waits { open.sent } else { document.text().len() };
+        let end = document.root_end().filter(|_| open.before.is_some());
+        let waits = is_unsent && end.is_some();
+        let sent = match end {
+            _ if waits => open.sent,
+            // What follows the arguments may show that they do not end here: closed ones would be executed.
+            Some(end) => open.sent.max(end.saturating_sub(1)),
+            None => document.text().len(),
+        };
         let before = std::mem::replace(&mut open.sent, sent);
         if waits {
             return;
@@ -101,7 +107,7 @@ impl Session {
             let candidates = open.splice.candidates().to_vec();
             self.joined(now, seam, candidates);
         }
-        self.give_out(before);
+        self.give_out_to(before, sent);
     }
 
     /// Returns whether the open call was asked how much of the document is delivered.
@@ -132,7 +138,12 @@ impl Session {
 
     /// Gives out the text that was added to the document after `before`.
     pub(super) fn give_out(&mut self, before: usize) {
-        if let Some(new) = self.slot.document().text().get(before..).filter(|new| !new.is_empty()) {
+        self.give_out_to(before, self.slot.document().text().len());
+    }
+
+    /// Gives out the text of the document from `before` to `end`.
+    fn give_out_to(&mut self, before: usize, end: usize) {
+        if let Some(new) = self.slot.document().text().get(before..end).filter(|new| !new.is_empty()) {
             self.unread.clear();
             self.outputs.push_back(Output::Text(new.to_owned()));
         }

@@ -40,7 +40,7 @@ use super::{CallEnd, ContinuationStrategy, GiveUp, Input, LimitReached, Prose, S
 use crate::json::repair::RepairOptions;
 use crate::limits::Limits;
 use crate::provider::Dialect;
-use crate::provider::wire::{Framing, Tool, Wire, Writer};
+use crate::provider::wire::{Base, Framing, Tool, Wire, Writer};
 use crate::sse::{DecodeError, DecodeErrorKind};
 
 /// An event stream, made whole. Without [`dialect`](Self::dialect) it is one of Chat Completions.
@@ -194,6 +194,13 @@ impl Relay {
     pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
         let options = options.into();
         self.slots.configure(|session| session.set_repair(options.clone()));
+        self
+    }
+
+    /// Sets the base of the answer's document. Call this after the other settings.
+    #[must_use]
+    pub fn base(mut self, base: &Base) -> Self {
+        self.slots.configure(|session| session.set_base(base));
         self
     }
 

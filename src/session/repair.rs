@@ -1,12 +1,14 @@
 //! Repair on the way to the document: of the first answer by the document itself, of a continuation before it is joined.
 
 use super::{
-    CutCause, FirstAnswer, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent, Settings,
+    CallEnd, CutCause, FirstAnswer, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent,
+    Settings,
 };
 use crate::context::Sections;
 use crate::error::SyntaxErrorKind;
 use crate::json::repair::{Repair, RepairLevel, RepairOptions, RepairRule};
 use crate::json::{Event, Live, Sink};
+use crate::provider::Finish;
 use crate::splice::{Slot, Splice};
 
 impl Settings {
@@ -43,9 +45,9 @@ impl Session {
     /// assert_eq!((outcome.status(), outcome.tally().repairs["extra_comma"]), (Status::Complete, 1));
     /// ```
     pub fn set_repair(&mut self, options: impl Into<RepairOptions>) {
-        if self.slot.document().text().is_empty() && self.is_first() {
+        if self.answer_text().is_empty() && self.is_first() {
             self.settings.repair = options.into().within(&self.settings.limits);
-            self.slot = self.settings.slot();
+            self.begin();
         }
     }
 
@@ -57,6 +59,13 @@ impl Session {
     /// Returns whether text of the first answer was changed, or is held back.
     pub(super) fn has_changed_text(&self) -> bool {
         !self.tally.repairs.is_empty() || !self.slot.document().pending().is_empty()
+    }
+
+    /// Returns whether the first answer is malformed, and not cut: the call had its own end, and the text can't be repaired. Asked
+    /// again, the model would write it again.
+    pub(super) fn is_malformed_at(&self, end: &CallEnd) -> bool {
+        let is_ended = matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
+        is_ended && self.repairs_text() && self.slot.document().is_malformed_at_end()
     }
 
     /// Takes text of the first answer.
@@ -79,19 +88,21 @@ impl Session {
         let before = self.slot.document().text().len();
         let mut collected = Collected::default();
         let read = self.slot.push_with(text, &mut (&mut self.sections, &mut collected));
-        if let Err(error) = &read {
+        let is_legal = self.read_alone(text, read.is_ok());
+        if !is_legal {
             self.phase = Phase::First(FirstAnswer::Malformed);
-            self.tally.limit = self.tally.limit.take().or(limit_of(error.kind));
+            let limit = read.as_ref().err().and_then(|error| limit_of(error.kind));
+            self.tally.limit = self.tally.limit.take().or(limit);
         }
         if self.repairs_text() {
             self.repaired(collected.0);
             self.give_out(before);
-            if read.is_err() {
+            if !is_legal {
                 let rest = self.slot.document().pending().to_owned();
                 self.give_out_text(rest);
             }
         }
-        if self.slot.document().prose_len() > preamble {
+        if self.slot.document().prose_len() > preamble.saturating_add(self.base_len()) {
             match self.keeps_prose() {
                 true => self.read_as_text(),
                 false => self.stop_reading(None),

@@ -40,6 +40,8 @@ pub struct Turn {
     pub prompt: String,
     /// The names of the prompt's tags, without angle brackets.
     pub tags: Vec<String>,
+    /// The original request ends with a message of the assistant with which `delivered` begins: `delivered` takes its place.
+    pub replaces_prefill: bool,
     /// The answer is asked for as a JSON document of its own, so the request keeps its JSON mode.
     pub keeps_json_mode: bool,
     /// How the rest is asked for.
@@ -141,6 +143,7 @@ impl Turn {
             mark: parts.mark.map(str::to_owned),
             prompt: text,
             tags,
+            replaces_prefill: false,
             keeps_json_mode: parts.form.is_rerooted(),
             mode: ContinuationMode::Reprompt,
         }
@@ -155,6 +158,7 @@ impl Turn {
             mark: None,
             prompt: String::new(),
             tags: Vec::new(),
+            replaces_prefill: false,
             keeps_json_mode: false,
             mode: ContinuationMode::Prefill,
         }

@@ -106,6 +106,7 @@ impl Retry {
             reasoning_off: self.reasoning_off(),
             max_tokens: self.max_tokens,
             keeps_json_mode: self.request.turn.as_ref().is_some_and(|turn| turn.keeps_json_mode),
+            replaces_prefill: self.request.turn.as_ref().is_some_and(|turn| turn.replaces_prefill),
         };
         self.dialect.wire().ask(original, rest.as_ref(), &changes)
     }
@@ -118,13 +119,17 @@ impl Retry {
         body.and_then(|body| serde_json::from_str(&body).ok()).unwrap_or_else(|| original.clone())
     }
 
-    /// Returns the messages of this call: the original ones, followed by the ones that ask for the rest.
+    /// Returns the messages of this call: the original ones, followed by the ones that ask for the rest. A last message of the
+    /// assistant that the answer continues is replaced by the delivered text, which begins with it.
     ///
     /// Remove from the request what prescribes the form of the answer (`response_format`, tools), because the rest of a
     /// document matches no schema, unless the turn keeps its JSON mode ([`Turn::keeps_json_mode`](super::Turn)). [`body`](Self::body) and [`typed`](Self::typed) remove it.
     pub fn messages<M: Message + Clone>(&self, original: &[M]) -> Vec<M> {
         let mut messages = original.to_vec();
         let Some(turn) = &self.request.turn else { return messages };
+        if turn.replaces_prefill {
+            messages.pop();
+        }
         match turn.mode {
             ContinuationMode::Reprompt => {
                 messages.extend([M::assistant(turn.delivered.clone()), M::user(turn.prompt.clone())]);

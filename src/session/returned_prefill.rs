@@ -58,7 +58,7 @@ impl ReturnedPrefill {
 
 /// Whether new text hardly begins with all of the prefill: the prefill is long enough, and its end does not repeat its
 /// start.
-fn says_something(prefill: &str) -> bool {
+pub(super) fn says_something(prefill: &str) -> bool {
     let length = prefill.chars().take(MAX_EXAMINED).count();
     length >= EVIDENCE && (length == MAX_EXAMINED || is_unbordered(prefill))
 }

@@ -27,6 +27,8 @@ pub(super) struct Slots {
     waiting: VecDeque<(usize, CallEnd)>,
     /// How the first call ended.
     ends: Ends,
+    /// The calls of the answer to the original request, where it was sent again for the arguments of one.
+    repeated: Vec<RepeatedCall>,
     /// How many choices the answer is to have.
     expected: usize,
     /// Bytes of text that have come, over all slots.
@@ -44,6 +46,14 @@ struct Entry {
     has_begun: bool,
     session: Session,
     outcome: Option<Outcome>,
+}
+
+/// A call of an answer to the original request, sent again.
+#[derive(Debug)]
+struct RepeatedCall {
+    id: SlotId,
+    name: String,
+    arguments: String,
 }
 
 /// How the first call ended, for each of its choices.
@@ -101,6 +111,7 @@ impl Slots {
             current: 0,
             waiting: VecDeque::new(),
             ends: Ends::default(),
+            repeated: Vec::new(),
             expected: 1,
             received: 0,
             max_text_bytes,
@@ -219,10 +230,47 @@ impl Slots {
     /// another call.
     pub(super) fn rest(&mut self, now: Duration, answer: &EventSummary) {
         let is_call = self.slot().kind == SlotKind::Arguments;
+        if self.session().repeats_call() {
+            return self.repeated_calls(now, answer);
+        }
         for (piece, text) in answer.texts().filter(|(_, text)| !text.is_empty()) {
             if is_call || piece.slot.kind == SlotKind::Text && self.further_wire().choice_of(piece.slot.id) == 0 {
                 self.session_mut().handle_input(now, Input::Text(text));
             }
+        }
+    }
+
+    /// Takes the arguments of the current slot's call from an answer to the original request, sent again: of the call that has the
+    /// same place and name, if the calls before it are those that were delivered.
+    fn repeated_calls(&mut self, now: Duration, answer: &EventSummary) {
+        let (mut repeated, mut arguments) = (std::mem::take(&mut self.repeated), String::new());
+        let is_call = |entry: &&Entry| entry.has_begun && entry.slot.kind == SlotKind::Arguments;
+        let before: Vec<_> = self.list.iter().take(self.current).filter(is_call).collect();
+        let place = before.len();
+        let name = self.session().tool_name();
+        let is_same = |entry: &Entry, call: &RepeatedCall| {
+            let arguments = entry.session.document().text().trim();
+            entry.session.tool_name() == Some(call.name.as_str()) && arguments == call.arguments.trim()
+        };
+        for (piece, text) in answer.texts().filter(|(piece, _)| piece.slot.kind == SlotKind::Arguments) {
+            let known = repeated.iter().position(|call| call.id == piece.slot.id);
+            let at = known.unwrap_or(repeated.len());
+            if known.is_none() && at <= place {
+                let (id, name) = (piece.slot.id, piece.name.clone().unwrap_or_default());
+                repeated.push(RepeatedCall { id, name, arguments: String::new() });
+            }
+            let is_named = || repeated.get(at).is_some_and(|call| name == Some(call.name.as_str()));
+            if at == place && is_named() && before.iter().zip(&repeated).all(|(entry, call)| is_same(entry, call)) {
+                arguments.push_str(text);
+            } else if at < place
+                && let Some(call) = repeated.get_mut(at)
+            {
+                call.arguments.push_str(text);
+            }
+        }
+        self.repeated = repeated;
+        if !arguments.is_empty() {
+            self.session_mut().handle_input(now, Input::Text(&arguments));
         }
     }
 
@@ -243,8 +291,15 @@ impl Slots {
         let is_call = slot.kind == SlotKind::Arguments;
         let declared = self.tools.iter().find(|tool| Some(tool.name.as_str()) == name).cloned();
         let can_be_cut = self.wire.has_argument_text();
+        let choice = self.wire.choice_of(slot.id);
+        let is_first =
+            self.list.iter().filter(|entry| entry.has_begun).all(|entry| self.wire.choice_of(entry.slot.id) != choice);
         let entry = self.entry_mut();
         (entry.slot, entry.has_begun) = (slot, true);
+        if !is_first {
+            // The first text of a choice continues a prefill.
+            entry.session.clear_base();
+        }
         if is_call {
             let undeclared = || Tool { name: name.unwrap_or_default().to_owned(), schema: None };
             entry.session.set_tool_call(declared.unwrap_or_else(undeclared));
@@ -262,9 +317,13 @@ impl Slots {
         self.received = 0;
     }
 
-    /// Waits for the original request's answer again: its first slot may be another one.
-    pub(super) fn ask_again(&mut self) {
-        self.entry_mut().has_begun = false;
+    /// Takes note that the current session has asked for a call. If the original request is sent again, the first slot of its
+    /// answer may be another one.
+    pub(super) fn asked(&mut self) {
+        self.repeated.clear();
+        if self.session().is_first() {
+            self.entry_mut().has_begun = false;
+        }
     }
 
     /// Lets the answer pass as it comes.
@@ -323,6 +382,10 @@ impl Slots {
             return false;
         }
         let (is_alone, is_call) = (self.list.len() == 1, entry.slot.kind == SlotKind::Arguments);
+        if self.expected > 1 && entry.slot.kind == SlotKind::Arguments && entry.session.is_blank() {
+            // The request asks for several answers: a new answer can't be assigned to this choice.
+            return false;
+        }
         // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
         let can_be = is_alone || entry.session.has_delivered(end);
         let is_last =
@@ -442,7 +505,7 @@ impl Entry {
     }
 
     fn text(&self) -> SlotText<'_> {
-        SlotText { slot: self.slot, text: self.session.document().text() }
+        SlotText { slot: self.slot, text: self.session.answer_text() }
     }
 }
 

@@ -67,6 +67,9 @@ pub struct Snapshot {
     /// The text is prose, whatever is in it.
     #[serde(default)]
     is_text: bool,
+    /// Bytes at the beginning of the text that the request ends with.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    base: usize,
     /// The session has ended.
     #[serde(default)]
     done: bool,
@@ -104,6 +107,10 @@ pub struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct DocumentV1 {
     roots: String,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// The version that is written.
@@ -180,6 +187,7 @@ impl Session {
             repair_without: self.settings.repair.off().map(|rule| rule.as_str().to_owned()).collect(),
             prose: self.settings.prose,
             is_text: self.slot.document().is_text(),
+            base: self.base_len(),
             done: self.is_done(),
             opaque: self.is_passing(),
             has_stop: self.settings.trusts_stop,
@@ -243,6 +251,7 @@ impl Session {
             session.read_as_text();
         }
         session.slot.push_with(&snapshot.text, &mut session.sections).map_err(RestoreError::Text)?;
+        session.restore_base(snapshot.base);
         session.phase = Phase::First(if snapshot.opaque { FirstAnswer::Passing } else { FirstAnswer::Continuable });
         session.is_continued = snapshot.spliced;
         session.tally = snapshot.tally.clone();

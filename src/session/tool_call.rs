@@ -2,20 +2,25 @@
 
 use std::sync::Arc;
 
-use super::{CallEnd, MarkUse, Session};
+use super::{CallEnd, MarkUse, Phase, SECTIONS, Session};
+use crate::context::Sections;
+use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::repair::RepairLevel;
 use crate::provider::Finish;
 use crate::provider::wire::Tool;
+use crate::splice::{Slot, Splice};
 
 impl Session {
     /// Makes the session's text the arguments of a tool call. Call this before the first input.
     ///
-    /// The rest is asked for by a re-prompt that names the tool, since a prefill continues texts alone. Arguments are
-    /// never repaired, and when the rest can't be had they stay open: [`GiveUp::Close`](super::GiveUp::Close) ends them
+    /// The rest is asked for by a re-prompt that names the tool, since a prefill continues texts alone. Guesses change no
+    /// arguments, and when the rest can't be had they stay open: [`GiveUp::Close`](super::GiveUp::Close) ends them
     /// as incomplete.
     pub(super) fn set_tool_call(&mut self, tool: Tool) {
+        self.clear_base();
         let settings = &mut self.settings;
-        settings.repair = RepairLevel::Strict.into();
+        // The client would execute a guess.
+        settings.repair = settings.repair.clone().at_most(RepairLevel::Syntax);
         self.slot = settings.slot();
         let limits = &mut settings.limits.continuation;
         limits.max_risk = limits.max_risk.min(limits.max_risk_arguments);
@@ -72,18 +77,39 @@ impl Session {
         let document = self.slot.document();
         let text = document.text();
         if !self.is_tool_call() {
-            return document.is_json() && !text.is_empty() || self.continues_prose(end);
+            return document.is_json() && !self.answer_text().is_empty() || self.continues_prose(end);
         }
         let has_root = document.roots() > 0 || document.root_start().is_some_and(|start| start < text.len());
         has_root || self.lacks_arguments(end)
     }
 
-    /// Begins arguments: they are an object, so that the first character is known.
-    pub(super) fn begin_arguments(&mut self) {
-        let before = self.slot.document().text().len();
-        let begun = self.slot.push("{");
-        debug_assert!(begun.is_ok(), "an object may begin a document: {begun:?}");
-        self.give_out(before);
+    /// Returns whether the open call is the original request again, since nothing of the arguments was delivered: the answer has
+    /// the call once more.
+    pub(super) fn repeats_call(&self) -> bool {
+        self.is_tool_call() && self.call.is_repeated && matches!(self.phase, Phase::Continuing(_))
+    }
+
+    /// Returns the name of the tool that is called.
+    pub(super) fn tool_name(&self) -> Option<&str> {
+        self.settings.tool.as_ref().map(|tool| tool.name.as_str())
+    }
+
+    /// Returns what is illegal after arguments that a continuation has closed: white space, a fence and prose may follow, and
+    /// JSON shows that they were closed too early.
+    pub(super) fn error_after_arguments(&self, splice: &Splice) -> Option<SyntaxError> {
+        let offset = self.slot.document().root_end().filter(|_| self.is_tool_call())?;
+        let is_json = |c: &char| matches!(c, ',' | ':' | '[' | ']' | '{' | '}' | '"' | '-' | '0'..='9');
+        let byte = u8::try_from(splice.after_root().filter(is_json)?).ok()?;
+        Some(SyntaxError { kind: SyntaxErrorKind::TrailingText(byte), offset })
+    }
+
+    /// Sets arguments back to the first `length` bytes, before the bracket that has closed them.
+    pub(super) fn reopen_arguments(&mut self, length: usize) {
+        let text = self.slot.document().text().get(..length).unwrap_or_default().to_owned();
+        self.slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
+        self.sections = Sections::new(SECTIONS);
+        let read = self.slot.push_with(&text, &mut self.sections);
+        debug_assert!(read.is_ok(), "it was read before: {read:?}");
     }
 
     /// Returns whether the text is the arguments of a tool whose parameters are declared.

@@ -79,6 +79,8 @@ pub struct Splice {
     /// The most bytes that waited for the decision.
     max_pending: usize,
     state: State,
+    /// The first significant character of the fragment after the document's root.
+    after_root: Option<char>,
     /// What became of the candidates, for an explanation.
     candidates: Candidates,
 }
@@ -121,6 +123,7 @@ impl Splice {
             caps,
             max_pending: 0,
             state,
+            after_root: None,
             candidates: Candidates::default(),
         }
     }
@@ -128,6 +131,11 @@ impl Splice {
     /// Returns where the fragment is expected to begin.
     pub(crate) fn expect(&self) -> Expect {
         self.request.expect
+    }
+
+    /// Returns the first significant character of the fragment after the document's root.
+    pub(crate) fn after_root(&self) -> Option<char> {
+        self.after_root
     }
 
     /// Returns the places that were tried, once it is decided, the one that won first. Empty where nothing was delivered.

@@ -73,6 +73,13 @@ impl Slot {
         self
     }
 
+    /// Makes the document repair all text that follows; see [`Document::repairing_rest`].
+    #[must_use]
+    pub(crate) fn repairing_rest(mut self, options: RepairOptions) -> Self {
+        self.document = self.document.repairing_rest(options).ending_numbers_late();
+        self
+    }
+
     /// Takes the text for one that is not JSON.
     pub(crate) fn read_as_text(&mut self) {
         self.document.read_as_text();

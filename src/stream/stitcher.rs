@@ -14,7 +14,7 @@ use super::{Stitch, StitchText};
 use crate::Limits;
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, PrefillForm};
-use crate::provider::wire::{Request, Tool};
+use crate::provider::wire::{Base, Request, Tool};
 use crate::repair::RepairOptions;
 use crate::session::relay::Relay;
 use crate::session::{ContinuationStrategy, GiveUp, PrefillOptions, Retry, Session};
@@ -83,6 +83,7 @@ pub struct Stitcher {
     dialect: Dialect,
     tools: Vec<Tool>,
     choices: u64,
+    base: Base,
 }
 
 impl Stitcher {
@@ -161,7 +162,7 @@ impl Stitcher {
     }
 
     /// Reads what the request's body says of its answer, after [`dialect`](Self::dialect): tools, the number of choices, stop
-    /// sequences, JSON mode. Without it the arguments of tool calls are continued without their schema, and one choice is
+    /// sequences, JSON mode, and the beginning of the assistant's message that the answer continues. Without it the arguments of tool calls are continued without their schema, and one choice is
     /// expected.
     #[must_use]
     pub fn request(self, body: &str) -> Self {
@@ -182,6 +183,7 @@ impl Stitcher {
         let engine = engine.strategy(self.strategy).give_up(self.give_up);
         let engine = if self.trusts_stop { engine.trust_stop() } else { engine };
         let engine = if let Some(options) = self.repair { engine.repair(options) } else { engine };
+        let engine = engine.base(&self.base.of_model(&self.capability));
         Stitch::new(engine, (self.capability, self.dialect), first, reopen)
     }
 
@@ -208,6 +210,7 @@ impl Stitcher {
             self.strategy.prefill.filter(|_| request.is_none_or(|request| !request.wants_reasoning));
         if let Some(request) = request {
             (self.tools, self.choices) = (request.tools.clone(), request.n);
+            self.base = request.base.clone();
         }
         self
     }
@@ -226,6 +229,7 @@ impl Stitcher {
         if let Some(options) = self.repair {
             session.set_repair(options);
         }
+        session.set_base(&self.base.of_model(&self.capability));
         StitchText(Driver::new(Deltas::new(session), (self.capability, self.dialect), first, reopen))
     }
 }

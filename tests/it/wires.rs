@@ -1,7 +1,9 @@
 //! The wires other than Chat Completions, one module each.
 
 pub(crate) mod answers;
+mod arguments;
 mod array;
+mod base;
 mod cohere;
 mod completions;
 pub(crate) mod continued;

@@ -226,6 +226,13 @@ impl RepairOptions {
         self
     }
 
+    /// Lowers the level to one that changes no more than `level` does.
+    #[must_use]
+    pub(crate) fn at_most(mut self, level: RepairLevel) -> Self {
+        self.level = self.level.min(level);
+        self
+    }
+
     /// Returns the level.
     pub fn level(&self) -> RepairLevel {
         self.level

@@ -5,16 +5,17 @@ use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::PrefillForm;
 use crate::provider::fields::{has_stop, is_true, members_of, object, object_with, text};
+use crate::provider::prefill;
 use crate::provider::request::{FORMS, RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, with_messages};
-use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
+use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
 pub fn parse(body: &[u8]) -> Option<Request> {
     let root = object(std::str::from_utf8(body).ok()?)?;
     // All in one walk: the messages may be long.
-    let [messages, stream, n, stop, model, tools, legacy, format, newer_cap, cap, reasoning @ ..] =
+    let [messages, stream, n, stop, model, tools, legacy, format, newer_cap, cap, is_final, reasoning @ ..] =
         members_of(root, READ);
-    messages.filter(|messages| messages.kind() == ValueKind::Array)?;
+    let messages = messages.filter(|messages| messages.kind() == ValueKind::Array)?;
     let functions = functions(tools).chain(legacy.into_iter().flat_map(|functions| functions.elements()));
     let form = text(format.and_then(|format| format.member("type")));
     Some(Request {
@@ -27,7 +28,15 @@ pub fn parse(body: &[u8]) -> Option<Request> {
         wants_reasoning: asks_for_reasoning(reasoning),
         max_tokens: newer_cap.or(cap).and_then(|cap| cap.as_u64()),
         tools: functions.filter_map(tool).collect(),
+        base: base(messages, is_true(is_final)),
     })
+}
+
+/// Returns the base of the answer's document. A message that calls tools is not continued.
+fn base(messages: Raw<'_>, is_final: bool) -> Base {
+    let last = messages.elements().last().filter(|last| !calls_tools(*last));
+    let is_marked = last.is_some_and(|last| FLAGS.iter().any(|flag| is_true(last.member(flag))));
+    Base::prefill(last.and_then(|_| prefill::last_text(messages, "assistant", "content")), is_final || is_marked)
 }
 
 /// Returns a request for a new answer.
@@ -36,7 +45,7 @@ pub(crate) fn new_request(prompt: &PlainPrompt<'_>) -> NewRequest {
 }
 
 /// The members that [`parse`] reads. The last five ask for reasoning.
-const READ: [&str; 15] = [
+const READ: [&str; 16] = [
     "messages",
     "stream",
     "n",
@@ -47,6 +56,7 @@ const READ: [&str; 15] = [
     RESPONSE_FORMAT,
     TOKEN_LIMITS[0],
     TOKEN_LIMITS[1],
+    FINAL[0],
     "reasoning_effort",
     "enable_thinking",
     "chat_template_kwargs",
@@ -86,9 +96,12 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
     if let Some(rest) = rest {
         remove_forms(root, messages, &mut remove, &mut set);
         remove.retain(|key| !(changes.keeps_json_mode && *key == RESPONSE_FORMAT));
-        edits.append(messages, &messages_for(rest));
-        if let Rest::Prefill { form: PrefillForm::Final, .. } = rest {
-            set.extend([("continue_final_message", "true"), ("add_generation_prompt", "false")]);
+        append(messages, rest, changes.replaces_prefill, &mut edits);
+        match rest {
+            Rest::Prefill { form: PrefillForm::Final, .. } => set.extend([(FINAL[0], "true"), (FINAL[1], "false")]),
+            Rest::Prefill { .. } => {}
+            // The last message is the user's.
+            Rest::Reprompt { .. } => remove.extend(FINAL),
         }
     }
     turn_reasoning_off(changes, &["messages"], &remove, &mut set);
@@ -132,17 +145,45 @@ pub fn has_member(body: &str, key: &str) -> bool {
     Raw::root(body).and_then(|root| root.member(key)).is_some()
 }
 
-fn messages_for(rest: &Rest<'_>) -> String {
-    match rest {
-        Rest::Reprompt { delivered, prompt } => {
-            format!("{},{}", message("assistant", delivered), message("user", prompt))
+/// Appends the messages that ask for the rest. Of the flags that ask to continue a message only that of the last one may stay.
+fn append(messages: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mut Edits) {
+    let last = messages.elements().last().filter(|last| last.kind() == ValueKind::Object);
+    let content = last.and_then(|last| last.member("content")).filter(|_| replaces_prefill);
+    let has_flag = |last: &Raw<'_>| FLAGS.iter().any(|flag| last.member(flag).is_some());
+    let (delivered, form) = match rest {
+        Rest::Reprompt { delivered, .. } => (delivered, None),
+        Rest::Prefill { delivered, form } => (delivered, Some(form)),
+    };
+    let mut added = Vec::new();
+    match (last, content) {
+        (Some(last), Some(content)) => {
+            let content = prefill::with_text(content, delivered);
+            let flag = form.and_then(|form| form.flag());
+            let set: Vec<_> =
+                [("content", content.as_str())].into_iter().chain(flag.map(|flag| (flag, "true"))).collect();
+            edits.object(last, if form.is_none() { &FLAGS } else { &[] }, &set);
         }
-        Rest::Prefill { delivered, form } => {
-            let flag = form.flag().map(|flag| format!(r#","{flag}":true"#)).unwrap_or_default();
-            format!(r#"{{"role":"assistant","content":{}{flag}}}"#, quoted(delivered))
+        (last, _) => {
+            if let Some(last) = last.filter(has_flag) {
+                edits.object(last, &FLAGS, &[]);
+            }
+            let flag = form.and_then(|form| form.flag()).map(|flag| format!(r#","{flag}":true"#)).unwrap_or_default();
+            added.push(format!(r#"{{"role":"assistant","content":{}{flag}}}"#, quoted(delivered)));
         }
     }
+    if let Rest::Reprompt { prompt, .. } = rest {
+        added.push(message("user", prompt));
+    }
+    if !added.is_empty() {
+        edits.append(messages, &added.join(","));
+    }
 }
+
+/// The members of a last message that ask to continue it.
+const FLAGS: [&str; 2] = ["prefix", "partial"];
+
+/// The members of a request that ask to continue its last message: the first is `true` then.
+const FINAL: [&str; 2] = ["continue_final_message", "add_generation_prompt"];
 
 /// Removes what would force another form on the rest.
 fn remove_forms<'a>(root: Raw<'_>, messages: Raw<'_>, remove: &mut Vec<&'a str>, set: &mut Vec<(&'a str, &'a str)>) {

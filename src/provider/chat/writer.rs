@@ -77,7 +77,10 @@ impl wire::Writer for Writer {
         let choice = root.member("choices")?.elements().next()?;
         let delta = choice.member("delta").or_else(|| choice.member("message"))?;
         let mut edits = Edits::default();
-        edits.object(delta, &[], &[("content", &quoted(text))]);
+        match delta.member("tool_calls").and_then(|calls| calls.elements().next()) {
+            Some(call) => edits.object(call.member("function")?, &[], &[("arguments", &quoted(text))]),
+            None => edits.object(delta, &[], &[("content", &quoted(text))]),
+        }
         Some(edits.apply(data)).filter(|_| delta.kind() == ValueKind::Object)
     }
 

@@ -4,12 +4,13 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::Raw;
 use crate::provider::fields;
-use crate::provider::request::{RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, turns, with_messages};
-use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
+use crate::provider::prefill;
+use crate::provider::request::{RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, with_messages};
+use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object with an array `messages`.
 pub(super) fn parse(body: &str) -> Option<Request> {
-    let (root, _) = fields::object_with(body, "messages")?;
+    let (root, messages) = fields::object_with(body, "messages")?;
     let format = root.member(RESPONSE_FORMAT);
     let form = fields::text(format.and_then(|format| format.member("type")));
     let schema = format.and_then(|format| format.member("json_schema").or(format.member("schema")));
@@ -23,6 +24,7 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         wants_reasoning: root.member("thinking").is_some_and(asks_for_reasoning),
         max_tokens: root.member(LIMIT).and_then(|limit| limit.as_u64()),
         tools: functions(root.member("tools")).filter_map(tool).collect(),
+        base: Base::prefill(prefill::last_text(messages, "assistant", "content"), false),
     })
 }
 
@@ -44,7 +46,8 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     if let Some(rest) = rest {
-        edits.append(messages, &turns(rest, "assistant", message));
+        let place = ("assistant", "content");
+        prefill::append(messages, rest, place, changes.replaces_prefill, &mut edits, message);
         if !changes.keeps_json_mode {
             remove.push(RESPONSE_FORMAT);
         }

@@ -4,14 +4,14 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::Raw;
 use crate::provider::fields;
-use crate::provider::request::{FORMS, RESPONSE_FORMAT, continued_prompt, turn_reasoning_off};
+use crate::provider::request::{FORMS, RESPONSE_FORMAT, base_of, continued_prompt, turn_reasoning_off};
 use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
 
 /// Reads a request. Returns `None` where the prompt can't be continued: several prompts, tokens in place of text, an
 /// answer that repeats the prompt or lies between two texts, or the best of several answers, which is not streamed.
 pub(super) fn parse(body: &str) -> Option<Request> {
     let root = fields::object(body)?;
-    prompt(root)?;
+    let prompt = prompt(root)?;
     let has_suffix = root.member("suffix").is_some_and(|suffix| !matches!(suffix.as_str(), "null" | "\"\""));
     let best_of = root.member("best_of").and_then(|best_of| best_of.as_u64()).unwrap_or(1);
     if fields::is_true(root.member("echo")) || has_suffix || best_of > 1 {
@@ -26,6 +26,7 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         has_schema: form.as_deref() == Some("json_schema"),
         model: fields::text(root.member("model")).unwrap_or_default().into_owned(),
         max_tokens: root.member("max_tokens").and_then(|limit| limit.as_u64()),
+        base: base_of(prompt),
         ..Request::default()
     })
 }
@@ -53,7 +54,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         remove.extend(FORMS);
         remove.retain(|key| !(changes.keeps_json_mode && *key == RESPONSE_FORMAT));
         let prompt = prompt(root)?;
-        edits.replace(prompt, &continued_prompt(prompt, rest)?);
+        edits.replace(prompt, &continued_prompt(prompt, rest, changes.replaces_prefill)?);
     }
     turn_reasoning_off(changes, &[PROMPT], &remove, &mut set);
     let limit = changes.max_tokens.filter(|_| root.member("max_tokens").is_some()).map(|limit| limit.to_string());

@@ -5,9 +5,9 @@ use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
 use crate::provider::fields;
-use crate::provider::request::turns;
+use crate::provider::prefill;
 use crate::provider::translate::{PlainMessage, Role};
-use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
+use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Returns the method that a path ends with, and the path before it.
 pub(super) fn method(path: &str) -> Option<(&str, &str)> {
@@ -18,7 +18,7 @@ pub(super) fn method(path: &str) -> Option<(&str, &str)> {
 /// Reads a request's body. Returns `None` unless it is a JSON object with an array `contents`.
 pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
     let (before, method) = method(path)?;
-    let (root, _) = fields::object_with(body, "contents")?;
+    let (root, contents) = fields::object_with(body, "contents")?;
     let config = fields::either(root, CONFIG).map(|(_, config)| config);
     let of = |keys| config.and_then(|config| fields::either(config, keys)).map(|(_, value)| value);
     let has_json_mode = FORMS.iter().any(|form| match of(*form) {
@@ -35,6 +35,11 @@ pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
         wants_reasoning: of(THINKING).is_some_and(asks_for_reasoning),
         max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),
         tools: tools(root),
+        base: match fields::either(root, CONTINUED).is_some_and(|(_, token)| !matches!(token.as_str(), "null" | "\"\""))
+        {
+            true => Base::Elsewhere,
+            false => Base::prefill(prefill::last_text(contents, "model", "parts"), false),
+        },
     })
 }
 
@@ -142,7 +147,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     let mut config = Config::default();
     if let Some(rest) = rest {
-        edits.append(contents, &contents_for(rest));
+        prefill::append(contents, rest, ("model", "parts"), changes.replaces_prefill, &mut edits, content);
         config.remove.extend(CANDIDATES);
         if !changes.keeps_json_mode {
             config.remove.extend(FORMS.iter().flatten());
@@ -219,11 +224,6 @@ impl Config {
     }
 }
 
-/// Returns the contents that ask for the rest.
-fn contents_for(rest: &Rest<'_>) -> String {
-    turns(rest, "model", content)
-}
-
 /// Returns whether a content calls a function or has a function's result.
 fn calls_functions(content: Raw<'_>) -> bool {
     let is_call = |part: Raw<'_>| {
@@ -239,6 +239,8 @@ const CONFIG: [&str; 2] = ["generationConfig", "generation_config"];
 const CANDIDATES: [&str; 2] = ["candidateCount", "candidate_count"];
 const LIMIT: [&str; 2] = ["maxOutputTokens", "max_output_tokens"];
 const THINKING: [&str; 2] = ["thinkingConfig", "thinking_config"];
+/// The member that names an answer which this one continues.
+const CONTINUED: [&str; 2] = ["continuationToken", "continuation_token"];
 const TOOL_CONFIG: [&str; 2] = ["toolConfig", "tool_config"];
 const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
 

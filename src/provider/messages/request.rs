@@ -4,12 +4,13 @@ use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{is_true, members_of, object_with, present, word};
+use crate::provider::prefill;
 use crate::provider::request::{message, remove_format, turn_reasoning_off};
-use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
+use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
-    let (root, _) = object_with(std::str::from_utf8(body).ok()?, "messages")?;
+    let (root, messages) = object_with(std::str::from_utf8(body).ok()?, "messages")?;
     let [stream, stop, model, thinking, cap, form, config, tools] =
         members_of(root, ["stream", "stop_sequences", "model", "thinking", "max_tokens", FORM, CONFIG, "tools"]);
     let has_schema = present(form).or(present(config.and_then(|config| config.member("format")))).is_some();
@@ -24,6 +25,8 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         wants_reasoning: matches!(thinks.as_deref(), Some("enabled" | "adaptive")),
         max_tokens: cap.and_then(|cap| cap.as_u64()),
         tools: tools.into_iter().flat_map(|tools| tools.elements()).filter_map(tool).collect(),
+        // A last message of the assistant is continued, or refused.
+        base: Base::prefill(prefill::last_text(messages, "assistant", "content"), true),
     })
 }
 
@@ -80,7 +83,10 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
                 delivered
             }
         };
-        append(messages, delivered, rest, &mut edits);
+        match changes.replaces_prefill {
+            true => prefill::append(messages, rest, ("assistant", "content"), true, &mut edits, message),
+            false => append(messages, delivered, rest, &mut edits),
+        }
     }
     turn_reasoning_off(changes, &["messages"], &remove, &mut set);
     let cap = changes.max_tokens.map(|cap| cap.to_string());

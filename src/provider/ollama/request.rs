@@ -4,8 +4,9 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields;
-use crate::provider::request::{continued_prompt, functions, message, messages, tool, turn_reasoning_off, turns};
-use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
+use crate::provider::prefill;
+use crate::provider::request::{base_of, continued_prompt, functions, message, messages, tool, turn_reasoning_off};
+use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
 /// What a request asks with.
 enum Input<'a> {
@@ -18,7 +19,7 @@ enum Input<'a> {
 /// Reads a request's body. Returns `None` unless it has messages or a prompt: without either it only loads a model. A
 /// stream is the default here.
 pub(super) fn parse(body: &str) -> Option<Request> {
-    let (root, _) = request(body)?;
+    let (root, input) = request(body)?;
     let options = root.member("options");
     let of = |key: &str| options.and_then(|options| options.member(key));
     let format = root.member("format");
@@ -32,6 +33,12 @@ pub(super) fn parse(body: &str) -> Option<Request> {
         wants_reasoning: root.member("think").is_some_and(asks_for_reasoning),
         max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),
         tools: functions(root.member("tools")).filter_map(tool).collect(),
+        base: match input {
+            Input::Messages(messages) => Base::prefill(prefill::last_text(messages, "assistant", "content"), false),
+            // Without `raw` the prompt is a user's message.
+            Input::Prompt(prompt) if fields::is_true(root.member("raw")) => base_of(prompt),
+            Input::Prompt(_) => Base::Empty,
+        },
     })
 }
 
@@ -59,8 +66,13 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         remove.extend(["format", "tools"]);
         remove.retain(|key| !(changes.keeps_json_mode && *key == "format"));
         match input {
-            Input::Messages(messages) => edits.append(messages, &turns(rest, "assistant", message)),
-            Input::Prompt(prompt) => edits.replace(prompt, &continued_prompt(prompt, rest)?),
+            Input::Messages(messages) => {
+                let place = ("assistant", "content");
+                prefill::append(messages, rest, place, changes.replaces_prefill, &mut edits, message);
+            }
+            Input::Prompt(prompt) => {
+                edits.replace(prompt, &continued_prompt(prompt, rest, changes.replaces_prefill)?);
+            }
         }
     }
     turn_reasoning_off(changes, &["messages", "prompt", "options"], &remove, &mut set);

@@ -5,14 +5,15 @@ use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::Switch;
 use crate::provider::fields::{is_true, members_of, object, present, word};
+use crate::provider::prefill;
 use crate::provider::request::{message, remove_format, turn_reasoning_off};
 use crate::provider::translate::{self, PlainMessage, Role};
-use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
+use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a string or an array. A
 /// request in a `conversation` is not read either: the question for the rest would stay in it.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
-    let (root, _) = request(std::str::from_utf8(body).ok()?)?;
+    let (root, input) = request(std::str::from_utf8(body).ok()?)?;
     if root.member("conversation").is_some_and(|conversation| conversation.kind() != ValueKind::Null) {
         return None;
     }
@@ -30,6 +31,7 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         wants_reasoning: effort.is_some_and(|effort| effort != "none"),
         max_tokens: cap.and_then(|cap| cap.as_u64()),
         tools: tools.into_iter().flat_map(|tools| tools.elements()).filter_map(tool).collect(),
+        base: Base::prefill(prefill::last_text(input, "assistant", "content"), false),
     })
 }
 
@@ -84,7 +86,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         } else {
             remove.extend(["tools", "tool_choice", "parallel_tool_calls", "max_tool_calls"]);
         }
-        append(input, rest, &mut edits);
+        append(input, rest, changes.replaces_prefill, &mut edits);
     }
     let effort;
     if let Some(Switch { key, value }) = changes.reasoning_off {
@@ -124,25 +126,20 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     Some(edits.apply(body)).filter(|adapted| adapted != body)
 }
 
-fn append(input: Raw<'_>, rest: &Rest<'_>, edits: &mut Edits) {
+fn append(input: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mut Edits) {
+    if input.kind() == ValueKind::Array {
+        return prefill::append(input, rest, ("assistant", "content"), replaces_prefill, edits, message);
+    }
     let (delivered, prompt) = match rest {
         Rest::Reprompt { delivered, prompt } => (delivered, Some(prompt)),
         Rest::Prefill { delivered, .. } => (delivered, None),
     };
-    let mut added = Vec::new();
-    if input.kind() == ValueKind::String {
-        added.push(format!(r#"{{"role":"user","content":{}}}"#, input.as_str()));
-    }
+    let mut added = vec![format!(r#"{{"role":"user","content":{}}}"#, input.as_str())];
     if !delivered.trim().is_empty() {
         added.push(message("assistant", delivered));
     }
     added.extend(prompt.map(|prompt| message("user", prompt)));
-    let added = added.join(",");
-    if input.kind() == ValueKind::String {
-        edits.replace(input, &format!("[{added}]"));
-    } else if !added.is_empty() {
-        edits.append(input, &added);
-    }
+    edits.replace(input, &format!("[{}]", added.join(",")));
 }
 
 /// Returns the body as an object and its input, if it is a request.

@@ -177,9 +177,7 @@ impl Relay {
                     let call = OpenCall::new(self.slots.further_wire(), framing, &self.limits);
                     self.call = OpenCall { usage_apart, ..call };
                     self.phase = Phase::Open;
-                    if self.session().is_first() {
-                        self.slots.ask_again();
-                    }
+                    self.slots.asked();
                     if self.client.introduced {
                         self.call.adopts = self.session().is_first();
                     } else {

@@ -95,7 +95,7 @@ impl Relay {
     }
 
     fn write_failure(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
-        let began = self.session().document().has_begun();
+        let began = self.session().has_begun();
         let (message, code) = failure(outcome, began, self.upstream.last_error.as_deref());
         self.writer.error(out, &message, code, report);
         TransportEnd::Closed

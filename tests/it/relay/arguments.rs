@@ -6,6 +6,7 @@ use super::{DONE, Ended, NOW, Reply, closed, dropped, event, finish, role, run_w
 use restitch::Limits;
 use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::Tool;
+use restitch::repair::RepairLevel;
 use restitch::session::{CallEnd, GiveUp, Status};
 
 const ARGUMENTS: &str = r#"{"path": "a.txt", "lines": [1, 2, {"b": "c\"d"}]}"#;
@@ -227,7 +228,7 @@ fn what_was_sent_of_arguments_is_not_taken_back() {
 }
 
 #[test]
-fn a_call_that_is_cut_before_its_arguments_is_continued() {
+fn a_call_that_is_cut_before_its_arguments_is_asked_for_again() {
     for begun in [
         call(0, "write"),
         text("a", "I will write.") + &call(0, "write"),
@@ -236,12 +237,14 @@ fn a_call_that_is_cut_before_its_arguments_is_continued() {
         for first in
             [closed(begun.clone() + &finish("a", "length") + DONE), dropped(begun.clone()), closed(begun.clone())]
         {
-            let valid = || closed(text("b", VALID) + &finish("b", "stop") + DONE);
-            let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[first, valid(), valid()]);
+            let again = closed(
+                begun.clone() + &part(0, &VALID[..9]) + &part(0, &VALID[9..]) + &finish("b", "tool_calls") + DONE,
+            );
+            let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[first, again]);
             assert_eq!(ended.arguments(0), (VALID.to_owned(), 1), "{}", ended.body);
             assert_eq!((ended.finishes(), ended.transport_end), (vec!["tool_calls".to_owned()], TransportEnd::Closed));
-            let turn = ended.requests[0].turn.as_ref().unwrap();
-            assert_eq!((turn.delivered.as_str(), turn.anchor.as_str()), ("{", "{"));
+            // Nothing was delivered that could be an anchor.
+            assert_eq!(ended.requests[0].turn, None);
         }
     }
     // With another reason it is a call without parameters, and so is one of a tool that declares none.
@@ -251,6 +254,137 @@ fn a_call_that_is_cut_before_its_arguments_is_continued() {
     let cut = call(0, "now") + &finish("a", "length") + DONE;
     let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[closed(cut.clone())]);
     assert_eq!((ended.body, ended.outcome.status()), (cut, Status::PassedThrough));
+}
+
+#[test]
+fn arguments_of_another_call_do_not_become_those_of_a_repeated_one() {
+    let begun = call(1, "other") + &part(1, "{\"a\": 1}") + &call(0, "write");
+    for again in [
+        // Another tool, other arguments before it, text, and nothing.
+        call(0, "other") + &part(0, VALID),
+        call(1, "other") + &part(1, "{\"a\": 2}") + &call(0, "write") + &part(0, VALID),
+        call(0, "write") + &part(0, VALID),
+        text("b", VALID),
+        String::new(),
+    ] {
+        let again = closed(again + &finish("b", "tool_calls") + DONE);
+        let first = closed(begun.clone() + &finish("a", "length") + DONE);
+        let replies = [first, again.clone(), again.clone(), again];
+        let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &replies);
+        assert_eq!(
+            (ended.arguments(0), ended.finishes()),
+            ((String::new(), 1), vec!["length".to_owned()]),
+            "{}",
+            ended.body
+        );
+        assert_eq!(ended.outcome.status(), Status::Incomplete);
+    }
+}
+
+#[test]
+fn arguments_after_which_more_json_follows_are_not_closed() {
+    for schema in [numbers(), Vec::new()] {
+        for delivered in ["{", "{\"path\": \"a.txt\""] {
+            let first = || closed(call(0, "write") + &part(0, delivered) + &finish("a", "length") + DONE);
+            let closing = format!("{delivered}}}");
+            for wrong in [", \"lines\": [1, 2, 3]}", "\n, \"lines\"", "{\"path\": 1}", "]", "\"x\""] {
+                let pieces = |pieces: &[&str]| {
+                    let texts: String = pieces.iter().map(|piece| text("b", piece)).collect();
+                    closed(texts + &finish("b", "stop") + DONE)
+                };
+                for wrong in [
+                    pieces(&[&closing, wrong]),
+                    pieces(&[&(closing.clone() + wrong)]),
+                    pieces(&[delivered, "}", wrong]),
+                ] {
+                    let valid = || closed(text("c", VALID) + &finish("c", "stop") + DONE);
+                    let relay = Relay::new(Limits::default()).request(schema.clone(), 1);
+                    let ended = run(relay, &[first(), wrong, valid(), valid()]);
+                    assert_eq!(ended.arguments(0), (VALID.to_owned(), 1), "{}", ended.body);
+                    assert_eq!((ended.finishes(), ended.outcome.tally().failures), (vec!["tool_calls".to_owned()], 1));
+                }
+            }
+            for prose in ["\n", "\n```\n", " These are the arguments.", "</arguments>"] {
+                let answer = || closed(text("b", &closing) + &text("b", prose) + &finish("b", "stop") + DONE);
+                let ended =
+                    run(Relay::new(Limits::default()).request(schema.clone(), 1), &[first(), answer(), answer()]);
+                assert_eq!(
+                    (ended.arguments(0).0, ended.finishes()),
+                    (closing.clone(), vec!["tool_calls".to_owned()]),
+                    "{prose}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn arguments_that_stay_wrong_stay_open() {
+    let first = closed(call(0, "write") + &part(0, "{") + &finish("a", "length") + DONE);
+    let wrong = closed(text("b", "{}, \"lines\": [1]}") + &finish("b", "stop") + DONE);
+    let ended = run(Relay::new(Limits::default()), &[first, wrong.clone(), wrong.clone(), wrong]);
+    assert_eq!((ended.arguments(0).0.as_str(), ended.finishes()), ("{", vec!["length".to_owned()]), "{}", ended.body);
+}
+
+#[test]
+fn arguments_are_repaired_like_text() {
+    let relay = || Relay::new(Limits::default()).repair(RepairLevel::Guess);
+    const WRITTEN: &str = "{\"text\": \"a\nb\", 'n': True,}";
+    const REPAIRED: &str = "{\"text\": \"a\\nb\", \"n\": true}";
+    for at in 0..=WRITTEN.len() {
+        // The first part is in the event that begins the call.
+        let begun = json!({"index": 0, "id": "call_0", "type": "function", "function": {"name": "write", "arguments": &WRITTEN[..at]}});
+        let begun = event(
+            &json!({"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [begun]}}]}),
+        );
+        let whole = begun + &part(0, &WRITTEN[at..]) + &finish("a", "tool_calls") + DONE;
+        let ended = run(relay(), &[closed(whole)]);
+        assert_eq!((ended.arguments(0), ended.requests.len()), ((REPAIRED.to_owned(), 1), 0), "{at}: {}", ended.body);
+        assert_eq!(ended.finishes(), ["tool_calls"]);
+    }
+    for at in 1..WRITTEN.len() {
+        let first = call(0, "write") + &part(0, &WRITTEN[..at]) + &finish("a", "length") + DONE;
+        let rest = || closed(text("b", WRITTEN) + &finish("b", "stop") + DONE);
+        let ended = run(relay(), &[closed(first), rest(), rest()]);
+        assert_eq!(
+            (ended.arguments(0), ended.finishes()),
+            ((REPAIRED.to_owned(), 1), vec!["tool_calls".to_owned()]),
+            "{at}: {}",
+            ended.body
+        );
+    }
+    // A guess would be executed.
+    let guessed = call(0, "write") + &part(0, "{\"text\": a b}") + &finish("a", "tool_calls") + DONE;
+    let ended = run(relay(), &[closed(guessed.clone())]);
+    assert_eq!((ended.body, ended.outcome.status()), (guessed, Status::PassedThrough));
+}
+
+#[test]
+fn whole_text_that_is_malformed_is_not_asked_for_again() {
+    for (level, written) in [
+        (RepairLevel::Syntax, "{\"a\": b c}"),
+        (RepairLevel::Syntax, "[1, 2}"),
+        (RepairLevel::Syntax, "{\"a\": \"\\u12\"}"),
+        (RepairLevel::Guess, "[1 2 : 3]"),
+        (RepairLevel::Guess, "{{\"a\": 1}"),
+    ] {
+        for is_call in [false, true] {
+            let reason = if is_call { "tool_calls" } else { "stop" };
+            let answer = if is_call { call(0, "write") + &part(0, written) } else { text("a", written) };
+            let stream = answer + &finish("a", reason) + DONE;
+            let ended = run(Relay::new(Limits::default()).repair(level), &[closed(stream)]);
+            let got = if is_call { ended.arguments(0).0 } else { ended.text() };
+            assert_eq!((got.as_str(), ended.finishes()), (written, vec![reason.to_owned()]), "{level:?}");
+            assert_eq!(ended.outcome.status(), Status::PassedThrough, "{level:?} {written}");
+            let report: Value = serde_json::from_str(&ended.outcome.report()).unwrap();
+            assert_eq!(report["malformed"], true, "{level:?} {written}");
+        }
+    }
+    // Text that only stops is asked for, as before.
+    let first = closed(text("a", "{'a': [1, 2") + &finish("a", "stop") + DONE);
+    let rest = closed(text("b", "{'a': [1, 2, 3]}") + &finish("b", "stop") + DONE);
+    let ended = run(Relay::new(Limits::default()).repair(RepairLevel::Syntax), &[first, rest]);
+    assert_eq!((ended.text().as_str(), ended.outcome.status()), ("{\"a\": [1, 2, 3]}", Status::Complete));
 }
 
 #[test]

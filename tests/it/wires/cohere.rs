@@ -277,7 +277,8 @@ fn the_rest_is_asked_for() {
         format!(r#"{{"messages":[{{"role":"tool"}},{model}],"tools":[{{}}],"tool_choice":"NONE"}}"#)
     );
     let switch = Switch { key: "thinking".to_owned(), value: r#"{"type":"disabled"}"#.to_owned() };
-    let changes = Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true };
+    let changes =
+        Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true, replaces_prefill: false };
     assert_eq!(
         wire_of(WIRE).ask(r#"{"messages":[],"max_tokens":5,"response_format":{}}"#, Some(&PREFILL), &changes).unwrap(),
         format!(r#"{{"messages":[{model}],"max_tokens":7,"response_format":{{}},"thinking":{{"type":"disabled"}}}}"#)

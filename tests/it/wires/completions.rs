@@ -146,7 +146,8 @@ fn the_prompt_is_continued() {
     let exact = Rest::Prefill { delivered: " \n\"", form: PrefillForm::None };
     assert_eq!(ask(WIRE, r#"{"prompt":["Go"]}"#, exact), r#"{"prompt":["Go \n\""]}"#);
     let switch = Switch { key: "think".to_owned(), value: "false".to_owned() };
-    let changes = Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true };
+    let changes =
+        Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true, replaces_prefill: false };
     assert_eq!(
         wire_of(WIRE).ask(r#"{"prompt":"Go","max_tokens":5,"response_format":{}}"#, Some(&PREFILL), &changes).unwrap(),
         r#"{"prompt":"Go[1","max_tokens":7,"response_format":{},"think":false}"#

@@ -171,7 +171,8 @@ fn the_rest_is_asked_for() {
     // A history with calls keeps its tools, and no tool may be called.
     let calls = r#"{"contents":[{"parts":[{"function_call":{}}]}],"tools":[{}],"tool_config":{"x":1},"generation_config":{"response_mime_type":"a","max_output_tokens":5}}"#;
     let switch = Switch { key: "thinkingConfig".to_owned(), value: r#"{"thinkingBudget":0}"#.to_owned() };
-    let changes = Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true };
+    let changes =
+        Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true, replaces_prefill: false };
     assert_eq!(
         wire_of(WIRE).ask(calls, Some(&PREFILL), &changes).unwrap(),
         format!(

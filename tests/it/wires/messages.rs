@@ -571,7 +571,8 @@ fn the_clients_own_prefill_goes_on() {
 fn other_members_change_on_request() {
     let body = r#"{"messages":[],"max_tokens":5,"output_format":{"a":1}}"#;
     let switch = Switch { key: "thinking".to_owned(), value: r#"{"type":"disabled"}"#.to_owned() };
-    let changes = Changes { max_tokens: Some(9), reasoning_off: Some(&switch), keeps_json_mode: true };
+    let changes =
+        Changes { max_tokens: Some(9), reasoning_off: Some(&switch), keeps_json_mode: true, replaces_prefill: false };
     let rest = Rest::Reprompt { delivered: "", prompt: "p" };
     assert_eq!(
         wire().ask(body, Some(&rest), &changes).unwrap(),

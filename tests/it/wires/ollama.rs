@@ -141,7 +141,8 @@ fn the_rest_is_asked_for() {
     assert_eq!(ask(WIRE, generate, REPROMPT), format!(r#"{{"prompt":"G\u006f[1\n\nGo \"on\""{rest}"#));
 
     let switch = Switch { key: "think".to_owned(), value: "false".to_owned() };
-    let changes = Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true };
+    let changes =
+        Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true, replaces_prefill: false };
     assert_eq!(
         wire_of(WIRE).ask(r#"{"prompt":"Go","format":"json","options":{"num_predict":5}}"#, None, &changes).unwrap(),
         r#"{"prompt":"Go","format":"json","options":{"num_predict":7},"think":false}"#

@@ -585,7 +585,8 @@ fn the_rest_is_asked_for() {
 #[test]
 fn other_members_change_on_request() {
     let switch = Switch { key: "reasoning_effort".to_owned(), value: r#""none""#.to_owned() };
-    let changes = Changes { max_tokens: Some(9), reasoning_off: Some(&switch), keeps_json_mode: false };
+    let changes =
+        Changes { max_tokens: Some(9), reasoning_off: Some(&switch), keeps_json_mode: false, replaces_prefill: false };
     let ask = |body: &str| wire().ask(body, None, &changes).unwrap();
     assert_eq!(
         ask(r#"{"input":[],"max_output_tokens":5,"reasoning":{"effort":"low","summary":"auto"}}"#),
