@@ -117,6 +117,12 @@ impl EventSummary {
         !is_marked && finishes.is_empty() && ended.is_empty() && usage.is_none() && error.is_none()
     }
 
+    /// Returns whether the event has more of the answer, so that an end before it is refuted.
+    pub(super) fn has_more(&self) -> bool {
+        let begins = |piece: &Piece| piece.name.is_some();
+        !self.text.is_empty() || self.is.reasoning || self.is.restart || self.pieces.iter().any(begins)
+    }
+
     fn piece(&mut self, slot: Slot, name: Option<&str>, text: &str) {
         let goes_on = name.is_none() && self.pieces.last().is_some_and(|last| last.slot == slot);
         if !goes_on {

@@ -12,7 +12,7 @@ pub enum GiveUp {
     /// legal completion, since nothing that was sent can be taken back. It lists what was synthesized. In a whole body by
     /// the complete part, which has no number that may be the beginning of another one.
     Close,
-    /// The default. Adds nothing, not even the end of a fence, and ends the answer as the call ended whose text was delivered last:
+    /// The default. Adds nothing, not even the end of a fence, and ends the answer like its first cut, or like a later one that is worse:
     /// [`Outcome::Incomplete`]. A client that raises an error at a cut answer still does.
     #[default]
     Leave,
@@ -62,15 +62,15 @@ impl std::str::FromStr for GiveUp {
 }
 
 impl Session {
-    /// Returns how the call ended that the delivered text ends with. `None` while nothing was cut.
-    pub(super) fn cut_end(&self) -> Option<&CallEnd> {
-        self.last_cut.as_ref().map(|cut| &cut.end)
+    /// Returns how the answer ends if it is given up. `None` while nothing was cut.
+    pub(super) fn given_up_end(&self) -> Option<&CallEnd> {
+        self.last_cut.as_ref().map(|cut| &cut.given_up)
     }
 
     /// Ends the loop: the rest can't be had. `finish`: the reason that ends it, if a call gave one.
     pub(super) fn give_up(&mut self, reason: StopReason, finish: Option<Finish>) {
         let cause = self.last_cut.as_ref().and_then(|cut| cut.cause);
-        let tally = self.tally_after(self.cut_end());
+        let tally = self.tally_after(self.last_cut.as_ref().map(|cut| &cut.end));
         let leaves = self.settings.give_up == GiveUp::Leave && self.give_out_unread();
         let document = self.slot.document();
         let offset = document.text().len();
@@ -83,12 +83,9 @@ impl Session {
             GiveUp::Close if document.is_text() => Outcome::Incomplete { reason, cause, finish: None, tally },
             GiveUp::Error => Outcome::Failed { reason: Some(reason), cause, tally },
             GiveUp::Leave => {
-                let finish = match self.cut_end() {
-                    // Arguments that are open can't be called, whatever the server said.
-                    Some(CallEnd::Finished(_)) if self.is_tool_call() => Some(Finish::Length),
-                    Some(CallEnd::Finished(finish)) => Some(finish.clone()),
-                    _ => None,
-                };
+                // Arguments that are open can't be called, whatever the server said.
+                let told = |finish: &Finish| if self.is_tool_call() { Finish::Length } else { finish.clone() };
+                let finish = self.given_up_end().and_then(CallEnd::finish).map(told);
                 Outcome::Incomplete { reason, cause, finish, tally }
             }
             GiveUp::Close if self.is_tool_call() => {

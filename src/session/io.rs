@@ -95,6 +95,16 @@ impl CallEnd {
         if let Self::TimedOut(limit) = self { Some(limit) } else { None }
     }
 
+    /// Returns whether this end is worse than another one, in the order of [`badness`].
+    pub(super) fn is_worse_than(&self, other: &Self) -> bool {
+        badness(self.finish()) > badness(other.finish())
+    }
+
+    /// Returns the finish reason, if the call gave one.
+    pub(super) fn finish(&self) -> Option<&Finish> {
+        if let Self::Finished(reason) = self { Some(reason) } else { None }
+    }
+
     /// Returns why text that ends so is cut. `None` where a finish reason is not about a cut, and for a call that was
     /// refused.
     pub fn cause(&self) -> Option<CutCause> {
@@ -112,6 +122,18 @@ impl CallEnd {
             | Self::Overloaded
             | Self::Stopped => None,
         }
+    }
+}
+
+/// Orders the ends of an incomplete answer: the worse one is the larger one. With the best ends a client takes the answer for
+/// whole. A content filter is the worst end, because it forbids another call.
+pub(super) fn badness(finish: Option<&Finish>) -> u8 {
+    match finish {
+        Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall) => 0,
+        // Nothing is known of such a reason.
+        Some(Finish::Other(_)) => 1,
+        Some(Finish::Length) | None => 2,
+        Some(Finish::ContentFilter) => 3,
     }
 }
 

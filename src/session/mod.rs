@@ -185,6 +185,9 @@ enum FirstAnswer {
 struct LastCut {
     end: CallEnd,
     cause: Option<CutCause>,
+    /// How the answer ends if it is given up here: like its first cut, or like a later one that is worse. Without a
+    /// continuation the client would have read the first one.
+    given_up: CallEnd,
 }
 
 /// What a call for the rest is compared with.

@@ -87,6 +87,8 @@ impl Session {
         self.settle_base();
         let added = self.answer_text().len();
         self.cut(now, end, added);
+        // A call before this one has delivered nothing, so this is the first cut.
+        self.last_cut = None;
         self.note_cut(end, end.cause());
         if self.has_begun() {
             self.call(now, Duration::ZERO);
@@ -128,7 +130,7 @@ impl Session {
         let is_changed = tally.continuations > 0 || !tally.repairs.is_empty() || ends_here;
         let is_whole = is_changed && !self.is_passing() && self.slot.document().is_complete();
         self.done(match is_whole {
-            true => Outcome::Complete { finish, end, tally },
+            true => Outcome::Complete { finish: finish.map(of_whole), end, tally },
             false => Outcome::PassedThrough { finish, tally },
         });
     }
@@ -177,12 +179,12 @@ impl Session {
         }
         self.give_out(sent);
         self.count_repairs(splice.repairs().iter().map(|repair| repair.rule.as_str()));
-        let finish = if let CallEnd::Finished(reason) = end { Some(reason.clone()) } else { None };
+        let finish = end.finish().cloned();
         if self.slot.document().is_complete() {
             self.note_arguments(violation);
             let tally = self.tally.clone();
             let end = if finish.is_none() { end.cause() } else { None };
-            return self.done(Outcome::Complete { finish, end, tally });
+            return self.done(Outcome::Complete { finish: finish.map(of_whole), end, tally });
         }
         let added = self.slot.document().text().len().saturating_sub(delivered);
         self.cut(now, end, added);
@@ -256,7 +258,9 @@ impl Session {
 
     /// The delivered text ends with the call that has ended. What the operator ends, nothing has cut.
     pub(super) fn note_cut(&mut self, end: &CallEnd, cause: Option<CutCause>) {
-        self.last_cut = Some(LastCut { end: end.clone(), cause: cause.filter(|_| !self.is_stopped) });
+        let before = self.last_cut.take().map(|cut| cut.given_up);
+        let given_up = before.filter(|before| !end.is_worse_than(before)).unwrap_or_else(|| end.clone());
+        self.last_cut = Some(LastCut { end: end.clone(), cause: cause.filter(|_| !self.is_stopped), given_up });
     }
 
     /// Counts a failure. The next call waits if the end says so.
@@ -424,6 +428,12 @@ fn mixed(seed: u64) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
+}
+
+/// Returns the finish reason of an answer whose root is closed. Where the limit ended the call after the root, nothing of the
+/// document was cut.
+fn of_whole(reason: Finish) -> Finish {
+    if reason == Finish::Length { Finish::Stop } else { reason }
 }
 
 /// Returns whether a call that added nothing was answered, so that the same question would bring the same answer. A call

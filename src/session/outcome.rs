@@ -23,7 +23,7 @@ pub enum Outcome {
     },
     /// The document is whole. Prose: its rest was joined, and the last call gave a finish reason.
     Complete {
-        /// The finish reason of the last call, if it gave one.
+        /// The finish reason of the last call, if it gave one. [`Finish::Stop`] where the limit ended it after the root.
         finish: Option<Finish>,
         /// How the last call ended, if it gave no finish reason: the end of its stream was lost after the document's end.
         end: Option<CutCause>,
@@ -54,7 +54,7 @@ pub enum Outcome {
         reason: StopReason,
         /// Why the delivered text ended where it did.
         cause: Option<CutCause>,
-        /// The finish reason of the call that the delivered text ends with, if it gave one.
+        /// The finish reason of the first cut, if it gave one, or of a later cut that is worse.
         finish: Option<Finish>,
         /// What the calls brought.
         tally: Tally,

@@ -4,7 +4,7 @@
 //!  Open, first call ──▶ the upstream's bytes, whole blocks at a time
 //!     │ a terminal event before the root is closed
 //!     ▼
-//!  Withheld ─▶ nothing; the rest of the call is read for its usage
+//!  Withheld ─▶ nothing; the rest of the call is read for its usage. More text leads back to `Open`.
 //!     │ the call is over
 //!     ▼
 //!  Open, further call ─▶ chunks with the first answer's id; comments while nothing comes
@@ -23,6 +23,7 @@ mod repair;
 mod send;
 mod silence;
 mod transport_end;
+mod withheld;
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -32,6 +33,7 @@ use bytes::Bytes;
 use call::{OpenCall, Upstream};
 pub use reattach::Reattach;
 use send::Client;
+use withheld::Withheld;
 
 use super::event_summary::EventSummary;
 use super::slots::Slots;
@@ -86,12 +88,12 @@ pub struct Relay {
 }
 
 /// What is done with the events of the open call. Whether the call is the first one, the session knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Phase {
     /// Events of a first call are forwarded; the text of a further call is joined.
     Open,
-    /// A terminal event of a first call is kept back.
-    Withheld,
+    /// A possible end of a first call is withheld until the next event confirms or refutes it.
+    Withheld(Withheld),
     /// The stream can't be decoded and is forwarded unread.
     Unread,
     Done,
@@ -249,9 +251,9 @@ impl Relay {
         match self.phase {
             Phase::Done => return,
             Phase::Unread => return self.send(now, bytes),
-            Phase::Open | Phase::Withheld => self.slots.session_mut().handle_input(now, Input::Activity),
+            Phase::Open | Phase::Withheld(_) => self.slots.session_mut().handle_input(now, Input::Activity),
         }
-        if self.is_forwarding() {
+        if self.keeps_raw() {
             self.call.raw.push(&bytes);
         }
         let mut rest: &[u8] = &bytes;
@@ -262,6 +264,11 @@ impl Relay {
                 // The rest of its bytes is dropped.
                 break;
             }
+            if matches!(self.phase, Phase::Withheld(_)) && self.room(rest.len()) == 0 {
+                // No more bytes can be withheld, so the end counts.
+                self.end_as_known(now, CallEnd::Closed);
+                break;
+            }
             if self.is_forwarding() && self.room(rest.len()) == 0 {
                 self.slots.reach(LimitReached::new("max_event_bytes", self.limits.parser.max_event_bytes));
                 self.pass_unread(now);
@@ -270,6 +277,8 @@ impl Relay {
         }
         if self.is_forwarding() {
             self.forward(now, self.call.decoder.boundary());
+        }
+        if self.keeps_raw() {
             self.call.raw.keep_chunk();
         }
     }
@@ -277,11 +286,16 @@ impl Relay {
     /// Returns how many more bytes of a first answer may wait, where `unread` bytes of its last chunk are not read yet. An
     /// event that is not over reaches a limit of the decoder's; a block of comments and what is held back reach this one.
     fn room(&self, unread: usize) -> usize {
-        if !self.is_forwarding() {
+        if !self.keeps_raw() {
             return usize::MAX;
         }
-        let boundary = self.call.decoder.boundary();
-        let leaves = self.call.held.as_ref().map_or(boundary, |held| held.from.min(boundary));
+        let leaves = match self.phase {
+            Phase::Withheld(_) => self.call.raw.forwarded(),
+            _ => {
+                let boundary = self.call.decoder.boundary();
+                self.call.held.as_ref().map_or(boundary, |held| held.from.min(boundary))
+            }
+        };
         let waiting = self.call.raw.received().saturating_sub(leaves.saturating_add(unread as u64));
         let most = self.limits.parser.max_event_bytes.saturating_mul(2);
         most.saturating_add(1).saturating_sub(usize::try_from(waiting).unwrap_or(usize::MAX))
@@ -289,14 +303,17 @@ impl Relay {
 
     /// Reads bytes of the open call. Breaks when the call is over.
     fn read(&mut self, now: Duration, mut input: &[u8]) -> ControlFlow<()> {
-        while matches!(self.phase, Phase::Open | Phase::Withheld) {
+        while matches!(self.phase, Phase::Open | Phase::Withheld(_)) {
             let (wanted, observed) = (self.wants_data(), self.is_forwarding());
+            let kept = !observed && self.keeps_raw();
             let OpenCall { decoder, reader, raw, .. } = &mut self.call;
             let (end, data) = match decoder.next_event(&mut input) {
                 Ok(None) => return ControlFlow::Continue(()),
                 Ok(Some(event)) => {
                     if observed {
                         self.writer.observe(&event.event, &event.data);
+                    } else if kept && let Phase::Withheld(withheld) = &mut self.phase {
+                        withheld.note(&event);
                     }
                     raw.begin_event(event.range.start);
                     (event.range.end, self.event_summary.read(&mut **reader, event, wanted))
@@ -318,7 +335,7 @@ impl Relay {
 
     /// Returns whether events are those of a first call and none was kept back.
     fn is_first_open(&self) -> bool {
-        self.phase == Phase::Open && self.session().is_first()
+        matches!(self.phase, Phase::Open) && self.session().is_first()
     }
 
     /// Returns whether the raw bytes of the open call leave as they come.
@@ -326,15 +343,22 @@ impl Relay {
         self.is_first_open() && !self.call.adopts
     }
 
+    /// Returns whether the raw bytes of the open call leave as they come, or may leave later.
+    fn keeps_raw(&self) -> bool {
+        let is_read = matches!(self.phase, Phase::Open | Phase::Withheld(_));
+        is_read && self.session().is_first() && !self.call.adopts
+    }
+
     /// Returns whether the data of events may have to be written again.
     fn wants_data(&self) -> bool {
-        self.phase == Phase::Open && (self.call.adopts || self.is_first_open() && self.session().repairs_text())
+        let is_read = matches!(self.phase, Phase::Open | Phase::Withheld(_));
+        is_read && (self.call.adopts || self.session().is_first() && self.session().repairs_text())
     }
 
     /// Returns whether the document is whole, and is all of the answer: of an answer that holds more than its text, or is
     /// no longer read, nobody knows what is missing.
     fn is_whole(&self) -> bool {
-        self.slots.is_whole() && !self.call.is_withheld && self.phase != Phase::Unread
+        self.slots.is_whole() && self.call.withheld.is_empty() && !matches!(self.phase, Phase::Unread)
     }
 
     /// Takes one event that was read and that ended at `end`; `data` is its text where it may have to be written. Breaks
@@ -351,18 +375,31 @@ impl Relay {
         if event.is.reasoning {
             self.slots.session_mut().handle_input(now, Input::Reasoning);
         }
-        let ends = event.is.done || event.error.is_some();
-        match self.phase {
+        match &self.phase {
             Phase::Open if self.session().is_first() => return self.first_event(now, end, data),
             Phase::Open => return self.further_event(now),
-            Phase::Withheld if ends => {
-                let end = self.call.end.take().unwrap_or(CallEnd::Closed);
-                self.end_call(now, end);
+            Phase::Withheld(_) if self.event_summary.error.is_none() && self.event_summary.has_more() => {
+                self.refute_end(now);
+                return self.first_event(now, end, data);
+            }
+            Phase::Withheld(end)
+                if end.is_final && self.event_summary.is.done || self.event_summary.error.is_some() =>
+            {
+                self.end_as_known(now, CallEnd::Closed);
                 return ControlFlow::Break(());
             }
-            Phase::Withheld | Phase::Unread | Phase::Done => {}
+            Phase::Withheld(_) if self.event_summary.is.done => {
+                self.call.done_at.get_or_insert(now);
+            }
+            Phase::Withheld(_) | Phase::Unread | Phase::Done => {}
         }
         ControlFlow::Continue(())
+    }
+
+    /// Ends the open call as its events have said, or else like this.
+    fn end_as_known(&mut self, now: Duration, otherwise: CallEnd) {
+        let end = self.call.end.take().unwrap_or(otherwise);
+        self.end_call(now, end);
     }
 
     /// The stream of the open call can't be decoded: a healthy one is forwarded unread, a continuation is over.
@@ -374,8 +411,7 @@ impl Relay {
             });
             self.pass_unread(now);
         } else {
-            let end = self.call.end.take().unwrap_or_else(|| CallEnd::Error(error.to_string()));
-            self.end_call(now, end);
+            self.end_as_known(now, CallEnd::Error(error.to_string()));
         }
     }
 

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::event_summary::{EventSummary, Piece};
+use super::io::badness;
 use super::wire::finish_reason;
-use super::{CallEnd, Input, LimitReached, Outcome, Redirect, Session, Status, Tally};
+use super::{CallEnd, Input, LimitReached, Outcome, Redirect, Session, Tally};
 use crate::provider::wire::{Slot, SlotKind, SlotText, Tool, Wire};
 use crate::provider::{FIRST, Finish, SlotId};
 
@@ -75,6 +76,16 @@ impl Ends {
         for (choice, reason) in answer.finishes.iter().filter(|_| answer.error.is_none()) {
             self.add(*choice, reason.clone());
         }
+    }
+
+    /// Returns whether no choice has a finish reason.
+    pub(super) fn is_empty(&self) -> bool {
+        self.finished.is_empty()
+    }
+
+    /// Forgets the finish reasons of the choices that have more text.
+    pub(super) fn take_back(&mut self, has_more: impl Fn(u32) -> bool) {
+        self.finished.retain(|(choice, _)| !has_more(*choice));
     }
 
     /// Returns the finish reasons, in the order in which they came.
@@ -427,7 +438,7 @@ impl Slots {
     /// Returns how the answer ended: as the slot that ended worst, with the tally of all. That slot becomes the current
     /// one.
     pub(super) fn outcome(&mut self) -> Option<Outcome> {
-        let rank = |entry: &Entry| entry.outcome.as_ref().map(|outcome| rank(outcome.status()));
+        let rank = |entry: &Entry| entry.outcome.as_ref().map(rank);
         let worst = (0..self.list.len()).rev().filter(|&at| rank(&self.list[at]).is_some());
         self.current = worst.max_by_key(|&at| rank(&self.list[at]))?;
         let mut outcome = self.entry().outcome.clone()?;
@@ -449,7 +460,7 @@ impl Slots {
     /// continued or given up, else its own.
     pub(super) fn known_reason(&self, choice: u32) -> Option<Finish> {
         let ended = self.of_choice(choice).filter_map(|entry| Some((entry, entry.outcome.as_ref()?)));
-        match ended.max_by_key(|(_, outcome)| rank(outcome.status())) {
+        match ended.max_by_key(|(_, outcome)| rank(outcome)) {
             Some((entry, Outcome::Complete { .. })) if entry.slot.kind == SlotKind::Arguments => {
                 Some(Finish::ToolCalls)
             }
@@ -509,13 +520,14 @@ impl Entry {
     }
 }
 
-/// Orders statuses: the worse one is the larger one.
-fn rank(status: Status) -> u8 {
-    match status {
-        Status::PassedThrough => 0,
-        Status::Complete => 1,
-        Status::Closed => 2,
-        Status::Incomplete => 3,
-        Status::Failed => 4,
+/// Orders the outcomes of slots: the worse one is the larger one. Among incomplete slots the end decides. A lost connection is
+/// worse than a limit, because no finish reason of another slot can report it.
+fn rank(outcome: &Outcome) -> (u8, u8, bool) {
+    match outcome {
+        Outcome::PassedThrough { .. } => (0, 0, false),
+        Outcome::Complete { .. } => (1, 0, false),
+        Outcome::Closed { .. } => (2, 0, false),
+        Outcome::Incomplete { finish, .. } => (3, badness(finish.as_ref()), finish.is_none()),
+        Outcome::Failed { .. } => (4, 0, false),
     }
 }

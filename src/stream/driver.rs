@@ -72,6 +72,10 @@ pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) observer: Option<Observer<'a>>,
     /// The error with which the last call ended: the reader gets it if the answer ends there.
     error: Option<E>,
+    /// The error with which the first call was lost: the reader gets it if the answer is given up without another one.
+    first_error: Option<E>,
+    /// Whether the call that was asked for last is to bring the rest.
+    asks_for_rest: bool,
     pub(super) outcome: Option<Outcome>,
     /// The engine has given the answer up: the model did not write the text that follows.
     pub(super) has_given_up: bool,
@@ -120,6 +124,8 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             rejection: None,
             observer: None,
             error: None,
+            first_error: None,
+            asks_for_rest: false,
             outcome: None,
             has_given_up: false,
             started: false,
@@ -198,14 +204,19 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             match output {
                 Output::Event(SessionEvent::Fallback { .. }) => self.has_given_up = true,
                 Output::Call { request, at } => {
-                    // A further call replaces the one that failed.
-                    self.error = None;
+                    // A further call replaces the one that failed. The error of a first call that delivered text stays: an
+                    // answer that is given up ends like its first cut.
+                    let error = self.error.take();
+                    if !mem::replace(&mut self.asks_for_rest, request.turn.is_some()) {
+                        self.first_error = error.filter(|_| request.turn.is_some());
+                    }
                     self.call = Call::Due(request, at);
                 }
                 Output::Done { outcome, transport_end, .. } => {
                     self.call = Call::None;
                     self.outcome = Some(outcome);
-                    if let Some(error) = self.error.take().filter(|_| transport_end == TransportEnd::Dropped) {
+                    let error = self.error.take().or(self.first_error.take());
+                    if let Some(error) = error.filter(|_| transport_end == TransportEnd::Dropped) {
                         return Some(Err(error));
                     }
                 }

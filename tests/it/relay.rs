@@ -81,6 +81,9 @@ fn a_choice_that_waits_is_cut_since_the_first_call() {
             relay.handle_open(now);
         }
         relay.handle_bytes(now, Bytes::from(body));
+        if second == 1 {
+            relay.handle_transport_end(now, TransportEnd::Closed);
+        }
         while let Some(output) = relay.poll_output() {
             if let Output::Event(SessionEvent::Joined { elapsed: since, .. }) = output {
                 elapsed.push(since.as_secs());

@@ -399,7 +399,8 @@ async fn a_call_is_over_before_the_next_begins() {
     while stream.next().await.is_some() {
         assert!(calls.open() <= 1);
     }
-    assert_eq!(calls.times(), [0]);
+    // The first call's connection stays open after `[DONE]`: more text could come for half a second.
+    assert_eq!(calls.times(), [500]);
 }
 
 /// A poll that is cancelled loses nothing.
@@ -601,6 +602,52 @@ async fn a_finish_decides_whether_the_rest_is_asked_for() {
     let outcome = text.into_outcome();
     assert_eq!(outcome.finish(), Some(&Finish::ContentFilter));
     assert_eq!(outcome.tally().tokens, [Some(7)]);
+}
+
+/// An answer with a finish in every delta, or with an early one, is over at the end of its stream.
+#[tokio::test(start_paused = true)]
+async fn text_after_a_finish_takes_the_finish_back() {
+    let said = |text: &str, finish: Option<Finish>| Ok(TextDelta::from((text.to_owned(), finish)));
+    let stop = || Some(Finish::Stop);
+    let whole = vec![said("[1, ", stop()), said("2, ", stop()), said("3]", stop())];
+    let (text, status, finish, calls) = deltas(Stitcher::new(), whole, "").await;
+    assert_eq!((text.as_str(), status, finish, calls), ("[1, 2, 3]", Status::PassedThrough, stop(), 0));
+    // A `stop` is final here, but the connection was lost after more text.
+    let lost = vec![said("[1, ", stop()), said("2", None), Err(Lost::Connection)];
+    let (text, status, _, calls) = deltas(Stitcher::new().trust_stop(), lost, "[1, 20]").await;
+    assert_eq!((text.as_str(), status, calls), ("[1, 20]", Status::Complete, 1));
+}
+
+/// A continuation is joined and ends with `stop`, but the document is not whole.
+#[tokio::test(start_paused = true)]
+async fn a_text_that_is_given_up_ends_like_its_first_cut() {
+    let leaving = || Stitcher::new().give_up(GiveUp::Leave);
+    let first = vec![Ok(TextDelta::new("[1, 2").with_finish("length"))];
+    let (text, status, finish, _) = deltas(leaving(), first, "[1, 2, 3 x]").await;
+    assert_eq!((text.as_str(), status, finish), ("[1, 2, 3 ", Status::Incomplete, Some(Finish::Length)));
+    // The first cut was a lost connection: the reader gets its error.
+    let first = vec![Ok(TextDelta::new("[1, 2")), Err(Lost::Connection)];
+    let mut text = leaving().max_continuations(1).text(tokio_stream::iter(first), |_| async {
+        Ok(tokio_stream::iter(vec![Ok(TextDelta::new("[1, 20, 3").with_finish("stop"))]))
+    });
+    let items: Vec<_> = (&mut text).collect().await;
+    assert_eq!(items.last(), Some(&Err(Lost::Connection)), "{items:?}");
+    assert_eq!((text.outcome().unwrap().status(), text.outcome().unwrap().finish()), (Status::Incomplete, None));
+}
+
+/// The limit ends the last call after the root.
+#[tokio::test(start_paused = true)]
+async fn a_text_that_is_completed_ends_as_a_success() {
+    let first = vec![Ok(TextDelta::new("[1, 2").with_finish("length"))];
+    let rest = vec![Ok(TextDelta::new("[1, 2, 3]\n\nI hope").with_finish("length"))];
+    let mut rest = Some(rest);
+    let mut text = Stitcher::new().text(tokio_stream::iter(first), move |_| {
+        let rest = rest.take().unwrap_or_default();
+        async move { Ok::<_, Lost>(tokio_stream::iter(rest)) }
+    });
+    let seen: String = (&mut text).map(Result::unwrap).collect().await;
+    assert_eq!(seen, "[1, 2, 3]");
+    assert_eq!(text.outcome().unwrap().finish(), Some(&Finish::Stop));
 }
 
 /// An answer with a tool call passes through; strings are deltas.

@@ -7,10 +7,12 @@ mod base;
 mod cohere;
 mod completions;
 pub(crate) mod continued;
+mod early_finish;
 mod familiar;
 mod faults;
 mod file;
 mod gemini;
+mod given_up;
 #[cfg(feature = "cli")]
 mod index;
 mod messages;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::raw::{Held, RawBytes};
 use super::reattach::LostConnection;
 use super::send::LinePlace;
+use super::withheld::EarlyEnd;
 use super::{Output, Phase, Relay, new_writer};
 use crate::limits::Limits;
 use crate::provider::wire::{Framing, Reader, Wire};
@@ -45,10 +46,14 @@ pub(super) struct OpenCall {
     pub(super) lost: Option<LostConnection>,
     /// How its choices have ended.
     pub(super) ends: Ends,
-    /// The end of one of its choices was kept back.
-    pub(super) is_withheld: bool,
-    /// How the call is going to end, once its last events have been read.
+    /// The choices whose ends were withheld while others had more text.
+    pub(super) withheld: Vec<u32>,
+    /// How the call is going to end, once its last events have been read, unless one of them has more text.
     pub(super) end: Option<CallEnd>,
+    /// When the event came that ends the stream, unless more text has followed it.
+    pub(super) done_at: Option<Duration>,
+    /// The last refuted end of a first answer.
+    pub(super) early: Option<EarlyEnd>,
     pub(super) usage: Option<String>,
     /// Usage came in a chunk of its own.
     pub(super) usage_apart: bool,
@@ -67,8 +72,10 @@ impl OpenCall {
             at: LinePlace::Block,
             lost: None,
             ends: Ends::default(),
-            is_withheld: false,
+            withheld: Vec::new(),
             end: None,
+            done_at: None,
+            early: None,
             usage: None,
             usage_apart: false,
         }
@@ -85,6 +92,8 @@ impl Relay {
         }
         self.slots.rest(now, &self.event_summary);
         if !self.event_summary.text.is_empty() {
+            // The text refutes an earlier end.
+            (self.call.end, self.call.done_at) = (None, None);
             let done = self.drain(now);
             debug_assert!(done.is_none(), "only the end of a call ends a session");
             if let Some(end) = self.end_at_limit() {
@@ -92,15 +101,22 @@ impl Relay {
                 return ControlFlow::Break(());
             }
         }
-        match self.event_summary.end() {
+        let is_done = self.event_summary.is.done;
+        let goes_on = match self.event_summary.end() {
             // Usage and `[DONE]` are still to come.
-            Some(end @ CallEnd::Finished(_)) => self.call.end = self.call.end.take().or(Some(end)),
-            Some(end) => {
-                let end = self.call.end.take().unwrap_or(end);
-                self.end_call(now, end);
-                return ControlFlow::Break(());
-            }
-            None => {}
+            Some(CallEnd::Finished(_)) => true,
+            // Some servers send `[DONE]` before more text.
+            Some(CallEnd::Closed) => !self.session().document().is_complete(),
+            Some(_) => false,
+            None => return ControlFlow::Continue(()),
+        };
+        self.call.end = self.call.end.take().or_else(|| self.event_summary.end());
+        if !goes_on {
+            self.end_as_known(now, CallEnd::Closed);
+            return ControlFlow::Break(());
+        }
+        if is_done {
+            self.call.done_at.get_or_insert(now);
         }
         ControlFlow::Continue(())
     }
@@ -121,6 +137,7 @@ impl Relay {
 
     /// Ends the open call: the session decides what follows.
     pub(super) fn end_call(&mut self, now: Duration, end: CallEnd) {
+        self.confirm_end(now);
         if let Some(usage) = self.call.usage.take() {
             if let Some(tokens) = answer_tokens(&usage) {
                 self.slots.session_mut().handle_input(now, Input::Tokens(tokens));

@@ -70,7 +70,7 @@ impl Relay {
 
     /// Writes the finish reasons that the client lacks, where the rest of the answer passes unread.
     pub(super) fn write_withheld_ends(&mut self, now: Duration) {
-        if !self.call.is_withheld {
+        if self.call.withheld.is_empty() {
             return;
         }
         let open = |(choice, _): &&(u32, Finish)| !self.client.finished.contains(choice);
@@ -101,14 +101,14 @@ impl Relay {
         TransportEnd::Closed
     }
 
-    /// Ends the stream as the call ended whose text the client has last, so that a client sees the failure which it would
+    /// Ends the stream like the first cut, or like a later one that is worse, so that a client sees the failure which it would
     /// have seen without a continuation.
     fn leave(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
         if outcome.finish().is_some() {
             return self.write_finish(out, report);
         }
         self.write_known_ends(out);
-        match self.session().cut_end() {
+        match self.session().given_up_end() {
             Some(CallEnd::Error(message)) => {
                 let (message, code) = failure(outcome, true, Some(message));
                 self.writer.error(out, &message, code, report);
@@ -130,7 +130,7 @@ impl Relay {
     pub(super) fn passed(&mut self, now: Duration, end: CallEnd) {
         if !self.client.finish {
             self.release(now);
-            if self.is_whole() {
+            if self.is_whole() && !self.call.early.as_ref().is_some_and(|early| early.is_sent) {
                 return self.end_whole(now, &end);
             }
         }
@@ -147,10 +147,10 @@ impl Relay {
         } else {
             self.call.held = None;
             // Half an event would hide the error that follows.
-            let is_read = self.phase == Phase::Open && limit.is_some() && !self.client.has_end();
+            let is_read = matches!(self.phase, Phase::Open) && limit.is_some() && !self.client.has_end();
             self.forward(now, if is_read { self.call.decoder.boundary() } else { u64::MAX });
         }
-        let end = self.call.end.take().unwrap_or(end);
+        let end = self.call.end.take().unwrap_or_else(|| self.end_or_early(end));
         self.outputs.extend(self.call.usage.take().map(Output::Usage));
         self.slots.pass();
         self.slots.session_mut().handle_input(now, Input::CallEnd(end));
@@ -179,7 +179,7 @@ impl Relay {
         let is_between = match self.framing() {
             Framing::Events => self.client.at == LinePlace::Block,
             Framing::Lines => self.client.at.is_at_line(),
-            Framing::Array => self.phase == Phase::Open,
+            Framing::Array => matches!(self.phase, Phase::Open),
         };
         if is_between && !self.client.has_end() {
             let message = format!("the answer breaks off here: the limit `{limit}` is reached");
@@ -208,7 +208,7 @@ impl Relay {
         let limit = &mut outcome.tally_mut().limit;
         *limit = self.slots.limit().cloned().or(limit.take());
         let is_at_line =
-            self.phase == Phase::Unread && self.framing() == Framing::Events && self.client.at.is_at_line();
+            matches!(self.phase, Phase::Unread) && self.framing() == Framing::Events && self.client.at.is_at_line();
         if is_at_line && transport_end == TransportEnd::Closed && self.slots.limit().is_some() {
             self.send(now, format!(": restitch {}\n", outcome.report()).into());
         }

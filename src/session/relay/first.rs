@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::raw::Held;
+use super::withheld::Withheld;
 use super::{Phase, Relay};
 use crate::provider::{Finish, SlotId};
 use crate::session::{CallEnd, Input};
@@ -13,8 +14,13 @@ impl Relay {
     pub(super) fn first_event(&mut self, now: Duration, at: u64, data: Option<String>) -> ControlFlow<()> {
         let adopts = self.call.adopts;
         self.client.done |= self.event_summary.is.done && !adopts;
-        if self.client.finish {
-            return ControlFlow::Continue(());
+        if self.client.finish || !self.call.ends.is_empty() {
+            if self.event_summary.has_more() {
+                self.take_back_ends();
+            }
+            if self.client.finish {
+                return ControlFlow::Continue(());
+            }
         }
         if data.is_none() && self.call.held.is_none() && self.event_summary.is_text_alone() {
             // Nearly all events are such. What else an event can have needs no look.
@@ -35,29 +41,36 @@ impl Relay {
             self.go_on(now, at, data.as_deref(), is_changed);
             return self.after_first_event(now);
         };
-        let continues = self.slots.would_continue(&self.call.ends, &end) || self.call.is_withheld;
+        let continues = self.slots.would_continue(&self.call.ends, &end) || !self.call.withheld.is_empty();
         match data {
-            Some(data) if adopts => self.adopt_last_event(now, &data, &end, continues),
-            data if !continues && !self.reports_repairs(&end) => {
+            data if !adopts && !continues && !self.reports_repairs(&end) => {
                 self.release_before(now, at, data.filter(|_| is_changed));
                 self.call.held = None;
                 self.client.finish = true;
-                self.call.end = Some(end);
+                self.call.end = Some(self.end_or_early(end));
                 return ControlFlow::Continue(());
             }
+            data if continues && self.is_known_as_early() => {
+                self.leave_or_hold(now, at, data.as_deref().filter(|_| is_changed));
+                return self.after_first_event(now);
+            }
+            Some(data) if adopts => {
+                self.adopt_last_event(now, &data, &end, continues);
+                self.phase = Phase::Withheld(Withheld::written(!continues));
+            }
             data => {
-                let data = data.filter(|_| matches!(end, CallEnd::Finished(_)));
-                self.forward_text_of_last_event(now, at, data.as_deref());
+                let data = data.filter(|_| matches!(end, CallEnd::Finished(_)) || is_changed);
+                self.withhold_end(now, at, data, is_changed, !continues);
             }
         }
-        self.withhold(now);
-        self.phase = Phase::Withheld;
-        if let CallEnd::Finished(_) = end {
-            self.call.end = Some(end);
-            return ControlFlow::Continue(());
+        let is_done = self.event_summary.is.done;
+        if matches!(end, CallEnd::Error(_)) || is_done && !continues {
+            self.end_call(now, end);
+            return ControlFlow::Break(());
         }
-        self.end_call(now, end);
-        ControlFlow::Break(())
+        self.call.end = Some(end);
+        self.call.done_at = is_done.then_some(now);
+        ControlFlow::Continue(())
     }
 
     /// Takes note of an event of a first call that has not ended it. Breaks if what follows passes unread.
@@ -120,18 +133,29 @@ impl Relay {
             return;
         }
         let finishes = &self.event_summary.finishes;
-        if finishes.iter().any(|(choice, reason)| self.slots.continues_choice(*choice, reason)) {
+        let is_cut = finishes.iter().any(|(choice, reason)| self.slots.continues_choice(*choice, reason));
+        if is_cut && !self.is_known_as_early() {
             // Another choice goes on, so what was held back was not the last of the stream.
             self.let_go();
-            self.forward_text_of_last_event(now, at, data);
+            // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
+            self.forward_before(now, at);
+            let event = self.last_event(data.map(str::to_owned));
+            self.write_without_end(now, &event);
             self.call.raw.skip_to(at);
-            self.call.is_withheld = true;
+            self.call.withheld.extend(self.event_summary.finishes.iter().map(|(choice, _)| *choice));
             return;
         }
-        self.client.finished.extend(finishes.iter().map(|(choice, _)| *choice));
-        match data {
-            Some(data) if is_changed => self.replace_event(now, at, data),
-            _ => self.hold(at),
+        if !is_cut {
+            self.client.finished.extend(finishes.iter().map(|(choice, _)| *choice));
+        }
+        self.leave_or_hold(now, at, data.filter(|_| is_changed));
+    }
+
+    /// Lets an event leave, unless it ends a slot that is not whole. `changed`: its data, if that was changed.
+    fn leave_or_hold(&mut self, now: Duration, at: u64, changed: Option<&str>) {
+        match changed {
+            Some(data) => self.replace_event(now, at, data),
+            None => self.hold(at),
         }
     }
 
@@ -166,7 +190,7 @@ impl Relay {
     }
 
     /// Lets what was held back leave: the slots whose end it has are over.
-    fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         if let Some(held) = self.call.held.take() {
             self.slots.pass_slots(&held.slots);
         }
@@ -188,25 +212,6 @@ impl Relay {
             self.send_events(now, out);
         }
         self.call.raw.clear();
-    }
-
-    /// Forwards what precedes an event, and writes what came with it besides the end. `data`: that of an event which ends the
-    /// answer. Without it, and where an event has nothing besides the end, its texts are written alone.
-    fn forward_text_of_last_event(&mut self, now: Duration, at: u64, data: Option<&str>) {
-        // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
-        self.forward_before(now, at);
-        let data = data.map(|data| self.writer.without_end(data));
-        if let Some(data) = data.filter(|data| !data.is_empty()) {
-            let event_type = std::mem::take(&mut self.event_summary.event_type);
-            self.client.introduced = true;
-            return self.write(now, |writer, out| writer.rewrite(out, &event_type, &data));
-        }
-        let mut out = Vec::new();
-        for (piece, text) in self.event_summary.texts().filter(|(_, text)| !text.is_empty()) {
-            self.writer.text(&mut out, piece.slot, text);
-        }
-        self.client.introduced |= !out.is_empty();
-        self.send_events(now, out);
     }
 
     /// Writes a terminal event of a request that was sent again, as far as the client is to see it.

@@ -82,6 +82,11 @@ impl RawBytes {
         let _ = self.take_to(to);
     }
 
+    /// Returns how many bytes of the call have left.
+    pub(super) fn forwarded(&self) -> u64 {
+        self.forwarded
+    }
+
     /// Returns how many bytes of the call have come.
     pub(super) fn received(&self) -> u64 {
         self.forwarded + (self.pending.len() + self.chunk.len()) as u64

@@ -49,8 +49,8 @@ impl Relay {
             let before = std::mem::replace(&mut self.call, fresh);
             // The answer goes on: halves of characters and the ends of its choices are those of the same answer.
             let call = &mut self.call;
-            (call.reader, call.ends, call.usage, call.usage_apart) =
-                (before.reader, before.ends, before.usage, before.usage_apart);
+            (call.reader, call.ends, call.early) = (before.reader, before.ends, before.early);
+            (call.usage, call.usage_apart) = (before.usage, before.usage_apart);
         }
         self.call.opened = false;
         self.call.lost = Some(LostConnection { end: end.clone(), has_answered: false });

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use super::withheld::SETTLE;
 use super::{Phase, Relay};
+use crate::limits::TimeLimit;
 use crate::provider::wire::Framing;
 use crate::session::CallEnd;
 use crate::session::silence::Silence;
@@ -12,7 +14,7 @@ impl Relay {
     pub fn poll_timeout(&self) -> Option<Duration> {
         let silence = self.silence().map(|silence| silence.at);
         let waits = match self.phase {
-            Phase::Withheld => true,
+            Phase::Withheld(_) => true,
             // A call for the rest, or the original request again: nothing else reaches the client.
             Phase::Open if self.session().is_first() && self.call.opened => {
                 let is_late = self.call.held.is_some() || !self.session().document().pending().is_empty();
@@ -24,22 +26,22 @@ impl Relay {
         let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.transport.keep_alive_interval))
             // Without a pause in between there would be nothing but comments.
             .filter(|_| waits && !self.limits.transport.keep_alive_interval.is_zero());
-        keep_alive.into_iter().chain(silence).min()
+        keep_alive.into_iter().chain(silence).chain(self.text_due()).min()
     }
 
     /// Time has passed: the client is told that the stream lives, or a silent call is over.
     pub fn handle_timeout(&mut self, now: Duration) {
+        self.write_text_that_is_due(now);
         if let Some(silence) = self.silence().filter(|silence| now >= silence.at) {
             self.finish_whole(now);
             let end = silence.end();
-            if self.phase == Phase::Unread || self.is_first_open() && self.passes(&end) {
+            if matches!(self.phase, Phase::Unread) || self.is_first_open() && self.passes(&end) {
                 if self.client.finish || !self.reattach(now, &end) {
                     self.passed(now, end);
                 }
                 return;
             }
-            let end = self.call.end.take().unwrap_or(end);
-            self.end_call(now, end);
+            self.end_as_known(now, end);
         } else if self.poll_timeout().is_some_and(|due| now >= due) {
             self.keep_alive(now);
         }
@@ -61,6 +63,9 @@ impl Relay {
         let idle = || self.session().silent_at(transport.idle());
         // What passes has the longest time there is.
         let passing = || Some(Silence::new(self.call.heard_at?, transport.first_byte()));
+        if let Some(at) = self.call.done_at {
+            return Some(Silence::new(at, TimeLimit { name: "settle", time: SETTLE }));
+        }
         match self.phase {
             Phase::Open if self.is_reattach_unanswered() => self.session().silent_at(transport.first_byte()),
             // The document is there: an upstream that forgets to say so ends, too.
@@ -68,7 +73,7 @@ impl Relay {
             Phase::Open if self.session().is_first() && (self.client.finish || !self.is_cut()) => passing(),
             // `None`: the current slot would pass, but another one is cut.
             Phase::Open => self.session().silence(self.call.opened).or_else(idle),
-            Phase::Withheld => idle(),
+            Phase::Withheld(_) => idle(),
             Phase::Unread => passing(),
             Phase::Done => None,
         }

@@ -27,7 +27,7 @@ impl Relay {
         match self.phase {
             Phase::Done => return,
             Phase::Unread => return self.passed(now, transport),
-            Phase::Open | Phase::Withheld => {}
+            Phase::Open | Phase::Withheld(_) => {}
         }
         let is_whole = self.is_forwarding() && !self.client.finish && self.is_whole();
         let rest = match transport {
@@ -35,7 +35,7 @@ impl Relay {
             _ => ControlFlow::Continue(Rest::default()),
         };
         let ControlFlow::Continue(rest) = rest else {
-            if self.phase == Phase::Unread {
+            if matches!(self.phase, Phase::Unread) {
                 self.passed(now, transport);
             }
             return;
@@ -55,8 +55,7 @@ impl Relay {
             self.passed(now, transport);
         } else {
             // How the call ended may be known from its last event.
-            let end = self.call.end.take().unwrap_or(transport);
-            self.end_call(now, end);
+            self.end_as_known(now, transport);
         }
     }
 
@@ -64,6 +63,7 @@ impl Relay {
     /// all the same. Breaks when the call is over.
     fn read_rest(&mut self, now: Duration, is_whole: bool) -> ControlFlow<(), Rest> {
         let (wanted, observed) = (self.wants_data(), self.is_forwarding());
+        let kept = !observed && self.keeps_raw();
         let OpenCall { decoder, reader, raw, adopts, .. } = &mut self.call;
         // Of an event that breaks off after the document nothing is missed, as of one that is lost with its connection. An
         // event of another answer would be written with its end, and clients would fail on it.
@@ -76,6 +76,8 @@ impl Relay {
         let end = event.range.end;
         if observed {
             self.writer.observe(&event.event, &event.data);
+        } else if kept && let Phase::Withheld(withheld) = &mut self.phase {
+            withheld.note(&event);
         }
         let data = self.event_summary.read(&mut **reader, event, wanted);
         let is_chunk = self.event_summary.is.chunk;
@@ -100,7 +102,7 @@ impl Relay {
 
     /// Returns whether a first answer that ends like this leaves as it came.
     pub(super) fn passes(&self, end: &CallEnd) -> bool {
-        let continues = self.call.is_withheld || self.slots.would_continue(&self.call.ends, end);
+        let continues = !self.call.withheld.is_empty() || self.slots.would_continue(&self.call.ends, end);
         self.client.finish || self.is_forwarding() && !continues
     }
 }

@@ -227,6 +227,54 @@ impl Answer<'_> {
     }
 }
 
+/// Returns an answer that is not streamed. `reason`: why it ends, in the words of Chat Completions.
+pub(crate) fn whole_body(dialect: Dialect, kind: SlotKind, text: &str, reason: &str) -> Value {
+    let is_call = kind == SlotKind::Arguments;
+    let word = |length: &'static str, calls: &'static str, stop: &'static str| match reason {
+        "length" => length,
+        "tool_calls" => calls,
+        _ => stop,
+    };
+    let call = json!([{"id": "call_1", "type": "function", "function": {"name": "save", "arguments": text}}]);
+    match dialect {
+        Dialect::Chat => {
+            let message = match is_call {
+                true => json!({"role": "assistant", "content": null, "tool_calls": call}),
+                false => json!({"role": "assistant", "content": text}),
+            };
+            json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": reason}]})
+        }
+        Dialect::Completions => json!({"id": "a", "choices": [{"index": 0, "text": text, "finish_reason": reason}]}),
+        Dialect::Responses => {
+            let status = word("incomplete", "completed", "completed");
+            let details = if status == "incomplete" { json!({"reason": "max_output_tokens"}) } else { Value::Null };
+            let part = json!({"type": "output_text", "text": text, "annotations": []});
+            let item = match is_call {
+                true => {
+                    json!({"type": "function_call", "call_id": "call_1", "name": "save", "status": status, "arguments": text})
+                }
+                false => json!({"type": "message", "role": "assistant", "status": status, "content": [part]}),
+            };
+            json!({"id": "r", "status": status, "error": null, "incomplete_details": details, "output": [item]})
+        }
+        Dialect::Messages => json!({"type": "message", "role": "assistant", "stop_sequence": null,
+            "stop_reason": word("max_tokens", "tool_use", "end_turn"), "content": [{"type": "text", "text": text}]}),
+        Dialect::Gemini => json!({"candidates": [{"index": 0, "finishReason": word("MAX_TOKENS", "STOP", "STOP"),
+            "content": {"parts": [{"text": text}], "role": "model"}}]}),
+        Dialect::Ollama => {
+            json!({"done": true, "done_reason": reason, "message": {"role": "assistant", "content": text}})
+        }
+        Dialect::Cohere => {
+            let message = match is_call {
+                true => json!({"role": "assistant", "tool_calls": call}),
+                false => json!({"role": "assistant", "content": [{"type": "text", "text": text}]}),
+            };
+            json!({"id": "c", "finish_reason": word("MAX_TOKENS", "TOOL_CALL", "COMPLETE"), "message": message})
+        }
+        other => panic!("{other}"),
+    }
+}
+
 fn data(data: &Value) -> String {
     format!("data: {data}\n\n")
 }

@@ -48,7 +48,7 @@ impl Relayed {
     }
 
     /// Takes what a relay gives out. Returns whether the open call is over.
-    fn take(&mut self, relay: &mut Relay) -> bool {
+    pub(super) fn take(&mut self, relay: &mut Relay) -> bool {
         let mut is_over = false;
         while let Some(output) = relay.poll_output() {
             assert!(self.end().is_none(), "nothing follows the end");
@@ -62,7 +62,7 @@ impl Relayed {
     }
 
     /// Plays one call to a relay, in pieces.
-    fn play(&mut self, relay: &mut Relay, now: &mut Duration, pieces: &[&[u8]], fault: Fault) {
+    pub(super) fn play(&mut self, relay: &mut Relay, now: &mut Duration, pieces: &[&[u8]], fault: Fault) {
         relay.handle_open(*now);
         for piece in pieces {
             relay.handle_bytes(*now, piece.to_vec().into());

@@ -18,7 +18,7 @@ fn pieces(dialect: Dialect, stream: &str) -> Vec<&str> {
 }
 
 /// Returns the errors that servers send inside of a stream.
-fn errors(dialect: Dialect) -> &'static [&'static str] {
+pub(super) fn errors(dialect: Dialect) -> &'static [&'static str] {
     match dialect {
         Dialect::Chat | Dialect::Completions => &[
             "data: {\"error\":{\"message\":\"Overloaded\",\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n",

@@ -1,0 +1,203 @@
+//! The end of a first answer that is not whole: kept back until the next event shows whether it was the end.
+//!
+//! Some gateways put a finish reason into every chunk, send one early, or send `[DONE]` in the middle; Gemini 1.x sent `STOP`
+//! with every chunk. An event with more of the answer refutes the end: the relay forwards the withheld bytes unchanged and
+//! continues to read.
+
+use std::time::Duration;
+
+use super::{Phase, Relay};
+use crate::provider::wire::Slot;
+use crate::session::CallEnd;
+use crate::sse::Event;
+
+/// A withheld end of a first answer, until an event confirms or refutes it.
+#[derive(Debug)]
+pub(super) struct Withheld {
+    /// The event with the end. `None` once its text was written.
+    event: Option<EndEvent>,
+    /// The answer is not continued, so the end of the stream needs no proof.
+    pub(super) is_final: bool,
+    /// Names and data of later events, which the writer has not observed.
+    unobserved: Vec<(String, String)>,
+}
+
+impl Withheld {
+    /// Returns an end whose event was written without it, so no bytes are withheld.
+    pub(super) fn written(is_final: bool) -> Self {
+        Self { event: None, is_final, unobserved: Vec::new() }
+    }
+
+    /// Keeps an event for the writer, which observes it if the end is refuted.
+    pub(super) fn note(&mut self, event: &Event<'_>) {
+        self.unobserved.push((event.event.clone().into_owned(), event.data.clone().into_owned()));
+    }
+}
+
+/// An event that may end an answer. Its bytes are withheld.
+#[derive(Debug)]
+struct EndEvent {
+    /// Its offsets in the bytes of the call.
+    range: std::ops::Range<u64>,
+    last: LastEvent,
+    /// Its data differs from its bytes, because its text was repaired.
+    is_changed: bool,
+    /// When its text is written without its end. `None`: it has no text.
+    text_due: Option<Duration>,
+}
+
+/// What an event has besides the end of an answer.
+#[derive(Debug)]
+pub(super) struct LastEvent {
+    event_type: String,
+    /// `None`: its texts are written alone.
+    data: Option<String>,
+    texts: Vec<(Slot, String)>,
+}
+
+/// A refuted end: more of the answer followed it.
+#[derive(Debug)]
+pub(super) struct EarlyEnd {
+    end: CallEnd,
+    /// The client has it.
+    pub(super) is_sent: bool,
+}
+
+impl Relay {
+    /// Returns the content of the event that was read, besides the end of the answer. `data`: the data of an event with a finish
+    /// reason. Without it, and where an event has nothing besides the end, its texts are written alone.
+    pub(super) fn last_event(&mut self, data: Option<String>) -> LastEvent {
+        let texts = self.event_summary.texts().filter(|(_, text)| !text.is_empty());
+        let texts = texts.map(|(piece, text)| (piece.slot, text.to_owned())).collect();
+        LastEvent { event_type: std::mem::take(&mut self.event_summary.event_type), data, texts }
+    }
+
+    /// Writes an event without the end of the answer.
+    pub(super) fn write_without_end(&mut self, now: Duration, event: &LastEvent) {
+        let data = event.data.as_deref().map(|data| self.writer.without_end(data));
+        if let Some(data) = data.filter(|data| !data.is_empty()) {
+            self.client.introduced = true;
+            return self.write(now, |writer, out| writer.rewrite(out, &event.event_type, &data));
+        }
+        let mut out = Vec::new();
+        event.texts.iter().for_each(|(slot, text)| self.writer.text(&mut out, *slot, text));
+        self.client.introduced |= !out.is_empty();
+        self.send_events(now, out);
+    }
+
+    /// Withholds the event that ends at `at`, because it may end the answer. Sends everything before it.
+    pub(super) fn withhold_end(
+        &mut self,
+        now: Duration,
+        at: u64,
+        data: Option<String>,
+        is_changed: bool,
+        is_final: bool,
+    ) {
+        let start = self.call.raw.start_of_block(at);
+        self.forward(now, start);
+        let has_text = !self.event_summary.text.is_empty() && self.call.held.is_none();
+        let wait = if is_final { Duration::ZERO } else { SETTLE };
+        let event = EndEvent {
+            range: start..at,
+            last: self.last_event(data),
+            is_changed,
+            text_due: has_text.then(|| now.saturating_add(wait)),
+        };
+        self.phase = Phase::Withheld(Withheld { event: Some(event), is_final, unobserved: Vec::new() });
+        if is_final {
+            self.write_text_that_is_due(now);
+        }
+    }
+
+    /// Returns when the text of the withheld event is written without its end.
+    pub(super) fn text_due(&self) -> Option<Duration> {
+        let Phase::Withheld(withheld) = &self.phase else { return None };
+        withheld.event.as_ref()?.text_due
+    }
+
+    /// Writes the text of the withheld event if it has waited for [`SETTLE`].
+    pub(super) fn write_text_that_is_due(&mut self, now: Duration) {
+        if let Phase::Withheld(withheld) = &mut self.phase
+            && let Some(event) = withheld.event.take_if(|event| event.text_due.is_some_and(|due| now >= due))
+        {
+            self.call.raw.skip_to(event.range.end);
+            self.write_without_end(now, &event.last);
+        }
+    }
+
+    /// Refutes the withheld end, because an event has more of the answer: its bytes leave unchanged.
+    pub(super) fn refute_end(&mut self, now: Duration) {
+        let Phase::Withheld(withheld) = std::mem::replace(&mut self.phase, Phase::Open) else { return };
+        self.let_go();
+        for (event_type, data) in &withheld.unobserved {
+            self.writer.observe(event_type, data);
+        }
+        let is_sent = withheld.event.is_some();
+        if let Some(EndEvent { range, last: LastEvent { event_type, data: Some(data), .. }, .. }) =
+            withheld.event.filter(|event| event.is_changed)
+        {
+            self.forward(now, range.start);
+            self.call.raw.skip_to(range.end);
+            self.write(now, |writer, out| writer.rewrite(out, &event_type, &data));
+        }
+        self.note_early_end(is_sent);
+    }
+
+    /// Confirms the withheld end: writes the text of its event, and drops all other withheld bytes.
+    pub(super) fn confirm_end(&mut self, now: Duration) {
+        if !matches!(self.phase, Phase::Withheld(_)) {
+            return;
+        }
+        if let Phase::Withheld(Withheld { event: Some(event), .. }) = std::mem::replace(&mut self.phase, Phase::Open) {
+            self.write_without_end(now, &event.last);
+        }
+        self.withhold(now);
+    }
+
+    /// Takes back the ends of the choices of an event that has more of the answer.
+    pub(super) fn take_back_ends(&mut self) {
+        if self.client.finish {
+            // Text after the root is not part of the document. After an error a part of the answer may be missing.
+            if self.is_whole() || matches!(self.call.end, Some(CallEnd::Error(_))) {
+                return;
+            }
+            self.client.finish = false;
+            self.note_early_end(true);
+        }
+        let (wire, pieces) = (self.slots.wire(), &self.event_summary.pieces);
+        // Reasoning names no choice.
+        let has_more = |choice| pieces.is_empty() || pieces.iter().any(|piece| wire.choice_of(piece.slot.id) == choice);
+        self.call.ends.take_back(has_more);
+        self.client.finished.retain(|choice| !has_more(*choice));
+        self.call.withheld.retain(|choice| !has_more(*choice));
+    }
+
+    fn note_early_end(&mut self, is_sent: bool) {
+        self.call.done_at = None;
+        self.client.done = self.event_summary.is.done && !self.call.adopts;
+        self.call.early = self.call.end.take().map(|end| EarlyEnd { end, is_sent });
+    }
+
+    /// Returns whether an event with text has the same end as the last refuted one. Its text does not wait: the client knows this
+    /// early end already, and the end of the stream decides.
+    pub(super) fn is_known_as_early(&self) -> bool {
+        let Some(early) = &self.call.early else { return false };
+        let is_same = |(_, reason): &(u32, _)| early.end.finish() == Some(reason);
+        !self.event_summary.text.is_empty() && !self.call.adopts && self.event_summary.finishes.iter().all(is_same)
+    }
+
+    /// Returns the end of an answer whose stream has ended cleanly: the early end, if no other one followed it.
+    pub(super) fn end_or_early(&mut self, end: CallEnd) -> CallEnd {
+        match self.call.early.take() {
+            Some(early) if end == CallEnd::Closed => early.end,
+            _ => end,
+        }
+    }
+}
+
+/// The time within which an event may refute an end. Two things wait for it: the text of an event with a finish reason, and the
+/// next call after `[DONE]`. Servers end the transport right after the true end, and that ends the wait. So the time is lost only where a
+/// server keeps the connection open after `[DONE]`, and once where a gateway puts a finish reason into every chunk. It is longer
+/// than the usual time between two chunks of a model.
+pub(super) const SETTLE: Duration = Duration::from_millis(500);

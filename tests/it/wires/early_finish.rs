@@ -1,0 +1,369 @@
+//! Ends after which an answer goes on: a finish reason in every chunk, an early one, and the end of the stream in its middle.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use restitch::Limits;
+use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::wire::{Dialect, SlotKind};
+use restitch::provider::Finish;
+use restitch::repair::RepairLevel;
+use restitch::session::{GiveUp, Status};
+use serde_json::{Value, json};
+
+use super::answers::answer;
+use super::continued::{
+    DOCUMENT, Fault, carried, check_form, events_of, read, reason, relay, relayed, rest_of, text_of,
+};
+use crate::support::{Rng, chunks, random_cuts};
+
+/// How often a stream is divided otherwise.
+const ROUNDS: usize = 12;
+
+/// Writes an event of an API's stream.
+fn written(dialect: Dialect, name: &str, data: &str) -> String {
+    match dialect {
+        Dialect::Ollama => format!("{data}\n"),
+        Dialect::Gemini => format!("data: {data}\r\n\r\n"),
+        _ if name == "message" => format!("data: {data}\n\n"),
+        _ => format!("event: {name}\ndata: {data}\n\n"),
+    }
+}
+
+/// The events of an answer, as they are written.
+fn pieces(dialect: Dialect, stream: &str) -> Vec<(String, String)> {
+    events_of(dialect, stream)
+}
+
+fn is_text(dialect: Dialect, name: &str, data: &str) -> bool {
+    let stream = written(dialect, name, data);
+    let read = read(dialect, &stream);
+    let of_calls = read.tool_args.values().map(|call| call.args.len()).sum::<usize>();
+    of_calls + read.text.values().map(String::len).sum::<usize>() > 0
+}
+
+/// Returns an event that ends an answer for this reason: that of an answer without text.
+fn end_event(dialect: Dialect, kind: SlotKind, reason: &str) -> String {
+    let stream = answer(dialect, kind, "", Some(reason)).stream();
+    let events = pieces(dialect, &stream);
+    let ends = events.iter().find(|(name, data)| !read(dialect, &written(dialect, name, data)).finish.is_empty());
+    let (name, data) = ends.expect("an answer has an end");
+    written(dialect, name, data)
+}
+
+/// Puts a finish reason into every event with text, or behind it where the API has events of their own for ends.
+fn finish_in_every_chunk(dialect: Dialect, kind: SlotKind, stream: &str, reason: &str) -> String {
+    let mut out = String::new();
+    for (name, data) in pieces(dialect, stream) {
+        let mut value: Value = serde_json::from_str(&data).unwrap_or_default();
+        if !is_text(dialect, &name, &data) {
+            out += &written(dialect, &name, &data);
+            continue;
+        }
+        match dialect {
+            Dialect::Chat | Dialect::Completions => value["choices"][0]["finish_reason"] = reason.into(),
+            Dialect::Gemini => {
+                value["candidates"][0]["finishReason"] = if reason == "length" { "MAX_TOKENS" } else { "STOP" }.into();
+            }
+            Dialect::Ollama => (value["done"], value["done_reason"]) = (true.into(), reason.into()),
+            _ => {
+                out += &(written(dialect, &name, &data) + &end_event(dialect, kind, reason));
+                continue;
+            }
+        }
+        out += &written(dialect, &name, &value.to_string());
+    }
+    out
+}
+
+/// Plays a stream that nothing is to be asked after, in many divisions: it passes as it came.
+fn check_passes(dialect: Dialect, stream: &str, fault: Fault, context: &str) {
+    let mut rng = Rng::new(29);
+    for round in 0..ROUNDS {
+        let cuts = match round {
+            0 => Vec::new(),
+            1 => (1..stream.len()).collect(),
+            _ => random_cuts(stream.len(), &mut rng),
+        };
+        let relay = relay(dialect).give_up(GiveUp::Leave);
+        let split = |body: &'_ [u8]| -> Vec<usize> { cuts.iter().copied().filter(|&cut| cut < body.len()).collect() };
+        let played = relayed(
+            relay,
+            stream.as_bytes(),
+            fault,
+            |body| chunks(body, &split(body)),
+            |relay, request| panic!("{context}: {request:?} {:?}", relay.session().document().text()),
+        );
+        let body = String::from_utf8_lossy(&played.body).into_owned();
+        assert_eq!(body, stream, "{context} {round}");
+        let (outcome, end) = played.end().unwrap();
+        assert_eq!((outcome.status(), end), (Status::PassedThrough, TransportEnd::Closed), "{context} {round}");
+    }
+}
+
+#[test]
+fn a_finish_in_every_chunk_is_not_believed() {
+    for (dialect, kind) in carried() {
+        let stream = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
+        for early in ["stop", "length", "tool_calls"] {
+            let every = finish_in_every_chunk(dialect, kind, &stream, early);
+            assert_ne!(every, stream);
+            check_passes(dialect, &every, Fault::Clean, &format!("{dialect} {kind:?} {early}"));
+        }
+    }
+}
+
+#[test]
+fn an_end_in_the_middle_is_not_believed() {
+    for (dialect, kind) in carried() {
+        let stream = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
+        let events: Vec<_> = pieces(dialect, &stream).iter().map(|(name, data)| written(dialect, name, data)).collect();
+        let terminal = match dialect {
+            Dialect::Chat | Dialect::Completions | Dialect::Cohere => "data: [DONE]\n\n".to_owned(),
+            Dialect::Messages => written(dialect, "message_stop", "{\"type\":\"message_stop\"}"),
+            _ => String::new(),
+        };
+        let texts = pieces(dialect, &stream).iter().filter(|(name, data)| is_text(dialect, name, data)).count();
+        let first = pieces(dialect, &stream).iter().position(|(name, data)| is_text(dialect, name, data)).unwrap();
+        for at in first + 1..first + texts {
+            let finish = end_event(dialect, kind, "length");
+            for end in [finish.clone(), terminal.clone(), finish + &terminal] {
+                let stream = events[..at].concat() + &end + &events[at..].concat();
+                check_passes(dialect, &stream, Fault::Clean, &format!("{dialect} {kind:?} {at} {end}"));
+            }
+        }
+    }
+}
+
+/// Returns what a model answers that continues the document.
+fn rest(dialect: Dialect, relay: &Relay, request: &restitch::session::Request) -> String {
+    let text = rest_of(dialect, DOCUMENT, request, relay.session().document().text());
+    answer(dialect, SlotKind::Text, &text, Some("stop")).stream()
+}
+
+/// The last one of many ends is the end.
+#[test]
+fn an_answer_with_early_ends_is_continued_where_it_is_cut() {
+    for (dialect, kind) in carried() {
+        for cut in [40, 77] {
+            for last in ["length", reason(kind)] {
+                for fault in [Fault::Clean, Fault::Dropped, Fault::Stall] {
+                    let stream = answer(dialect, kind, &DOCUMENT[..cut], Some(last)).stream();
+                    let every = finish_in_every_chunk(dialect, kind, &stream, "stop");
+                    let mut bodies = Vec::new();
+                    for size in [1, 13, 1 << 16] {
+                        let split =
+                            |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
+                        let played = relayed(
+                            relay(dialect),
+                            every.as_bytes(),
+                            fault,
+                            |body| chunks(body, &split(body)),
+                            |relay, request| (rest(dialect, relay, request).into_bytes(), Fault::Clean),
+                        );
+                        let body = String::from_utf8(played.body.clone()).unwrap();
+                        let context = format!("{dialect} {kind:?} {cut} {last} {fault:?} {size}\n{body}");
+                        assert_eq!(
+                            (played.calls(), played.end().unwrap().0.status()),
+                            (1, Status::Complete),
+                            "{context}"
+                        );
+                        assert_eq!(text_of(kind, &read(dialect, &body)), DOCUMENT, "{context}");
+                        let like = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
+                        assert_eq!(read(dialect, &body).finish, read(dialect, &like).finish, "{context}");
+                        bodies.push(body);
+                    }
+                    assert!(bodies.iter().all(|body| *body == bodies[0]), "{dialect} {kind:?}: chunking is invisible");
+                }
+            }
+        }
+    }
+}
+
+/// The same in a call for the rest: its text is joined, whatever it says of its end.
+#[test]
+fn early_ends_of_a_continuation_are_not_believed() {
+    for (dialect, kind) in carried() {
+        let first = answer(dialect, kind, &DOCUMENT[..40], Some("length")).stream();
+        let terminal = if matches!(dialect, Dialect::Chat | Dialect::Completions) { "data: [DONE]\n\n" } else { "" };
+        for early in ["stop", "length"] {
+            for size in [1, 13, 1 << 16] {
+                let split = |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
+                let played = relayed(
+                    relay(dialect),
+                    first.as_bytes(),
+                    Fault::Clean,
+                    |body| chunks(body, &split(body)),
+                    |relay, request| {
+                        let stream = rest(dialect, relay, request);
+                        let every = finish_in_every_chunk(dialect, SlotKind::Text, &stream, early);
+                        let every = match terminal.is_empty() {
+                            true => every,
+                            // Behind every event, but the last.
+                            false => every
+                                .replace("\n\n", &format!("\n\n{terminal}"))
+                                .replace("[DONE]\n\ndata: [DONE]\n\n", "[DONE]\n\n"),
+                        };
+                        (every.into_bytes(), Fault::Clean)
+                    },
+                );
+                let body = String::from_utf8(played.body.clone()).unwrap();
+                let context = format!("{dialect} {kind:?} {early} {size}\n{body}");
+                assert_eq!((played.calls(), played.end().unwrap().0.status()), (1, Status::Complete), "{context}");
+                assert_eq!(text_of(kind, &read(dialect, &body)), DOCUMENT, "{context}");
+                check_form(dialect, &body);
+            }
+        }
+    }
+}
+
+fn drained(relay: &mut Relay) -> (String, bool) {
+    let (mut bytes, mut is_over) = (Vec::new(), false);
+    while let Some(output) = relay.poll_output() {
+        match output {
+            Output::Bytes(more) => bytes.extend_from_slice(&more),
+            Output::Call { .. } | Output::Done { .. } => is_over = true,
+            _ => {}
+        }
+    }
+    (String::from_utf8(bytes).unwrap(), is_over)
+}
+
+fn chat(text: &str, reason: Option<&str>) -> String {
+    let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": reason});
+    format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
+}
+
+const DONE: &str = "data: [DONE]\n\n";
+
+/// The longest time that anything waits to see whether an end is one.
+const LONGEST: Duration = Duration::from_millis(500);
+
+#[test]
+fn text_beside_a_finish_waits_for_the_next_event_or_a_short_time() {
+    let now = Duration::from_secs(3);
+    let mut relay = relay(Dialect::Chat);
+    relay.handle_open(now);
+    relay.handle_bytes(now, chat("[1, ", None).into());
+    assert_eq!(drained(&mut relay).0, chat("[1, ", None));
+    relay.handle_bytes(now, chat("2, ", Some("length")).into());
+    assert_eq!(drained(&mut relay).0, "");
+    // Nothing follows: the text leaves without the finish.
+    let due = relay.poll_timeout().unwrap();
+    assert_eq!(due, now + LONGEST);
+    relay.handle_timeout(due);
+    let (body, is_over) = drained(&mut relay);
+    assert_eq!((read(Dialect::Chat, &body).text["0"].as_str(), is_over), ("2, ", false), "{body}");
+    assert!(read(Dialect::Chat, &body).finish.is_empty(), "{body}");
+    // More text after all: from here on such events leave at once, with all that they have.
+    for text in ["3, ", "4, "] {
+        relay.handle_bytes(due, chat(text, Some("length")).into());
+        assert_eq!(drained(&mut relay).0, chat(text, Some("length")));
+    }
+    // Another reason is news.
+    relay.handle_bytes(due, chat("5, ", Some("stop")).into());
+    assert_eq!(drained(&mut relay).0, "");
+    relay.handle_bytes(due, chat("6, ", None).into());
+    assert_eq!(drained(&mut relay).0, chat("5, ", Some("stop")) + &chat("6, ", None));
+    // The last event ends the document: nothing of it is kept back.
+    relay.handle_bytes(due, chat("7]", Some("stop")).into());
+    assert_eq!(drained(&mut relay).0, chat("7]", Some("stop")));
+    relay.handle_bytes(due, DONE.into());
+    assert_eq!(drained(&mut relay).0, DONE);
+}
+
+/// A server may keep the connection open after the end of the stream.
+#[test]
+fn the_end_of_a_stream_is_believed_after_a_short_time() {
+    for finish in [Some("length"), Some("stop"), None] {
+        let now = Duration::from_secs(3);
+        let mut relay = relay(Dialect::Chat);
+        relay.handle_open(now);
+        let end = finish.map(|reason| chat("", Some(reason))).unwrap_or_default() + DONE;
+        relay.handle_bytes(now, Bytes::from(chat("[1, ", None) + &end));
+        assert_eq!(drained(&mut relay), (chat("[1, ", None), false));
+        let due = relay.poll_timeout().unwrap();
+        assert_eq!(due, now + LONGEST);
+        relay.handle_timeout(due);
+        assert!(drained(&mut relay).1, "the rest is asked for");
+        // So is it for the call that brings the rest.
+        relay.handle_open(due);
+        relay.handle_bytes(due, Bytes::from(chat("[1, 2, ", None) + &end));
+        assert!(!drained(&mut relay).1);
+        relay.handle_timeout(due + LONGEST);
+        assert!(drained(&mut relay).1, "the next rest is asked for");
+        // Where the document is whole, nothing waits.
+        relay.handle_open(due + LONGEST);
+        relay.handle_bytes(due + LONGEST, Bytes::from(chat("[1, 2, 3]", None) + &end));
+        assert!(drained(&mut relay).1);
+    }
+}
+
+/// What is kept back is bounded.
+#[test]
+fn an_end_that_never_ends_is_believed() {
+    let mut relay = Relay::new(Limits::default().with_max_event_bytes(200)).give_up(GiveUp::Leave);
+    relay.handle_bytes(Duration::ZERO, Bytes::from(chat("[1, ", None) + &chat("", Some("length"))));
+    let mut is_over = false;
+    for _ in 0..100 {
+        relay.handle_bytes(Duration::ZERO, ": ping\n\n".into());
+        is_over |= drained(&mut relay).1;
+    }
+    assert!(is_over);
+}
+
+/// A repaired event that seemed to be the last leaves with its changes.
+#[test]
+fn a_repaired_answer_goes_on_after_an_early_end() {
+    let stream = chat("{'a': ", Some("stop")) + &chat("[1,, ", Some("stop")) + &chat("2]}", Some("stop")) + DONE;
+    for size in [1, 13, 1 << 16] {
+        let split = |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
+        let relay = relay(Dialect::Chat).repair(RepairLevel::Syntax);
+        let played = relayed(
+            relay,
+            stream.as_bytes(),
+            Fault::Clean,
+            |body| chunks(body, &split(body)),
+            |_, request| panic!("{request:?}"),
+        );
+        let body = String::from_utf8(played.body.clone()).unwrap();
+        let read = read(Dialect::Chat, &body);
+        assert_eq!((read.text["0"].as_str(), &read.reasons["0"]), ("{\"a\": [1, 2]}", &Finish::Stop), "{body}");
+        assert_eq!(played.end().unwrap().0.status(), Status::Complete);
+    }
+}
+
+/// Two choices with a finish in each of their chunks: both are healthy.
+#[test]
+fn choices_go_on_after_early_ends() {
+    let chunk = |choice: u32, text: &str, reason: Option<&str>| {
+        let choice = json!({"index": choice, "delta": {"content": text}, "finish_reason": reason});
+        format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
+    };
+    let both = |text: &str, reason: Option<&str>| chunk(0, text, reason) + &chunk(1, text, reason);
+    let every: String = ["[1, ", "2, ", "3]"].iter().map(|text| both(text, Some("stop"))).collect();
+    let later: String = ["2, ", "3]"].iter().map(|text| both(text, Some("stop"))).collect();
+    let later = both("[1, ", None) + &later;
+    for size in [1, 13, 1 << 16] {
+        for (stream, finishes) in [(&every, 6), (&later, 3)] {
+            let stream = stream.clone() + DONE;
+            let relay = relay(Dialect::Chat).request(Vec::new(), 2);
+            let split = |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
+            let played = relayed(
+                relay,
+                stream.as_bytes(),
+                Fault::Clean,
+                |body| chunks(body, &split(body)),
+                |_, request| panic!("{request:?}"),
+            );
+            let body = String::from_utf8(played.body.clone()).unwrap();
+            let read = read(Dialect::Chat, &body);
+            for choice in ["0", "1"] {
+                assert_eq!((read.text[choice].as_str(), &read.reasons[choice]), ("[1, 2, 3]", &Finish::Stop), "{body}");
+            }
+            // Where both choices have begun, the first finish of one is taken out: the other's text does not wait for it.
+            assert_eq!(body.matches("\"finish_reason\":\"stop\"").count(), finishes, "{body}");
+            assert_eq!(body == stream, finishes == 6, "{body}");
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! How an answer ends whose rest can't be had, and one whose rest was had: over all APIs, streamed and whole.
+
+use std::time::Duration;
+
+use restitch::Limits;
+use restitch::internal::chat::Transcript;
+use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
+use restitch::internal::wire::{Dialect, SlotKind, wire_of};
+use restitch::provider::Finish;
+use restitch::session::{CallEnd, ContinuationStrategy, GiveUp, Request, Status};
+use serde_json::{Value, json};
+
+use super::answers::{answer, whole_body};
+use super::continued::{DOCUMENT, Fault, Relayed, carried, check_form, read, reason, relay, rest_of};
+
+const NOW: Duration = Duration::ZERO;
+
+/// Where the first answer is cut: in the text of the second row.
+const CUT: usize = 77;
+
+/// How the first answer is cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum FirstCut {
+    Length,
+    PrematureStop,
+    Drop,
+    Idle,
+    Error,
+}
+
+/// How the calls after it end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Then {
+    /// One is joined, goes wrong and ends with `stop`. All later ones are refused.
+    GoesWrong,
+    /// One is joined and stops in the middle of the document. All later ones are refused.
+    Stops,
+    /// All are refused.
+    Refused,
+}
+
+fn refusal() -> CallEnd {
+    CallEnd::Rejected { reason: "no quota".to_owned(), transient: false, retry_after: None }
+}
+
+/// Returns the text of a continuation that brings a little, and then leaves the grammar or stops.
+fn wrong_rest(dialect: Dialect, request: &Request, delivered: &str, then: Then) -> String {
+    let document = &DOCUMENT[..delivered.len().max(CUT) + 12];
+    let rest = rest_of(dialect, document, request, delivered);
+    if then == Then::GoesWrong { rest + "\"]]]}" } else { rest }
+}
+
+/// Plays the first stream and the calls after it.
+fn streamed(
+    mut relay: Relay,
+    first: &str,
+    fault: Fault,
+    mut reply: impl FnMut(&Relay, &Request) -> Option<String>,
+) -> Relayed {
+    let (mut relayed, mut now) = (Relayed::default(), NOW);
+    relayed.play(&mut relay, &mut now, &[first.as_bytes()], fault);
+    while relayed.end().is_none() {
+        let Some(Output::Call { request, .. }) = relayed.steps.last().cloned() else { panic!("{:?}", relayed.steps) };
+        match reply(&relay, &request) {
+            Some(rest) => relayed.play(&mut relay, &mut now, &[rest.as_bytes()], Fault::Clean),
+            None => {
+                relay.handle_rejection(now, refusal());
+                relayed.take(&mut relay);
+            }
+        }
+    }
+    relayed
+}
+
+/// Returns a stream that is cut in this way, and how its transport ends.
+fn first_stream(dialect: Dialect, kind: SlotKind, cut: FirstCut) -> (String, Fault) {
+    let with = |reason| answer(dialect, kind, &DOCUMENT[..CUT], reason).stream();
+    match cut {
+        FirstCut::Length => (with(Some("length")), Fault::Clean),
+        FirstCut::PrematureStop => (with(Some(reason(kind))), Fault::Clean),
+        FirstCut::Drop => (with(None), Fault::Dropped),
+        FirstCut::Idle => (with(None), Fault::Stall),
+        FirstCut::Error => (with(None) + super::faults::errors(dialect)[0], Fault::Clean),
+    }
+}
+
+#[test]
+fn a_stream_that_is_given_up_ends_like_its_first_cut() {
+    let mut cases = 0;
+    for (dialect, kind) in carried() {
+        for cut in [FirstCut::Length, FirstCut::PrematureStop, FirstCut::Drop, FirstCut::Idle, FirstCut::Error] {
+            for then in [Then::GoesWrong, Then::Stops, Then::Refused] {
+                let (first, fault) = first_stream(dialect, kind, cut);
+                let relay = relay(dialect).give_up(GiveUp::Leave);
+                let mut calls = 0;
+                let relayed = streamed(relay, &first, fault, |relay, request| {
+                    calls += 1;
+                    let delivered = relay.session().document().text();
+                    let rest =
+                        (calls == 1 && then != Then::Refused).then(|| wrong_rest(dialect, request, delivered, then));
+                    rest.map(|rest| answer(dialect, SlotKind::Text, &rest, Some("stop")).stream())
+                });
+                let body = String::from_utf8(relayed.body.clone()).unwrap();
+                let (outcome, transport_end) = relayed.end().unwrap();
+                let context = format!("{dialect} {kind:?} {cut:?} {then:?}: {outcome:?}\n{body}");
+                assert_eq!(outcome.status(), Status::Incomplete, "{context}");
+                assert!(calls >= 3, "{context}");
+                let has_grown = relayed.steps.iter().any(|step| format!("{step:?}").contains("Joined"));
+                assert_eq!(has_grown, then != Then::Refused, "{context}");
+                let ended = read(dialect, &body);
+                match cut {
+                    FirstCut::Length | FirstCut::PrematureStop => {
+                        // Open arguments are never called, so they end by the limit.
+                        let cut = if kind == SlotKind::Arguments { FirstCut::Length } else { cut };
+                        let (like, _) = first_stream(dialect, kind, cut);
+                        assert_eq!(ended.finish, read(dialect, &like).finish, "{context}");
+                        assert_eq!(transport_end, TransportEnd::Closed, "{context}");
+                        assert_eq!(ended.error, None, "{context}");
+                        check_form(dialect, &body);
+                    }
+                    FirstCut::Drop | FirstCut::Idle => {
+                        assert!(ended.finish.is_empty() && ended.error.is_none(), "{context}");
+                        assert_eq!((transport_end, ended.terminal), (TransportEnd::Dropped, None), "{context}");
+                    }
+                    FirstCut::Error => {
+                        let is_error = ended.error.is_some_and(|message| message.contains("Overloaded"));
+                        assert!(is_error && ended.reasons.values().all(is_no_success), "{context}");
+                    }
+                }
+                cases += 1;
+            }
+        }
+    }
+    assert_eq!(cases, 11 * 5 * 3);
+}
+
+fn is_no_success(reason: &Finish) -> bool {
+    !matches!(reason, Finish::Stop | Finish::ToolCalls | Finish::FunctionCall)
+}
+
+/// The order of ends is one: a later cut that is worse than the first one counts.
+#[test]
+fn a_later_cut_that_is_worse_than_the_first_counts() {
+    for (first, second, expected) in [
+        ("stop", "length", "length"),
+        ("length", "stop", "length"),
+        ("stop", "content_filter", "content_filter"),
+        ("length", "content_filter", "content_filter"),
+        ("length", "odd", "length"),
+        ("stop", "odd", "odd"),
+    ] {
+        let first = answer(Dialect::Chat, SlotKind::Text, &DOCUMENT[..CUT], Some(first)).stream();
+        let relay = relay(Dialect::Chat).give_up(GiveUp::Leave);
+        let mut calls = 0;
+        let relayed = streamed(relay, &first, Fault::Clean, |relay, request| {
+            calls += 1;
+            let rest = wrong_rest(Dialect::Chat, request, relay.session().document().text(), Then::Stops);
+            (calls == 1).then(|| answer(Dialect::Chat, SlotKind::Text, &rest, Some(second)).stream())
+        });
+        let body = String::from_utf8(relayed.body).unwrap();
+        assert_eq!(read(Dialect::Chat, &body).finish["0"], expected, "{body}");
+    }
+}
+
+/// What has delivered nothing is no cut of the answer: it was asked for again.
+#[test]
+fn a_call_that_delivered_nothing_is_no_first_cut() {
+    let relay = relay(Dialect::Chat).give_up(GiveUp::Leave);
+    let mut calls = 0;
+    let relayed = streamed(relay, "", Fault::Dropped, |_, _| {
+        calls += 1;
+        (calls == 1).then(|| answer(Dialect::Chat, SlotKind::Text, &DOCUMENT[..CUT], Some("length")).stream())
+    });
+    let body = String::from_utf8(relayed.body.clone()).unwrap();
+    assert_eq!(relayed.end().unwrap().1, TransportEnd::Closed, "{body}");
+    assert_eq!(read(Dialect::Chat, &body).finish["0"], "length", "{body}");
+}
+
+/// Takes the body that a relay has given out, if it is done.
+fn take_body(relay: &mut BodyRelay) -> (Option<Request>, Option<(String, Status)>) {
+    let (mut asked, mut body, mut done) = (None, String::new(), None);
+    while let Some(output) = relay.poll_output() {
+        match output {
+            Output::Bytes(bytes) => body = String::from_utf8(bytes.to_vec()).unwrap(),
+            Output::Call { request, .. } => asked = Some(request),
+            Output::Done { outcome, .. } => done = Some((body.clone(), outcome.status())),
+            _ => {}
+        }
+    }
+    (asked, done)
+}
+
+/// Plays a whole body and the calls after it. Returns the client's body.
+fn whole(
+    dialect: Dialect,
+    give_up: GiveUp,
+    first: &Value,
+    mut reply: impl FnMut(&BodyRelay, &Request) -> Option<Value>,
+) -> (String, Status) {
+    let relay = BodyRelay::new(Limits::default()).dialect(dialect).give_up(give_up);
+    let mut relay = match dialect {
+        Dialect::Completions => relay.strategy(ContinuationStrategy::default().prefill(Default::default())),
+        _ => relay,
+    };
+    relay.handle_body(NOW, first.to_string());
+    loop {
+        let (asked, done) = take_body(&mut relay);
+        if let Some(done) = done {
+            return done;
+        }
+        match reply(&relay, &asked.unwrap()) {
+            Some(body) => relay.handle_body(NOW, body.to_string()),
+            None => relay.handle_end(NOW, refusal()),
+        }
+    }
+}
+
+/// The arguments of Messages are objects in a body: whole or absent.
+fn carried_whole() -> impl Iterator<Item = (Dialect, SlotKind)> {
+    carried().filter(|&(dialect, kind)| dialect != Dialect::Messages || kind == SlotKind::Text)
+}
+
+fn read_whole(dialect: Dialect, body: &str) -> Transcript {
+    let mut whole = Transcript::default();
+    assert!(wire_of(dialect).read_body(body, &mut |delta| whole.push(&delta)), "{body}");
+    whole
+}
+
+#[test]
+fn a_body_that_is_given_up_ends_like_its_first_cut() {
+    let mut cases = 0;
+    for (dialect, kind) in carried_whole() {
+        for cut in ["length", reason(kind)] {
+            for then in [Then::GoesWrong, Then::Stops, Then::Refused] {
+                let first = whole_body(dialect, kind, &DOCUMENT[..CUT], cut);
+                let mut calls = 0;
+                let (body, status) = whole(dialect, GiveUp::Leave, &first, |relay, request| {
+                    calls += 1;
+                    let delivered = relay.session().document().text();
+                    let rest =
+                        (calls == 1 && then != Then::Refused).then(|| wrong_rest(dialect, request, delivered, then));
+                    rest.map(|rest| whole_body(dialect, SlotKind::Text, &rest, "stop"))
+                });
+                let context = format!("{dialect} {kind:?} {cut} {then:?}: {body}");
+                assert_eq!(status, Status::Incomplete, "{context}");
+                let expected = if kind == SlotKind::Arguments { "length" } else { cut };
+                let like = whole_body(dialect, kind, "", expected).to_string();
+                assert_eq!(read_whole(dialect, &body).finish, read_whole(dialect, &like).finish, "{context}");
+                cases += 1;
+            }
+        }
+    }
+    assert_eq!(cases, 10 * 2 * 3);
+}
+
+/// The last call is cut by its limit, or in the middle of prose, after it has closed the root.
+#[test]
+fn an_answer_that_is_completed_ends_as_a_success() {
+    for (dialect, kind) in carried() {
+        for last in [Some("length"), Some("stop"), None] {
+            let first = answer(dialect, kind, &DOCUMENT[..CUT], Some("length")).stream();
+            let relayed = streamed(relay(dialect).give_up(GiveUp::Leave), &first, Fault::Clean, |relay, request| {
+                let delivered = relay.session().document().text();
+                let rest = rest_of(dialect, DOCUMENT, request, delivered) + "\n\nI hope that";
+                Some(answer(dialect, SlotKind::Text, &rest, last).stream())
+            });
+            let body = String::from_utf8(relayed.body.clone()).unwrap();
+            let (outcome, _) = relayed.end().unwrap();
+            let context = format!("{dialect} {kind:?} {last:?}: {outcome:?}\n{body}");
+            assert_eq!(
+                (outcome.status(), outcome.finish() == Some(&Finish::Length)),
+                (Status::Complete, false),
+                "{context}"
+            );
+            let like = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
+            assert_eq!(read(dialect, &body).finish, read(dialect, &like).finish, "{context}");
+            check_form(dialect, &body);
+        }
+    }
+    for (dialect, kind) in carried_whole() {
+        for last in ["length", "stop"] {
+            let first = whole_body(dialect, kind, &DOCUMENT[..CUT], "length");
+            let (body, status) = whole(dialect, GiveUp::Leave, &first, |relay, request| {
+                let delivered = relay.session().document().text();
+                let rest = rest_of(dialect, DOCUMENT, request, delivered) + "\n\nI hope that";
+                Some(whole_body(dialect, SlotKind::Text, &rest, last))
+            });
+            let context = format!("{dialect} {kind:?} {last}: {body}");
+            assert_eq!(status, Status::Complete, "{context}");
+            let like = whole_body(dialect, kind, DOCUMENT, reason(kind)).to_string();
+            assert_eq!(read_whole(dialect, &body).finish, read_whole(dialect, &like).finish, "{context}");
+        }
+    }
+}
+
+/// Two choices, the first cut by the limit and the second by a stop, or one by the limit and the other by a lost connection.
+#[test]
+fn each_choice_that_is_given_up_ends_like_its_own_first_cut() {
+    let chunk = |choice: u32, delta: Value, reason: Option<&str>| {
+        let choice = json!({"index": choice, "delta": delta, "finish_reason": reason});
+        format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
+    };
+    let texts: String = (0..2).map(|choice| chunk(choice, json!({"content": &DOCUMENT[..CUT]}), None)).collect();
+    let both =
+        texts.clone() + &chunk(0, json!({}), Some("length")) + &chunk(1, json!({}), Some("stop")) + "data: [DONE]\n\n";
+    let one = texts + &chunk(0, json!({}), Some("length"));
+    for (first, fault) in [(both, Fault::Clean), (one, Fault::Dropped)] {
+        let relay = relay(Dialect::Chat).request(Vec::new(), 2).give_up(GiveUp::Leave);
+        let mut calls = 0;
+        let relayed = streamed(relay, &first, fault, |relay, request| {
+            calls += 1;
+            let rest = wrong_rest(Dialect::Chat, request, relay.session().document().text(), Then::GoesWrong);
+            // Three failures in a row end a choice: each has one call that is joined.
+            (calls == 1 || calls == 4).then(|| answer(Dialect::Chat, SlotKind::Text, &rest, Some("stop")).stream())
+        });
+        let body = String::from_utf8(relayed.body.clone()).unwrap();
+        let ended = read(Dialect::Chat, &body);
+        let (_, transport_end) = relayed.end().unwrap();
+        assert_eq!(calls, 6, "{body}");
+        assert_eq!(ended.finish.get("0").map(String::as_str), Some("length"), "{body}");
+        // A lost choice has no reason.
+        let (reason, expected) = match fault {
+            Fault::Clean => (Some("stop"), TransportEnd::Closed),
+            _ => (None, TransportEnd::Dropped),
+        };
+        assert_eq!((ended.finish.get("1").map(String::as_str), transport_end), (reason, expected), "{body}");
+    }
+}
+
+/// Messages have one `stop_reason` for all blocks: that of the block that ended worst.
+#[test]
+fn one_reason_for_several_calls_is_that_of_the_worst() {
+    let named = |data: &Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
+    let block = |index: u32| {
+        let call = json!({"type": "tool_use", "id": format!("toolu_{index}"), "name": "save", "input": {}});
+        let delta = json!({"type": "input_json_delta", "partial_json": &DOCUMENT[..CUT]});
+        named(&json!({"type": "content_block_start", "index": index, "content_block": call}))
+            + &named(&json!({"type": "content_block_delta", "index": index, "delta": delta}))
+    };
+    let start = answer(Dialect::Messages, SlotKind::Text, "", None).stream();
+    let start = &start[..start.find("event: content_block_start").unwrap()];
+    let end = json!({"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": null}, "usage": {"output_tokens": 9}});
+    let first = start.to_owned() + &block(0) + &block(1) + &named(&end) + &named(&json!({"type": "message_stop"}));
+    for completed in [1, 4] {
+        let mut calls = 0;
+        let relayed =
+            streamed(relay(Dialect::Messages).give_up(GiveUp::Leave), &first, Fault::Clean, |relay, request| {
+                calls += 1;
+                let rest = rest_of(Dialect::Messages, DOCUMENT, request, relay.session().document().text());
+                (calls == completed).then(|| answer(Dialect::Messages, SlotKind::Text, &rest, Some("stop")).stream())
+            });
+        let body = String::from_utf8(relayed.body.clone()).unwrap();
+        assert_eq!(read(Dialect::Messages, &body).finish["0"], "max_tokens", "{body}");
+        assert_eq!(relayed.end().unwrap().0.status(), Status::Incomplete);
+    }
+}
