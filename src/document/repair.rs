@@ -162,10 +162,15 @@ impl Document {
                 if let Err(error) = &found {
                     self.reject(error.offset);
                 }
-                tolerance.written += found.ok().flatten().unwrap_or(self.text.len()) - before;
-                let Some(start) = found? else { return Ok(None) };
-                root = self.text.split_off(start);
+                let end = found.ok().flatten().map_or(self.text.len(), |found| found.end);
+                tolerance.written += end - before;
+                if found?.is_none() {
+                    return Ok(None);
+                }
+                root = self.text.split_off(end);
                 text = &root;
+                // After prose a root is found only when its first bytes are known to be JSON.
+                self.parser.machine.feed_text(&self.text, sink)?;
             }
             tolerance.repairer =
                 Some(Repairer::after(tolerance.options.clone(), &self.parser.machine, tolerance.written));

@@ -88,9 +88,10 @@ impl Options {
         Document::with_options(self.depth, self.roots, self.trailing).repairing(repair)
     }
 
-    /// With `Trailing::Stop`, text after the root is not read. It may even be invalid UTF-8.
+    /// With `Trailing::Stop`, text after the root is not read. It may even be invalid UTF-8. A scalar, or a short array of
+    /// scalars, is the root only if nothing else follows it.
     fn is_over(self, document: &Document) -> bool {
-        self.trailing == Trailing::Stop && document.is_complete()
+        self.trailing == Trailing::Stop && document.is_settled()
     }
 }
 
@@ -168,15 +169,14 @@ impl<S: LiveExt> Feed<S> {
     fn push_text<K: Items>(&mut self, text: &str, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
         let Self { document, options, is_over, .. } = self;
         let mut rest = text;
-        while options.trailing == Trailing::Next && !rest.is_empty() {
-            if document.is_complete() {
+        while !rest.is_empty() && !options.is_over(document) {
+            if options.trailing == Trailing::Next && document.is_complete() {
                 items.settle(document);
                 document.forget_roots();
             }
             let taken = document.push_root_with(rest, items).map_err(|error| syntax(document, error))?;
             rest = rest.get(taken..).unwrap_or_default();
         }
-        document.push_with(rest, items).map_err(|error| syntax(document, error))?;
         *is_over = options.is_over(document);
         Ok(())
     }

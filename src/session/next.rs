@@ -82,7 +82,10 @@ impl Session {
         }
         match self.continues_prose(end) {
             true => self.read_as_text(),
-            false => self.end_repair(),
+            false => {
+                self.slot.settle(&mut self.sections);
+                self.end_repair();
+            }
         }
         if self.lacks_arguments(end) {
             self.begin_arguments();

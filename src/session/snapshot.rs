@@ -243,6 +243,7 @@ impl Session {
             session.read_as_text();
         }
         session.slot.push_with(&snapshot.text, &mut session.sections).map_err(RestoreError::Text)?;
+        session.slot.settle(&mut session.sections);
         session.phase = Phase::First(if snapshot.opaque { FirstAnswer::Passing } else { FirstAnswer::Continuable });
         session.is_continued = snapshot.spliced;
         session.tally = snapshot.tally.clone();

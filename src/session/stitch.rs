@@ -219,6 +219,7 @@ impl<'a> Stitcher<'a> {
     fn take(&mut self, number: usize, part: &str) {
         if self.slot.document().text().is_empty() {
             self.is_malformed = self.slot.push(part).is_err();
+            self.slot.settle(&mut ());
             let is_blank = !self.is_over() && self.slot.document().root_start().is_none();
             self.result.failures += u32::from(is_blank);
             return;
