@@ -272,7 +272,7 @@ impl Document {
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
         self.rejected.clear();
-        self.settle(sink)?;
+        self.settle(sink);
         while self.finish_repaired(sink)? {}
         let result = self.parser.machine.finish_text(&self.text, sink);
         self.mark_end();
@@ -284,8 +284,8 @@ impl Document {
 
     /// Ends the search for the root, as [`finish`](Self::finish) does: where none is certain, the text so far decides. An
     /// open root stays open.
-    pub(crate) fn settle<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
-        self.parser.settle(&self.text, sink)
+    pub(crate) fn settle<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+        self.parser.settle(&self.text, sink);
     }
 
     /// Emits to `sink` everything that was emitted so far about the text, as if it came in one push: for a sink that is
@@ -299,12 +299,13 @@ impl Document {
         let settled = self.parser.settled;
         let mut ends: Vec<usize> = self.ended.iter().copied().chain(settled).chain([self.text.len()]).collect();
         ends.sort_unstable();
+        ends.dedup();
         for end in ends {
             let text = self.text.get(..end).unwrap_or_default();
             let accepted = parser.run(text, start, sink);
             debug_assert!(accepted.is_ok(), "what was accepted is accepted again: {accepted:?}");
             if settled == Some(end) {
-                let _ = parser.settle(text, sink);
+                parser.settle(text, sink);
             }
             if self.ended.contains(&end) {
                 let _ = parser.machine.finish_text(text, sink);
@@ -386,10 +387,11 @@ impl Document {
         self.parser.depth
     }
 
-    /// Whether the root is closed, and would stay the root whatever follows: it is not a scalar or a short array of them.
+    /// Whether the root is closed, and its reader needs no further text: what follows a scalar is white space, and the root
+    /// does not look like the first of a list of references (`[1]`).
     #[cfg(any(feature = "live", feature = "cli"))]
     pub(crate) fn is_settled(&self) -> bool {
-        self.is_complete() && !self.parser.is_weak(&self.text)
+        self.is_complete() && self.parser.is_settled(&self.text)
     }
 
     /// Returns the first significant text after a root that is a scalar without a fence. Such a scalar is a word of a

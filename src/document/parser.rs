@@ -8,9 +8,9 @@ use crate::json::{Machine, Sink};
 
 /// What happens to text after the end of a root, apart from white space and the fence around the root.
 ///
-/// Text that touches the end of a root is malformed, whichever is chosen: a scalar ends before white space, a fence or
-/// the end of the text (`1.2.3`, `"a""b"`), and no JSON touches a bracket that closes the root (`{}}`). Prose may touch
-/// that bracket (`{}.`), and with [`Next`](Self::Next) the next root.
+/// Text that touches the end of a root is malformed, but for [`Next`](Self::Next): a scalar ends before white space, a
+/// fence or the end of the text (`1.2.3`, `"a""b"`), and no JSON touches a bracket that closes the root (`{}}`). Prose may
+/// touch that bracket: `{}.`.
 ///
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trailing {
@@ -155,9 +155,9 @@ impl Parser {
     }
 
     /// Ends the search for the root: the text ends here. Emits what was not emitted of the root's text.
-    pub(super) fn settle<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
+    pub(super) fn settle<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
         if self.start.is_some() {
-            return Ok(());
+            return;
         }
         self.settled = Some(text.len());
         let is_last = matches!(self.trailing, Trailing::Error | Trailing::Next);
@@ -168,11 +168,15 @@ impl Parser {
             self.search = search;
             found = self.search.feed(text).or_else(|| self.search.settle(text, is_last));
         }
-        if let Some(found) = found {
-            self.start_root(text, found.start)?;
-            self.machine.feed_text(text, sink)?;
+        let Some(found) = found else { return };
+        let read = self.start_root(text, found.start).and_then(|()| self.machine.feed_text(text, sink));
+        if read.is_err() {
+            // Only a root in reasoning was not read before. Malformed text there is no answer.
+            (self.start, self.search) = (None, RootSearch::with(RootFinder::of_text(text.len()), self.depth));
+            self.machine.restart(0);
         }
-        Ok(())
+        // The text was read to its end: no other root is looked for.
+        self.tail = Tail::Ignored;
     }
 
     /// Whether a root is open.
@@ -194,14 +198,11 @@ impl Parser {
     /// Returns where the next root begins after one that has ended, in text from `from` on.
     fn next_root(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
         if self.is_scalar
+            && self.trailing != Trailing::Next
             && let Some((at, byte)) = self.first_after_root(text, from)
             && at == self.machine.offset()
         {
-            let kind = match self.trailing {
-                Trailing::Next => SyntaxErrorKind::UnexpectedByte(byte),
-                _ => SyntaxErrorKind::TrailingText(byte),
-            };
-            return Err(SyntaxError { kind, offset: at });
+            return Err(self.deviation(byte, at));
         }
         match self.trailing {
             Trailing::Stop | Trailing::Block => self.root_in_tail(text),
@@ -264,10 +265,23 @@ impl Parser {
 
     /// Whether the root, which has ended, is not the root if an object follows it: a scalar, or a short array of them, as
     /// at the start of a list of references.
-    pub(super) fn is_weak(&self, text: &str) -> bool {
-        let root = self.start.and_then(|start| text.get(start..self.machine.offset())).unwrap_or_default();
+    fn is_weak(&self, text: &str) -> bool {
+        let root = self.root(text);
         let has_scalars = root.len() <= SCALARS && root.starts_with('[') && !root.contains('{');
         self.before == 0 && !self.finder().has_fence() && (self.is_scalar || has_scalars)
+    }
+
+    /// Whether the reader of a root that has ended needs no text after it.
+    #[cfg(any(feature = "live", feature = "cli"))]
+    pub(super) fn is_settled(&self, text: &str) -> bool {
+        let number = self.root(text).strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default();
+        let is_reference = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && self.is_weak(text);
+        if self.is_scalar { text.len() > self.machine.offset() } else { !is_reference }
+    }
+
+    /// Returns the text of a root that has ended.
+    fn root<'t>(&self, text: &'t str) -> &'t str {
+        self.start.and_then(|start| text.get(start..self.machine.offset())).unwrap_or_default()
     }
 
     /// Forgets that text after the root was read: it comes again or not at all.

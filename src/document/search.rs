@@ -189,7 +189,7 @@ impl Candidate {
     fn is_evident(&self) -> bool {
         let state = self.machine.cut_state();
         let has_element = self.machine.frames().iter().any(|frame| frame.count > 0) && state != CutState::AfterValue;
-        self.member.is_some() || self.has_string && has_element || self.len() >= EVIDENT
+        self.has_string && has_element || self.len() >= EVIDENT
     }
 }
 

@@ -88,8 +88,8 @@ impl Options {
         Document::with_options(self.depth, self.roots, self.trailing).repairing(repair)
     }
 
-    /// With `Trailing::Stop`, text after the root is not read. It may even be invalid UTF-8. A scalar, or a short array of
-    /// scalars, is the root only if nothing else follows it.
+    /// With `Trailing::Stop`, text after the root is not read. It may even be invalid UTF-8. The byte after a scalar shows
+    /// where the scalar ends, and text after `[1]` whether that is a reference.
     fn is_over(self, document: &Document) -> bool {
         self.trailing == Trailing::Stop && document.is_settled()
     }

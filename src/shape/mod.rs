@@ -150,12 +150,24 @@ impl<'t> Found<'t> {
     }
 
     /// Returns how much a root looks like the answer, and not like a draft of it or an example: it begins a line (2), the
-    /// text ends with it (1), it is far larger than all others (1).
+    /// text ends with it and it is of the first one's kind (1), it is far larger than all others (1). A text that begins with a root has that root, also if
+    /// it can't be repaired.
     fn score(&self, at: usize, ends_text: bool) -> usize {
         let size = |root: usize| self.roots.get(root).map_or(0, |found| found.root.range.len());
         let is_large = (0..self.roots.len()).all(|other| other == at || size(other).saturating_mul(LARGE) <= size(at));
-        let begins_line = self.roots.get(at).is_some_and(|found| found.begins_line);
-        2 * usize::from(begins_line) + usize::from(ends_text) + usize::from(is_large)
+        let found = self.roots.get(at);
+        if found.is_some_and(|found| matches!(found.root.status, RepairStatus::Malformed(_))) && at == 0 {
+            return usize::MAX;
+        }
+        let begins_line = found.is_some_and(|found| found.begins_line);
+        2 * usize::from(begins_line) + usize::from(ends_text && self.may_replace(at)) + usize::from(is_large)
+    }
+
+    /// Whether a root can be a later form of the first one: both are in fences or neither, and both are objects or arrays.
+    fn may_replace(&self, at: usize) -> bool {
+        let kind = |root: &search::FoundRoot<'t>| (root.is_fenced, root.root.json.bytes().next());
+        let Some(found) = self.roots.get(at).map(kind) else { return false };
+        self.roots.iter().map(kind).find(|first| first.0 == found.0) == Some(found)
     }
 
     /// Returns the first root of those that the text ends with: lines of NDJSON are one series.
