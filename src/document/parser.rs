@@ -33,7 +33,7 @@ pub enum Trailing {
 pub(super) struct Parser {
     /// Finds the newest root.
     search: RootSearch,
-    /// What is known of the text after the newest root.
+    /// The state of the text after the newest root.
     tail: Tail,
     pub(super) roots: AllowedRoots,
     pub(super) trailing: Trailing,
@@ -102,7 +102,7 @@ impl Parser {
         RootSearch::new(self.roots, self.depth, self.max_preamble)
     }
 
-    /// Returns what reads the text before the newest root.
+    /// Returns the reader of the text before the newest root.
     pub(super) fn finder(&self) -> &RootFinder {
         self.search.finder()
     }
@@ -112,7 +112,7 @@ impl Parser {
         self.search.feed(text);
     }
 
-    /// Whether the text ends in what is JSON by all that is known.
+    /// Whether a root has begun, or the text after a bracket has evidence of JSON.
     pub(super) fn is_in_json(&self) -> bool {
         self.start.is_some() || self.search.is_in_json()
     }
@@ -175,8 +175,8 @@ impl Parser {
             (self.start, self.search) = (None, RootSearch::with(RootFinder::of_text(text.len()), self.depth));
             self.machine.restart(0);
         }
-        // The text was read to its end: no other root is looked for.
-        self.tail = Tail::Ignored;
+        // The text was read to its end.
+        self.ignore_tail();
     }
 
     /// Whether a root is open.
@@ -282,6 +282,11 @@ impl Parser {
     /// Returns the text of a root that has ended.
     fn root<'t>(&self, text: &'t str) -> &'t str {
         self.start.and_then(|start| text.get(start..self.machine.offset())).unwrap_or_default()
+    }
+
+    /// Looks for no root in the text after the newest one.
+    pub(super) fn ignore_tail(&mut self) {
+        self.tail = Tail::Ignored;
     }
 
     /// Forgets that text after the root was read: it comes again or not at all.

@@ -1,4 +1,4 @@
-//! Finds the root among the brackets of a text: where prose precedes a bracket, what follows the bracket decides.
+//! Finds the root among the brackets of a text. After prose, the bytes after a bracket decide whether it begins the root.
 
 use std::ops::Range;
 
@@ -60,18 +60,17 @@ impl RootSearch {
         Self { finder, depth, candidate: None, closed: None }
     }
 
-    /// Returns what reads the text around the root.
+    /// Returns the reader of the text around the root.
     pub(crate) fn finder(&self) -> &RootFinder {
         &self.finder
     }
 
-    /// Takes what is new of `text`, the whole text so far. Returns the root, once it is certain; text after it is not
+    /// Reads the new part of `text`, which is the whole text so far. Returns the root, once it is certain; text after it is not
     /// looked at.
     pub(crate) fn feed(&mut self, text: &str) -> Option<FoundRoot> {
         loop {
             let rest = text.get(self.finder.offset()..).filter(|rest| !rest.is_empty());
             let Some(c) = rest.and_then(|rest| rest.chars().next()) else {
-                // A root that was found before its first byte came is found again.
                 return None;
             };
             let rest = rest.unwrap_or_default();
@@ -149,7 +148,7 @@ impl RootSearch {
         self.finder.in_reasoning().then(|| Self::with(fresh.ignoring_reasoning(), self.depth))
     }
 
-    /// Notes that the root that was certain is prose: the text goes on after its first character, `c`.
+    /// Rejects a root that was certain. The search continues after its first character, `c`.
     pub(super) fn reject(&mut self, c: char) {
         self.finder.reject_certain(c);
     }

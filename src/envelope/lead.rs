@@ -1,15 +1,15 @@
-//! What precedes a bracket in prose: whether the bracket may begin a root.
+//! Classifies the text before a bracket in prose: may the bracket begin a root?
 
-/// A push scanner over prose. It knows what a bracket at its place would follow.
+/// A push scanner over prose that classifies the text before the next character.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lead {
     before: Before,
-    /// Brackets that are open in this paragraph. What they hold is code, or a part of a sentence.
+    /// Brackets that are open in this paragraph. They hold code, or a part of a sentence.
     open: u32,
     tag: Tag,
 }
 
-/// What the next character follows in its line, white space and the marks of bold text left out.
+/// The text before the next character in its line, without white space and the marks of bold text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Before {
     #[default]
@@ -22,7 +22,7 @@ enum Before {
     Text,
 }
 
-/// A tag, as far as it has come.
+/// The beginning of a tag.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tag {
     /// The first bytes.
@@ -38,7 +38,7 @@ impl Lead {
         Self { before: Before::Text, ..Self::default() }
     }
 
-    /// Whether a bracket that comes next may begin a root.
+    /// Whether the next character may begin a root, if it is a bracket.
     pub(super) fn allows_root(&self) -> bool {
         self.open == 0 && matches!(self.before, Before::LineStart | Before::Colon | Before::Tag)
     }

@@ -119,8 +119,8 @@ impl RootFinder {
         Self { offset, prose: true, in_block: true, is_further: true, ..Self::new(AllowedRoots::Containers, 0) }
     }
 
-    /// A finder in the text after a root without a fence that ended at `offset`. `awaits_reasoning`: only what follows
-    /// reasoning is another root.
+    /// A finder in the text after a root without a fence that ended at `offset`. `awaits_reasoning`: another root
+    /// begins only after reasoning.
     pub(crate) fn after_root(offset: usize, max_preamble: usize, awaits_reasoning: bool) -> Self {
         let before = Self::new(AllowedRoots::Containers, max_preamble);
         Self { offset, lead: Lead::in_line(), prose: true, prose_from: offset, awaits_reasoning, ..before }
@@ -188,7 +188,7 @@ impl RootFinder {
         self.offset += c.len_utf8();
     }
 
-    /// Takes as much of `text` at once as cannot matter, and returns how many bytes that is.
+    /// Skips text in which no root can begin. Returns the number of bytes.
     fn skip(&mut self, text: &str) -> usize {
         let is_near = !self.is_further && self.prose_len() <= self.max_preamble;
         if is_near && !self.scanner.in_reasoning() { 0 } else { self.scanner.skip(text) }
@@ -313,7 +313,7 @@ impl RootFinder {
         start
     }
 
-    /// Whether a bracket that comes next would begin a root after prose, if JSON followed it.
+    /// Whether the next character begins a root after prose, if it is a bracket and JSON follows it.
     fn follows_prose(&self) -> bool {
         let is_label = || self.scanner.line().trim_ascii().eq_ignore_ascii_case("json");
         let is_outside = !(self.in_block || self.fence || self.is_further || self.scanner.in_reasoning());

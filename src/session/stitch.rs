@@ -320,7 +320,8 @@ impl<'a> Stitcher<'a> {
     fn finish(self) -> Stitched {
         let mut document = self.slot.into_document();
         // The end of the parts ends a number. A byte that can't follow it says that it was to be another value.
-        let is_complete = !self.is_malformed && !self.breaks_off && document.finish().is_ok() || document.is_complete();
+        let is_whole = !self.breaks_off && document.finish().is_ok() || document.is_complete();
+        let is_complete = is_whole && !self.is_malformed;
         let json = document.complete().unwrap_or_default();
         let status = match is_complete {
             true => Status::Complete,
