@@ -104,7 +104,10 @@ impl RootSearch {
                 let bracket = text.get(at..=at).unwrap_or_default();
                 match candidate.take(bracket) {
                     Step::Prose => self.finder.reject(),
-                    _ => self.candidate = Some(candidate),
+                    _ => {
+                        self.finder.probe();
+                        self.candidate = Some(candidate);
+                    }
                 }
             }
         }

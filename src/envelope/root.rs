@@ -56,9 +56,11 @@ pub(crate) struct RootFinder {
     /// A root was found before: a fence after it needs the label `json`.
     is_further: bool,
     /// A root was found before: only reasoning that ends shows that it was a draft.
-    awaits_reasoning: bool,
+    needs_reasoning: bool,
     /// The text is not JSON: no root begins in it.
     is_text: bool,
+    /// A bracket may begin the root: it is not decided whether the text from there on is prose.
+    is_probing: bool,
 }
 
 /// Where a root begins, and how certain that is.
@@ -109,8 +111,9 @@ impl RootFinder {
             label: Label::None,
             in_block: false,
             is_further: false,
-            awaits_reasoning: false,
+            needs_reasoning: false,
             is_text: false,
+            is_probing: false,
         }
     }
 
@@ -119,11 +122,11 @@ impl RootFinder {
         Self { offset, prose: true, in_block: true, is_further: true, ..Self::new(AllowedRoots::Containers, 0) }
     }
 
-    /// A finder in the text after a root without a fence that ended at `offset`. `awaits_reasoning`: another root
+    /// A finder in the text after a root without a fence that ended at `offset`. `needs_reasoning`: another root
     /// begins only after reasoning.
-    pub(crate) fn after_root(offset: usize, max_preamble: usize, awaits_reasoning: bool) -> Self {
+    pub(crate) fn after_root(offset: usize, max_preamble: usize, needs_reasoning: bool) -> Self {
         let before = Self::new(AllowedRoots::Containers, max_preamble);
-        Self { offset, lead: Lead::in_line(), prose: true, prose_from: offset, awaits_reasoning, ..before }
+        Self { offset, lead: Lead::in_line(), prose: true, prose_from: offset, needs_reasoning, ..before }
     }
 
     /// Returns a finder at `offset` of a text that is not JSON: it finds nothing.
@@ -150,7 +153,7 @@ impl RootFinder {
             let mut taken = self.skip(rest);
             let mut start = None;
             if taken == 0 {
-                start = self.step(c).filter(|_| !self.awaits_reasoning);
+                start = self.step(c).filter(|_| !self.needs_reasoning);
                 taken = c.len_utf8();
             }
             if start == Some(Certainty::Certain) {
@@ -171,13 +174,19 @@ impl RootFinder {
         self.offset
     }
 
+    /// Notes that the text after the bracket that may begin a root decides.
+    pub(crate) fn probe(&mut self) {
+        self.is_probing = true;
+    }
+
     /// Notes that the bracket that may begin a root begins it.
     pub(crate) fn accept(&mut self) {
-        self.is_found = true;
+        (self.is_found, self.is_probing) = (true, false);
     }
 
     /// Notes that the bracket that may begin a root is prose.
     pub(crate) fn reject(&mut self) {
+        self.is_probing = false;
         self.note_prose();
     }
 
@@ -324,7 +333,7 @@ impl RootFinder {
     fn end_reasoning(&mut self) {
         self.scanner.end_reasoning();
         (self.prose, self.fence, self.in_block, self.lead) = (false, false, false, Lead::default());
-        self.awaits_reasoning = false;
+        self.needs_reasoning = false;
     }
 
     /// Whether the open line may still become a fence or a tag.
@@ -335,6 +344,9 @@ impl RootFinder {
     }
 
     fn note_prose(&mut self) {
+        if self.is_probing {
+            return;
+        }
         if !std::mem::replace(&mut self.prose, true) {
             self.prose_from = self.offset;
         }

@@ -156,6 +156,7 @@ impl<S: LiveExt> Feed<S> {
             match utf8.next_text(&mut bytes) {
                 Ok(Some(text)) => self.push_text(text, items)?,
                 Ok(None) => break,
+                Err(Utf8Error) if self.has_root() => self.is_over = true,
                 // All text before the invalid bytes is in the document.
                 Err(Utf8Error) => return Err(LiveError::Encoding { offset: self.length() }),
             }
@@ -190,10 +191,15 @@ impl<S: LiveExt> Feed<S> {
             cut.offset += self.document.base();
             return Err(LiveError::Truncated(cut));
         }
-        if self.utf8.open().is_empty() {
+        if self.utf8.open().is_empty() || self.has_root() {
             return Ok(());
         }
         Err(LiveError::Encoding { offset: self.length() })
+    }
+
+    /// Whether the only root has ended: bytes after it may be invalid UTF-8.
+    fn has_root(&self) -> bool {
+        self.options.trailing == Trailing::Stop && self.document.is_complete()
     }
 
     /// Returns the length of the stream's text in bytes, dropped roots included.
