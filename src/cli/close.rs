@@ -75,7 +75,7 @@ impl Answers for CloseOptions {
 
     fn answer(&self, parsed: &Parsed<()>) -> Answer {
         let document = &parsed.document;
-        Answer { complete: document.is_complete(), json: document.complete_with(*self).unwrap_or_default() }
+        Answer { complete: parsed.is_complete(), json: document.complete_with(*self).unwrap_or_default() }
     }
 
     fn print(&self, file: &str, are_several: bool, parsed: &Parsed<()>, console: &mut Console) -> io::Result<()> {

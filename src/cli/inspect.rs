@@ -75,7 +75,7 @@ impl Answers for Args {
         Answer {
             cut: Cut::of(document),
             contexts: Contexts::of(document, &parsed.sink, &options),
-            complete: document.is_complete(),
+            complete: parsed.is_complete(),
         }
     }
 
@@ -112,7 +112,7 @@ impl Answers for Args {
             console.line(format_args!("overlap context  {}", overlap.text))?;
             console.line(format_args!("ambiguous        {}", yes_or_no(overlap.ambiguous)))?;
         }
-        console.line(format_args!("complete         {}", yes_or_no(document.is_complete())))?;
+        console.line(format_args!("complete         {}", yes_or_no(parsed.is_complete())))?;
         if are_several { console.line("") } else { Ok(()) }
     }
 }

@@ -141,8 +141,11 @@ impl Text {
         let fed = self.source.feed(chunk, &mut self.new);
         let end = self.push(watcher, console)?.or_else(|| fed.err().map(|refusal| self.refused(refusal)));
         // An event stream is read to its end, since it may end with an error.
-        let is_over = self.document.is_complete() && self.trailing == Some(Trailing::Stop) && !self.source.is_events();
-        Ok(end.or(is_over.then_some(End::Whole)))
+        Ok(end.or(self.is_over().then_some(End::Whole)))
+    }
+
+    fn is_over(&self) -> bool {
+        self.document.is_settled() && self.trailing == Some(Trailing::Stop) && !self.source.is_events()
     }
 
     /// Ends the bytes.
@@ -170,7 +173,9 @@ impl Text {
                 Document::with_options(Limits::default().parser.max_depth, AllowedRoots::Any, trailing.into());
         }
         let mut taken = 0;
-        while let Some(rest) = self.new.get(taken..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = self.new.get(taken..).filter(|rest| !rest.is_empty())
+            && !self.is_over()
+        {
             let pushed = self.document.push_root_with(rest, watcher);
             if watcher.write(&self.document, console)?.is_break() {
                 return Ok(Some(End::Enough));

@@ -143,22 +143,29 @@ impl<S: Sink + Default> Parsed<S> {
     fn with_half(text: &str, half: &[u8]) -> Self {
         let mut sink = S::default();
         let mut document = Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
-        let deviation = document.push_with(text, &mut sink).err().or_else(|| half_mistake(&document, half));
+        let mut deviation = document.push_with(text, &mut sink).err().or_else(|| half_mistake(&document, half));
         if deviation.is_none() {
-            // Fails if the root is open, which the document knows itself. Only a number needs this call to end.
+            // Fails if the root is open, which the document knows itself. A number needs this call to end, and an array of
+            // numbers after prose to be the root.
             let _ = document.finish_with(&mut sink);
+            deviation = document.text_after_scalar();
         }
         Self { document, deviation, sink, removed: 0 }
     }
 
     pub(super) fn exit(&self) -> Exit {
-        if self.document.is_complete() {
-            Exit::Complete
-        } else if self.deviation.is_some() || self.document.is_prose() {
+        if self.deviation.is_some() || self.document.is_prose() {
             Exit::Invalid
+        } else if self.document.is_complete() {
+            Exit::Complete
         } else {
             Exit::Cut
         }
+    }
+
+    /// Returns whether the root is closed, and there is no mistake.
+    pub(super) fn is_complete(&self) -> bool {
+        self.exit() == Exit::Complete
     }
 
     /// Returns whether the text ends before its root does.

@@ -6,6 +6,7 @@
 mod parser;
 mod repair;
 mod rewind;
+mod search;
 mod utf8;
 
 use std::borrow::Cow;
@@ -13,9 +14,11 @@ use std::borrow::Cow;
 use crate::envelope::{AllowedRoots, missing_fence};
 use crate::error::{Place, SyntaxError};
 use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
+use crate::limits::ParserLimits;
 use parser::Parser;
 pub use parser::Trailing;
 use repair::Tolerance;
+pub(crate) use search::RootSearch;
 pub use utf8::{Utf8, Utf8Error};
 
 /// The text of one answer while it comes.
@@ -96,7 +99,7 @@ impl Document {
 
     /// Creates an empty document that accepts the given roots and treats text after a root as `trailing` says.
     pub fn with_options(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
-        let parser = Parser::new(depth, roots, trailing);
+        let parser = Parser::new(depth, roots, trailing, ParserLimits::default().max_preamble_bytes);
         Self {
             text: String::new(),
             parser,
@@ -107,6 +110,15 @@ impl Document {
             dropped: Dropped::default(),
             tolerance: None,
         }
+    }
+
+    /// Sets the most bytes of prose in which a root may begin without a fence. Has no effect once text was pushed.
+    #[must_use]
+    pub(crate) fn max_preamble(mut self, bytes: usize) -> Self {
+        if self.text.is_empty() && self.dropped.bytes == 0 {
+            self.parser = self.parser.within(bytes);
+        }
+        self
     }
 
     /// Appends text: all of it, or, if the root is malformed, what precedes the deviation. [`Trailing`] says what
@@ -260,6 +272,7 @@ impl Document {
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<(), SyntaxError> {
         self.rejected.clear();
+        self.settle(sink);
         while self.finish_repaired(sink)? {}
         let result = self.parser.machine.finish_text(&self.text, sink);
         self.mark_end();
@@ -267,6 +280,12 @@ impl Document {
             Err(error) if !self.parser.is_whole() => Err(SyntaxError { offset: self.text.len(), ..error }),
             _ => Ok(()),
         }
+    }
+
+    /// Ends the search for the root, as [`finish`](Self::finish) does: where none is certain, the text so far decides. An
+    /// open root stays open.
+    pub(crate) fn settle<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+        self.parser.settle(&self.text, sink);
     }
 
     /// Emits to `sink` everything that was emitted so far about the text, as if it came in one push: for a sink that is
@@ -277,10 +296,17 @@ impl Document {
             before => self.parser.after_roots(before),
         };
         let mut start = 0;
-        for end in self.ended.iter().copied().chain([self.text.len()]) {
+        let settled = self.parser.settled;
+        let mut ends: Vec<usize> = self.ended.iter().copied().chain(settled).chain([self.text.len()]).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        for end in ends {
             let text = self.text.get(..end).unwrap_or_default();
             let accepted = parser.run(text, start, sink);
             debug_assert!(accepted.is_ok(), "what was accepted is accepted again: {accepted:?}");
+            if settled == Some(end) {
+                parser.settle(text, sink);
+            }
             if self.ended.contains(&end) {
                 let _ = parser.machine.finish_text(text, sink);
             }
@@ -357,9 +383,9 @@ impl Document {
         after.iter().take(AFTER_ROOT).copied().find(|byte| !byte.is_ascii_whitespace())
     }
 
-    /// Returns which values may be a root.
-    pub(crate) fn allowed_roots(&self) -> AllowedRoots {
-        self.parser.roots
+    /// Returns a search for the root of another text, with the options of this document.
+    pub(crate) fn fresh_search(&self) -> RootSearch {
+        self.parser.fresh_search()
     }
 
     /// Returns how many containers may be open.
@@ -367,47 +393,62 @@ impl Document {
         self.parser.depth
     }
 
+    /// Whether the root is closed, and its reader needs no further text: what follows a scalar is white space, and the root
+    /// does not look like the first of a list of references (`[1]`).
+    #[cfg(any(feature = "live", feature = "cli"))]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_complete() && self.parser.is_settled(&self.text)
+    }
+
+    /// Returns the first significant text after a root that is a scalar without a fence. Such a scalar is a word of a
+    /// sentence: `2026 was …`.
+    #[cfg(feature = "cli")]
+    pub(crate) fn text_after_scalar(&self) -> Option<SyntaxError> {
+        self.parser.text_after_scalar(&self.text)
+    }
+
     /// Whether the root is closed.
     pub fn is_complete(&self) -> bool {
         self.parser.machine.is_done()
     }
 
-    /// Whether the text is JSON or is going to be: a root has begun, or a fence has opened that promises one.
+    /// Whether the text is JSON or is going to be: a root has begun, or a fence has opened that promises one. A bracket
+    /// after prose begins the root once JSON follows it.
     pub fn is_json(&self) -> bool {
-        self.parser.start.is_some() || self.parser.finder.promises_json()
+        self.parser.is_in_json() || self.parser.finder().promises_json()
     }
 
     /// Whether a Markdown fence precedes the root.
     pub fn has_fence(&self) -> bool {
-        self.parser.finder.has_fence()
+        self.parser.finder().has_fence()
     }
 
     /// Whether nothing significant has come: the text is empty, white space, or a byte order mark.
     pub fn is_blank(&self) -> bool {
-        self.parser.start.is_none() && self.parser.finder.is_blank()
+        self.parser.start.is_none() && self.parser.finder().is_blank()
     }
 
     /// Returns the rest of the line that opens a fence, if the text ends inside one.
     pub fn rest_of_fence(&self) -> Option<&'static str> {
-        self.parser.finder.rest_of_fence().filter(|_| self.parser.start.is_none())
+        self.parser.finder().rest_of_fence().filter(|_| self.parser.start.is_none())
     }
 
     /// Returns what closes the fence that is open after a closed root; of half a line of backticks the rest. `None` if
     /// no fence is open.
     pub fn open_fence(&self) -> Option<String> {
         let tail = self.text.get(self.end()..).filter(|_| self.is_complete() && self.has_fence())?;
-        missing_fence(self.parser.finder.ticks(), tail)
+        missing_fence(self.parser.finder().ticks(), tail)
     }
 
     /// Returns the number of backticks of the fence around the root, if prose precedes it.
     pub(crate) fn fence_after_preamble(&self) -> Option<usize> {
-        let finder = &self.parser.finder;
+        let finder = self.parser.finder();
         (finder.has_fence() && finder.is_after_prose()).then(|| finder.ticks())
     }
 
     /// Whether the first significant text is neither a root nor a fence.
     pub fn is_prose(&self) -> bool {
-        self.parser.start.is_none() && self.parser.finder.is_prose()
+        !self.parser.is_in_json() && self.parser.finder().is_prose()
     }
 
     /// Takes the text for one that is not JSON, with all that follows: no root begins in it any more. No root has begun.
@@ -423,12 +464,12 @@ impl Document {
 
     /// Returns whether no root is looked for.
     pub(crate) fn is_text(&self) -> bool {
-        self.parser.finder.is_text()
+        self.parser.finder().is_text()
     }
 
     /// Returns how many bytes of prose the text ends with. 0 if a root or a fence has begun.
     pub(crate) fn prose_len(&self) -> usize {
-        if self.parser.start.is_none() { self.parser.finder.prose_len() } else { 0 }
+        if self.parser.is_in_json() { 0 } else { self.parser.finder().prose_len() }
     }
 
     /// Returns the machine at the end of the root; its offsets count in [`text`](Self::text).

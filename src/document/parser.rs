@@ -1,14 +1,22 @@
 //! Finds where the roots of a text begin and end: reads the envelope before a root, runs the machine of the open root,
 //! and handles the text after it. Keeps no text.
 
+use super::search::{FoundRoot, RootSearch, SCALARS};
 use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::{Machine, Sink};
 
 /// What happens to text after the end of a root, apart from white space and the fence around the root.
+///
+/// Text that touches the end of a root is malformed, but for [`Next`](Self::Next): a scalar ends before white space, a
+/// fence or the end of the text (`1.2.3`, `"a""b"`), and no JSON touches a bracket that closes the root (`{}}`). Prose may
+/// touch that bracket: `{}.`.
+///
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trailing {
-    /// The text is kept and not examined. [`Document::root_end`](crate::Document::root_end) says where the root ended.
+    /// The text is kept. [`Document::root_end`](crate::Document::root_end) says where the root ended. Two things are still
+    /// looked for after a root without a fence, and are the next root: JSON after a tag that ends reasoning, and, if the
+    /// root is a scalar or a short array of scalars (`[1]`), an object or an array that holds one.
     #[default]
     Stop,
     /// The text is an error: [`SyntaxErrorKind::TrailingText`].
@@ -16,42 +24,97 @@ pub enum Trailing {
     /// The text is the next root: NDJSON, or concatenated values. Prose and a fence may precede only the first root;
     /// backticks after it count as white space.
     Next,
-    /// A fenced block that follows a fenced root and has the label `json` is the next root. All other text is kept and
-    /// not examined.
+    /// A fenced block that follows a fenced root and has the label `json` is the next root. All other text is kept as
+    /// with [`Stop`](Self::Stop).
     Block,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Parser {
     /// Finds the newest root.
-    pub(super) finder: RootFinder,
-    /// After a root in a fence: looks for the next one.
-    next_finder: Option<RootFinder>,
+    search: RootSearch,
+    /// The state of the text after the newest root.
+    tail: Tail,
     pub(super) roots: AllowedRoots,
     pub(super) trailing: Trailing,
     pub(super) depth: usize,
+    max_preamble: usize,
     /// Where the newest root begins.
     pub(super) start: Option<usize>,
+    /// The newest root is a scalar.
+    is_scalar: bool,
     /// The number of roots before the newest one.
     pub(super) before: usize,
+    /// The length of the text when the root was chosen without a byte that shows it.
+    pub(super) settled: Option<usize>,
     /// The machine of the newest root. All offsets count from the start of the text.
     pub(super) machine: Machine,
 }
 
+/// The text after a root that has ended.
+#[derive(Clone, Debug)]
+enum Tail {
+    /// No byte of it was examined.
+    Touching,
+    /// A comma touches the root.
+    Comma,
+    /// It may hold another root.
+    Searched(RootSearch),
+    /// It is not examined.
+    Ignored,
+}
+
 impl Parser {
-    pub(super) fn new(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
-        let (finder, machine) = (RootFinder::new(roots), Machine::new(depth));
-        Self { finder, next_finder: None, roots, trailing, depth, start: None, before: 0, machine }
+    pub(super) fn new(depth: usize, roots: AllowedRoots, trailing: Trailing, max_preamble: usize) -> Self {
+        let search = RootSearch::new(roots, depth, max_preamble);
+        Self {
+            search,
+            tail: Tail::Touching,
+            roots,
+            trailing,
+            depth,
+            max_preamble,
+            start: None,
+            is_scalar: false,
+            before: 0,
+            settled: None,
+            machine: Machine::new(depth),
+        }
     }
 
     /// Returns a parser with the same options before its first byte.
     pub(super) fn rewound(&self) -> Self {
-        Self::new(self.depth, self.roots, self.trailing)
+        Self::new(self.depth, self.roots, self.trailing, self.max_preamble)
+    }
+
+    /// Returns a parser with the same options and another limit on prose before a root.
+    pub(super) fn within(&self, max_preamble: usize) -> Self {
+        Self::new(self.depth, self.roots, self.trailing, max_preamble)
     }
 
     /// Returns a parser with the same options at `offset` of a text that is not JSON.
     pub(super) fn of_text(&self, offset: usize) -> Self {
-        Self { finder: RootFinder::of_text(offset), ..self.rewound() }
+        Self { search: RootSearch::with(RootFinder::of_text(offset), self.depth), ..self.rewound() }
+    }
+
+    /// Returns a search before the first byte.
+    pub(super) fn fresh_search(&self) -> RootSearch {
+        RootSearch::new(self.roots, self.depth, self.max_preamble)
+    }
+
+    /// Returns the reader of the text before the newest root.
+    pub(super) fn finder(&self) -> &RootFinder {
+        self.search.finder()
+    }
+
+    /// Reads the text before a root, which is due there.
+    pub(super) fn read_envelope(&mut self, text: &str) {
+        self.search.feed(text);
+    }
+
+    /// Whether a root has begun, or the text after a bracket has evidence of JSON.
+    pub(super) fn is_in_json(&self) -> bool {
+        self.start.is_some() || self.search.is_in_json()
     }
 
     /// Consumes `text` from `from` on, up to where it was consumed before.
@@ -67,11 +130,53 @@ impl Parser {
         from: usize,
         sink: &mut S,
     ) -> Result<bool, SyntaxError> {
-        if !self.is_in_root() && self.find_root(text, from)?.is_none() {
-            return Ok(false);
+        loop {
+            if !self.is_in_root() && self.find_root(text, from)?.is_none() {
+                return Ok(false);
+            }
+            match self.machine.feed_text(text, sink) {
+                Ok(_) => return Ok(self.machine.is_done()),
+                Err(error) if !self.reject_scalar(text) => return Err(error),
+                Err(_) => {}
+            }
         }
-        self.machine.feed_text(text, sink)?;
-        Ok(self.machine.is_done())
+    }
+
+    /// Takes a first root for prose that begins like a number or a literal: `- one`, `then`. Nothing of it was emitted.
+    /// Returns whether the root is one.
+    fn reject_scalar(&mut self, text: &str) -> bool {
+        let first = self.start.and_then(|start| text.get(start..)?.chars().next());
+        let is_first = self.before == 0 && !self.finder().has_fence();
+        let Some(first) = first.filter(|&first| is_first && self.is_scalar && first != '"') else { return false };
+        (self.start, self.is_scalar) = (None, false);
+        self.machine.restart(0);
+        self.search.reject(first);
+        true
+    }
+
+    /// Ends the search for the root: the text ends here. Emits what was not emitted of the root's text.
+    pub(super) fn settle<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
+        if self.start.is_some() {
+            return;
+        }
+        self.settled = Some(text.len());
+        let is_last = matches!(self.trailing, Trailing::Error | Trailing::Next);
+        let mut found = self.search.settle(text, is_last);
+        if found.is_none()
+            && let Some(search) = self.search.without_reasoning(RootFinder::new(self.roots, self.max_preamble))
+        {
+            self.search = search;
+            found = self.search.feed(text).or_else(|| self.search.settle(text, is_last));
+        }
+        let Some(found) = found else { return };
+        let read = self.start_root(text, found.start).and_then(|()| self.machine.feed_text(text, sink));
+        if read.is_err() {
+            // Only a root in reasoning was not read before. Malformed text there is no answer.
+            (self.start, self.search) = (None, RootSearch::with(RootFinder::of_text(text.len()), self.depth));
+            self.machine.restart(0);
+        }
+        // The text was read to its end.
+        self.ignore_tail();
     }
 
     /// Whether a root is open.
@@ -80,58 +185,126 @@ impl Parser {
     }
 
     /// Consumes `text` from `from` on up to the start of the next root, if that is in it; returns where it begins.
-    pub(super) fn find_root(&mut self, text: &str, from: usize) -> Result<Option<usize>, SyntaxError> {
-        if self.start.is_none() {
-            let Some(start) = self.finder.feed(text.get(from..).unwrap_or_default()) else { return Ok(None) };
-            self.start_root(text, start)?;
-            return Ok(Some(start));
+    pub(super) fn find_root(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
+        let is_next = self.start.is_some();
+        let found = if is_next { self.next_root(text, from)? } else { self.search.feed(text) };
+        if let Some(found) = found {
+            self.start_root(text, found.start)?;
+            self.before += usize::from(is_next);
         }
-        let Some(start) = self.next_root(text, from)? else { return Ok(None) };
-        self.start_root(text, start)?;
-        self.before += 1;
-        Ok(Some(start))
+        Ok(found)
     }
 
     /// Returns where the next root begins after one that has ended, in text from `from` on.
-    fn next_root(&mut self, text: &str, from: usize) -> Result<Option<usize>, SyntaxError> {
+    fn next_root(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
+        if self.is_scalar
+            && self.trailing != Trailing::Next
+            && let Some((at, byte)) = self.first_after_root(text, from)
+            && at == self.machine.offset()
+        {
+            return Err(self.deviation(byte, at));
+        }
         match self.trailing {
-            Trailing::Stop => Ok(None),
-            Trailing::Block => {
-                if !self.finder.has_fence() {
-                    return Ok(None);
-                }
-                let from = from.max(self.machine.offset());
-                let next_finder = self.next_finder.get_or_insert_with(|| RootFinder::further(from));
-                let found = next_finder.feed(text.get(from..).unwrap_or_default());
-                if found.is_some() {
-                    self.finder = self.next_finder.take().unwrap_or(self.finder);
-                }
-                Ok(found)
-            }
+            Trailing::Stop | Trailing::Block => self.root_in_tail(text),
             Trailing::Error | Trailing::Next => match self.first_after_root(text, from) {
                 None => Ok(None),
-                Some((at, byte)) if self.trailing == Trailing::Next && self.roots.allows(byte) => Ok(Some(at)),
+                Some((at, byte)) if self.trailing == Trailing::Next && self.roots.allows(byte) => {
+                    Ok(Some(FoundRoot { start: at, end: at }))
+                }
                 Some((at, byte)) => Err(self.deviation(byte, at)),
             },
         }
     }
 
+    /// Returns where a further root begins in the text after a root, which may be prose.
+    fn root_in_tail(&mut self, text: &str) -> Result<Option<FoundRoot>, SyntaxError> {
+        let end = self.machine.offset();
+        loop {
+            match &mut self.tail {
+                Tail::Ignored => return Ok(None),
+                Tail::Searched(search) => {
+                    let found = search.feed(text);
+                    if found.is_some() {
+                        self.search = search.clone();
+                    }
+                    return Ok(found);
+                }
+                Tail::Touching => {
+                    let Some(&byte) = text.as_bytes().get(end) else { return Ok(None) };
+                    self.tail = match byte {
+                        b'{' | b'[' | b'}' | b']' | b'"' | b':' | b'0'..=b'9' => return Err(self.deviation(byte, end)),
+                        b',' => Tail::Comma,
+                        _ => self.tail_of(text),
+                    };
+                }
+                Tail::Comma => {
+                    let after = text.get(end + 1..).unwrap_or_default().bytes();
+                    let first = after.enumerate().find(|(_, byte)| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+                    match first {
+                        None => return Ok(None),
+                        Some((at, byte @ (b'{' | b'[' | b'"'))) => return Err(self.deviation(byte, end + 1 + at)),
+                        Some(_) => self.tail = self.tail_of(text),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns how the text after the root is read.
+    fn tail_of(&self, text: &str) -> Tail {
+        let end = self.machine.offset();
+        if self.finder().has_fence() {
+            return match self.trailing {
+                Trailing::Block => Tail::Searched(RootSearch::with(RootFinder::further(end), self.depth)),
+                _ => Tail::Ignored,
+            };
+        }
+        let finder = RootFinder::after_root(end, self.max_preamble, !self.is_weak(text));
+        Tail::Searched(RootSearch::with(finder, self.depth))
+    }
+
+    /// Whether the root, which has ended, is not the root if an object follows it: a scalar, or a short array of them, as
+    /// at the start of a list of references.
+    fn is_weak(&self, text: &str) -> bool {
+        let root = self.root(text);
+        let has_scalars = root.len() <= SCALARS && root.starts_with('[') && !root.contains('{');
+        self.before == 0 && !self.finder().has_fence() && (self.is_scalar || has_scalars)
+    }
+
+    /// Whether the reader of a root that has ended needs no text after it.
+    #[cfg(any(feature = "live", feature = "cli"))]
+    pub(super) fn is_settled(&self, text: &str) -> bool {
+        let number = self.root(text).strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default();
+        let is_reference = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && self.is_weak(text);
+        if self.is_scalar { text.len() > self.machine.offset() } else { !is_reference }
+    }
+
+    /// Returns the text of a root that has ended.
+    fn root<'t>(&self, text: &'t str) -> &'t str {
+        self.start.and_then(|start| text.get(start..self.machine.offset())).unwrap_or_default()
+    }
+
+    /// Looks for no root in the text after the newest one.
+    pub(super) fn ignore_tail(&mut self) {
+        self.tail = Tail::Ignored;
+    }
+
     /// Forgets that text after the root was read: it comes again or not at all.
     pub(super) fn forget_tail(&mut self) {
-        self.next_finder = None;
+        self.tail = Tail::Touching;
     }
 
     /// Returns a parser at the start of a text that follows `before` roots.
     pub(super) fn after_roots(&self, before: usize) -> Self {
         let before = before.saturating_sub(1);
-        let finder = self.finder;
         let machine = Machine::ended_at(0, self.depth);
-        Self { finder, start: Some(0), before, machine, ..self.rewound() }
+        let (search, is_scalar) = (self.search.clone(), self.is_scalar);
+        Self { search, is_scalar, start: Some(0), before, machine, ..self.rewound() }
     }
 
     /// Whether nothing is missing: the root is closed, or none is due.
     pub(super) fn is_whole(&self) -> bool {
-        let is_blank = self.start.is_none() && self.finder.is_blank();
+        let is_blank = self.start.is_none() && self.finder().is_blank();
         self.machine.is_done() || self.trailing == Trailing::Next && is_blank
     }
 
@@ -151,25 +324,33 @@ impl Parser {
     pub(super) fn first_after_root(&self, text: &str, from: usize) -> Option<(usize, u8)> {
         let from = from.max(self.machine.offset());
         let mut rest = text.as_bytes().get(from..)?.iter();
-        let is_space = |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r') || byte == b'`' && self.finder.has_fence();
+        let is_space = |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r') || byte == b'`' && self.finder().has_fence();
         let at = rest.position(|&byte| !is_space(byte))?;
         Some((from + at, *text.as_bytes().get(from + at)?))
     }
 
+    /// Returns the error of text after a root that is a scalar, apart from white space and a fence.
+    #[cfg(feature = "cli")]
+    pub(super) fn text_after_scalar(&self, text: &str) -> Option<SyntaxError> {
+        let (at, byte) = self.first_after_root(text, 0).filter(|_| self.is_scalar && self.machine.is_done())?;
+        (!self.finder().has_fence()).then_some(SyntaxError { kind: SyntaxErrorKind::TrailingText(byte), offset: at })
+    }
+
     fn start_root(&mut self, text: &str, start: usize) -> Result<(), SyntaxError> {
-        match text.as_bytes().get(start) {
-            Some(&byte @ (b'{' | b'[')) if self.depth == 0 => {
-                // The text ends before this byte, and no root has begun in it. Only here is the text before a root read
-                // again.
-                if self.start.is_none() {
-                    self.finder = RootFinder::new(self.roots);
-                    self.finder.feed(text.get(..start).unwrap_or_default());
-                }
-                return Err(self.deviation(byte, start));
+        let first = text.as_bytes().get(start).copied();
+        let is_container = matches!(first, Some(b'{' | b'['));
+        if let Some(byte) = first.filter(|_| is_container && self.depth == 0) {
+            // The text ends before this byte, and no root has begun in it. Only here is the text before a root read
+            // again.
+            if self.start.is_none() {
+                self.search = self.fresh_search();
+                self.search.feed(text.get(..start).unwrap_or_default());
             }
-            _ => {}
+            return Err(self.deviation(byte, start));
         }
         self.start = Some(start);
+        self.is_scalar = !is_container;
+        self.tail = Tail::Touching;
         self.machine.restart(start);
         Ok(())
     }

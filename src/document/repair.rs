@@ -136,8 +136,14 @@ impl Document {
             tail = self.take_final(&mut tolerance, Ok(()), sink).ok().flatten();
         }
         self.tolerance = Some(tolerance);
-        // What follows the root breaks no grammar of the root's.
-        tail.filter(|tail| !tail.is_empty()).is_some_and(|tail| self.push_with(&tail, sink).is_ok())
+        let Some(tail) = tail.filter(|tail| !tail.is_empty()) else { return false };
+        let is_read = self.push_with(&tail, sink).is_ok();
+        if !is_read && let Some(tolerance) = &mut self.tolerance {
+            // Text that touches the root is malformed, but it is a part of the answer.
+            self.text.push_str(&std::mem::take(&mut tolerance.unrepaired));
+            self.parser.ignore_tail();
+        }
+        is_read
     }
 
     /// Ends the repair where the text was cut, and appends what was read. Returns the rest as written. From then on text is
@@ -172,17 +178,24 @@ impl Document {
         let root;
         let mut text = text;
         if tolerance.repairer.is_none() {
+            tolerance.unrepaired.clear();
             if !self.parser.is_in_root() {
                 let before = self.text.len();
                 self.text.push_str(text);
                 let found = self.parser.find_root(&self.text, before);
                 if let Err(error) = &found {
+                    tolerance.unrepaired = self.text.get(error.offset..).unwrap_or_default().to_owned();
                     self.reject(error.offset);
                 }
-                tolerance.written += found.ok().flatten().unwrap_or(self.text.len()) - before;
-                let Some(start) = found? else { return Ok(None) };
-                root = self.text.split_off(start);
+                let end = found.ok().flatten().map_or(self.text.len(), |found| found.end);
+                tolerance.written += end - before;
+                if found?.is_none() {
+                    return Ok(None);
+                }
+                root = self.text.split_off(end);
                 text = &root;
+                // After prose a root is found only when its first bytes are known to be JSON.
+                self.parser.machine.feed_text(&self.text, sink)?;
             }
             tolerance.repairer =
                 Some(Repairer::after(tolerance.options.clone(), &self.parser.machine, tolerance.written));

@@ -20,7 +20,7 @@ impl Document {
             self.forget(root, false);
             let mut parser = self.parser.rewound();
             // The envelope was read before and has no root.
-            let _ = parser.finder.feed(&self.text);
+            parser.read_envelope(&self.text);
             self.parser = parser;
             return true;
         }

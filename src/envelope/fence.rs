@@ -187,6 +187,17 @@ pub(crate) fn missing_fence(ticks: usize, tail: &str) -> Option<String> {
     }
 }
 
+/// Returns where the block ends that `text` begins in, after a fence of `ticks` backticks: before the line that closes it.
+/// `None` where the text ends first.
+pub(crate) fn block_end(text: &str, ticks: usize) -> Option<usize> {
+    let mut closer = FenceCloser::text(ticks, false);
+    let mut inside = String::new();
+    closer.feed(text, &mut inside);
+    // The last line may be the one that closes, without a line end.
+    closer.feed("\n", &mut inside);
+    closer.is_closed.then_some(inside.len())
+}
+
 /// Whether the text ends inside a fenced block of its own.
 pub(crate) fn ends_in_block(text: &str) -> bool {
     let fences = text.lines().map(str::trim).filter(|line| is_fence(line, FENCE.len()));
@@ -269,6 +280,19 @@ mod tests {
         assert_eq!(closer.take_closing_line(), "");
         assert_eq!((closer.feed("`\nBye", &mut out), closer.take_closing_line().as_str()), ("\nBye", "\n```"));
         assert_eq!(closer.feed("!", &mut out), "!");
+    }
+
+    #[test]
+    fn a_block_ends_before_its_own_closing_line() {
+        for (text, ticks, end) in [
+            ("[1]\n```", 3, Some(3)),
+            ("[1]\n```\nBye", 3, Some(3)),
+            ("[\"\n```sh\nls\n```\n\"]\n```\n", 3, Some(20)),
+            ("[\"\\n```sh\\nls\\n```\\n\", 1", 3, None),
+            ("[1]\n```\n", 4, None),
+        ] {
+            assert_eq!(block_end(text, ticks), end, "{text:?}");
+        }
     }
 
     #[test]

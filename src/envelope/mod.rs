@@ -1,13 +1,14 @@
 //! What models write around JSON and around continuations: white space, prose, reasoning tags, Markdown fences.
 //!
-//! [`EnvelopeScanner`] says where content may begin, [`RootFinder`] which of these places is the root of a document, and
+//! [`EnvelopeScanner`] says where content may begin, [`RootFinder`] where the root of a document begins or may begin, and
 //! `fence` where a fence ends. This module knows lines and tags, and nothing of what is between them.
 
 mod fence;
+mod lead;
 mod root;
 mod scanner;
 
-pub(crate) use fence::{AfterRoot, FENCE, FenceCloser, ends_in_block, missing_fence, ticks_of};
+pub(crate) use fence::{AfterRoot, FENCE, FenceCloser, block_end, ends_in_block, missing_fence, ticks_of};
 pub use root::AllowedRoots;
-pub(crate) use root::RootFinder;
-pub(crate) use scanner::{ContentStart, EnvelopeScanner, after_reasoning};
+pub(crate) use root::{RootFinder, RootStart};
+pub(crate) use scanner::{ContentStart, EnvelopeScanner, after_reasoning, reasoning_end};

@@ -1,7 +1,8 @@
 //! Where the root of a document begins in what a model writes.
 
 use super::fence::{FENCE, ticks_of};
-use super::scanner::{ContentStart, EnvelopeScanner};
+use super::lead::Lead;
+use super::scanner::{ContentStart, EnvelopeScanner, REASONING};
 
 /// Which values may be a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +27,19 @@ impl AllowedRoots {
 ///
 /// A root is the first significant character, also after reasoning, or the first after the line that opens a Markdown
 /// fence ([CommonMark, fenced code blocks](https://spec.commonmark.org/0.31.2/#fenced-code-blocks)). A fence after prose
-/// counts only if its label is `json` or empty.
+/// counts only if its label is `json` or empty. In prose a bracket may begin a root if it begins a line, or follows a
+/// colon, a tag that opens, or the word `json` alone on its line.
+///
+/// A tag that ends reasoning, without one that opens it, makes reasoning of all text before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RootFinder {
     scanner: EnvelopeScanner,
+    lead: Lead,
     roots: AllowedRoots,
+    /// The most bytes of prose in which a root may begin without a fence.
+    max_preamble: usize,
+    /// Tags around reasoning count.
+    knows_reasoning: bool,
     /// Bytes taken.
     offset: usize,
     is_found: bool,
@@ -46,8 +55,21 @@ pub(crate) struct RootFinder {
     in_block: bool,
     /// A root was found before: a fence after it needs the label `json`.
     is_further: bool,
+    /// A root was found before: only reasoning that ends shows that it was a draft.
+    needs_reasoning: bool,
     /// The text is not JSON: no root begins in it.
     is_text: bool,
+    /// A bracket may begin the root: it is not decided whether the text from there on is prose.
+    is_probing: bool,
+}
+
+/// Where a root begins, and how certain that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RootStart {
+    /// The root begins at this offset. Nothing after that was taken.
+    Certain(usize),
+    /// A bracket at this offset, which was taken, begins the root if JSON follows it.
+    Possible(usize),
 }
 
 /// What the line that opens a fence says of the block.
@@ -73,10 +95,13 @@ impl Label {
 
 impl RootFinder {
     /// A finder before the first byte.
-    pub(crate) fn new(roots: AllowedRoots) -> Self {
+    pub(crate) fn new(roots: AllowedRoots, max_preamble: usize) -> Self {
         Self {
             scanner: EnvelopeScanner::new(),
+            lead: Lead::default(),
             roots,
+            max_preamble,
+            knows_reasoning: true,
             offset: 0,
             is_found: false,
             prose: false,
@@ -86,23 +111,37 @@ impl RootFinder {
             label: Label::None,
             in_block: false,
             is_further: false,
+            needs_reasoning: false,
             is_text: false,
+            is_probing: false,
         }
     }
 
     /// A finder for a further block after a fenced root that ended at `offset`.
     pub(crate) fn further(offset: usize) -> Self {
-        Self { offset, prose: true, in_block: true, is_further: true, ..Self::new(AllowedRoots::Containers) }
+        Self { offset, prose: true, in_block: true, is_further: true, ..Self::new(AllowedRoots::Containers, 0) }
+    }
+
+    /// A finder in the text after a root without a fence that ended at `offset`. `needs_reasoning`: another root
+    /// begins only after reasoning.
+    pub(crate) fn after_root(offset: usize, max_preamble: usize, needs_reasoning: bool) -> Self {
+        let before = Self::new(AllowedRoots::Containers, max_preamble);
+        Self { offset, lead: Lead::in_line(), prose: true, prose_from: offset, needs_reasoning, ..before }
     }
 
     /// Returns a finder at `offset` of a text that is not JSON: it finds nothing.
     pub(crate) fn of_text(offset: usize) -> Self {
-        Self { offset, prose: true, is_text: true, ..Self::new(AllowedRoots::Containers) }
+        Self { offset, prose: true, is_text: true, ..Self::new(AllowedRoots::Containers, 0) }
     }
 
-    /// Takes text; returns the offset in the whole text where the root begins, once that is known. Text after that is
-    /// not looked at.
-    pub(crate) fn feed(&mut self, text: &str) -> Option<usize> {
+    /// Takes tags around reasoning for prose.
+    #[must_use]
+    pub(crate) fn ignoring_reasoning(self) -> Self {
+        Self { knows_reasoning: false, ..self }
+    }
+
+    /// Takes text up to where a root begins or may begin, if that is in it. After a certain start nothing is taken.
+    pub(crate) fn feed(&mut self, text: &str) -> Option<RootStart> {
         if self.is_text {
             self.offset += text.len();
             return None;
@@ -111,18 +150,62 @@ impl RootFinder {
         while !self.is_found
             && let Some(c) = rest.chars().next()
         {
-            let mut taken = self.scanner.skip(rest);
+            let mut taken = self.skip(rest);
+            let mut start = None;
             if taken == 0 {
-                self.is_found = self.step(c);
+                start = self.step(c).filter(|_| !self.needs_reasoning);
                 taken = c.len_utf8();
             }
-            if self.is_found {
+            if start == Some(Certainty::Certain) {
+                self.is_found = true;
                 break;
             }
             self.offset += taken;
+            if start == Some(Certainty::Possible) {
+                return Some(RootStart::Possible(self.offset - taken));
+            }
             rest = rest.get(taken..).unwrap_or_default();
         }
-        self.is_found.then_some(self.offset)
+        self.is_found.then_some(RootStart::Certain(self.offset))
+    }
+
+    /// Returns the offset up to which text was taken.
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Notes that the text after the bracket that may begin a root decides.
+    pub(crate) fn probe(&mut self) {
+        self.is_probing = true;
+    }
+
+    /// Notes that the bracket that may begin a root begins it.
+    pub(crate) fn accept(&mut self) {
+        (self.is_found, self.is_probing) = (true, false);
+    }
+
+    /// Notes that the bracket that may begin a root is prose.
+    pub(crate) fn reject(&mut self) {
+        self.is_probing = false;
+        self.note_prose();
+    }
+
+    /// Notes that the start that was certain is prose: its first character, `c`, was not taken.
+    pub(crate) fn reject_certain(&mut self, c: char) {
+        self.is_found = false;
+        self.note_prose();
+        self.offset += c.len_utf8();
+    }
+
+    /// Skips text in which no root can begin. Returns the number of bytes.
+    fn skip(&mut self, text: &str) -> usize {
+        let is_near = !self.is_further && self.prose_len() <= self.max_preamble;
+        if is_near && !self.scanner.in_reasoning() { 0 } else { self.scanner.skip(text) }
+    }
+
+    /// Whether reasoning is open at the end of the text.
+    pub(crate) fn in_reasoning(&self) -> bool {
+        self.scanner.in_reasoning()
     }
 
     /// Whether a fence has opened, and nothing significant is between the fence and the root.
@@ -185,29 +268,72 @@ impl RootFinder {
         }
     }
 
-    /// Takes the next character; returns whether a root begins with it.
-    fn step(&mut self, c: char) -> bool {
+    /// Takes the next character; returns how certainly a root begins with it.
+    fn step(&mut self, c: char) -> Option<Certainty> {
         if c == '\n' {
             self.end_line();
         }
         if self.offset == 0 && c == BYTE_ORDER_MARK {
-            return false;
+            return None;
         }
-        if matches!(c, '{' | '[') && self.opens_fence(&[Label::None, Label::Json]) {
+        let is_bracket = matches!(c, '{' | '[');
+        if is_bracket && self.opens_fence(&[Label::None, Label::Json]) {
             // ```json{"a": 1}
             self.open();
-            return true;
+            return Some(Certainty::Certain);
         }
         let is_allowed = u8::try_from(c).is_ok_and(|byte| self.roots.allows(byte));
-        let is_root = match self.scanner.take(c) {
-            Some(ContentStart::First | ContentStart::Reasoning) => is_allowed && !self.prose,
-            Some(ContentStart::Fence) => is_allowed && self.fence,
-            _ => false,
+        let follows_prose = is_bracket && self.follows_prose();
+        let was_in_reasoning = self.scanner.in_reasoning();
+        let start = match self.take(c) {
+            Some(ContentStart::First | ContentStart::Reasoning) if is_allowed && !self.prose => {
+                Some(Certainty::Certain)
+            }
+            Some(ContentStart::Fence) if is_allowed && self.fence => match self.label {
+                Label::Other if is_bracket => Some(Certainty::Possible),
+                Label::Other => None,
+                _ => Some(Certainty::Certain),
+            },
+            _ => follows_prose.then_some(Certainty::Possible),
         };
-        if !self.scanner.line().is_empty() && !is_root && !self.is_open() {
+        if !self.scanner.line().is_empty() && start.is_none() && !self.is_open() {
             self.note_prose();
         }
-        is_root
+        let is_over = |(_, end): &(&str, &str)| self.lead.has_ended(end);
+        if c == '>' && !was_in_reasoning && self.knows_reasoning && !self.is_further && REASONING.iter().any(is_over) {
+            self.end_reasoning();
+        }
+        start
+    }
+
+    /// Hands a character to the scanners.
+    fn take(&mut self, c: char) -> Option<ContentStart> {
+        let was_in_reasoning = self.scanner.in_reasoning();
+        let start = self.scanner.take(c);
+        if was_in_reasoning {
+            self.lead = Lead::default();
+        } else {
+            self.lead.take(c);
+        }
+        if self.scanner.in_reasoning() && !self.knows_reasoning {
+            self.scanner.forget_reasoning();
+            self.note_prose();
+        }
+        start
+    }
+
+    /// Whether the next character begins a root after prose, if it is a bracket and JSON follows it.
+    fn follows_prose(&self) -> bool {
+        let is_label = || self.scanner.line().trim_ascii().eq_ignore_ascii_case("json");
+        let is_outside = !(self.in_block || self.fence || self.is_further || self.scanner.in_reasoning());
+        is_outside && self.prose && self.prose_len() <= self.max_preamble && (self.lead.allows_root() || is_label())
+    }
+
+    /// Text after the tag follows reasoning.
+    fn end_reasoning(&mut self) {
+        self.scanner.end_reasoning();
+        (self.prose, self.fence, self.in_block, self.lead) = (false, false, false, Lead::default());
+        self.needs_reasoning = false;
     }
 
     /// Whether the open line may still become a fence or a tag.
@@ -218,6 +344,9 @@ impl RootFinder {
     }
 
     fn note_prose(&mut self) {
+        if self.is_probing {
+            return;
+        }
         if !std::mem::replace(&mut self.prose, true) {
             self.prose_from = self.offset;
         }
@@ -232,7 +361,7 @@ impl RootFinder {
                 self.note_prose();
             }
         } else if self.in_block {
-            self.in_block = false;
+            (self.in_block, self.lead) = (false, Lead::default());
         } else if !self.prose || self.opens_fence(&[Label::None, Label::Json]) {
             self.open();
         } else {
@@ -254,22 +383,39 @@ impl RootFinder {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Certainty {
+    Certain,
+    Possible,
+}
+
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Where the root begins, whether a fence precedes it, whether JSON is promised; fed whole and by characters.
-    fn check(text: &str, root: Option<&str>, fence: bool, promises: bool) {
-        let root = root.map(|rest| text.len() - rest.len());
-        let mut whole = RootFinder::new(AllowedRoots::Containers);
+    const PREAMBLE: usize = 1024;
+
+    /// Where a root begins or may begin first, whether a fence precedes it, whether JSON is promised; fed whole and by
+    /// characters.
+    fn look(text: &str, root: Option<RootStart>, fence: bool, promises: bool) {
+        let mut whole = RootFinder::new(AllowedRoots::Containers, PREAMBLE);
         let found = whole.feed(text);
-        let mut slow = RootFinder::new(AllowedRoots::Containers);
+        let mut slow = RootFinder::new(AllowedRoots::Containers, PREAMBLE);
         let slowly = text.chars().fold(None, |found, c| found.or(slow.feed(c.encode_utf8(&mut [0; 4]))));
         for (found, finder) in [(found, whole), (slowly, slow)] {
             assert_eq!((found, finder.has_fence(), finder.promises_json()), (root, fence, promises), "{text:?}");
         }
+    }
+
+    fn check(text: &str, root: Option<&str>, fence: bool, promises: bool) {
+        look(text, root.map(|rest| RootStart::Certain(text.len() - rest.len())), fence, promises);
+    }
+
+    fn check_possible(text: &str, root: &str) {
+        let fence = text.starts_with(FENCE);
+        look(text, Some(RootStart::Possible(text.len() - root.len())), fence && root == "[1]", false);
     }
 
     #[test]
@@ -300,9 +446,32 @@ mod tests {
         check("\u{a0}[1]", None, false, false);
         check("Code:\n```python\n[1]\n```\n", None, false, false);
         check("Code:\n```python\n```\n[link](x)", None, false, false);
-        check("```\nplain\n```\n{", None, false, false);
         check("<think>\n[1]", None, false, false);
         check("<think></think> So\n[1]", None, false, false);
+    }
+
+    #[test]
+    fn a_bracket_after_prose_may_begin_a_root() {
+        check_possible("```\nplain\n```\n{", "{");
+        check_possible("Here it is:\n\n{", "{");
+        check_possible("Answer: [", "[");
+        check_possible("json {", "{");
+        check_possible("<answer>{", "{");
+        check_possible("```js\n[1]", "[1]");
+        // Not inside a block, not far from the start.
+        look("Code:\n```js\nlet a =\n{", None, false, false);
+        look(&format!("{}\n{{", "a".repeat(PREAMBLE + 1)), None, false, false);
+    }
+
+    #[test]
+    fn a_tag_that_ends_reasoning_needs_none_that_opens_it() {
+        check("So {1} or\n```\n[2]\n</think>\n\n{", Some("{"), false, false);
+        check("A\n</think>\n```json\n{", Some("{"), true, true);
+        check("A </reasoning> So", None, false, false);
+        let mut finder = RootFinder::new(AllowedRoots::Containers, PREAMBLE).ignoring_reasoning();
+        assert_eq!(finder.feed("<think>\n{"), Some(RootStart::Possible(8)));
+        let mut finder = RootFinder::after_root(10, PREAMBLE, true);
+        assert_eq!(finder.feed(" or\n{\n```json\n[1]\n```\n</think>["), Some(RootStart::Certain(40)));
     }
 
     #[test]
@@ -317,7 +486,8 @@ mod tests {
             ("\n```json\n{", None),
         ] {
             let found = RootFinder::further(10).feed(text);
-            assert_eq!(found, root.map(|root| 10 + text.len() - root.len()), "{text:?}");
+            let root = root.map(|root| RootStart::Certain(10 + text.len() - root.len()));
+            assert_eq!(found, root, "{text:?}");
         }
     }
 }

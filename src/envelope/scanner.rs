@@ -1,5 +1,7 @@
 //! Where content may begin in what a model writes, character by character.
 
+use std::ops::Range;
+
 use memchr::{memchr, memmem};
 
 /// A push scanner over text that may have an envelope: lines of prose, fence lines, reasoning between tags.
@@ -31,16 +33,24 @@ pub(crate) enum ContentStart {
 }
 
 /// Tags around reasoning, as models write them whose server does not take the reasoning out of the text.
-const REASONING: [(&str, &str); 3] =
+pub(super) const REASONING: [(&str, &str); 3] =
     [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>")];
 
-/// Returns the text after reasoning in tags that `text` begins with; all of it where there is none. `None` where the
-/// reasoning does not end.
-pub(crate) fn after_reasoning(text: &str) -> Option<&str> {
-    let Some((rest, (_, end))) = REASONING.iter().find_map(|tags| Some((text.strip_prefix(tags.0)?, tags))) else {
-        return Some(text);
-    };
-    rest.get(memmem::find(rest.as_bytes(), end.as_bytes())? + end.len()..)
+/// Returns the text after reasoning in tags that `text` begins with. Returns all of `text` if it
+/// begins with something else, or if the reasoning does not end.
+pub(crate) fn after_reasoning(text: &str) -> &str {
+    let opened = REASONING.iter().find_map(|tags| Some((text.strip_prefix(tags.0)?, tags.1)));
+    let after = opened.and_then(|(rest, end)| rest.get(memmem::find(rest.as_bytes(), end.as_bytes())? + end.len()..));
+    after.unwrap_or(text)
+}
+
+/// Returns the first tag that ends reasoning.
+pub(crate) fn reasoning_end(text: &str) -> Option<Range<usize>> {
+    let ends = REASONING.iter().filter_map(|(_, end)| {
+        let at = memmem::find(text.as_bytes(), end.as_bytes())?;
+        Some(at..at + end.len())
+    });
+    ends.min_by_key(|end| end.start)
 }
 
 /// Bytes of a line that are kept: the longest tag, and a fence with the labels that matter.
@@ -60,6 +70,17 @@ impl EnvelopeScanner {
     /// Whether reasoning is open: nothing is content until it ends.
     pub(crate) fn in_reasoning(&self) -> bool {
         self.reasoning.is_some()
+    }
+
+    /// Ends reasoning whose opening tag is not in the text: chat templates write it into the request.
+    pub(super) fn end_reasoning(&mut self) {
+        (self.reasoning, self.due, self.is_prose) = (None, ContentStart::Reasoning, true);
+        self.line.clear();
+    }
+
+    /// Takes the tag that has just opened reasoning for text.
+    pub(super) fn forget_reasoning(&mut self) {
+        (self.reasoning, self.due) = (None, ContentStart::Line);
     }
 
     /// Whether nothing but white space has come.

@@ -97,9 +97,10 @@ impl Options {
         Document::with_options(self.depth, self.roots, self.trailing).repairing(repair)
     }
 
-    /// With `Trailing::Stop`, text after the root is not read. It may even be invalid UTF-8.
+    /// With `Trailing::Stop`, text after the root is not read. It may even be invalid UTF-8. The byte after a scalar shows
+    /// where the scalar ends, and text after `[1]` whether that is a reference.
     fn is_over(self, document: &Document) -> bool {
-        self.trailing == Trailing::Stop && document.is_complete()
+        self.trailing == Trailing::Stop && document.is_settled()
     }
 }
 
@@ -177,6 +178,7 @@ impl<S: LiveExt> Feed<S> {
             match utf8.next_text(&mut bytes) {
                 Ok(Some(text)) => self.push_text(text, items)?,
                 Ok(None) => break,
+                Err(Utf8Error) if self.has_root() => self.is_over = true,
                 // All text before the invalid bytes is in the document.
                 Err(Utf8Error) => return Err(LiveError::Encoding { offset: self.length() }),
             }
@@ -190,15 +192,14 @@ impl<S: LiveExt> Feed<S> {
     fn push_text<K: Items>(&mut self, text: &str, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
         let Self { document, options, is_over, .. } = self;
         let mut rest = text;
-        while options.trailing == Trailing::Next && !rest.is_empty() {
-            if document.is_complete() {
+        while !rest.is_empty() && !options.is_over(document) {
+            if options.trailing == Trailing::Next && document.is_complete() {
                 items.settle(document);
                 document.forget_roots();
             }
             let taken = document.push_root_with(rest, items).map_err(|error| syntax(document, error))?;
             rest = rest.get(taken..).unwrap_or_default();
         }
-        document.push_with(rest, items).map_err(|error| syntax(document, error))?;
         *is_over = options.is_over(document);
         Ok(())
     }
@@ -219,10 +220,15 @@ impl<S: LiveExt> Feed<S> {
         if is_cut && (self.options.trailing == Trailing::Next || !self.document.is_complete()) {
             return Err(LiveError::Truncated(cut(&self.document)));
         }
-        if self.utf8.open().is_empty() {
+        if self.utf8.open().is_empty() || self.has_root() {
             return Ok(());
         }
         Err(LiveError::Encoding { offset: self.length() })
+    }
+
+    /// Whether the only root has ended: bytes after it may be invalid UTF-8.
+    fn has_root(&self) -> bool {
+        self.options.trailing == Trailing::Stop && self.document.is_complete()
     }
 
     /// Returns the length of the stream's text in bytes, dropped roots included.

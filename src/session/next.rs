@@ -82,7 +82,10 @@ impl Session {
         }
         match self.continues_prose(end) {
             true => self.read_as_text(),
-            false => self.end_repair(),
+            false => {
+                self.slot.settle(&mut self.sections);
+                self.end_repair();
+            }
         }
         self.settle_base();
         let added = self.answer_text().len();

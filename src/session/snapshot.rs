@@ -251,6 +251,7 @@ impl Session {
             session.read_as_text();
         }
         session.slot.push_with(&snapshot.text, &mut session.sections).map_err(RestoreError::Text)?;
+        session.slot.settle(&mut session.sections);
         session.restore_base(snapshot.base);
         session.phase = Phase::First(if snapshot.opaque { FirstAnswer::Passing } else { FirstAnswer::Continuable });
         session.is_continued = snapshot.spliced;

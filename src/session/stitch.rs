@@ -219,6 +219,7 @@ impl<'a> Stitcher<'a> {
     fn take(&mut self, number: usize, part: &str) {
         if self.slot.document().text().is_empty() {
             self.is_malformed = self.slot.push(part).is_err();
+            self.slot.settle(&mut ());
             let is_blank = !self.is_over() && self.slot.document().root_start().is_none();
             self.result.failures += u32::from(is_blank);
             return;
@@ -319,7 +320,8 @@ impl<'a> Stitcher<'a> {
     fn finish(self) -> Stitched {
         let mut document = self.slot.into_document();
         // The end of the parts ends a number. A byte that can't follow it says that it was to be another value.
-        let is_complete = !self.is_malformed && !self.breaks_off && document.finish().is_ok() || document.is_complete();
+        let is_whole = !self.breaks_off && document.finish().is_ok() || document.is_complete();
+        let is_complete = is_whole && !self.is_malformed;
         let json = document.complete().unwrap_or_default();
         let status = match is_complete {
             true => Status::Complete,

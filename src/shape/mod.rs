@@ -25,6 +25,7 @@ mod search;
 mod stage;
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 
 pub use attempt::Attempt;
 pub use expect::Expect;
@@ -40,7 +41,8 @@ use search::Found;
 
 /// Finds the root of a whole text, and repairs it. Fences, prose and reasoning around the root are no mistakes.
 ///
-/// Of several roots the first one in a fence is taken, else the first one; the report has the others.
+/// Of several roots one in a fence is taken, else one that begins a line, ends the text or is far larger than all others,
+/// else the first one; the report has the others.
 ///
 /// ```
 /// use restitch::repair::{RepairOptions, RepairStatus};
@@ -54,7 +56,7 @@ pub fn repair<'t>(text: &'t str, options: &RepairOptions) -> Repaired<'t> {
 
 /// Like [`repair`], but of several roots takes the first one that is expected. The value keeps its own shape.
 pub(crate) fn repair_expected<'t>(text: &'t str, expect: &Expect) -> Repaired<'t> {
-    search::find(text, &expect.options()).choose(|root| apply::fits(&root.json, expect)).0
+    search::find(text, &expect.options()).choose(text, |root| apply::fits(&root.json, expect)).0
 }
 
 /// Finds the JSON of a whole response, repairs it, and gives it the shape that is expected.
@@ -70,7 +72,7 @@ pub fn parse<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErro
         return parse_text(text, expect);
     }
     let found = search::find(text, &expect.options());
-    let (mut repaired, is_fenced) = found.choose(|root| apply::fits(&root.json, expect));
+    let (mut repaired, is_fenced) = found.choose(text, |root| apply::fits(&root.json, expect));
     if matches!(repaired.status, RepairStatus::Malformed(_)) || repaired.json.is_empty() {
         return Err(ParseError { status: repaired.status, range: repaired.range });
     }
@@ -122,14 +124,22 @@ fn parse_text<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErr
     })
 }
 
+/// How many times as large as another root an answer is of which the other one is an example.
+const LARGE: usize = 4;
+
 impl<'t> Found<'t> {
     /// Takes one of the roots, and says whether it is in a fence: those that fit count most, then those in a fence, then
-    /// those that look least like prose, then the first.
-    fn choose(mut self, fits: impl Fn(&Root<'t>) -> bool) -> (Repaired<'t>, bool) {
+    /// those that look least like prose, then the [score](Self::score), then the first.
+    fn choose(mut self, text: &str, fits: impl Fn(&Root<'t>) -> bool) -> (Repaired<'t>, bool) {
         let is_one = self.roots.len() == 1;
         let fits = |root: &Root<'t>| is_one || fits(root);
-        let rank = |found: &search::FoundRoot<'t>| (!fits(&found.root), !found.is_fenced, found.doubt);
-        let Some(best) = (0..self.roots.len()).min_by_key(|&at| self.roots.get(at).map(rank)) else {
+        let last = self.last_series(text);
+        let rank = |at: usize| {
+            let found = self.roots.get(at)?;
+            let score = self.score(at, last == Some(at));
+            Some((!fits(&found.root), !found.is_fenced, found.doubt, Reverse(score)))
+        };
+        let Some(best) = (0..self.roots.len()).min_by_key(|&at| rank(at)) else {
             return (self.nothing, false);
         };
         let chosen = self.roots.remove(best);
@@ -137,5 +147,40 @@ impl<'t> Found<'t> {
         let others = others.map(|found| found.root).collect();
         let Root { status, json, range } = chosen.root;
         (Repaired { status, json, range, repairs: chosen.repairs, others }, chosen.is_fenced)
+    }
+
+    /// Returns how much a root looks like the answer, and not like a draft of it or an example: it begins a line (2), the
+    /// text ends with it and it is of the first one's kind (1), it is far larger than all others (1). A text that begins with a root has that root, also if
+    /// it can't be repaired.
+    fn score(&self, at: usize, ends_text: bool) -> usize {
+        let size = |root: usize| self.roots.get(root).map_or(0, |found| found.root.range.len());
+        let is_large = (0..self.roots.len()).all(|other| other == at || size(other).saturating_mul(LARGE) <= size(at));
+        let found = self.roots.get(at);
+        if found.is_some_and(|found| matches!(found.root.status, RepairStatus::Malformed(_))) && at == 0 {
+            return usize::MAX;
+        }
+        let begins_line = found.is_some_and(|found| found.begins_line);
+        2 * usize::from(begins_line) + usize::from(ends_text && self.may_replace(at)) + usize::from(is_large)
+    }
+
+    /// Whether a root can be a later form of the first one: both are in fences or neither, and both are objects or arrays.
+    fn may_replace(&self, at: usize) -> bool {
+        let kind = |root: &search::FoundRoot<'t>| (root.is_fenced, root.root.json.bytes().next());
+        let Some(found) = self.roots.get(at).map(kind) else { return false };
+        self.roots.iter().map(kind).find(|first| first.0 == found.0) == Some(found)
+    }
+
+    /// Returns the first root of those that the text ends with: lines of NDJSON are one series.
+    fn last_series(&self, text: &str) -> Option<usize> {
+        let mut from = text.trim_end_matches('`').trim_end().len();
+        let mut first = None;
+        for (at, found) in self.roots.iter().enumerate().rev() {
+            let range = &found.root.range;
+            if !text.get(range.end..from).is_none_or(|between| between.trim().is_empty()) {
+                break;
+            }
+            (first, from) = (Some(at), range.start);
+        }
+        first
     }
 }

@@ -1,4 +1,5 @@
-//! Finds the roots of a whole text: after reasoning and comments, in fences, and between brackets in prose.
+//! Finds the roots of a whole text: after reasoning and comments, in fences, and between brackets in prose. A root before
+//! a tag that ends reasoning is a draft: it counts only if nothing follows the tag.
 //!
 //! Unlike the finder of a stream it may look ahead. A root is read from its first bracket on, so that brackets and
 //! fences inside its strings are not looked at. Linear: brackets that begin no root are read a bounded number of times.
@@ -10,7 +11,7 @@ use memchr::{memchr, memchr3, memmem};
 
 use super::list;
 use super::report::{Repaired, Root};
-use crate::envelope::{FENCE, after_reasoning};
+use crate::envelope::{FENCE, after_reasoning, block_end, reasoning_end};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::repair::{Repair, RepairLevel, RepairOptions, RepairStatus, RepairedRoot, repair_root};
 use crate::json::walk::Raw;
@@ -26,6 +27,8 @@ pub(super) struct FoundRoot<'t> {
     pub(super) root: Root<'t>,
     pub(super) repairs: Vec<Repair>,
     pub(super) is_fenced: bool,
+    /// It is the first thing of its line, of its block or of the text.
+    pub(super) begins_line: bool,
     /// How much the root looks like something else: prose, or code in another language.
     pub(super) doubt: Doubt,
 }
@@ -41,8 +44,7 @@ pub(super) enum Doubt {
 
 /// Finds the roots of `text`.
 pub(super) fn find<'t>(text: &'t str, options: &RepairOptions) -> Found<'t> {
-    let start = skip_lead(text);
-    let lead = start.unwrap_or(text.len());
+    let lead = skip_lead(text);
     let mut search = Search { text, options, at: lead, fresh: Some(lead), fence: None, examined: 0, roots: Vec::new() };
     search.roots.extend(search.scalar(lead));
     if search.roots.is_empty() {
@@ -67,8 +69,10 @@ pub(super) fn body(text: &str) -> (Range<usize>, bool) {
         let start = range.start + part.len() - part.trim_start_matches(is_space).len();
         start..start + part.trim_matches(is_space).len()
     };
-    let start = text.len() - after_reasoning(text.trim_start()).map_or(0, str::len);
-    let all = trimmed(start..text.len());
+    let start = text.len() - after_reasoning(text.trim_start()).len();
+    // A tag that is alone at the start of its line: the text may speak of it elsewhere.
+    let end = reasoning_end(text).filter(|end| text.get(..end.start).unwrap_or_default().ends_with('\n'));
+    let all = trimmed(start.max(end.map_or(0, |end| end.end))..text.len());
     let part = text.get(all.clone()).unwrap_or_default();
     let fenced = part.strip_prefix(FENCE).and_then(|rest| {
         let (label, block) = rest.split_once('\n')?;
@@ -92,20 +96,19 @@ fn is_blank(text: Option<&str>) -> bool {
     text.unwrap_or_default().trim_start().is_empty()
 }
 
-/// Returns where a text begins after white space, a byte order mark, reasoning and comments; `None` where the reasoning
-/// does not end.
-fn skip_lead(text: &str) -> Option<usize> {
+/// Returns where a text begins after white space, a byte order mark, reasoning and comments.
+fn skip_lead(text: &str) -> usize {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     loop {
         let trimmed = rest.trim_start();
-        let after = after_reasoning(trimmed)?;
+        let after = after_reasoning(trimmed);
         let after = match after.get(..2) {
             Some("//") => after.get(memchr(b'\n', after.as_bytes()).unwrap_or(after.len())..).unwrap_or_default(),
             Some("/*") => memmem::find(after.as_bytes(), b"*/").and_then(|at| after.get(at + 2..)).unwrap_or(after),
             _ => after,
         };
         if after.len() == rest.len() {
-            return Some(text.len() - rest.len());
+            return text.len() - rest.len();
         }
         rest = after;
     }
@@ -134,11 +137,25 @@ impl<'t> Search<'t, '_> {
     fn run(&mut self) {
         // Each byte may be read a few times: as a root, as the rest of a block, to find where a broken root ends.
         let most = self.text.len().saturating_mul(4);
+        let mut drafts = Vec::new();
+        let mut end = reasoning_end(self.rest(self.at)).map(|end| end.start + self.at..end.end + self.at);
         while let Some(found) = memchr3(b'{', b'[', b'`', self.rest(self.at).as_bytes())
             && self.examined <= most
         {
             let at = self.at + found;
+            if let Some(tag) = end.as_ref().filter(|tag| tag.start < at) {
+                if tag.start >= self.at {
+                    drafts = std::mem::take(&mut self.roots);
+                    (self.at, self.fresh, self.fence) = (tag.end, Some(tag.end), None);
+                }
+                // A tag before this place is in a string of a root.
+                end = reasoning_end(self.rest(self.at)).map(|end| end.start + self.at..end.end + self.at);
+                continue;
+            }
             self.at = if self.byte(at) == Some(b'`') { self.backticks(at) } else { self.bracket(at) };
+        }
+        if self.roots.is_empty() {
+            self.roots = drafts;
         }
     }
 
@@ -178,6 +195,8 @@ impl<'t> Search<'t, '_> {
     fn bracket(&mut self, at: usize) -> usize {
         let is_first = self.fresh.take().is_some_and(|start| is_blank(self.text.get(start..at)));
         let fence = self.fence;
+        let line = self.text.get(..at).unwrap_or_default().rsplit('\n').next().unwrap_or_default();
+        let begins_line = is_first || line.trim().is_empty();
         let is_strong = begins_json(self.rest(at));
         let begins_fence = self.rest(at + 1).trim_start().starts_with('`');
         if begins_fence || !(is_strong || is_first) {
@@ -208,7 +227,7 @@ impl<'t> Search<'t, '_> {
         }
         if !is_link {
             let is_fenced = fence.is_some() && !is_code;
-            self.roots.push(FoundRoot { root: root.0, repairs: root.1, is_fenced, doubt });
+            self.roots.push(FoundRoot { root: root.0, repairs: root.1, is_fenced, begins_line, doubt });
         }
         end.max(at + 1)
     }
@@ -218,8 +237,7 @@ impl<'t> Search<'t, '_> {
         let rest = self.rest(at);
         let whole = repair_root(rest, self.options);
         self.examined += whole.end;
-        let fence = ticks.map(|ticks| "`".repeat(ticks));
-        let end = fence.and_then(|fence| memmem::find(rest.as_bytes(), fence.as_bytes()));
+        let end = ticks.and_then(|ticks| block_end(rest, ticks));
         let Some(end) = end.filter(|_| whole.status != RepairStatus::Valid) else { return whole };
         let block = repair_root(rest.get(..end).unwrap_or_default(), self.options);
         self.examined += end;
@@ -253,7 +271,7 @@ impl<'t> Search<'t, '_> {
             && !matches!(repaired.status, RepairStatus::Malformed(_));
         if repaired.end == body.len() && is_sure {
             let (root, repairs) = placed(self.text, at, repaired);
-            return Some(FoundRoot { root, repairs, is_fenced: false, doubt: Doubt::None });
+            return Some(FoundRoot { root, repairs, is_fenced: false, begins_line: true, doubt: Doubt::None });
         }
         let first = Raw::root(body).filter(|value| crate::json::walk::is_valid(value.as_str()))?;
         let end = first.range().end;
@@ -261,7 +279,8 @@ impl<'t> Search<'t, '_> {
         let first = RepairedRoot { status: RepairStatus::Valid, json, end, repairs: Vec::new() };
         let (root, repairs) = list::finish(self.text, placed(self.text, at, first), self.options);
         let is_all = root.range.end == at + body.len();
-        is_all.then_some(FoundRoot { root, repairs, is_fenced: false, doubt: Doubt::None })
+        let doubt = Doubt::None;
+        is_all.then_some(FoundRoot { root, repairs, is_fenced: false, begins_line: true, doubt })
     }
 
     /// Takes a block that is one value without brackets.
@@ -275,7 +294,8 @@ impl<'t> Search<'t, '_> {
             let start = at + block.len() - block.trim_start_matches(is_space).len();
             let root =
                 Root { status: RepairStatus::Valid, json: Cow::Borrowed(body), range: start..start + body.len() };
-            self.roots.push(FoundRoot { root, repairs: Vec::new(), is_fenced: true, doubt: Doubt::None });
+            let doubt = Doubt::None;
+            self.roots.push(FoundRoot { root, repairs: Vec::new(), is_fenced: true, begins_line: true, doubt });
             self.fresh = None;
         }
     }

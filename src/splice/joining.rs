@@ -11,15 +11,18 @@ use crate::error::SyntaxErrorKind;
 use crate::json::Sink;
 
 impl Splice {
-    /// The fragment's own root begins at `root`.
+    /// The fragment's own root begins at `root` of the text that waits: that part of it is delivered.
     pub(super) fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, root: usize, sink: &mut S) {
         if let Some(rest) = slot.document().rest_of_fence() {
             // The fence before the root was cut inside its opening line.
             let opened = slot.push_with(rest, sink);
             debug_assert!(opened.is_ok(), "the rest of the opening line is legal: {opened:?}");
         }
+        let State::Opening(_, pending) = &mut self.state else { return };
+        let pending = std::mem::take(pending);
         let seam = self.seam_of(&Candidate::new(Alignment::Start, Start::Requested, root, 0), 1.0);
         self.state = State::Joined(seam, self.flow(slot));
+        self.deliver(slot, pending.get(root..).unwrap_or_default(), sink);
     }
 
     pub(super) fn seam_of(&self, candidate: &Candidate, posterior: f64) -> Seam {

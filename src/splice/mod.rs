@@ -34,7 +34,7 @@ pub(crate) mod text;
 use std::borrow::Cow;
 
 use crate::document::Cut;
-use crate::envelope::RootFinder;
+use crate::document::RootSearch;
 use crate::json::Sink;
 use crate::limits::Limits;
 pub use crate::overlap::Anchor;
@@ -88,7 +88,7 @@ pub struct Splice {
 #[derive(Clone, Debug)]
 enum State {
     /// Nothing of the root was delivered: the fragment's own root is waited for, after this text.
-    Opening(RootFinder, String),
+    Opening(RootSearch, String),
     /// The fragment does what was asked, as far as it has come.
     Requested(Requested),
     /// It is not decided where the fragment begins.
@@ -112,7 +112,7 @@ impl Splice {
         let caps = Caps::new(limits);
         let state = match &anchor {
             Some(anchor) => State::Requested(Requested::new(slot, &request, anchor, caps.pending)),
-            None => State::Opening(RootFinder::new(slot.document().allowed_roots()), String::new()),
+            None => State::Opening(slot.document().fresh_search(), String::new()),
         };
         Self {
             strip: Strip::new(&request),
@@ -208,10 +208,9 @@ impl Splice {
 
     /// Takes text without the request's mark and tags.
     fn take<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        if let State::Opening(finder, pending) = &mut self.state {
-            let before = pending.len();
+        if let State::Opening(search, pending) = &mut self.state {
             pending.push_str(text);
-            let root = finder.feed(text);
+            let root = search.feed(pending).map(|root| root.start);
             // Text after the root did not wait.
             let waited = root.unwrap_or(pending.len());
             self.max_pending = self.max_pending.max(waited);
@@ -219,8 +218,7 @@ impl Splice {
                 return self.fail(SpliceError::Pending(self.caps.pending));
             }
             let Some(root) = root else { return };
-            self.open(slot, root, sink);
-            return self.deliver(slot, text.get(root - before.min(root)..).unwrap_or_default(), sink);
+            return self.open(slot, root, sink);
         }
         let mut text = self.fenced.feed(text, self.caps.pending);
         if matches!(self.state, State::Requested(_)) {
@@ -321,6 +319,11 @@ impl Splice {
     pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, SpliceError> {
         // What waits may be half a mark. If it was text, it comes again: it closes no document.
         self.strip.drop_pending();
+        if let State::Opening(search, pending) = &mut self.state
+            && let Some(root) = search.settle(pending, false)
+        {
+            self.open(slot, root.start, sink);
+        }
         if matches!(&self.state, State::Requested(requested) if requested.is_blank()) {
             self.fail(SpliceError::Empty);
         }

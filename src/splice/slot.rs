@@ -34,6 +34,7 @@ impl Slot {
     /// Creates an empty slot that takes the given roots.
     pub fn with_roots(limits: &Limits, roots: AllowedRoots) -> Self {
         let document = Document::with_options(limits.parser.max_depth, roots, Trailing::Block);
+        let document = document.max_preamble(limits.parser.max_preamble_bytes);
         Self { document, child_index: ChildIndex::new(limits.parser.max_children) }
     }
 
@@ -83,6 +84,11 @@ impl Slot {
     /// Takes the text for one that is not JSON.
     pub(crate) fn read_as_text(&mut self) {
         self.document.read_as_text();
+    }
+
+    /// Ends the search for the document's root; see [`Document::settle`].
+    pub(crate) fn settle<S: Sink + ?Sized>(&mut self, sink: &mut S) {
+        self.document.settle(&mut (&mut self.child_index, sink));
     }
 
     /// Ends the document's root if it is closed by what is held back.

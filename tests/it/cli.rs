@@ -248,6 +248,26 @@ fn close_writes_the_complete_part_to_the_byte() {
 }
 
 #[test]
+fn close_finds_json_after_a_preamble_and_takes_no_text_that_touches_a_root() {
+    for before in
+        ["Here is the plan:\n\n", "**Answer:** ", "json\n", "<answer>", "[1] Smith 2019\n\n", "1. one\n- two\n"]
+    {
+        check(&["close"], &format!("{before}{{\"a\": 1}}\nBye."), 0, "{\"a\": 1}");
+        check(&["close"], &format!("{before}{{\"a\": [1, 2"), 3, "{\"a\": [1]}");
+    }
+    let trailing = |byte, at| format!(",\"error\":\"text after the root, at `{byte}` (byte {at})\"");
+    for (text, json, error) in [
+        ("1.2.3.4", "1.2", trailing(".", 3)),
+        ("2026-05-01", "2026", trailing("-", 4)),
+        ("truefalse", "true", trailing("f", 4)),
+        ("2026 was good", "2026", trailing("w", 5)),
+        ("{}}", "{}", trailing("}", 2)),
+    ] {
+        check(&["close", "--json"], text, 4, &format!("{{\"complete\":false,\"json\":\"{json}\"{error}}}\n"));
+    }
+}
+
+#[test]
 fn close_omits_or_includes_a_cut_token() {
     let (string, literal) = ("[1, \"tw", "{\"a\": fal");
     // The first names of the two are aliases.

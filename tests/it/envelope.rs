@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use restitch::Limits;
+use restitch::provider::Finish;
 use restitch::session::{CallEnd, Input, Output, Session};
 
 use crate::support::{Rng, text_cuts};
@@ -99,4 +100,202 @@ fn json_after_reasoning_is_continued() {
     // Reasoning alone, and prose after it, are not JSON.
     check(&["<think>Is [1] right?"], "<think>Is [1] right?");
     check(&["<think>No.</think> It is [1, "], "<think>No.</think> It is [1, ");
+}
+
+/// Envelopes without a fence around the root, as models write them: what precedes it, and what follows it.
+const ENVELOPES: [(&str, &str); 34] = [
+    ("Here is the plan:\n\n", ""),
+    ("Here is the plan:\n", "\n\nShall I go on?"),
+    ("Sure! I made it for you.\n\n", "\n"),
+    ("Result: ", ""),
+    ("Answer: ", "\n"),
+    ("**Answer:** ", ""),
+    ("**Answer**: ", ""),
+    ("**Answer:**\n", ""),
+    ("### Answer\n\n", ""),
+    ("json\n", ""),
+    ("JSON\n\n", ""),
+    ("json ", ""),
+    ("<answer>", "</answer>"),
+    ("<answer>\n", "\n</answer>"),
+    ("<tool_call>", "</tool_call>"),
+    ("<tool_call>\n", "\n</tool_call>"),
+    ("<output>", "</output>"),
+    ("<output format=\"json\">\n", "\n</output>"),
+    ("Okay, the user wants [1] and {2}.\nThen {\"a\": 1}?\n</think>\n\n", ""),
+    ("So: [1, 2] it is.</think>", ""),
+    ("A block:\n```json\nno\n</thinking>\n", ""),
+    ("<|channel|>final<|message|>", ""),
+    ("<|channel|>analysis<|message|>Let me see [1].<|end|><|start|>assistant<|channel|>final<|message|>", "<|end|>"),
+    ("[1] Smith, J. Harbours. 2019.\n[2] Jones, K. Nets. 2021.\n\n", ""),
+    ("Sources:\n[1] Smith 2019\n[2] Jones 2021\n\n", ""),
+    ("See [1](https://example.org) and [x].\n\n", ""),
+    ("```python\nprint({\"a\": 1})\n```\n\nThe output:\n\n", ""),
+    ("```js\n{a: 1}\n```\n\n", ""),
+    ("This code does it:\n```\nx = [1]\n```\n", ""),
+    ("- one [a]\n- two {b}\n- [ ] three\n\n", ""),
+    ("1. first\n2. second\n\n", ""),
+    ("> quoted words\n> and more\n\n", ""),
+    ("> ", ""),
+    ("答案如下：", ""),
+];
+
+const ROOTS: [&str; 3] = [
+    "{\"title\": \"One\", \"rows\": [1, 2, {\"b\": null}], \"x\": 1.5}",
+    "[{\"id\": 1, \"tags\": [\"a\", \"b\"]}, {\"id\": 2}]",
+    "{\n  \"a\": \"```js\\n{}\\n``` and </think>\",\n  \"b\": {}\n}",
+];
+
+#[test]
+fn a_root_is_found_after_each_envelope() {
+    for (before, after) in ENVELOPES {
+        for root in ROOTS {
+            let text = format!("{before}{root}{after}");
+            for seed in 0..8 {
+                let mut document = restitch::Document::new(64);
+                let cuts = text_cuts(&text, &mut Rng::new(seed));
+                let mut start = 0;
+                for end in cuts.into_iter().chain([text.len()]) {
+                    document.push(&text[std::mem::replace(&mut start, end)..end]).unwrap();
+                }
+                document.finish().unwrap();
+                assert_eq!(document.root(), Some(root), "{text:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_after_each_envelope_is_continued() {
+    for (before, _) in ENVELOPES {
+        for root in ROOTS {
+            // From the first member's value on there is evidence of JSON.
+            let from = root.find(':').unwrap() + 3;
+            for cut in (from..root.len() - 20).step_by(5).filter(|&cut| root.is_char_boundary(cut)) {
+                let (first, whole) = (format!("{before}{}", &root[..cut]), format!("{before}{root}"));
+                let text = delivered(&[&first, root], &mut Rng::new(cut as u64));
+                assert_eq!(text.as_ref(), Some(&whole), "{first:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_array_of_scalars_is_the_root_if_no_object_follows() {
+    for (text, root) in [
+        ("Numbers: [1, 2, 3]", Some("[1, 2, 3]")),
+        ("Tags: [\"a\", \"b\"]. That is all.", Some("[\"a\", \"b\"]")),
+        ("Tags: [\"a\", \"b\"]\n\nAs an object:\n{\"a\": 1}", Some("{\"a\": 1}")),
+        ("[1]\n{\"a\": 1}", Some("{\"a\": 1}")),
+        ("[\"a\", 1]\n\n[{\"a\": 1}]", Some("[{\"a\": 1}]")),
+        ("[1] says so.", Some("[1]")),
+        ("As [1] says: [2] is right.", None),
+    ] {
+        let mut document = restitch::Document::new(64);
+        document.push(text).unwrap();
+        let _ = document.finish();
+        assert_eq!(document.root(), root, "{text:?}");
+        let mut all = String::new();
+        document.replay(&mut restitch::internal::json::each(|event, _| all.push_str(event.name())));
+        let mut slow = restitch::Document::new(64);
+        let mut slowly = String::new();
+        let mut sink = restitch::internal::json::each(|event, _| slowly.push_str(event.name()));
+        for c in text.chars() {
+            slow.push_with(c.encode_utf8(&mut [0; 4]), &mut sink).unwrap();
+        }
+        let _ = slow.finish_with(&mut sink);
+        drop(sink);
+        assert_eq!((slow.root(), &slowly), (root, &all), "{text:?}");
+    }
+    // Cut in a long array, or after a string.
+    let numbers = "Here:\n[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 1";
+    check(&[numbers, &format!("{}9]", &numbers[6..])], &format!("{numbers}9]"));
+    check(&["Here:\n[\"one\", \"tw", "[\"one\", \"two\"]"], "Here:\n[\"one\", \"two\"]");
+}
+
+#[test]
+fn reasoning_that_does_not_end_hides_nothing_at_the_end_of_the_text() {
+    let mut document = restitch::Document::new(64);
+    document.push("<think>Maybe so.\n\n{\"a\": [1, 2").unwrap();
+    assert!(!document.is_json());
+    assert!(document.finish().is_err());
+    assert_eq!(document.complete().as_deref(), Some("{\"a\": [1]}"));
+}
+
+#[test]
+fn a_draft_before_the_end_of_reasoning_is_not_the_last_root() {
+    let text = "Maybe {\"a\": 1}?\nOr:\n{\"a\": 2}\nNo.\n</think>\n\n{\"a\": 3}";
+    let mut document = restitch::Document::new(64);
+    document.push(text).unwrap();
+    assert_eq!((document.root(), document.roots()), (Some("{\"a\": 3}"), 2));
+}
+
+#[test]
+fn text_that_touches_the_end_of_a_root_is_malformed() {
+    use restitch::{AllowedRoots, Document, Trailing};
+    for (text, offset) in [
+        ("1.2.3.4", 3),
+        ("2026-05-01", 4),
+        ("\"a\"\"b\"", 3),
+        ("truefalse", 4),
+        ("null,", 4),
+        ("12a", 2),
+        ("{}}", 2),
+        ("{\"a\": 1}{\"b\": 2}", 8),
+        ("[1]\"a\"", 3),
+        ("{\"a\": {\"b\": 1}}, \"c\": 2}", 17),
+        ("{}, [1]", 4),
+    ] {
+        for trailing in [Trailing::Stop, Trailing::Block] {
+            for chunk in [1, 3, 100] {
+                let mut document = Document::with_options(16, AllowedRoots::Any, trailing);
+                let bytes = text.as_bytes().chunks(chunk).map(|chunk| std::str::from_utf8(chunk).unwrap());
+                let error = bytes.map(|piece| document.push(piece)).find_map(Result::err);
+                assert_eq!(error.map(|error| error.offset), Some(offset), "{text:?}");
+            }
+        }
+    }
+    for text in ["1", "1 ", "\"a\"\n", "true", "{} x", "{}.", "{}</answer>", "{}x", "{}, and", "```json\n1```", "[1]。"]
+    {
+        let mut document = Document::with_roots(16, AllowedRoots::Any);
+        document.push(text).unwrap();
+        document.finish().unwrap();
+    }
+}
+
+/// Answers that are prose, with brackets, links, citations, formulas and code.
+fn prose() -> Vec<String> {
+    let texts = [include_str!("../cases/prose/writing.txt"), include_str!("../cases/prose/code.txt")];
+    let all = texts.iter().flat_map(|text| text.split("----\n")).filter(|text| !text.trim().is_empty());
+    all.map(str::to_owned).collect()
+}
+
+#[test]
+fn prose_stays_prose() {
+    let all = prose();
+    assert!(all.len() >= 200);
+    let ends = [CallEnd::Finished(Finish::Length), CallEnd::Finished(Finish::Stop), CallEnd::Dropped];
+    let mut changed = Vec::new();
+    for text in &all {
+        let is_json_so_far = |text: &str| restitch::Document::new(64).push(text).is_ok();
+        let cuts = (1..text.len()).step_by(7).chain([text.len()]).filter(|&cut| text.is_char_boundary(cut));
+        for cut in cuts {
+            if is_json_so_far(&text[..cut]) && text.starts_with(['{', '[']) {
+                // Nothing tells this text from the beginning of a document.
+                continue;
+            }
+            for end in &ends {
+                let mut session = Session::new(Limits::default());
+                session.handle_input(Duration::ZERO, Input::Text(&text[..cut]));
+                session.handle_input(Duration::ZERO, Input::CallEnd(end.clone()));
+                while let Some(output) = session.poll_output() {
+                    if matches!(output, Output::Call { .. } | Output::Text(_)) {
+                        changed.push(&text[..cut]);
+                    }
+                }
+            }
+        }
+    }
+    changed.dedup();
+    assert!(changed.is_empty(), "{}: {changed:#?}", changed.len());
 }

@@ -219,7 +219,7 @@ fn text_behind_roots_by_hand() {
     let cases: [Case<'_>; 24] = [
         // It is kept, whatever it is.
         ("{\"a\": 1} and [2]", C, Trailing::Stop, &["{\"a\": 1}"], None),
-        ("[1]]", C, Trailing::Stop, &["[1]"], None),
+        ("[1]]", C, Trailing::Stop, &["[1]"], Some((3, Kind::TrailingText(b']')))),
         ("1 2", A, Trailing::Stop, &["1"], None),
         // White space and the fence around the root are not text.
         ("[1] \r\n\t", C, Trailing::Error, &["[1]"], None),

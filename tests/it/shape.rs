@@ -66,6 +66,64 @@ fn the_envelope_is_no_repair() {
 }
 
 #[test]
+fn a_fence_inside_a_string_does_not_end_the_block() {
+    let root = r#"{"steps": "Run:\n```sh\nmoor --now\n```\nthen wait", "berths": [1, 2], "x": "```"}"#;
+    let whole: Value = serde_json::from_str(root).unwrap();
+    for level in ALL {
+        for (before, after) in [("```json\n", ""), ("Here:\n````\n", "\n````\nBye"), ("```\n", "\n```")] {
+            check_repair(level, &format!("{before}{root}{after}"), "valid", root, &[]);
+            // Cut after the berths.
+            let text = format!("{before}{}{after}", &root[..root.len() - 12]);
+            let repaired = repair(&text, &RepairOptions::new(level));
+            let value: Value = serde_json::from_str(&repaired.json).unwrap();
+            assert_eq!((name(repaired.status), &value["steps"]), ("truncated", &whole["steps"]), "{text:?}");
+            assert_eq!(value["berths"], whole["berths"], "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn reasoning_ends_with_its_tag_and_hides_nothing_without_it() {
+    for (text, json) in [
+        ("Maybe {\"b\": 2} would do.\n</think>\n\n{\"a\": 1}", "{\"a\": 1}"),
+        ("{\"b\": 2}\n</thinking>```json\n{\"a\": 1}\n```", "{\"a\": 1}"),
+        ("```json\n{\"b\": 2}\n```\n</think>\nSo {\"a\": 1}", "{\"a\": 1}"),
+        ("{\"a\": \"x </think> y\"}", "{\"a\": \"x </think> y\"}"),
+        ("{\"a\": 1}\n</think>\n", "{\"a\": 1}"),
+        ("<think>hm {\"a\": 1}", "{\"a\": 1}"),
+        ("<think>\nOr [1]?\n\n{\"a\": 1}", "{\"a\": 1}"),
+    ] {
+        for level in ALL {
+            check_repair(level, text, "valid", json, &[]);
+        }
+    }
+    let parsed = parse("It is so.\n</think>\n<p>1</p>", &stage("fact_check")).unwrap();
+    assert_eq!(parsed.json, "\"<p>1</p>\"");
+}
+
+#[test]
+fn a_score_chooses_among_several_roots() {
+    for (text, json) in [
+        // It begins a line.
+        ("First {\"a\": 1}, but then:\n{\"a\": 2}\nSo not {\"a\": 3}.", "{\"a\": 2}"),
+        // The text ends with it.
+        ("Draft:\n{\"a\": 1}\n\nFinal:\n{\"a\": 2}\n", "{\"a\": 2}"),
+        ("Use {\"a\": 1}, no, {\"a\": 2}", "{\"a\": 2}"),
+        // It is far larger, and comes first.
+        (
+            "{\"rows\": [{\"a\": 1}, {\"a\": 2}, {\"a\": 3}]}\n\nA row is\n{\"a\": 1}",
+            "{\"rows\": [{\"a\": 1}, {\"a\": 2}, {\"a\": 3}]}",
+        ),
+        // Lines of NDJSON are one series.
+        ("Rows:\n{\"a\": 1}\n{\"a\": 2}\n{\"a\": 3}\n", "{\"a\": 1}"),
+    ] {
+        for level in ALL {
+            check_repair(level, text, "valid", json, &[]);
+        }
+    }
+}
+
+#[test]
 fn a_scalar_is_a_root_only_alone() {
     for json in ["null", "\"a\"", "23", "-0", "2300e3", "\"[\"", "\",\"", "true", "\"/* foo */\""] {
         check_repair(RepairLevel::Guess, &format!(" {json}\n"), "valid", json, &[]);
@@ -78,7 +136,7 @@ fn a_scalar_is_a_root_only_alone() {
 
 #[test]
 fn what_ends_early_is_truncated() {
-    for text in ["", " \n", "<think>hm {\"a\": 1}", "```json\n", "// a"] {
+    for text in ["", " \n", "```json\n", "// a"] {
         for level in ALL {
             check_repair(level, text, "truncated", "", &[]);
         }

@@ -1,0 +1,205 @@
+//! Finds the root among the brackets of a text. After prose, the bytes after a bracket decide whether it begins the root.
+
+use std::ops::Range;
+
+use crate::envelope::{AllowedRoots, RootFinder, RootStart};
+use crate::json::{CutState, Kind, Machine};
+
+/// A push parser for the text up to a root. Text goes in once, in chunks of any size.
+///
+/// A bracket after prose is read by a machine of its own until there is evidence of JSON. Text is never read again when
+/// the bracket turns out to be prose: a further root may begin after the byte that is not JSON, not before it.
+#[derive(Clone, Debug)]
+pub(crate) struct RootSearch {
+    finder: RootFinder,
+    depth: usize,
+    /// The bracket whose text may be the root.
+    candidate: Option<Box<Candidate>>,
+    /// The first closed array of scalars, or empty container. It is the root if no object follows.
+    closed: Option<Closed>,
+}
+
+/// Where a root begins, and up to which offset its text is known to be JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FoundRoot {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Candidate {
+    start: usize,
+    machine: Machine,
+    /// The number of open containers where the first colon has come.
+    member: Option<usize>,
+    has_string: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Closed {
+    range: Range<usize>,
+    /// It looks like a reference or a check box: `[1]`, `[ ]`, `{}`.
+    is_reference: bool,
+}
+
+enum Step {
+    Open,
+    Root,
+    Closed(Closed),
+    Prose,
+}
+
+impl RootSearch {
+    /// Creates a search before the first byte.
+    pub(crate) fn new(roots: AllowedRoots, depth: usize, max_preamble: usize) -> Self {
+        Self::with(RootFinder::new(roots, max_preamble), depth)
+    }
+
+    /// Creates a search with this finder.
+    pub(super) fn with(finder: RootFinder, depth: usize) -> Self {
+        Self { finder, depth, candidate: None, closed: None }
+    }
+
+    /// Returns the reader of the text around the root.
+    pub(crate) fn finder(&self) -> &RootFinder {
+        &self.finder
+    }
+
+    /// Reads the new part of `text`, which is the whole text so far. Returns the root, once it is certain; text after it is not
+    /// looked at.
+    pub(crate) fn feed(&mut self, text: &str) -> Option<FoundRoot> {
+        loop {
+            let rest = text.get(self.finder.offset()..).filter(|rest| !rest.is_empty());
+            let Some(c) = rest.and_then(|rest| rest.chars().next()) else {
+                return None;
+            };
+            let rest = rest.unwrap_or_default();
+            let before = self.finder.offset();
+            let piece = if self.candidate.is_some() { rest.get(..c.len_utf8()).unwrap_or_default() } else { rest };
+            let start = self.finder.feed(piece);
+            if let Some(RootStart::Certain(start)) = start {
+                self.candidate = None;
+                return Some(FoundRoot { start, end: start });
+            }
+            if let Some(mut candidate) = self.candidate.take() {
+                match candidate.take(piece) {
+                    Step::Open => {
+                        self.candidate = Some(candidate);
+                        continue;
+                    }
+                    Step::Root => {
+                        self.finder.accept();
+                        return Some(FoundRoot { start: candidate.start, end: before + piece.len() });
+                    }
+                    Step::Closed(closed) => {
+                        self.note_closed(closed);
+                        self.finder.reject();
+                        continue;
+                    }
+                    Step::Prose => self.finder.reject(),
+                }
+            }
+            if let Some(RootStart::Possible(at)) = start {
+                let mut candidate = Box::new(Candidate::at(at, self.depth));
+                let bracket = text.get(at..=at).unwrap_or_default();
+                match candidate.take(bracket) {
+                    Step::Prose => self.finder.reject(),
+                    _ => {
+                        self.finder.probe();
+                        self.candidate = Some(candidate);
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_closed(&mut self, closed: Closed) {
+        // A reference counts only at the end of the text, so the last one matters.
+        if self.closed.as_ref().is_none_or(|known| known.is_reference) {
+            self.closed = Some(closed);
+        }
+    }
+
+    /// Whether the text ends in what is JSON, unless an object follows it.
+    pub(crate) fn is_in_json(&self) -> bool {
+        self.open_root().is_some()
+    }
+
+    fn open_root(&self) -> Option<&Candidate> {
+        let candidate = self.candidate.as_deref().filter(|candidate| candidate.is_evident())?;
+        self.closed.as_ref().is_none_or(|closed| closed.is_reference).then_some(candidate)
+    }
+
+    /// Returns the root where nothing follows `text`. `is_last`: only white space may follow the root.
+    pub(crate) fn settle(&mut self, text: &str, is_last: bool) -> Option<FoundRoot> {
+        let open = self.open_root().map(|candidate| candidate.start..text.len());
+        let closed = || {
+            let closed = self.closed.as_ref()?;
+            let rest = text.get(closed.range.end..).unwrap_or_default();
+            let is_free = !closed.is_reference && !is_last || rest.trim().is_empty();
+            (is_free && self.candidate.is_none()).then(|| closed.range.clone())
+        };
+        let range = open.or_else(closed)?;
+        self.candidate = None;
+        self.finder.accept();
+        Some(FoundRoot { start: range.start, end: range.end })
+    }
+
+    /// Returns a search before the first byte that takes tags around reasoning for prose, if all text is reasoning that does
+    /// not end.
+    pub(super) fn without_reasoning(&self, fresh: RootFinder) -> Option<Self> {
+        self.finder.in_reasoning().then(|| Self::with(fresh.ignoring_reasoning(), self.depth))
+    }
+
+    /// Rejects a root that was certain. The search continues after its first character, `c`.
+    pub(super) fn reject(&mut self, c: char) {
+        self.finder.reject_certain(c);
+    }
+}
+
+impl Candidate {
+    fn at(start: usize, depth: usize) -> Self {
+        Self { start, machine: Machine::starting_at(start, depth), member: None, has_string: false }
+    }
+
+    fn len(&self) -> usize {
+        self.machine.offset() - self.start
+    }
+
+    fn take(&mut self, c: &str) -> Step {
+        if self.machine.feed(c.as_bytes()).is_err() {
+            return Step::Prose;
+        }
+        let state = self.machine.cut_state();
+        let Some(last) = self.machine.frames().last() else {
+            let is_reference = !self.has_string && self.len() <= REFERENCE;
+            return Step::Closed(Closed { range: self.start..self.machine.offset(), is_reference });
+        };
+        let open = self.machine.frames().len();
+        let is_after_colon = last.kind == Kind::Object && state == CutState::Value;
+        if is_after_colon {
+            self.member.get_or_insert(open);
+        }
+        self.has_string |= state == CutState::String;
+        let is_member = self.member.is_some_and(|member| !(is_after_colon && open == member));
+        // Code and prose may have a word there: `{"a": file`.
+        let is_word = state == CutState::Literal;
+        if is_member && !is_word || self.len() >= SCALARS { Step::Root } else { Step::Open }
+    }
+
+    /// Whether prose hardly begins like this.
+    fn is_evident(&self) -> bool {
+        let state = self.machine.cut_state();
+        let has_element = self.machine.frames().iter().any(|frame| frame.count > 0) && state != CutState::AfterValue;
+        self.has_string && has_element || self.len() >= EVIDENT
+    }
+}
+
+/// The longest array without strings that may be a reference, a citation of some works or an interval, in bytes.
+const REFERENCE: usize = 16;
+/// A series of numbers in brackets that is this long is JSON, also while it is open: citations, vectors and matrices in
+/// prose are shorter.
+const EVIDENT: usize = 64;
+/// An array that is this long is the root, although it holds scalars alone: until then its events wait for an object that
+/// may follow it.
+pub(super) const SCALARS: usize = 256;

@@ -1,0 +1,159 @@
+//! Classifies the text before a bracket in prose: may the bracket begin a root?
+
+/// A push scanner over prose that classifies the text before the next character.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lead {
+    before: Before,
+    /// Brackets that are open in this paragraph. They hold code, or a part of a sentence.
+    open: u32,
+    tag: Tag,
+}
+
+/// The text before the next character in its line, without white space and the marks of bold text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Before {
+    #[default]
+    LineStart,
+    /// The colon of a label. A colon after a quote belongs to a key: `"a": {`.
+    Colon,
+    /// A tag that opens: `<answer>`, `<|message|>`.
+    Tag,
+    Quote,
+    Text,
+}
+
+/// The beginning of a tag.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tag {
+    /// The first bytes.
+    bytes: [u8; TAG],
+    /// 0 outside of tags.
+    len: usize,
+    is_ended: bool,
+}
+
+impl Lead {
+    /// Returns a scanner that begins inside a line.
+    pub(super) fn in_line() -> Self {
+        Self { before: Before::Text, ..Self::default() }
+    }
+
+    /// Whether the next character may begin a root, if it is a bracket.
+    pub(super) fn allows_root(&self) -> bool {
+        self.open == 0 && matches!(self.before, Before::LineStart | Before::Colon | Before::Tag)
+    }
+
+    /// Whether the last character has ended this tag.
+    pub(super) fn has_ended(&self, tag: &str) -> bool {
+        self.tag.is_ended && self.tag.bytes.get(..self.tag.len) == Some(tag.as_bytes())
+    }
+
+    /// Takes the next character.
+    pub(super) fn take(&mut self, c: char) {
+        self.tag.take(c);
+        self.before = match c {
+            '\n' => {
+                if self.before == Before::LineStart {
+                    // A bracket that a paragraph leaves open, as in `:(`, means nothing to the next one.
+                    self.open = 0;
+                }
+                Before::LineStart
+            }
+            _ if c.is_whitespace() => self.before,
+            '*' | '_' if self.before == Before::Colon => Before::Colon,
+            // The mark of a quoted line.
+            '>' if self.before == Before::LineStart => Before::LineStart,
+            '>' if self.tag.opens() => Before::Tag,
+            ':' | '：' if self.before != Before::Quote => Before::Colon,
+            '"' | '\'' => Before::Quote,
+            _ => Before::Text,
+        };
+        match c {
+            '{' | '[' | '(' => self.open = self.open.saturating_add(1),
+            '}' | ']' | ')' => self.open = self.open.saturating_sub(1),
+            _ => {}
+        }
+    }
+}
+
+impl Tag {
+    fn take(&mut self, c: char) {
+        if self.is_ended || c == '\n' || c == '<' {
+            *self = Self::default();
+        }
+        let can_follow = match self.len {
+            0 => c == '<',
+            1 => c.is_alphabetic() || matches!(c, '|' | '/'),
+            len => len < LONGEST,
+        };
+        if !can_follow {
+            // `a < b`
+            return self.len = 0;
+        }
+        let mut buffer = [0; 4];
+        for byte in c.encode_utf8(&mut buffer).bytes() {
+            if let Some(room) = self.bytes.get_mut(self.len) {
+                *room = byte;
+            }
+            self.len += 1;
+        }
+        self.is_ended = c == '>';
+    }
+
+    /// Whether the tag has ended and is one that opens.
+    fn opens(&self) -> bool {
+        self.is_ended && self.bytes.get(1) != Some(&b'/')
+    }
+}
+
+/// Bytes of a tag that are kept: the longest tag that ends reasoning.
+const TAG: usize = 12;
+/// Bytes of the longest tag: `<tool_call name="…">` is shorter.
+const LONGEST: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bracket_begins_a_line_or_follows_a_label_or_a_tag() {
+        for (text, allows) in [
+            ("", true),
+            ("Here is the plan:", true),
+            ("**Answer:** ", true),
+            ("**Answer**: ", true),
+            ("答案：", true),
+            ("One.\n  ", true),
+            ("> ", true),
+            ("<answer>", true),
+            ("<tool_call name=\"x\">", true),
+            ("<|channel|>final<|message|>", true),
+            ("See ", false),
+            ("x = ", false),
+            ("a -> ", false),
+            ("if a < b > ", false),
+            ("</p>", false),
+            ("\"a\": ", false),
+            // In a bracket that is open.
+            ("x = {\n", false),
+            ("f(x, a: ", false),
+            ("(see [1]) a: ", true),
+            (":(\n", false),
+            (":(\n\n", true),
+        ] {
+            let mut lead = Lead::default();
+            text.chars().for_each(|c| lead.take(c));
+            assert_eq!(lead.allows_root(), allows, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn tags_are_compared_when_they_end() {
+        let mut lead = Lead::default();
+        let ended = "a</think> b</think".chars().filter(|&c| {
+            lead.take(c);
+            lead.has_ended("</think>")
+        });
+        assert_eq!(ended.count(), 1);
+    }
+}
