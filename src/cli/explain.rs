@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Console;
 use super::console::short;
 use super::inspect::Cut;
-use crate::session::{Between, Explanation};
+use crate::session::{Explanation, FailedPart};
 use crate::splice::{AttemptStatus, Candidate, Expect, RequestedAnchor};
 
 /// The decision on one part.
@@ -13,9 +13,9 @@ use crate::splice::{AttemptStatus, Candidate, Expect, RequestedAnchor};
 pub(super) struct Explain {
     /// The parts count from 1 here.
     part: usize,
-    /// Only where it is true: parts that were skipped stand in front of it, and offsets count from there.
+    /// Left out if it is false. The text of a part before it may be missing, so only repeated text counts.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    with_skipped: bool,
+    after_gap: bool,
     expect: &'static str,
     cut: Cut,
     anchor: Option<RequestedAnchor>,
@@ -32,8 +32,9 @@ pub(super) struct Explain {
 /// A part that was skipped, or broke off after its seam.
 #[derive(Serialize)]
 pub(super) struct Failed {
-    part: usize,
-    reason: String,
+    /// The parts count from 1 here.
+    pub(super) part: usize,
+    pub(super) reason: String,
     /// Where there is a seam it is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<Explain>,
@@ -67,7 +68,7 @@ impl From<&Explanation> for Explain {
         });
         Self {
             part: why.part + 1,
-            with_skipped: why.between == Between::Skipped,
+            after_gap: why.after_gap,
             expect: name_of(explained.expect),
             cut: Cut { offset: cut.offset, path: cut.path.clone(), state: cut.state.as_str() },
             anchor: explained.anchor,
@@ -81,10 +82,11 @@ impl From<&Explanation> for Explain {
     }
 }
 
-impl From<&Explanation> for Failed {
-    fn from(why: &Explanation) -> Self {
-        let explain = why.seam().is_none().then(|| Explain::from(why));
-        Self { part: why.part + 1, reason: reason(why), explain }
+impl Failed {
+    /// Creates the report on a part that failed. `why`: the explanations of all parts; empty if none were asked for.
+    pub(super) fn new(failed: &FailedPart, why: &[Explanation]) -> Self {
+        let own = why.iter().find(|why| why.part == failed.part && why.seam().is_none());
+        Self { part: failed.part + 1, reason: failed.reason.to_string(), explain: own.map(Explain::from) }
     }
 }
 
@@ -102,7 +104,10 @@ pub(super) fn print(why: &Explanation, console: &Console) {
         Some(seam) => {
             console.note(format_args!("part {number}: joined at byte {}: {}", seam.offset, seam.alignment.as_str()));
         }
-        None => console.note(format_args!("part {number}: skipped: {}", reason(why))),
+        None => {
+            let reason = explained.failure.as_ref().map(ToString::to_string).unwrap_or_default();
+            console.note(format_args!("part {number}: skipped: {reason}"));
+        }
     }
     let say = |name: &str, words: String| console.detail(format_args!("  {name:<10}  {words}"));
     say("expected", name_of(explained.expect).to_owned());
@@ -113,10 +118,8 @@ pub(super) fn print(why: &Explanation, console: &Console) {
         format!("{} bytes, {unique}", anchor.length)
     });
     say("anchor", anchor.unwrap_or_else(|| "none".to_owned()));
-    match why.between {
-        Between::Skipped => say("fragment", "the parts that were skipped before, and this one".to_owned()),
-        Between::Unclear => say("fragment", "this part, without those that were skipped before".to_owned()),
-        _ => {}
+    if why.after_gap {
+        say("after", "a gap: the text of a part before this one may be missing".to_owned());
     }
     if !explained.candidates.is_empty() {
         say("candidates", format!("{:20} {:>7} {:>8} {:>6} {:>9}", "", "prior", "surprise", "misfit", "posterior"));
@@ -167,14 +170,6 @@ fn describe(candidate: &Candidate, path: &str) -> String {
         ),
     };
     format!("{kind:20} {bits}  {status}; {repeats}; new from byte {at}")
-}
-
-fn reason(why: &Explanation) -> String {
-    match (why.between, &why.explained.failure) {
-        (Between::Unclear, _) => "it goes on after the skipped parts as well as without them".to_owned(),
-        (_, Some(failure)) => failure.to_string(),
-        _ => String::new(),
-    }
 }
 
 fn place(path: &str) -> String {

@@ -58,16 +58,16 @@ const EXAMPLES: &str = r#"Examples:
   restitch stitch --text --expect exact page1.md page2.md
   echo '{"id": 1, "parts": ["[1, 2", ", 3]"], "expect": "exact"}' | restitch stitch --jsonl
 
-A part that fails to merge is skipped, and the next one is its retry. Fences, preambles and repeated text are removed.
-The document goes to standard output, notes on the seams to standard error.
+A part that fails to merge is skipped. A part after it is joined only where repeated text proves its place; without one
+the document is closed. Fences, preambles and repeated text are removed. The document goes to standard output, notes on the seams to standard error.
 
 With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment", "posterior"}],
 "failures"}. The posterior is the probability that the part belongs there; it is 1 where it was asked for. If the
 first part has a mistake, no other part is joined to it: `json` is closed before the mistake, as by `restitch close`,
 and `error` says what is wrong. With --rewind, `rewound` has the paths of the elements that were replaced. Bytes that
-are not UTF-8 are removed, and `removed_bytes` counts them. With --explain, every seam has a member `explain`, and
-`failed` lists the parts that failed: {"part", "reason", "explain": {"part", "expect", "cut", "anchor", "candidates",
-"pending", "decided", "repairs"}}.
+are not UTF-8 are removed, and `removed_bytes` counts them. `failed` names the parts that were skipped or broke off:
+{"part", "reason"}; the first part is 1. With --explain, seams and skipped parts have a member `explain`: {"part",
+"expect", "cut", "anchor", "candidates", "pending", "decided", "repairs"}.
 
 With --text, parts are joined at their anchors only, or as they are with `--expect exact`. The text counts as complete
 if every part was joined; the answer has `text` in place of `json`.
@@ -107,12 +107,13 @@ struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     seams: Vec<Join>,
-    failures: u32,
+    failures: usize,
     /// What is wrong with the first part. Left out if it has no mistake.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failed: Option<Vec<explain::Failed>>,
+    /// Left out if no part failed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<explain::Failed>,
     /// Left out if nothing was replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rewound: Vec<String>,
@@ -137,20 +138,19 @@ struct Join {
 }
 
 impl Answer {
-    fn new(stitched: Stitched, why: &[Explanation], explains: bool) -> Self {
+    fn new(stitched: Stitched, why: &[Explanation]) -> Self {
         let mut seams: Vec<Join> = stitched.seams.iter().map(Join::from).collect();
         let joined = why.iter().filter(|why| why.seam().is_some());
         for (seam, why) in seams.iter_mut().zip(joined) {
             seam.explain = Some(why.into());
         }
-        let failed = why.iter().filter(|why| why.is_failure());
         Self {
-            failed: explains.then(|| failed.map(explain::Failed::from).collect()),
+            failed: stitched.failed.iter().map(|failed| explain::Failed::new(failed, why)).collect(),
             status: stitched.status.as_str(),
             json: Some(stitched.json),
             text: None,
             seams,
-            failures: stitched.failures,
+            failures: stitched.failed.len(),
             error: None,
             rewound: stitched.rewound,
             removed_bytes: 0,
@@ -161,12 +161,12 @@ impl Answer {
 impl From<StitchedText> for Answer {
     fn from(stitched: StitchedText) -> Self {
         Self {
-            failed: None,
+            failed: Vec::new(),
             status: stitched.status.as_str(),
             json: None,
             text: Some(stitched.text),
             seams: stitched.seams.iter().map(Join::from).collect(),
-            failures: stitched.failures,
+            failures: usize::try_from(stitched.failures).unwrap_or(usize::MAX),
             error: None,
             rewound: Vec::new(),
             removed_bytes: 0,
@@ -261,9 +261,11 @@ fn print_notes(answer: &Answer, console: &Console) {
     for path in &answer.rewound {
         console.note(format_args!("replaced: {}", if path.is_empty() { "the root" } else { path }));
     }
+    for failed in &answer.failed {
+        console.note(format_args!("part {} is not in the document to its end: {}", failed.part, failed.reason));
+    }
     if answer.failures > 0 {
-        let failures = usize::try_from(answer.failures).unwrap_or(usize::MAX);
-        console.note(format_args!("{} failed to merge", count(failures, "part")));
+        console.note(format_args!("{} failed to merge", count(answer.failures, "part")));
     }
 }
 
@@ -305,7 +307,7 @@ fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> O
     let wrong = first.map(|(number, part)| (number, Parsed::of(part)));
     let wrong = wrong.filter(|(_, parsed)| parsed.mistake().is_some());
     let error = wrong.as_ref().and_then(|(_, parsed)| parsed.mistake());
-    Outcome { status, answer: Answer { error, removed_bytes, ..Answer::new(stitched, &why, args.explain) }, why, wrong }
+    Outcome { status, answer: Answer { error, removed_bytes, ..Answer::new(stitched, &why) }, why, wrong }
 }
 
 /// Moves a character that is cut between two parts into the later one, since neither half is text. Parts between the

@@ -40,7 +40,7 @@ impl Session {
         let anchor = question::anchor(document, Form::Anchor, &self.settings.limits.continuation);
         let anchor = anchor.and_then(|range| text.get(range)).unwrap_or_default();
         let turn = Turn::prefill(&Parts::new(text.get(..sent).unwrap_or(text), anchor));
-        let believes_early_end = self.streaks.attempts.has_early_end;
+        let believes_early_end = self.streaks.attempts.early_ends > 0;
         (turn, SpliceRequest { believes_early_end, ..Expect::Exact.into() })
     }
 
@@ -69,7 +69,8 @@ impl Session {
             mark,
             tags: turn.tags.clone(),
             rerooted: form.is_rerooted(),
-            believes_early_end: attempts.has_early_end,
+            believes_early_end: attempts.early_ends > 0,
+            after_gap: false,
         };
         (turn, request)
     }

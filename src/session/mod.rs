@@ -62,7 +62,7 @@ pub(crate) use retry::below;
 pub use retry::{Message, Retry};
 use returned_prefill::ReturnedPrefill;
 pub use snapshot::{RestoreError, Snapshot};
-pub use stitch::{Between, Explanation, Rewind, StitchOptions, Stitched, stitch, stitch_with};
+pub use stitch::{Explanation, FailedPart, Rewind, StitchOptions, Stitched, stitch, stitch_with};
 pub use template::{Template, TemplateError};
 
 use crate::context::{Progress, Sections};

@@ -194,8 +194,8 @@ impl Session {
         let has_grown = added > 0;
         if has_grown {
             (self.streaks.has_reduced, self.streaks.has_mistake) = (false, false);
-            let has_early_end = merged == Err(SpliceError::EarlyEnd);
-            self.streaks.attempts = Attempts { has_early_end, ..Attempts::default() };
+            let early_ends = u32::from(merged == Err(SpliceError::EarlyEnd));
+            self.streaks.attempts = Attempts { early_ends, ..Attempts::default() };
             let cause = if left_the_document(&merged) { Some(CutCause::Malformed) } else { end.cause() };
             self.note_cut(end, cause);
         } else if is_answer(&merged, end) {
@@ -276,7 +276,11 @@ impl Session {
         self.streaks.failures = self.streaks.failures.saturating_add(1);
         self.streaks.no_progress = 0;
         let (call, in_a_row) = (self.tally.continuations, self.streaks.failures);
+        let is_early_end = reason == FailureReason::Merge(SpliceError::EarlyEnd);
         self.event(SessionEvent::Failed { call, reason, in_a_row });
+        if is_early_end && self.streaks.attempts.early_ends >= EARLY_ENDS {
+            return self.give_up(StopReason::EarlyEnd, None);
+        }
         if self.streaks.failures >= self.settings.limits.continuation.max_consecutive_failures {
             return self.give_up(StopReason::Failures, None);
         }
@@ -418,6 +422,9 @@ impl Spent {
         self.first_bytes.checked_div(self.first).unwrap_or_default().max(BYTES_PER_TOKEN)
     }
 }
+
+/// Answers to one cut that end the document early before it is given up. A model that does it twice does it again.
+const EARLY_ENDS: u32 = 2;
 
 /// Bytes of text that count as a token: what tokenizers need for English and for JSON, more or less.
 const BYTES_PER_TOKEN: u64 = 4;

@@ -83,8 +83,8 @@ pub struct Tally {
     /// Seams whose place may be the wrong one: see [`Seam::ambiguous`]. Where the text repeats itself everywhere, no anchor
     /// is unique.
     pub ambiguous: u32,
-    /// Seams after which the document ended early: a continuation only closed what was open, and the one before it at the
-    /// same cut had done so, too. Elements may be missing.
+    /// Seams after which the document ended early: the cut was after a whole value, a continuation repeated the anchor and only
+    /// closed what was open, and the one before it at the same cut had ended early, too. Elements may be missing.
     pub early_end: u32,
     /// Tokens of the answer of each call, the first one first; `None` where the provider named none.
     pub tokens: Vec<Option<u64>>,
@@ -208,6 +208,9 @@ pub enum StopReason {
     /// The model reported no progress
     /// [`ContinuationLimits::max_stalled_reports`](crate::ContinuationLimits::max_stalled_reports) times in a row.
     Progress,
+    /// Two answers to the same cut ended the document early, and it is doubtful that it ends there: see
+    /// [`SpliceError::EarlyEnd`](crate::splice::SpliceError::EarlyEnd).
+    EarlyEnd,
     /// A call ended with a reason that is not to be continued.
     Finish,
     /// The text has [`ParserLimits::max_text_bytes`](crate::ParserLimits::max_text_bytes).
@@ -232,6 +235,7 @@ impl StopReason {
             Self::ExtraShare => "extra_share",
             Self::Time => "time",
             Self::Progress => "progress",
+            Self::EarlyEnd => "early_end",
             Self::Finish => "finish",
             Self::Text => "text",
             Self::Overload => "overload",

@@ -144,7 +144,7 @@ impl Session {
         // The model says that nothing follows. It is asked once more; said twice it is believed.
         let says_end = !has_grown && finish.as_ref().is_some_and(|reason| *reason != Finish::Length);
         match &mut merged {
-            Ok(_) if says_end && !self.streaks.attempts.has_early_end => merged = Err(SpliceError::EarlyEnd),
+            Ok(_) if says_end && self.streaks.attempts.early_ends == 0 => merged = Err(SpliceError::EarlyEnd),
             Ok(seam) => seam.early_end = says_end,
             Err(_) => {}
         }

@@ -54,8 +54,8 @@ impl Form {
 pub(super) struct Attempts {
     /// Answers with text that was not joined or had nothing new.
     pub(super) unjoined: u32,
-    /// One of them ended the document early.
-    pub(super) has_early_end: bool,
+    /// Those of them that ended the document early.
+    pub(super) early_ends: u32,
 }
 
 impl Attempts {
@@ -63,7 +63,8 @@ impl Attempts {
     pub(super) fn count(&mut self, failure: Option<&SpliceError>) {
         // The counts may come from a snapshot.
         self.unjoined = self.unjoined.saturating_add(1);
-        self.has_early_end |= failure == Some(&SpliceError::EarlyEnd);
+        let is_early_end = failure == Some(&SpliceError::EarlyEnd);
+        self.early_ends = self.early_ends.saturating_add(is_early_end.into());
     }
 
     /// Returns the form of the next question. Two questions in a row differ: in their words, or in their marks.
@@ -231,20 +232,20 @@ mod tests {
     }
 
     #[test]
-    fn one_early_end_is_remembered() {
+    fn early_ends_are_counted() {
         let mut attempts = Attempts::default();
         attempts.count(Some(&SpliceError::Undecided));
         attempts.count(None);
-        assert_eq!(attempts, Attempts { unjoined: 2, has_early_end: false });
+        assert_eq!(attempts, Attempts { unjoined: 2, early_ends: 0 });
         attempts.count(Some(&SpliceError::EarlyEnd));
         attempts.count(Some(&SpliceError::NoAlignment));
-        assert_eq!(attempts, Attempts { unjoined: 4, has_early_end: true });
+        assert_eq!(attempts, Attempts { unjoined: 4, early_ends: 1 });
     }
 
     #[test]
     fn two_questions_in_a_row_differ() {
         for (keeps_json_mode, has_mark) in [(false, true), (false, false), (true, false)] {
-            let form = |unjoined| Attempts { unjoined, has_early_end: false }.form(keeps_json_mode, has_mark);
+            let form = |unjoined| Attempts { unjoined, early_ends: 0 }.form(keeps_json_mode, has_mark);
             for unjoined in 0..10 {
                 let differ = form(unjoined) != form(unjoined + 1);
                 assert!(differ || has_mark && unjoined >= 2, "{unjoined} {keeps_json_mode} {has_mark}");

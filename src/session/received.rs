@@ -77,7 +77,7 @@ impl Session {
     /// Lets the open call go on anywhere, and not at the end of the prefill as it was asked to.
     fn expect_any(&mut self) {
         if let Phase::Continuing(open) = &mut self.phase {
-            let believes_early_end = self.streaks.attempts.has_early_end;
+            let believes_early_end = self.streaks.attempts.early_ends > 0;
             let request = SpliceRequest { believes_early_end, ..Expect::Any.into() };
             open.splice = Splice::new(&self.slot, request, &self.settings.limits);
         }

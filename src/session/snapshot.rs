@@ -197,7 +197,7 @@ impl Session {
             repeats_in_a_row: self.streaks.no_progress,
             strikes: self.streaks.progress.stalled(),
             unjoined: self.streaks.attempts.unjoined,
-            has_early_end: self.streaks.attempts.has_early_end,
+            has_early_end: self.streaks.attempts.early_ends > 0,
             has_mistake: self.streaks.has_mistake,
             spent_ms: u64::try_from(spent.as_millis()).unwrap_or(u64::MAX),
         }
@@ -261,7 +261,7 @@ impl Session {
         }
         session.streaks.failures = snapshot.failures_in_a_row;
         session.streaks.no_progress = snapshot.repeats_in_a_row;
-        session.streaks.attempts = Attempts { unjoined: snapshot.unjoined, has_early_end: snapshot.has_early_end };
+        session.streaks.attempts = Attempts { unjoined: snapshot.unjoined, early_ends: snapshot.has_early_end.into() };
         session.streaks.has_mistake = snapshot.has_mistake;
         let stalled = session.settings.limits.continuation.max_stalled_reports;
         session.streaks.progress = Progress::resume(stalled, snapshot.tally.percentage, snapshot.strikes);

@@ -1,8 +1,13 @@
 //! Joins the parts of an answer that have all arrived.
 
+use std::ops::Range;
+
+use memchr::memmem::Finder;
+
 use super::Status;
 use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
+use crate::overlap::Anchor;
 use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, SpliceError, SpliceRequest};
 
 /// The document that the parts make.
@@ -16,8 +21,8 @@ pub struct Stitched {
     pub json: String,
     /// The seams, in order.
     pub seams: Vec<Seam>,
-    /// Parts that failed to merge, or broke the grammar.
-    pub failures: u32,
+    /// The parts that were skipped, or broke off after their seams, in order.
+    pub failed: Vec<FailedPart>,
     /// Why each part after the first was joined where it was, or skipped. Empty unless
     /// [`explained`](StitchOptions::explained) was called.
     pub explanations: Vec<Explanation>,
@@ -26,54 +31,51 @@ pub struct Stitched {
     pub rewound: Vec<String>,
 }
 
+/// A part that was skipped, or not joined to its end. Its text may be missing from the document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FailedPart {
+    /// The part's number. The first part is 0.
+    pub part: usize,
+    /// Why it was skipped, or where it broke off.
+    pub reason: SpliceError,
+}
+
 /// Why one part was joined where it was, or skipped.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The part's number. The first part is 0.
     pub part: usize,
-    /// Whether skipped parts are between the part and the document.
-    pub between: Between,
-    /// The decision. If [`between`](Self::between) is unclear: the decision without the skipped parts.
+    /// The text of a part before it may be missing, so only repeated text counts.
+    pub after_gap: bool,
+    /// The decision.
     pub explained: Explained,
     /// The text that each candidate would add to the document, in the order of the candidates, cut after
     /// [`SHOWN`](Self::SHOWN) characters.
     pub adds: Vec<String>,
 }
 
-/// Whether skipped parts are between a part and the document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Between {
-    /// No skipped part is between them.
-    Nothing,
-    /// The fragment is the skipped parts and this one, and its offsets count from the first skipped part.
-    Skipped,
-    /// The part fits after the skipped parts and without them, and nothing decides between the two: it was skipped,
-    /// too.
-    Unclear,
-}
-
 impl Explanation {
     /// Characters that are kept of the text that a candidate would add.
     pub const SHOWN: usize = 40;
 
-    fn new(part: usize, between: Between, explained: Explained, fragment: &str) -> Self {
+    fn new(part: usize, after_gap: bool, explained: Explained, fragment: &str) -> Self {
         let adds = explained.candidates.iter().map(|candidate| {
             let text = candidate.adds(fragment);
             text.chars().take(Self::SHOWN).collect()
         });
-        Self { part, between, adds: adds.collect(), explained }
+        Self { part, after_gap, adds: adds.collect(), explained }
     }
 
     /// Returns the seam of the part, if it was joined.
     pub fn seam(&self) -> Option<&Seam> {
-        self.explained.seam.as_ref().filter(|_| self.between != Between::Unclear)
+        self.explained.seam.as_ref()
     }
 
     /// Returns whether the part failed to merge.
     pub fn is_failure(&self) -> bool {
-        self.explained.failure.is_some() || self.between == Between::Unclear
+        self.explained.failure.is_some()
     }
 }
 
@@ -136,11 +138,14 @@ pub enum Rewind {
     Element,
 }
 
-/// Joins parts in order. A part that fails to merge is skipped: the next one is its retry.
+/// Joins parts in order. A part that fails to merge is skipped: the next one may be its retry, or may continue it.
 ///
-/// A part that could be a piece of the string that was cut may also be a refusal, unless exact pieces were asked for
-/// ([`Expect::Exact`]). Such a part is skipped and remembered. A later part without the anchor that fits both with and
-/// without the skipped part fails, too, since nothing decides between the two.
+/// So a part after a skipped one is joined only where it repeats enough delivered text to prove its place, never because it is
+/// legal at the cut. Without such a part the result is [`Closed`](Status::Closed), and [`Stitched::failed`] names the skipped
+/// part.
+///
+/// A part that only closes what is open, although more is due, is a failure, too. The last part is believed where the cut is
+/// after a whole value and the part repeats the anchor; its seam has [`early_end`](Seam::early_end).
 ///
 /// ```
 /// use restitch::session::{stitch, Status};
@@ -148,7 +153,7 @@ pub enum Rewind {
 ///
 /// let parts = ["{\"a\": [1, 2", "I can't help with that.", "{\"a\": [1, 2, 3]}"];
 /// let stitched = stitch(parts, Expect::Any, &restitch::Limits::default());
-/// assert_eq!((stitched.status, stitched.failures), (Status::Complete, 1));
+/// assert_eq!((stitched.status, stitched.failed.len()), (Status::Complete, 1));
 /// assert_eq!(stitched.json, "{\"a\": [1, 2, 3]}");
 /// ```
 pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits) -> Stitched {
@@ -171,8 +176,9 @@ pub fn stitch<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limi
 /// ```
 pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: &StitchOptions, limits: &Limits) -> Stitched {
     let mut stitcher = Stitcher::new(options, limits);
-    for (number, part) in parts.into_iter().enumerate() {
-        stitcher.take(number, part);
+    let mut parts = parts.into_iter().enumerate().peekable();
+    while let Some((number, part)) = parts.next() {
+        stitcher.take(number, part, parts.peek().is_none());
         if stitcher.is_over() {
             break;
         }
@@ -181,7 +187,7 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: &Stitc
 }
 
 /// The loop over the parts: the document so far, and the parts that may still belong to it.
-struct Stitcher<'a> {
+struct Stitcher<'a, 'p> {
     options: &'a StitchOptions,
     limits: &'a Limits,
     slot: Slot,
@@ -189,18 +195,18 @@ struct Stitcher<'a> {
     is_malformed: bool,
     /// The last part was not joined, or not to its end: a number is not whole where the text ends.
     breaks_off: bool,
-    /// The parts since the last seam that may be pieces of the string that was cut.
-    skipped: String,
+    /// The parts since the last seam whose text may be missing.
+    missing: Vec<&'p str>,
     result: Stitched,
 }
 
-impl<'a> Stitcher<'a> {
+impl<'a, 'p> Stitcher<'a, 'p> {
     fn new(options: &'a StitchOptions, limits: &'a Limits) -> Self {
         let result = Stitched {
             status: Status::Failed,
             json: String::new(),
             seams: Vec::new(),
-            failures: 0,
+            failed: Vec::new(),
             explanations: Vec::new(),
             rewound: Vec::new(),
         };
@@ -210,86 +216,87 @@ impl<'a> Stitcher<'a> {
             slot: Slot::with_roots(limits, AllowedRoots::Any),
             is_malformed: false,
             breaks_off: false,
-            skipped: String::new(),
+            missing: Vec::new(),
             result,
         }
     }
 
-    /// Joins one part, or skips it.
-    fn take(&mut self, number: usize, part: &str) {
-        if self.slot.document().text().is_empty() {
-            self.is_malformed = self.slot.push(part).is_err();
-            self.slot.settle(&mut ());
-            let is_blank = !self.is_over() && self.slot.document().root_start().is_none();
-            self.result.failures += u32::from(is_blank);
-            return;
+    /// Joins one part, or skips it. An early end is believed of the last part alone: others are followed by their retries.
+    fn take(&mut self, number: usize, part: &'p str, is_last: bool) {
+        if !self.slot.document().text().is_empty() {
+            return self.join(number, part, is_last);
         }
-        match self.between(part) {
-            (Between::Unclear, explained) => {
-                self.result.failures += 1;
-                self.explain(number, Between::Unclear, explained, part);
-            }
-            (Between::Skipped, _) => {
-                let whole = std::mem::take(&mut self.skipped) + part;
-                self.join(number, Between::Skipped, &whole);
-            }
-            _ => self.join(number, Between::Nothing, part),
+        self.is_malformed = self.slot.push(part).is_err();
+        self.slot.settle(&mut ());
+        if !self.is_over() && self.slot.document().root_start().is_none() {
+            self.fail(number, SpliceError::Empty);
         }
     }
 
-    /// Returns whether the skipped parts are before this one, and the decision on it without them, if that is asked
-    /// for.
-    fn between(&self, part: &str) -> (Between, Option<Explained>) {
-        if self.skipped.is_empty() {
-            return (Between::Nothing, None);
+    fn join(&mut self, number: usize, part: &'p str, is_last: bool) {
+        let after_gap = !self.missing.is_empty();
+        let anchor = self.anchor();
+        if after_gap && anchor.is_none() && self.slot.document().root_start().is_some() {
+            self.missing.push(part);
+            return self.fail(number, SpliceError::AfterGap);
         }
-        let ((is_exact, is_whole), explained) = self.try_join(part);
-        let between = match self.try_join(&format!("{}{part}", self.skipped)).0 {
-            // The part goes on with and without the skipped parts, and breaks off in both readings or in neither.
-            (true, also_whole) if is_exact && is_whole == also_whole => Between::Unclear,
-            (true, true) if !is_whole => Between::Skipped,
-            _ => Between::Nothing,
+        let request = SpliceRequest {
+            expect: self.options.expect,
+            believes_early_end: is_last,
+            anchor,
+            after_gap,
+            ..SpliceRequest::default()
         };
-        (between, explained)
-    }
-
-    /// Tries a fragment on a copy of the document. Returns whether it goes on right at the cut, and whether all of it
-    /// fits.
-    fn try_join(&self, fragment: &str) -> ((bool, bool), Option<Explained>) {
-        let mut slot = self.slot.clone();
-        let mut splice = Splice::new(&slot, self.request(), self.limits);
-        let fed = splice.feed(&mut slot, fragment);
-        let is_whole = fed.and_then(|()| splice.finish(&mut slot)).is_ok();
-        let is_exact = splice.seam().is_some_and(|seam| seam.alignment == Alignment::Exact);
-        ((is_exact, is_whole), self.options.is_explained.then(|| splice.explain(&slot)))
-    }
-
-    /// Nobody can be asked again: an early end is believed.
-    fn request(&self) -> SpliceRequest {
-        SpliceRequest { expect: self.options.expect, believes_early_end: true, ..SpliceRequest::default() }
-    }
-
-    fn join(&mut self, number: usize, between: Between, fragment: &str) {
-        let expect = self.options.expect;
-        let mut splice = Splice::new(&self.slot, self.request(), self.limits);
-        let fed = splice.feed(&mut self.slot, fragment);
+        let mut splice = Splice::new(&self.slot, request, self.limits);
+        let fed = splice.feed(&mut self.slot, part);
         let merged = fed.and_then(|()| splice.finish(&mut self.slot));
-        let explained = self.options.is_explained.then(|| splice.explain(&self.slot));
-        self.explain(number, between, explained, fragment);
+        if self.options.is_explained {
+            let explained = splice.explain(&self.slot);
+            self.result.explanations.push(Explanation::new(number, after_gap, explained, part));
+        }
         if let Some(seam) = splice.seam() {
+            // A part that only repeats does not continue the text that is missing. If its text may as well be new, it is missing,
+            // too.
+            let may_be_new = 1.0 - seam.posterior > self.limits.continuation.max_risk;
+            match seam.alignment {
+                Alignment::Repeat if may_be_new => self.missing.push(part),
+                Alignment::Repeat => {}
+                _ => self.missing.clear(),
+            }
             self.result.seams.push(seam.clone());
-            self.skipped.clear();
         }
         self.breaks_off = merged.is_err();
         let Err(failure) = merged else { return };
         // The rest of a part after the end of the root does not matter.
-        if self.is_over() || self.replace(&failure, fragment) {
-            return;
+        if !self.is_over() && !self.replace(&failure, part) {
+            if failure != SpliceError::Empty {
+                self.missing.push(part);
+            }
+            self.fail(number, failure);
         }
-        self.result.failures += 1;
-        if failure == SpliceError::Undecided && expect != Expect::Exact {
-            self.skipped.push_str(fragment);
+    }
+
+    /// Returns the text that a part must repeat where text before it may be missing: a tail of the delivered text that proves its
+    /// place, since no missing part has it twice. A missing part that was asked to repeat the tail has it once.
+    fn anchor(&self) -> Option<Range<usize>> {
+        let text = self.slot.document().text();
+        let anchor = Anchor::of(text, self.limits.continuation.max_anchor_chars);
+        let first = anchor.filter(|_| !self.missing.is_empty())?.range;
+        let recurs = |start: usize| {
+            let tail = Finder::new(text.get(start..first.end).unwrap_or_default());
+            self.missing.iter().any(|part| tail.find_iter(part.as_bytes()).nth(1).is_some())
+        };
+        let root = self.slot.document().root_start().unwrap_or_default();
+        let mut start = first.start.max(root);
+        while start > root && recurs(start) {
+            let longer = first.end.saturating_sub(2 * (first.end - start)).max(root);
+            start = (root..=longer).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(root);
         }
+        (!recurs(start)).then_some(start..first.end)
+    }
+
+    fn fail(&mut self, part: usize, reason: SpliceError) {
+        self.result.failed.push(FailedPart { part, reason });
     }
 
     /// Replaces the element that was cut by that of a part that contradicts it, if that is asked for and possible.
@@ -302,13 +309,8 @@ impl<'a> Stitcher<'a> {
         self.slot = slot;
         self.result.seams.push(seam);
         self.result.rewound.push(path);
-        self.skipped.clear();
+        self.missing.clear();
         true
-    }
-
-    fn explain(&mut self, number: usize, between: Between, explained: Option<Explained>, fragment: &str) {
-        let explanation = explained.map(|explained| Explanation::new(number, between, explained, fragment));
-        self.result.explanations.extend(explanation);
     }
 
     /// Returns whether no further part can be joined.
@@ -336,25 +338,90 @@ impl<'a> Stitcher<'a> {
 mod tests {
     use super::*;
 
-    fn check(parts: &[&str], expect: Expect, status: Status, json: &str, failures: u32) {
+    fn check(parts: &[&str], expect: Expect, status: Status, json: &str, failed: &[usize]) {
         let stitched = stitch(parts.iter().copied(), expect, &Limits::default());
-        assert_eq!((stitched.status, stitched.json.as_str(), stitched.failures), (status, json, failures), "{parts:?}");
+        let numbers: Vec<usize> = stitched.failed.iter().map(|failed| failed.part).collect();
+        assert_eq!((stitched.status, stitched.json.as_str(), &numbers[..]), (status, json, failed), "{parts:?}");
     }
 
     #[test]
     fn a_piece_of_a_string_and_a_refusal_look_alike() {
         let pieces = ["{\"a\": \"one ", "two ", "three\", \"b\": 1}"];
-        check(&pieces, Expect::Exact, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 0);
-        // Nothing decides whether `two ` belongs to the document: neither reading is taken.
-        check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"one \"}", 2);
-        // The same if it breaks off in both readings.
-        let pieces = ["{\"b\": 1, \"a\": \"one ", "two ", "three\", \"b\": 2}"];
-        check(&pieces, Expect::Any, Status::Closed, "{\"b\": 1, \"a\": \"one \"}", 2);
-        // The anchor decides.
-        let retried = ["{\"a\": \"one ", "I am sorry.", "{\"a\": \"one two three\", \"b\": 1}"];
-        check(&retried, Expect::Any, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", 1);
-        // The grammar decides: without the second part the last one does not fit.
+        check(&pieces, Expect::Exact, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", &[]);
+        // Nothing shows whether `two ` belongs to the document, and nothing that the next part repeats proves its place.
+        check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"one \"}", &[1, 2]);
+        // The same where the last part fits only after the skipped one.
         let pieces = ["{\"a\": \"x\\u00", "e9 yz", "\", \"b\": 1}"];
-        check(&pieces, Expect::Any, Status::Complete, "{\"a\": \"x\\u00e9 yz\", \"b\": 1}", 1);
+        check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"x\"}", &[1, 2]);
+        // Repeated text decides.
+        let retried = ["{\"a\": \"one ", "I am sorry.", "{\"a\": \"one two three\", \"b\": 1}"];
+        check(&retried, Expect::Any, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", &[1]);
+    }
+
+    const PIECE: &str = "{\"id\": 7, \"note\": \"The wind turned over the harbour at dusk and the lamps";
+
+    #[test]
+    fn a_piece_that_ends_inside_the_string_is_joined_where_it_repeats_enough() {
+        let parts = [PIECE, "at dusk and the lamps were lit along the q", "were lit along the quay.\"}"];
+        let whole = format!("{PIECE} were lit along the quay.\"}}");
+        check(&parts, Expect::Any, Status::Complete, &whole, &[]);
+    }
+
+    #[test]
+    fn a_part_after_a_skipped_one_is_never_joined_by_its_position() {
+        let closed = format!("{PIECE}\"}}");
+        for expect in [Expect::Any, Expect::Anchor, Expect::Exact] {
+            for last in [" a mile off.\"}", "\", \"end\": true}"] {
+                // The middle part contradicts the document.
+                let skipped = "{\"id\": 8, \"note\": \"The wind fell.\"}";
+                let parts = [PIECE, skipped, last];
+                let stitched = stitch(parts, expect, &Limits::default());
+                if expect != Expect::Exact {
+                    assert_eq!(
+                        (stitched.status, stitched.json.as_str()),
+                        (Status::Closed, closed.as_str()),
+                        "{expect:?}"
+                    );
+                    assert_eq!(stitched.failed.len(), 2);
+                    assert_eq!(stitched.failed[1].reason, SpliceError::AfterGap);
+                }
+            }
+        }
+        // A part that is illegal is skipped also where exact pieces were asked for.
+        check(&["[1, 2", "I can't help.", ", 3]"], Expect::Exact, Status::Closed, "[1]", &[1, 2]);
+        check(&["[1, 2", "I can't help.", "[1, 2, 3]"], Expect::Exact, Status::Complete, "[1, 2, 3]", &[1]);
+    }
+
+    #[test]
+    fn the_rest_of_a_part_that_breaks_off_is_missing() {
+        let parts = ["[{\"id\": 1}, {\"id\": 2}", ", {\"id\": 3}, {id: 4}", ", {\"id\": 5}]"];
+        check(&parts, Expect::Any, Status::Closed, "[{\"id\": 1}, {\"id\": 2}, {\"id\": 3}, {}]", &[1, 2]);
+    }
+
+    #[test]
+    fn only_the_last_part_may_end_the_document_early() {
+        let (open, early) = ("{\"list\": [\"one\", \"two\", \"three\"", "{\"list\": [\"one\", \"two\", \"three\"]}");
+        let whole = "{\"list\": [\"one\", \"two\", \"three\", \"four\"]}";
+        check(&[open, early, whole], Expect::Any, Status::Complete, whole, &[1]);
+        let stitched = stitch([open, early], Expect::Any, &Limits::default());
+        assert_eq!((stitched.status, stitched.json.as_str()), (Status::Complete, early));
+        assert!(stitched.seams[0].early_end, "{stitched:?}");
+        // Inside a string the end is doubtful, and so is one with an ellipsis.
+        let cut = &open[..open.len() - 3];
+        check(
+            &[cut, &format!("{cut}\"]}}")],
+            Expect::Any,
+            Status::Closed,
+            "{\"list\": [\"one\", \"two\", \"thr\"]}",
+            &[1],
+        );
+        check(
+            &[cut, &format!("{cut}…\"]}}")],
+            Expect::Any,
+            Status::Closed,
+            "{\"list\": [\"one\", \"two\", \"thr\"]}",
+            &[1],
+        );
+        check(&[open, &format!("{open}, \"...\"]}}")], Expect::Any, Status::Closed, early, &[1]);
     }
 }

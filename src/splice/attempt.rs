@@ -251,6 +251,13 @@ impl Attempt {
         self.progress.is_verified |= self.machine.is_done() && !is_repeat;
     }
 
+    /// Returns whether the fragment may end here: nothing that it has written waits for a place behind the cut, and nothing that
+    /// goes on at the cut was left out as a repeat.
+    pub(super) fn may_end(&self) -> bool {
+        let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        !is_repeat && !self.flow.has_deferred()
+    }
+
     /// The grammar has shown that the new text goes on in the document.
     pub(super) fn is_verified(&self) -> bool {
         self.progress.is_verified

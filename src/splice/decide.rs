@@ -17,6 +17,8 @@ pub(super) struct Scored {
     pub(super) document: Sum,
     /// The new text has shown that it goes on in the document.
     pub(super) is_verified: bool,
+    /// The candidate may win: it is verified, or the fragment has ended. Without this it only counts against the others.
+    pub(super) may_win: bool,
     /// All of it may be a value of its own.
     pub(super) is_alone: bool,
     /// The candidate was asked for, and needs no more than one legal byte.
@@ -36,6 +38,8 @@ pub(super) struct Rivals {
     pub(super) other: f32,
     /// The fragment is no continuation, although the grammar has verified a candidate.
     pub(super) other_verified: f32,
+    /// The fragment follows text that is missing, and its beginning repeats delivered text by chance.
+    pub(super) after_gap: f32,
 }
 
 /// What follows from the scores.
@@ -50,18 +54,18 @@ pub(super) enum Decision {
 /// Decides between the candidates.
 pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decision {
     let numbered = || scored.iter().enumerate();
-    if let Some((winner, _)) = numbered().find(|(_, one)| one.is_requested && one.is_verified) {
+    if let Some((winner, _)) = numbered().find(|(_, one)| one.is_requested && one.is_verified && one.may_win) {
         return Decision::Join(winner, 1.0);
     }
-    let verified = numbered().filter(|(_, one)| one.is_verified);
-    let Some((_, best)) = verified.clone().max_by(|a, b| a.1.score.total_cmp(&b.1.score)) else {
+    let able = numbered().filter(|(_, one)| one.may_win);
+    let Some((_, best)) = able.clone().max_by(|a, b| a.1.score.total_cmp(&b.1.score)) else {
         return Decision::Wait;
     };
     let posterior = posterior(scored, best, rivals);
     if max_risk <= 0.0 || 1.0 - posterior > max_risk {
         return Decision::Wait;
     }
-    let same = verified.filter(|(_, one)| one.document == best.document);
+    let same = able.filter(|(_, one)| one.document == best.document);
     let simplest = same.min_by_key(|(_, one)| one.rank);
     simplest.map_or(Decision::Wait, |(winner, _)| Decision::Join(winner, posterior))
 }
@@ -69,7 +73,7 @@ pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decisi
 /// Returns the share of the document that this candidate gives.
 pub(super) fn posterior(scored: &[Scored], of: &Scored, rivals: Rivals) -> f64 {
     let other = if of.is_verified && !of.is_alone { rivals.other_verified } else { rivals.other };
-    let rest = [other, rivals.repeating, rivals.differing];
+    let rest = [other, rivals.repeating, rivals.differing, rivals.after_gap];
     // Scores are compared with the best one: the shares themselves may be too large for a number.
     let scores = scored.iter().flat_map(|one| [one.score, one.lost]).chain(rest);
     let best = scores.fold(f32::NEG_INFINITY, f32::max);
@@ -85,11 +89,13 @@ mod tests {
     use super::*;
 
     const NONE: f32 = f32::NEG_INFINITY;
-    const RIVALS: Rivals = Rivals { repeating: NONE, differing: NONE, other: -4.0, other_verified: -20.0 };
+    const RIVALS: Rivals =
+        Rivals { repeating: NONE, differing: NONE, other: -4.0, other_verified: -20.0, after_gap: NONE };
 
     fn one(score: f32, text: &str) -> Scored {
         let document = Sum::of(text);
-        Scored { score, lost: NONE, document, is_verified: true, is_alone: false, is_requested: false, rank: (0, 0) }
+        let (lost, rank) = (NONE, (0, 0));
+        Scored { score, lost, document, is_verified: true, may_win: true, is_alone: false, is_requested: false, rank }
     }
 
     fn wins(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Option<usize> {
@@ -115,7 +121,15 @@ mod tests {
         assert_eq!(wins(&lone, Rivals { repeating: -9.0, ..RIVALS }, 0.001), None);
         assert_eq!(wins(&lone, Rivals { differing: -9.0, ..RIVALS }, 0.001), None);
         assert_eq!(wins(&[Scored { lost: -9.0, ..lone[0] }], RIVALS, 0.001), None);
-        assert_eq!(wins(&[Scored { is_verified: false, ..lone[0] }], RIVALS, 0.001), None);
+        assert_eq!(wins(&[Scored { may_win: false, ..lone[0] }], RIVALS, 0.001), None);
+        assert_eq!(wins(&lone, Rivals { after_gap: -9.0, ..RIVALS }, 0.001), None);
+    }
+
+    #[test]
+    fn an_unverified_candidate_needs_more_than_a_refusal_has() {
+        let unverified = |score| Scored { is_verified: false, ..one(score, "a") };
+        assert_eq!(wins(&[unverified(0.0)], RIVALS, 0.001), None);
+        assert_eq!(wins(&[unverified(8.0)], RIVALS, 0.001), Some(0));
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub(super) struct Fragment {
 pub(super) struct Near {
     pub(super) anchor: NearAnchor,
     /// Where the anchor begins in the delivered text.
-    from: usize,
+    pub(super) from: usize,
     /// It may occur elsewhere in the delivered text.
     pub(super) is_ambiguous: bool,
 }

@@ -8,8 +8,19 @@ use crate::json::{CutState, Kind};
 impl Splice {
     /// Creates the flow of text that was joined.
     pub(super) fn flow(&self, slot: &Slot) -> Flow {
-        let is_text = self.request.believes_early_end || self.request.expect == Expect::Exact;
+        let is_text = self.request.expect == Expect::Exact;
         Flow::new(slot, self.caps.pending, if is_text { Ellipsis::IsText } else { Ellipsis::Ends })
+    }
+
+    /// Whether the early end of this attempt is the end of the document: another answer to the cut ended there, too, the cut is
+    /// after a whole value, the answer began with what it was asked to repeat, and no ellipsis says that text is missing.
+    pub(super) fn believes(&self, slot: &Slot, winner: usize) -> bool {
+        let State::Deciding(deciding) = &self.state else { return false };
+        let Some(attempt) = deciding.attempts.get(winner) else { return false };
+        let anchor = self.anchor.as_ref().map_or(0, |anchor| anchor.range.len());
+        let new = deciding.fragment.text.get(attempt.candidate.at..).unwrap_or_default();
+        let began_as_asked = attempt.candidate.start.is_requested() || attempt.candidate.overlap >= anchor;
+        self.request.believes_early_end && is_after_value(slot) && began_as_asked && !new.contains(['.', '…'])
     }
 
     /// Whether the new text of this attempt closes what is open, and does nothing else so far.
@@ -30,17 +41,34 @@ impl Splice {
 
 /// Whether new text closes what is open, does nothing else so far, and more is due.
 pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
-    expect != Expect::Exact && more_is_due(slot) && new.chars().all(closes)
+    expect != Expect::Exact && more_is_due(slot) && only_closes(slot, new)
 }
 
 /// Whether the cut is inside a token or after a comma or colon, or an array is open.
 fn more_is_due(slot: &Slot) -> bool {
-    let machine = slot.document().machine();
-    let is_series = || slot.frames().iter().any(|frame| frame.kind == Kind::Array);
-    machine.in_token() || machine.cut_state() != CutState::AfterValue || is_series()
+    !is_after_value(slot) || slot.frames().iter().any(|frame| frame.kind == Kind::Array)
 }
 
-/// Whether text of such characters closes what is open, and says nothing else.
-pub(super) fn closes(c: char) -> bool {
-    is_space(c) || matches!(c, '"' | '}' | ']' | ',' | '.' | '…' | '`')
+/// Whether the cut is after a whole value, and not after a comma.
+fn is_after_value(slot: &Slot) -> bool {
+    let machine = slot.document().machine();
+    !machine.in_token() && machine.cut_state() == CutState::AfterValue
+}
+
+/// Whether new text closes what is open, and says nothing else so far: an ellipsis may be in the string that was cut, or in a
+/// string of its own. An empty string is a value.
+pub(super) fn only_closes(slot: &Slot, new: &str) -> bool {
+    let mut in_string = slot.document().machine().in_string();
+    let mut has_text = true;
+    for c in new.chars() {
+        match c {
+            '"' if in_string && !has_text => return false,
+            '"' => (in_string, has_text) = (!in_string, false),
+            '.' | '…' => has_text = true,
+            c if is_space(c) => {}
+            '}' | ']' | ',' | '`' if !in_string => {}
+            _ => return false,
+        }
+    }
+    true
 }

@@ -75,11 +75,11 @@ impl Splice {
     }
 
     /// Joins a fragment that brought nothing new.
-    pub(super) fn repeat(&mut self, slot: &Slot, overlap: usize) {
+    pub(super) fn repeat(&mut self, slot: &Slot, overlap: usize, posterior: f64) {
         let State::Deciding(deciding) = &self.state else { return };
         self.candidates = explain::candidates_of(deciding, None);
         let candidate = Candidate::new(Alignment::Repeat, Start::Requested, deciding.fragment.text.len(), overlap);
-        self.state = State::Joined(self.seam_of(&candidate, 1.0), self.flow(slot));
+        self.state = State::Joined(self.seam_of(&candidate, posterior), self.flow(slot));
     }
 
     /// Delivers text after the seam, until the root is closed.

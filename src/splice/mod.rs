@@ -106,7 +106,11 @@ impl Splice {
     /// begin as the request asks costs one pass over the last 4 KiB of the delivered text, at its first character that
     /// shows it.
     pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
-        let request = request.into();
+        let mut request = request.into();
+        if request.after_gap && request.expect == Expect::Exact {
+            // The end of what was asked to be continued is missing.
+            request.expect = Expect::Any;
+        }
         let text = slot.document().text();
         let anchor = slot.document().root_start().and_then(|_| requested_anchor(text, &request, limits));
         let caps = Caps::new(limits);
@@ -331,7 +335,7 @@ impl Splice {
         self.deliver(slot, &left, sink);
         if let State::Deciding(deciding) = &mut self.state {
             match deciding.end(slot) {
-                End::Join(winner, _) if self.ends_early(slot, winner) && !self.request.believes_early_end => {
+                End::Join(winner, _) if self.ends_early(slot, winner) && !self.believes(slot, winner) => {
                     self.fail(SpliceError::EarlyEnd);
                 }
                 End::Join(winner, posterior) => {
@@ -341,7 +345,7 @@ impl Splice {
                         seam.early_end = is_early;
                     }
                 }
-                End::Repeat(overlap) => self.repeat(slot, overlap),
+                End::Repeat(overlap, posterior) => self.repeat(slot, overlap, posterior),
                 End::Failed(error) => self.fail(error),
             }
         }

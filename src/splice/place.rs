@@ -10,6 +10,7 @@ use super::prior::{self, Start};
 use super::seam::{Expect, SpliceRequest};
 use super::series::{self, Series};
 use super::slot::Slot;
+use crate::children::Child;
 use crate::json::{Frame, Kind, Machine};
 
 /// The cut, as the candidates see it.
@@ -18,6 +19,8 @@ pub(super) struct Place {
     pub(super) expect: Expect,
     /// A root of its own was asked for.
     pub(super) is_rerooted: bool,
+    /// Text between the cut and the fragment may be missing.
+    pub(super) is_after_gap: bool,
     pub(super) token: CutToken,
     /// Where the token that was cut begins.
     pub(super) token_start: Option<usize>,
@@ -75,6 +78,7 @@ impl Place {
         Self {
             expect: request.expect,
             is_rerooted: request.rerooted,
+            is_after_gap: request.after_gap,
             token,
             token_start: machine.in_token().then(|| machine.token_start()),
             end: text.len(),
@@ -169,8 +173,8 @@ impl Place {
         own.map_or(bits, |own| bits.min(own.most))
     }
 
-    /// What elements that have come more than once cost, where the delivered text from `from` on is repeated by the
-    /// fragment's text from `begin` on.
+    /// Returns the bits by which elements that have come more than once cost more than their share in the array says, where the
+    /// delivered text from `from` on is repeated by the fragment's text from `begin` on.
     pub(super) fn recurring(&self, slot: &Slot, from: usize, begin: usize, costs: &Costs) -> f32 {
         let index = slot.child_index();
         let arrays = slot.frames().iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array);
@@ -180,7 +184,16 @@ impl Place {
             let repeated = children.get(first..).unwrap_or_default().iter();
             let recurring = repeated.filter(|child| index.find(depth, child.digest).nth(1).is_some());
             let at = |offset: usize| begin + offset - from;
-            let bits = recurring.map(|child| costs.between(at(child.span.start), at(child.span.end)) - RECURS);
+            // Many elements identify a place, whatever each of them counts.
+            let last = children.get(children.len().saturating_sub(ROWS)..).unwrap_or_default();
+            let share = |child: &Child| {
+                let times = last.iter().filter(|other| other.digest == child.digest).count();
+                (last.len() as f32 / times.max(1) as f32).log2().max(RECURS)
+            };
+            let bits = recurring.enumerate().map(|(number, child)| {
+                let most = if self.expect == Expect::Any && number < ROWS { share(child) } else { RECURS };
+                costs.between(at(child.span.start), at(child.span.end)) - most
+            });
             bits.map(|bits| bits.max(0.0)).sum::<f32>()
         };
         arrays.map(bits).sum()
@@ -197,6 +210,28 @@ impl Place {
         };
         let is_alike = !is_piece && from > 0 && last(from) == last(self.tail);
         is_alike || self.is_element_due() && is_element_start(slot, from)
+    }
+
+    /// Returns the most bits that repeated text may count which [is in a row](Self::is_in_a_row) and begins at `from`: so many for
+    /// each element that begins in it.
+    ///
+    /// A repeat that has the beginning of the cut element may count what tells this element from others, too. An answer that was
+    /// asked to repeat the anchor hardly begins at another row, so there it counts no more than one.
+    pub(super) fn most_in_a_row(&self, slot: &Slot, from: usize) -> f32 {
+        if self.expect != Expect::Any {
+            return prior::IN_A_ROW;
+        }
+        let elements = |depth: usize| {
+            let children = slot.child_index().children(depth);
+            let repeated = children.len() - children.partition_point(|child| child.span.start < from);
+            // Of an array that comes again for the most part nothing is known but these elements.
+            if 2 * repeated <= children.len() { repeated } else { 0 }
+        };
+        let arrays = slot.frames().iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array);
+        let rows = arrays.map(|(depth, _)| elements(depth)).max().unwrap_or_default();
+        let begins_before = |own: &&CutElement| from <= value_start(slot, own.depth + 1);
+        let identity = self.element.as_ref().filter(begins_before).map_or(0.0, |own| own.most);
+        prior::IN_A_ROW * rows.max(1) as f32 + identity
     }
 
     /// The bits by which the text speaks for being the element after the one that was cut.
@@ -219,13 +254,17 @@ impl Place {
         let before = slot.text().get(..at).unwrap_or_default().chars().next_back();
         let here = slot.text().get(at..).unwrap_or_default().chars().next();
         let in_word = before.is_some_and(char::is_alphanumeric) && here.is_some_and(char::is_alphanumeric);
+        let prior = match start {
+            Start::Tail => prior::tail(self.expect, repeated),
+            start => start.prior(self.expect),
+        };
         let spread = match start {
             Start::Tail if in_word && repeated < SHORT => prior::IN_WORD,
             Start::Tail if at > anchor && repeated >= FEW => prior::IN_ANCHOR,
             Start::Tail => prior::AT_WORD,
             _ => 0.0,
         };
-        (start, start.prior(self.expect) + spread)
+        (start, prior + spread)
     }
 }
 

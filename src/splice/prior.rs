@@ -75,6 +75,10 @@ pub(super) const LOST_AFTER_VALUES: f32 = -12.0;
 /// Bits for the reading that a whole element is missing before the new text: models hardly ever skip one.
 pub(super) const SKIPPED: f32 = -14.0;
 
+/// Bits for the reading that a part after a gap begins with text that only looks like the end of the delivered text. One half:
+/// the part before it was skipped, so this one continues the skipped part or repeats what precedes it.
+pub(super) const AFTER_GAP: f32 = -1.0;
+
 /// Bits for the reading that the answer is no continuation, but a refusal or a question: 4 in 100 answers.
 pub(super) const OTHER: f32 = -4.6;
 
@@ -116,7 +120,7 @@ impl Start {
             // A prefill is continued, and hardly anything else.
             (Expect::Exact, Self::Cut) => 950.0,
             (Expect::Exact, _) => thousandths / 20.0,
-            // Nobody knows what was asked for: parts of a stream go on at the cut.
+            // The request is unknown: parts of a stream go on at the cut, or repeat some of the text before it: see `tail`.
             (Expect::Any, Self::Cut) => 300.0,
             _ => thousandths,
         };
@@ -145,6 +149,19 @@ impl Start {
     }
 }
 
+/// The bytes of the shortest tail that parts of unknown origin overlap by. Text that repeats itself has shorter ones by chance:
+/// tests/cases/seam/escapes-that-repeat.md.
+pub(super) const OVERLAP: usize = 16;
+
+/// Returns the prior of all tails together, where the fragment repeats this many bytes of the delivered text.
+pub(super) fn tail(expect: Expect, repeated: usize) -> f32 {
+    match expect {
+        // Parts that overlap are as frequent as parts that do not.
+        Expect::Any if repeated >= OVERLAP => Start::Cut.prior(expect),
+        _ => Start::Tail.prior(expect),
+    }
+}
+
 /// The most bits by which a fragment that is unlike the document speaks for no continuation: new text may well be unlike
 /// all text before it.
 pub(super) const UNLIKE: f32 = 4.0;
@@ -168,7 +185,8 @@ pub(super) const STRANGE_KEY: f32 = 9.0;
 /// The bits of a repeat that are more than chance: with fewer it is open whether the fragment begins again at all.
 pub(super) const ENOUGH: f32 = 12.0;
 
-/// The most bits of a repeat that may as well be the next row: one repeat must not outweigh that.
+/// The most bits of each row of a repeat that may as well be the next rows: one repeated row must not outweigh that, and
+/// several that come again in the same order do.
 pub(super) const IN_A_ROW: f32 = 8.0;
 
 /// Bits for the reading that a fragment ends while it still repeats delivered text: most answers bring something new.

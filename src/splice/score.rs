@@ -4,8 +4,8 @@ use super::attempt::Attempt;
 use super::candidate::{Candidate, Evidence, TakenElement};
 use super::cursor::{CutToken, value_start};
 use super::decide::{self, Decision, Rivals, Scored};
-use super::deciding::{Deciding, FEW, Fragment, Lost};
-use super::early_end::closes;
+use super::deciding::{Deciding, FEW, Fragment, Lost, Near};
+use super::early_end::only_closes;
 use super::flow::is_space;
 use super::place::{Place, says_something};
 use super::prior::{self, Start};
@@ -19,8 +19,8 @@ use crate::json::Kind;
 pub(super) enum End {
     /// The attempt with this number wins, with this probability.
     Join(usize, f64),
-    /// This many bytes were repeated, and nothing is new.
-    Repeat(usize),
+    /// This many bytes were repeated, and nothing is new, with this probability.
+    Repeat(usize, f64),
     Failed(SpliceError),
 }
 
@@ -61,8 +61,11 @@ impl Schedule {
 struct Scoring<'a> {
     slot: &'a Slot,
     place: &'a Place,
+    near: &'a Near,
     fragment: &'a Fragment,
     lost: Option<&'a Lost>,
+    /// The fragment has ended: nothing more can verify a candidate.
+    at_end: bool,
 }
 
 impl Scoring<'_> {
@@ -76,15 +79,24 @@ impl Scoring<'_> {
             Alignment::Anchor if attempt.candidate.start == Start::Nearly => self.nearly(&attempt.candidate),
             _ => f32::NEG_INFINITY,
         };
+        let proves_place = !self.place.is_after_gap || self.repeats_anchor(&attempt.candidate);
         Scored {
             score: attempt.candidate.evidence.score(),
             lost,
             document: attempt.document(),
             is_verified: attempt.is_verified(),
+            may_win: proves_place && (attempt.is_verified() || self.at_end && attempt.may_end()),
             is_alone: attempt.is_alone(),
             is_requested: attempt.candidate.start.is_requested(),
             rank: (rank(&attempt.candidate), attempt.candidate.at),
         }
+    }
+
+    /// Whether the fragment repeats the whole anchor, which occurs nowhere else. After a gap a legal place proves nothing, and
+    /// neither does a shorter tail: rows of the missing text may end as the delivered ones do.
+    fn repeats_anchor(&self, candidate: &Candidate) -> bool {
+        let root = self.slot.document().root_start().unwrap_or_default();
+        candidate.overlap > 0 && candidate.from <= self.near.from.max(root) && !self.near.is_ambiguous
     }
 
     /// The bits that the new text costs after the delivered text, less those that it costs after the text before it.
@@ -192,8 +204,9 @@ impl Deciding {
     }
 
     /// Brings the evidence up to date with the new text, and returns the scores.
-    fn score(&mut self, slot: &Slot) -> Vec<Scored> {
-        let scoring = Scoring { slot, place: &self.place, fragment: &self.fragment, lost: self.lost.as_ref() };
+    fn score(&mut self, slot: &Slot, at_end: bool) -> Vec<Scored> {
+        let (place, near, fragment, lost) = (&self.place, &self.near, &self.fragment, self.lost.as_ref());
+        let scoring = Scoring { slot, place, near, fragment, lost, at_end };
         self.attempts.iter_mut().map(|attempt| scoring.scored(attempt)).collect()
     }
 
@@ -220,7 +233,7 @@ impl Deciding {
         };
         let verbatim = match self.matcher.occurrence() {
             Some(_) if self.matcher.may_be_anchor(self.fragment.text.as_bytes()) => 0.0,
-            Some(_) => Start::Tail.prior(self.place.expect) + prior::AT_WORD,
+            Some(from) => prior::tail(self.place.expect, self.place.tail.saturating_sub(from)) + prior::AT_WORD,
             None => f32::NEG_INFINITY,
         };
         let differing = self.readers.iter().map(|reader| reader.differing(&scene)).fold(self.contradicted.1, f32::max);
@@ -230,6 +243,7 @@ impl Deciding {
             // What is no sentence may be a value of its own.
             other: prior::OTHER + unlike.max(0.0),
             other_verified: prior::OTHER_VERIFIED + unlike,
+            after_gap: if self.place.is_after_gap { prior::AFTER_GAP } else { f32::NEG_INFINITY },
         }
     }
 
@@ -242,7 +256,7 @@ impl Deciding {
                 return None;
             }
         }
-        let scored = self.score(slot);
+        let scored = self.score(slot, at_end);
         let rivals = self.rivals(at_end);
         let max_risk = if self.rejected.is_crowded { 0.0 } else { self.caps.max_risk };
         let decision = decide::decide(&scored, rivals, max_risk);
@@ -274,7 +288,8 @@ impl Deciding {
         // Before the repeat: the last closers of the delivered text are closers, too.
         let is_closed = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_done();
         let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
-        if content.chars().all(closes)
+        if !self.place.is_after_gap
+            && only_closes(slot, content)
             && let Some(attempt) = self.attempts.iter().position(is_closed)
         {
             return End::Join(attempt, 1.0);
@@ -287,15 +302,19 @@ impl Deciding {
             is_repeat && candidate.overlap > 0 && candidate.alignment != Alignment::Exact && !attempt.is_verified()
         };
         let is_answer = |attempt: &Attempt| attempt.candidate.start.is_requested() && attempt.is_verified();
+        let winner = self.winner(slot, true);
+        let new = self.attempts.iter().filter(|attempt| attempt.candidate.at < end);
+        let certainty = 1.0 - new.map(|attempt| attempt.candidate.posterior).fold(0.0, f64::max);
         if let Some(attempt) = self.attempts.iter().find(is_tail).filter(|_| !self.attempts.iter().any(is_answer)) {
-            return End::Repeat(attempt.candidate.overlap);
+            let is_asked = attempt.candidate.start.is_requested() && self.place.expect == Expect::Anchor;
+            return End::Repeat(attempt.candidate.overlap, if is_asked { 1.0 } else { certainty });
         }
         let repeats = self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
-        if let Some((winner, posterior)) = self.winner(slot, true) {
+        if let Some((winner, posterior)) = winner {
             return End::Join(winner, posterior);
         }
         if repeats {
-            return End::Repeat(self.fragment.text.len() - self.fragment.begin);
+            return End::Repeat(self.fragment.text.len() - self.fragment.begin, certainty);
         }
         End::Failed(self.failure())
     }
@@ -305,6 +324,7 @@ impl Deciding {
         let best = self.attempts.iter().map(|attempt| attempt.candidate.evidence.score()).fold(f32::MIN, f32::max);
         match (self.attempts.as_slice(), self.contradicted.0) {
             (_, Some(offset)) if self.contradicted.1 >= best => SpliceError::Differs(offset),
+            _ if self.place.is_after_gap => SpliceError::AfterGap,
             ([], None) => SpliceError::NoAlignment,
             (attempts, _) if attempts.iter().any(Attempt::is_verified) => SpliceError::Ambiguous,
             _ => SpliceError::Undecided,

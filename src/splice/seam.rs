@@ -31,8 +31,12 @@ pub struct SpliceRequest {
     /// The request asked for a document of its own: the containers on the path to the element that was cut, that element in
     /// full, and what follows it.
     pub rerooted: bool,
-    /// The answer to the same cut before this one ended the document early: believe it if this one does, too.
+    /// The answer to the same cut before this one ended the document early. If this one does, too, it is believed where the cut
+    /// is after a whole value and the fragment begins with the anchor.
     pub believes_early_end: bool,
+    /// Text between the delivered text and the fragment may be missing, because a part before it was skipped. Only repeated
+    /// text proves then that the fragment continues at the cut.
+    pub after_gap: bool,
 }
 
 impl From<Expect> for SpliceRequest {
@@ -180,6 +184,8 @@ pub enum SpliceError {
     Ambiguous,
     /// The new text only closes what is open, although more is due.
     EarlyEnd,
+    /// Text before the fragment is missing, and the fragment repeats too little to prove that it continues at the cut.
+    AfterGap,
     /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes) waited for the decision.
     Pending(usize),
     /// The fragment was joined and delivered up to this deviation, which is the new cut.
@@ -200,6 +206,7 @@ impl std::fmt::Display for SpliceError {
             Self::Undecided => f.write_str("the fragment ended before it was certain where it begins"),
             Self::Ambiguous => f.write_str("the fragment fits in two places, and nothing decides between them"),
             Self::EarlyEnd => f.write_str("the fragment ends the document early"),
+            Self::AfterGap => f.write_str("text before the fragment is missing, and nothing proves where it belongs"),
             Self::Pending(bytes) => {
                 write!(f, "{bytes} bytes are pending, and it is not certain where the fragment begins")
             }

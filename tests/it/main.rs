@@ -33,6 +33,7 @@ mod long_pushes;
 mod overlap;
 #[cfg(feature = "app")]
 mod packaging;
+mod partitions;
 mod paths;
 mod promises;
 mod prose;

@@ -7,8 +7,8 @@ use restitch::internal::chat;
 use restitch::provider::Finish;
 use restitch::provider::capability::{Capability, Row, Table};
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, Input, MarkUse, Outcome, Output, Part, PrefillOptions, Prompt,
-    Request, Retry, Session, SessionEvent, Snapshot, Status, Turn,
+    CallEnd, ContinuationMode, ContinuationStrategy, GiveUp, Input, MarkUse, Outcome, Output, Part, PrefillOptions,
+    Prompt, Request, Retry, Session, SessionEvent, Snapshot, Status, StopReason, Turn,
 };
 use restitch::splice::SpliceError;
 use serde_json::Value;
@@ -267,12 +267,15 @@ fn json_mode_that_stays_asks_for_a_document() {
     assert_eq!(value["rows"].as_array().unwrap().len(), 4);
 }
 
-/// Returns how a session ends that gets only closers twice.
-#[test]
-fn an_early_end_is_asked_once_more_and_then_believed() {
-    let mut session = session(Limits::default(), ContinuationStrategy::default(), "{\"rows\": [\"one\", \"tw");
-    turn(&mut session);
-    session.handle_input(NOW, Input::Text("\"]}"));
+/// Returns the outcome and the text of a session whose two answers repeat the anchor and then have this text. Nothing of the first
+/// one is joined.
+fn ends_early_twice(give_up: GiveUp, delivered: &str, new: &str) -> (Outcome, String) {
+    let mut session = Session::new(Limits::default());
+    session.set_give_up(give_up);
+    session.handle_input(NOW, Input::Text(delivered));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
+    let first = turn(&mut session);
+    session.handle_input(NOW, Input::Text(&(first.anchor + new)));
     session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
     let mut failures = Vec::new();
     let again = loop {
@@ -285,13 +288,45 @@ fn an_early_end_is_asked_once_more_and_then_believed() {
     };
     assert_eq!(failures, [restitch::session::FailureReason::Merge(SpliceError::EarlyEnd)]);
     assert!(again.mark.is_some());
-    session.handle_input(NOW, Input::Text("\"]}"));
+    let mark = again.mark.unwrap_or_default();
+    session.handle_input(NOW, Input::Text(&(again.anchor + &mark + new)));
     session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
     let outcome = outcome(&mut session);
+    (outcome, session.document().text().to_owned())
+}
+
+#[test]
+fn an_early_end_after_a_whole_value_is_believed_the_second_time() {
+    let (outcome, text) = ends_early_twice(GiveUp::Leave, "{\"rows\": [\"one\", \"two\"", "]}");
     assert_eq!((outcome.status(), outcome.tally().failures, outcome.tally().early_end), (Status::Complete, 1, 1));
     let report: Value = serde_json::from_str(&outcome.report()).unwrap();
     assert_eq!(report["early_end"], 1);
-    assert_eq!(session.document().text(), "{\"rows\": [\"one\", \"tw\"]}");
+    assert_eq!(text, "{\"rows\": [\"one\", \"two\"]}");
+}
+
+#[test]
+fn a_doubtful_early_end_is_given_up_and_nothing_of_it_is_written() {
+    for (delivered, new) in [
+        ("{\"rows\": [\"one\", \"tw", "\"]}"),
+        ("{\"rows\": [\"one\", \"tw", "…\"]}"),
+        ("{\"rows\": [\"one\", \"tw", "...\"]}"),
+        ("{\"rows\": [1, 2", "]}"),
+        ("{\"rows\": [\"one\", \"two\"", ", \"...\"]}"),
+        ("{\"rows\": [\"one\", \"two\"", ", \"…\"]}"),
+    ] {
+        let (outcome, text) = ends_early_twice(GiveUp::Leave, delivered, new);
+        assert_eq!((outcome.status(), outcome.reason()), (Status::Incomplete, Some(StopReason::EarlyEnd)), "{new}");
+        // It ends as its first cut did.
+        assert_eq!((text.as_str(), outcome.finish()), (delivered, Some(&Finish::Length)), "{new}");
+        assert_eq!((outcome.tally().failures, outcome.tally().early_end), (2, 0));
+        let report: Value = serde_json::from_str(&outcome.report()).unwrap();
+        assert_eq!(report["stop"], "early_end");
+        let (outcome, text) = ends_early_twice(GiveUp::Close, delivered, new);
+        assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::EarlyEnd)), "{new}");
+        assert!(!text.contains(['.', '…']), "{text}");
+        let (outcome, text) = ends_early_twice(GiveUp::Error, delivered, new);
+        assert_eq!((outcome.status(), text.as_str()), (Status::Failed, delivered), "{new}");
+    }
 }
 
 /// That a seam is ambiguous may show long after it was reported.

@@ -650,7 +650,11 @@ fn random_scripts_end_within_the_caps() {
 fn stitched_parts() {
     let check = |parts: &[&str], status, json: &str, failures| {
         let stitched = stitch(parts.iter().copied(), Expect::Any, &Limits::default());
-        assert_eq!((stitched.status, stitched.json.as_str(), stitched.failures), (status, json, failures), "{parts:?}");
+        assert_eq!(
+            (stitched.status, stitched.json.as_str(), stitched.failed.len()),
+            (status, json, failures),
+            "{parts:?}"
+        );
     };
     check(&["{\"a\": [1, 2]}"], Status::Complete, "{\"a\": [1, 2]}", 0);
     check(&["Sure:\n```json\n[1]\n```\nBye"], Status::Complete, "[1]", 0);

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use restitch::Limits;
+use restitch::json::CutState;
 use restitch::session::{Status, stitch};
 use restitch::splice::{
     Alignment, Anchor, AttemptStatus, Candidate, Expect, Explained, Rule, Seam, Slot, Splice, SpliceError,
 };
+use restitch::{Document, Limits};
 
 use crate::document::{all_documents, cuts};
 use crate::fuzz::splice::{check as fuzz_body, random_input};
@@ -117,16 +118,31 @@ impl Table {
 }
 
 /// Cuts of every document up to 20 KB: every byte of a short one. Each cut counts the end of the document anew.
+///
+/// Where a token was cut or is due and only closers follow, the end of the document is doubtful for all answers: these cuts are left
+/// out.
 fn for_every_cut(seeded: usize, mut body: impl FnMut(&str, usize, &Anchor)) {
     let (documents, recorded) = all_documents(20_000);
     let mut total = 0;
     for (_, text) in &documents {
         for cut in cuts(text, if text.len() < 600 { 600 } else { 1300 }, seeded) {
+            if is_doubtful_end(text, cut) {
+                continue;
+            }
             body(text, cut, &Anchor::of(&text[..cut], 2048).unwrap());
             total += 1;
         }
     }
     println!("covered: {total} cuts of {} documents, {recorded} of them recorded", documents.len());
+}
+
+/// Returns whether the rest of a document only closes what is open, and the cut is not after a whole value.
+fn is_doubtful_end(document: &str, cut: usize) -> bool {
+    let mut delivered = Document::new(usize::MAX);
+    delivered.push(&document[..cut]).unwrap();
+    let is_after_value = delivered.cut().state == CutState::AfterValue;
+    !is_after_value
+        && document[cut..].chars().all(|c| matches!(c, '"' | '}' | ']' | ' ' | '\t' | '\r' | '\n' | '.' | '…'))
 }
 
 #[test]
@@ -258,7 +274,7 @@ fn refusals_never_change_the_document() {
                     assert!(finished.is_err());
                 }
                 total += 1;
-                if (cut + n) % 8 == 0 {
+                if (cut + n) % 8 == 0 && !is_doubtful_end(text, cut) {
                     let anchor = Anchor::of(&text[..cut], 2048).unwrap();
                     let answers = [(*refusal).to_owned(), (*refusal).to_owned(), from_anchor(text, &anchor)];
                     table.count("refusal twice", text, cut, &answers, Expect::Anchor, !anchor.ambiguous);
@@ -363,7 +379,7 @@ fn several_cuts_in_a_row() {
             let mut sure = true;
             for pair in places.windows(2) {
                 let anchor = Anchor::of(&text[..pair[0]], 2048).unwrap();
-                sure &= !anchor.ambiguous;
+                sure &= !anchor.ambiguous && !is_doubtful_end(text, pair[0]);
                 let body = &text[anchor.range.start..pair[1]];
                 parts.push(match (round + pair[0]) % 3 {
                     0 => format!("```json\n{body}"),

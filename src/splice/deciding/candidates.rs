@@ -60,7 +60,7 @@ impl Deciding {
         let prior = kind.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
         // Whole elements may as well come once more.
         let is_row = element.is_none() && self.place.is_element_due() && (is_reentry || start == Start::Member);
-        let bits = if is_row { bits.min(prior::IN_A_ROW) } else { bits };
+        let bits = if is_row { bits.min(self.place.most_in_a_row(slot, from)) } else { bits };
         let mut evidence = Evidence::new(prior, bits.max(0.0), 0.0);
         evidence.element = element.map(|element| {
             let whole = if leaves_out { -prior::LEFT_OUT } else { 0.0 };
@@ -93,7 +93,7 @@ impl Deciding {
         let recurring = self.place.recurring(slot, from, begin, &self.fragment.at_cut);
         let surprise = (self.fragment.surprise(begin, end) - recurring).max(0.0);
         let is_in_a_row = self.place.is_in_a_row(slot, from);
-        let surprise = if is_in_a_row { surprise.min(prior::IN_A_ROW) } else { surprise };
+        let surprise = if is_in_a_row { surprise.min(self.place.most_in_a_row(slot, from)) } else { surprise };
         let whole = from <= self.near.from || start == Start::Root;
         let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
         let evidence = Evidence::new(prior, surprise, 0.0);

@@ -8,7 +8,7 @@ use restitch::internal::chat::Transcript;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::repair::RepairLevel;
-use restitch::session::{ContinuationStrategy, GiveUp, Outcome, Request, Status};
+use restitch::session::{ContinuationStrategy, GiveUp, Outcome, Request, Status, StopReason};
 use serde_json::{Value, json};
 
 use super::answers::answer;
@@ -329,6 +329,11 @@ fn answers_that_are_cut_by_the_limit_become_whole() {
             let received = through(relay(dialect), first.as_bytes(), Fault::Clean, [1, 7, 64][at % 3], &rest);
             let context = format!("{dialect} {kind:?} {at}");
             let read = read(dialect, &received.body);
+            // Only closers are missing, and the cut is inside a token: an early end, which stays doubtful.
+            if received.outcome.reason() == Some(StopReason::EarlyEnd) {
+                assert!(DOCUMENT[at..].chars().all(|c| "\"]} ".contains(c)), "{context}");
+                continue;
+            }
             assert_eq!(text_of(kind, &read), DOCUMENT, "{context}: {}", received.body);
             let ended = (received.outcome.status(), received.transport_end);
             assert_eq!(ended, (Status::Complete, TransportEnd::Closed), "{context}");
