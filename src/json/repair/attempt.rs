@@ -243,7 +243,9 @@ impl Attempt {
                 self.mode = if is_open { Mode::Quoted(quote) } else { Mode::Json };
                 is_open.then_some(true)
             }
-            Recovery::Comment(kind) if allows(RepairRule::Comment) => {
+            Recovery::Comment(kind) if allows(RepairRule::Comment) && open >= self.origin => {
+                self.at = self.in_offset(open);
+                self.take_back(open);
                 self.mode = Mode::Comment { start: self.at, kind };
                 Some(true)
             }

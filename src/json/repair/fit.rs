@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 
 use super::RepairRule;
-use super::attempt::{Attempt, TokenKind};
+use super::attempt::{Attempt, Token, TokenKind};
 use super::content;
 use super::guess::CHANGE;
+use super::recovery::Quote;
 
 /// The most contradictions that count: more than one mistake in the counting of brackets makes all that follows wrong.
 const MOST: u32 = 8;
@@ -53,6 +54,38 @@ pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
     let strings = attempt.recorder.tokens.iter().filter(|token| token.kind.is_string());
     let strings = strings.map(|token| (token.start, token.end)).chain(open);
     strings.filter(|&(start, end)| inner(start, end) && is_odd(start, end)).map(|_| ODD_QUOTES).sum()
+}
+
+/// Whether a guess makes text of structure that had parsed: a string that it opened again holds members or elements, a key
+/// holds elements, or the end of a string was moved.
+pub(super) fn rewrites(attempt: &Attempt) -> bool {
+    let machine = &attempt.machine;
+    let kind = if machine.in_key() { TokenKind::Key } else { TokenKind::String };
+    let open = Token { kind, start: machine.token_start(), end: machine.offset() + 1, depth: machine.frames().len() };
+    let strings = attempt.recorder.tokens.iter().copied().chain(machine.in_string().then_some(open));
+    strings.filter(|token| token.kind.is_string()).any(|token| rewrites_in(attempt, token))
+}
+
+fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
+    let Some(start) = token.start.checked_sub(attempt.origin) else { return false };
+    let text = attempt.out.get(start + 1..(token.end - 1).saturating_sub(attempt.origin)).unwrap_or_default();
+    let edits = || attempt.edits.iter().filter(|edit| (token.start..token.end).contains(&edit.out));
+    let swallows = |quote| content::swallows(text, quote) || content::ends_at_joint(text, quote);
+    let opening = edits().next().filter(|edit| edit.out == token.start && edit.repair.rule == RepairRule::Quotes);
+    if let Some(written) = opening.map(|edit| edit.repair.original.as_str()) {
+        // A quote that was opened again is no change of the text: all that would have closed the string count. What three
+        // quotes enclose is text.
+        let quote = written.chars().next().and_then(Quote::opening);
+        return match written.chars().count() {
+            1 => swallows(quote) || swallows(None),
+            2 => swallows(None) || content::joints(text) > 0,
+            _ => false,
+        };
+    }
+    let opened = edits().filter(|edit| edit.repair.rule == RepairRule::InnerQuote).count();
+    let is_moved = opened % 2 == 1 && edits().any(|edit| edit.repair.rule == RepairRule::OpenString);
+    let holds_elements = || token.kind == TokenKind::Key && content::joints(text) > 0;
+    opened > 0 && (is_moved || holds_elements() || swallows(None))
 }
 
 /// Returns what it costs that strings hold what looks like structure: a key with a member or a line in it, and repaired

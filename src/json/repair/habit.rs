@@ -37,7 +37,9 @@ fn bit(rule: RepairRule) -> u32 {
         | RepairRule::MissingColon
         | RepairRule::BareKey
         | RepairRule::BareWord
-        | RepairRule::EscapedQuotes => 1 << rule as u32,
+        | RepairRule::EscapedQuotes
+        | RepairRule::Quotes
+        | RepairRule::StringSum => 1 << rule as u32,
         _ => 0,
     }
 }

@@ -1,6 +1,7 @@
 //! The tolerant dialect: what models get wrong in JSON, and how it is put right.
 
 mod attempt;
+mod constructs;
 mod content;
 mod fit;
 mod foreign;

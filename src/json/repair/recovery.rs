@@ -47,6 +47,8 @@ pub(super) enum Recovery {
 pub(super) enum Quote {
     /// One of these characters ends the string.
     Until(&'static [char]),
+    /// So many of this character.
+    Repeated(char, usize),
     /// `\"`
     Escaped,
 }
@@ -75,7 +77,11 @@ impl Quote {
 
     /// Whether `c` ends the string.
     pub(super) fn ends(self, c: char) -> bool {
-        matches!(self, Self::Until(closing) if closing.contains(&c))
+        match self {
+            Self::Until(closing) => closing.contains(&c),
+            Self::Repeated(quote, _) => quote == c,
+            Self::Escaped => false,
+        }
     }
 }
 
@@ -93,7 +99,12 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
         state if state.in_open_escape() => escape(place, c),
         state if state.in_string() => control(c),
         state if state.in_literal() => literal(place),
-        state if state.in_number() => Recovery::None,
+        state if state.in_number() => match place.open {
+            // The first dash begins a number, until the second one comes.
+            "-" if place.rest == "-" && !place.is_end => Recovery::Wait,
+            "-" if is_dashes(place.rest.strip_prefix('-')) => Recovery::Comment(Comment::Line),
+            _ => Recovery::None,
+        },
         _ if c == '`' && place.rest.starts_with(FENCE) => Recovery::None,
         _ if c == '`' && FENCE.starts_with(place.rest) && !place.is_end => Recovery::Wait,
         state => match between(place, c) {
@@ -137,7 +148,7 @@ fn escape(place: &Place<'_>, c: char) -> Recovery {
 }
 
 /// What closes a block of code: no quotes.
-const FENCE: &str = "```";
+pub(super) const FENCE: &str = "```";
 
 /// The digits of a `\u` escape.
 const CODE: usize = 4;
@@ -169,8 +180,19 @@ fn between(place: &Place<'_>, c: char) -> Recovery {
             None if !place.is_end => Recovery::Wait,
             _ => Recovery::None,
         },
+        '-' if place.state.takes_value() => Recovery::None,
+        '-' => match place.rest.strip_prefix("--") {
+            None | Some("") if "--".starts_with(place.rest) && !place.is_end => Recovery::Wait,
+            rest if is_dashes(rest) => Recovery::Comment(Comment::Line),
+            _ => Recovery::None,
+        },
         _ => Recovery::None,
     }
+}
+
+/// Whether white space follows two dashes, which begin a comment then.
+fn is_dashes(rest: Option<&str>) -> bool {
+    rest.is_some_and(|rest| rest.starts_with([' ', '\t', '\n', '\r']))
 }
 
 /// Recoveries where a token or a comma is due.

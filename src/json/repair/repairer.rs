@@ -3,9 +3,10 @@
 use super::super::Machine;
 use super::super::grammar::State;
 use super::super::stack::Kind;
-use super::attempt::{Attempt, Recorder, Source, Stop, Token};
+use super::attempt::{Attempt, Recorder, Source, Stop, Token, TokenKind};
 use super::guess::{self, Guesses, Plan};
 use super::habit::Habits;
+use super::recovery::FENCE;
 use super::search::{Found, LOST_TEXT, OPEN_ROOT, Search};
 use super::{Repair, RepairLevel, RepairOptions};
 use crate::error::{SyntaxError, SyntaxErrorKind};
@@ -195,7 +196,7 @@ impl Repairer {
         if plans.is_empty() {
             return otherwise;
         }
-        let mut search = Search::new(self.habits);
+        let mut search = Search::new(self.habits, written_keys(&trunk));
         if !matches!(otherwise, Next::Fail(_)) {
             // The text may as well be as it is.
             let open = || OPEN_ROOT + guess::cost_of_open_string(&trunk);
@@ -242,6 +243,10 @@ impl Repairer {
         let limit = limit.min(source.window.len());
         let limit = (0..=limit).rev().find(|&at| source.window.is_char_boundary(at)).unwrap_or(0);
         let source = Source { window: source.window.get(..limit).unwrap_or_default(), is_end: is_whole, ..source };
+        if self.is_done() && is_whole && is_list_of_roots(source.rest(self.trunk.at), self.options.caps.depth) {
+            // Nothing of the text has to change.
+            return Next::Close;
+        }
         match search.run(&self.settled, &source) {
             Found::Nothing => Next::Fail(self.failure(root)),
             Found::Reading { attempt, stop, last } => {
@@ -351,6 +356,33 @@ impl Repairer {
     }
 }
 
+/// Returns where the keys of members that were read begin, as written. They stay keys: a mistake after them is no reason to
+/// read them otherwise.
+fn written_keys(trunk: &Attempt) -> Vec<usize> {
+    let has_colon = |token: &&Token| {
+        let after = trunk.out.get(token.end.saturating_sub(trunk.origin)..).unwrap_or_default();
+        token.start >= trunk.origin && after.trim_ascii_start().starts_with(':')
+    };
+    let keys = trunk.recorder.tokens.iter().filter(|token| token.kind == TokenKind::Key).filter(has_colon);
+    keys.map(|token| trunk.in_offset(token.start)).collect()
+}
+
+/// Whether `rest` lists whole containers, each after a comma, and nothing else but white space and a fence.
+fn is_list_of_roots(rest: &str, depth: usize) -> bool {
+    let mut rest = rest.trim_start();
+    let mut has_root = false;
+    while let Some(root) = rest.strip_prefix(',').map(str::trim_start).filter(|root| root.starts_with(['{', '['])) {
+        let mut machine = Machine::new(depth);
+        match machine.feed(root.as_bytes()) {
+            Ok(read) if machine.is_done() => rest = root.get(read..).unwrap_or_default().trim_start(),
+            _ => return false,
+        }
+        has_root = true;
+    }
+    let rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    has_root && (rest.is_empty() || rest.starts_with(FENCE))
+}
+
 /// Bytes of an open string that are not likely to be anything else.
 const LONG: usize = 64;
 
@@ -380,7 +412,8 @@ impl Attempt {
         if state.in_string() {
             return machine.certain_string();
         }
-        if state.in_literal() {
+        if state.in_literal() || state == State::Minus {
+            // A second dash would begin a comment.
             return machine.token_start();
         }
         match machine.frames().last() {

@@ -8,7 +8,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::super::Machine;
-use super::attempt::{Attempt, Edit, Recorder, Source, Stop};
+use super::attempt::{Attempt, Edit, Recorder, Source, Stop, TokenKind};
+use super::content;
 use super::fit;
 use super::guess::{CHANGE, Guesses, Plan};
 use super::habit::Habits;
@@ -23,6 +24,8 @@ pub(super) struct Search {
     replaced: usize,
     /// The mistakes of the text before the deviation.
     habits: Habits,
+    /// Where keys begin that stay keys, as written.
+    keys: Vec<usize>,
 }
 
 /// What a search came to.
@@ -104,9 +107,9 @@ pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 
 impl Search {
-    /// Creates a search in a text with known mistakes.
-    pub(super) fn new(habits: Habits) -> Self {
-        Self { habits, ..Self::default() }
+    /// Creates a search in a text with known mistakes, after keys that were read.
+    pub(super) fn new(habits: Habits, keys: Vec<usize>) -> Self {
+        Self { habits, keys, ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -154,6 +157,7 @@ impl Search {
                     let rest = read.rest(source);
                     self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(Box::new(read)) }));
                 }
+                State::Read(read) if read.loses_key(&self.keys) => {}
                 State::Read(read) if read.is_answer(source) => {
                     if read.is_expected(source) {
                         return read.into();
@@ -214,8 +218,22 @@ impl Read {
         machine.in_string() && machine.in_key() && self.attempt.edits.iter().any(is_inner)
     }
 
+    /// Whether one of the keys that stay keys is none.
+    fn loses_key(&self, keys: &[usize]) -> bool {
+        let attempt = &self.attempt;
+        let tokens = &attempt.recorder.tokens;
+        let is_key = |start: usize| {
+            let found = tokens.binary_search_by_key(&start, |token| token.start);
+            found.ok().and_then(|at| tokens.get(at)).is_some_and(|token| token.kind == TokenKind::Key)
+        };
+        keys.iter().map(|&key| attempt.out_offset(key)).any(|start| !is_key(start))
+    }
+
     /// Whether the reading is the answer, if it is the cheapest one.
     fn is_answer(&self, source: &Source<'_>) -> bool {
+        if fit::rewrites(&self.attempt) {
+            return false;
+        }
         match self.stop {
             Stop::Deviation(_) => self.is_confirmed,
             Stop::Done => self.is_confirmed || source.is_end && !self.loses_text,
@@ -232,8 +250,12 @@ impl Read {
         let after = source.rest(attempt.at).trim_ascii_start();
         let comma = after.strip_prefix(',').map(str::trim_ascii_start);
         let is_end_known = source.is_end || !comma.unwrap_or(beyond_closers(after)).is_empty();
-        let loses_text = stop == Stop::Done && comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty());
-        let is_confirmed = is_followed(&attempt, last, places) || stop == Stop::Done && is_end_known && !loses_text;
+        let is_followed = is_followed(&attempt, last, places);
+        let loses_text = stop == Stop::Done
+            && (comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty())
+                || !is_followed
+                    && (content::is_of_root(after) || moves_end(&attempt.edits) && goes_on(source.rest(attempt.at))));
+        let is_confirmed = is_followed || stop == Stop::Done && is_end_known && !loses_text;
         Self { attempt, stop, last, places, is_confirmed, loses_text, is_open: false }
     }
 
@@ -258,6 +280,18 @@ impl Read {
             if is_final { fit::odd_quotes(attempt) + fit::texts(attempt) + fit::contradictions(attempt) } else { 0 };
         open + certain_costs(&attempt.edits) + form
     }
+}
+
+/// Whether guesses may have made the end of the root of a bracket in a string.
+fn moves_end(edits: &[Edit]) -> bool {
+    let count = |rule: RepairRule| edits.iter().filter(|edit| edit.is_guess && edit.repair.rule == rule).count();
+    count(RepairRule::InnerQuote) % 2 == 1 || count(RepairRule::OpenString) + count(RepairRule::MissingQuote) > 0
+}
+
+/// Whether text in the line of a closing bracket, or a quote after it, looks like the rest of a string.
+fn goes_on(after: &str) -> bool {
+    let line = after.lines().next().unwrap_or_default().trim_matches([' ', '\t', '}', ']', '`']);
+    !line.is_empty() || after.contains('"')
 }
 
 /// Whether at least `count` values end after `from`, and more text follows them.
