@@ -14,8 +14,36 @@ const MOST: u32 = 8;
 /// What it costs that a string has an odd number of quotes in it, one of them repaired.
 const ODD_QUOTES: u32 = 2 * CHANGE;
 
-/// Counts what in the text that is not final contradicts what comes before it.
-pub(super) fn contradictions(attempt: &Attempt) -> u32 {
+/// Where lines began and keys stood in the text before the attempts: the last ones of each kind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Context {
+    /// By depth.
+    columns: HashMap<usize, usize>,
+    /// By key, as written.
+    depths: HashMap<String, usize>,
+}
+
+/// The most keys that are remembered: what siblings are compared with is not far.
+const KEYS: usize = 256;
+
+impl Context {
+    /// Remembers tokens of `text`, which begins at the offset `origin`.
+    pub(super) fn learn(&mut self, tokens: &[Token], text: &str, origin: usize) {
+        for token in tokens {
+            let Some(start) = token.start.checked_sub(origin) else { continue };
+            if let Some(column) = text.get(..start).and_then(column) {
+                self.columns.insert(token.depth, column);
+            }
+            let key = text.get(start..token.end - origin).filter(|_| token.kind == TokenKind::Key);
+            if let Some(key) = key.filter(|key| self.depths.len() < KEYS || self.depths.contains_key(*key)) {
+                self.depths.insert(key.to_owned(), token.depth);
+            }
+        }
+    }
+}
+
+/// Counts what in the text of an attempt contradicts what comes before it.
+pub(super) fn contradictions(attempt: &Attempt, context: &Context) -> u32 {
     let mut columns: HashMap<usize, usize> = HashMap::new();
     let mut depths: HashMap<&str, usize> = HashMap::new();
     let mut found = 0;
@@ -23,10 +51,12 @@ pub(super) fn contradictions(attempt: &Attempt) -> u32 {
         let Some(start) = token.start.checked_sub(attempt.origin) else { continue };
         let text = attempt.out.get(start..token.end - attempt.origin).unwrap_or_default();
         if let Some(column) = column(attempt.out.get(..start).unwrap_or_default()) {
-            found += u32::from(*columns.entry(token.depth).or_insert(column) != column);
+            let before = context.columns.get(&token.depth).copied();
+            found += u32::from(*columns.entry(token.depth).or_insert(before.unwrap_or(column)) != column);
         }
         if token.kind == TokenKind::Key {
-            found += u32::from(*depths.entry(text).or_insert(token.depth) != token.depth);
+            let before = context.depths.get(text).copied();
+            found += u32::from(*depths.entry(text).or_insert(before.unwrap_or(token.depth)) != token.depth);
         }
     }
     found.min(MOST)

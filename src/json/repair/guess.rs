@@ -3,12 +3,15 @@
 //! Each guess is a plan: a place in the repaired text to go back to, and the changes from there on. Nothing here decides
 //! which plan is right: the search tries them.
 
+use std::collections::HashMap;
+
 use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::super::string::quoted;
 use super::RepairRule;
 use super::attempt::{Attempt, Mode, Source, Token, TokenKind};
 use super::content::{ends_in_escape, opens_in, structure};
+use super::habit::Mistake;
 use super::recovery::Quote;
 
 /// A change of the text from a place on.
@@ -25,6 +28,7 @@ pub(super) struct Plan {
     /// How the text after it is read.
     pub(super) mode: Mode,
     pub(super) cost: u32,
+    pub(super) mistake: Mistake,
 }
 
 /// What a change costs, in contradictions to the text around it.
@@ -76,12 +80,14 @@ impl<'a> Guesses<'a> {
         }
         let options = source.options;
         guesses.plans.retain(|plan| options.allows(plan.rule));
+        guesses.number();
         (!guesses.waits).then_some(guesses.plans)
     }
 
     pub(super) fn add(&mut self, out: usize, range: (usize, usize), by: &str, rule: RepairRule, extra: u32) {
         let cost = (rule.cost() + extra) * CHANGE;
-        let plan = Plan { out, start: range.0, end: range.1, by: by.to_owned(), rule, mode: Mode::Json, cost };
+        let (by, mode, mistake) = (by.to_owned(), Mode::Json, self.mistake(rule));
+        let plan = Plan { out, start: range.0, end: range.1, by, rule, mode, cost, mistake };
         if out >= self.attempt.origin {
             self.plans.push(plan);
         }
@@ -92,6 +98,22 @@ impl<'a> Guesses<'a> {
         self.add(out, range, by, rule, 0);
         if let Some(plan) = self.plans.last_mut().filter(|plan| plan.out == out && plan.rule == rule) {
             plan.mode = mode;
+        }
+    }
+
+    /// Returns the mistake that a rule explains here, without its number.
+    fn mistake(&self, rule: RepairRule) -> Mistake {
+        let next = self.next.map(|next| if next.is_alphanumeric() { 'a' } else { next });
+        Mistake { rule, state: self.state, next, number: 0 }
+    }
+
+    /// Numbers the plans of each rule.
+    fn number(&mut self) {
+        let mut counts = HashMap::new();
+        for plan in &mut self.plans {
+            let count: &mut usize = counts.entry(plan.rule).or_default();
+            plan.mistake.number = *count;
+            *count += 1;
         }
     }
 
@@ -401,6 +423,7 @@ impl<'a> Guesses<'a> {
             let extra = structure(content);
             let first = if is_first { RepairRule::InnerQuote.cost() * CHANGE } else { NEXT_QUOTE };
             let cost = first + extra * CHANGE;
+            let mistake = self.mistake(RepairRule::InnerQuote);
             let plan = |len: usize, by: String, mode: Mode| Plan {
                 out,
                 start: at,
@@ -409,6 +432,7 @@ impl<'a> Guesses<'a> {
                 rule: RepairRule::InnerQuote,
                 mode,
                 cost,
+                mistake,
             };
             match covering {
                 None => self.plans.push(plan(1, "\\\"".to_owned(), Mode::Json)),

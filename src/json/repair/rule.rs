@@ -203,12 +203,13 @@ pub(crate) struct RepairCaps {
     pub(crate) depth: usize,
     pub(crate) lookahead: usize,
     pub(crate) repairs: usize,
+    pub(crate) readings: usize,
 }
 
 impl RepairOptions {
     /// Creates options for a level, with all of its rules and the default caps.
     pub fn new(level: RepairLevel) -> Self {
-        let caps = RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16 };
+        let caps = RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16, readings: 256 };
         Self { level, off: 0, caps, preference: None }
     }
 
@@ -219,12 +220,16 @@ impl RepairOptions {
         self
     }
 
-    /// Takes the caps from `limits`: `max_depth`, `max_lookahead`, `max_repairs`.
+    /// Takes the caps from `limits`: `max_depth`, `max_lookahead`, `max_repairs`, `max_readings`.
     #[must_use]
     pub fn within(mut self, limits: &crate::Limits) -> Self {
         let parser = &limits.parser;
-        self.caps =
-            RepairCaps { depth: parser.max_depth, lookahead: parser.max_lookahead, repairs: parser.max_repairs };
+        self.caps = RepairCaps {
+            depth: parser.max_depth,
+            lookahead: parser.max_lookahead,
+            repairs: parser.max_repairs,
+            readings: parser.max_readings,
+        };
         self
     }
 
