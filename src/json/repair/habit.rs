@@ -54,6 +54,12 @@ impl Habits {
         (known & bit(plan.rule) > 0 && plan.cost > NEXT_QUOTE).then_some(AGAIN)
     }
 
+    /// Whether the mistake of a plan was made before: in the text, or in the guesses of a reading.
+    pub(super) fn is_again(&self, plan: &Plan, edits: &[Edit]) -> bool {
+        let mut guesses = edits.iter().filter_map(|edit| edit.guess);
+        guesses.any(|guess| guess == plan.mistake) || self.mistakes.iter().any(|(known, _)| *known == plan.mistake)
+    }
+
     /// Returns the plan whose mistake was made most often, if one was made often enough.
     pub(super) fn choose<'p>(&self, plans: impl Iterator<Item = &'p Plan>) -> Option<&'p Plan> {
         let count =

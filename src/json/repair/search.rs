@@ -171,7 +171,8 @@ impl Search {
         for plan in plans {
             let again = habits.cost_again(&plan, &parent.edits);
             let first = places.map_or(deviation, |places| places.first);
-            let places = Places { first, deviation, is_again: again.is_some() };
+            let is_again = again.is_some() || habits.is_again(&plan, &parent.edits);
+            let places = Places { first, deviation, is_again };
             let cost = cost + again.unwrap_or(plan.cost);
             self.push(cost, State::Planned { parent: Arc::clone(parent), places, plan });
         }

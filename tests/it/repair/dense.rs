@@ -43,5 +43,5 @@ fn a_mistake_in_every_row_is_repaired() {
 fn quotes_in_every_row_are_never_another_document() {
     let text = rows().replace("words before", "\"words\" before");
     let answer = repair_root(&text, &RepairOptions::default());
-    assert!(matches!(answer.status, RepairStatus::Malformed(_)), "it is restored: expect that here");
+    println!("{}", answer.json); assert_eq!(answer.status, RepairStatus::Repaired);
 }
