@@ -209,7 +209,7 @@ pub(crate) struct RepairCaps {
 impl RepairOptions {
     /// Creates options for a level, with all of its rules and the default caps.
     pub fn new(level: RepairLevel) -> Self {
-        let caps = RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16, readings: 256 };
+        let caps = RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16, readings: 64 };
         Self { level, off: 0, caps, preference: None }
     }
 
