@@ -494,10 +494,10 @@ const BROKEN_ROWS: [&str; 14] = [
     r#"{'id': 1, 'title': 'x', 'ok': True,}"#,
 ];
 
-/// What an attempt reads is copied, so the bytes allocated count what was read: at most so many for a byte of the text.
+/// The most bytes allocated per byte of text. Each attempt copies the text that it reads, so this counts the bytes read.
 const READ_PER_BYTE: u64 = 400;
 
-/// What the first mistakes may cost that are not known yet.
+/// The most bytes allocated for the first mistakes, before they are habits.
 const FIRST_MISTAKES: u64 = 16 << 20;
 
 #[test]

@@ -9,7 +9,7 @@ use super::recovery::Quote;
 const OPENING: [char; 4] = ['"', '\'', '\u{201c}', '\u{2018}'];
 
 impl Guesses<'_> {
-    /// A sum of strings, `"a" + "b"`: the string goes on after the next quote.
+    /// Joins a sum of strings, `"a" + "b"`: the string continues after the next quote.
     pub(super) fn string_sums(&mut self) {
         let Some(token) = self.last_string().filter(|token| token.kind == TokenKind::String) else { return };
         let rest = self.source.rest(self.attempt.at);
@@ -22,7 +22,7 @@ impl Guesses<'_> {
         self.add_in(mode, out, (self.attempt.in_offset(out), end), "", RepairRule::StringSum);
     }
 
-    /// Quotes that are written twice or three times: they look like an empty string before another token.
+    /// Reads two or three equal quotes as one: they look like an empty string before another token.
     pub(super) fn repeated_quotes(&mut self) {
         let Some(token) = self.last_string() else { return };
         let start = self.attempt.in_offset(token.start);
@@ -41,7 +41,8 @@ impl Guesses<'_> {
         }
     }
 
-    /// A quote that pairs with one of another kind: the string went on to a later quote, or to the end of the text.
+    /// Closes a string at a quote of another kind than the opening one. Without that, the string ran to a later quote or to the
+    /// end of the text.
     pub(super) fn mixed_quotes(&mut self, token: Token, start: usize, text: &str) {
         let is_opening = |edit: &&Edit| edit.out == token.start && edit.repair.rule == RepairRule::Quotes;
         let opening = self.attempt.edits.iter().find(is_opening).and_then(|edit| edit.repair.original.chars().next());
@@ -70,5 +71,5 @@ impl Guesses<'_> {
     }
 }
 
-/// The most places in a string where it may end.
+/// The most offsets in a string at which it may end.
 const PLACES: usize = 16;

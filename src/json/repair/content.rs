@@ -57,7 +57,7 @@ pub(super) fn swallows(text: &str, quote: Option<Quote>) -> bool {
     false
 }
 
-/// Whether a comma follows, then a key with its colon. Words may stand before the key: a note, a comment.
+/// Whether a comma follows, then a key with its colon. Words may precede the key, such as a note or a comment.
 fn begins_member(after: &str, quote: Option<Quote>) -> bool {
     let Some(after) = skip_space(after).strip_prefix(',') else { return false };
     let beyond = |text| after_quote(text, quote);
@@ -85,15 +85,15 @@ pub(super) fn is_before_member(after: &str) -> Option<bool> {
     Some(true)
 }
 
-/// The most bytes that the beginning of a member has: more would be waited for in vain.
+/// The most bytes that are read to find a key and its colon: longer keys are rare, and a stream must not wait for more.
 const MEMBER_START: usize = 256;
 
-/// Returns what follows the first quote of a text.
+/// Returns the text after its first quote.
 fn after_quote(text: &str, quote: Option<Quote>) -> Option<&str> {
     text.char_indices().take(KEY_IN_TEXT).find_map(|(at, _)| strip_quote(text.get(at..)?, quote))
 }
 
-/// Returns what follows a quote that a text begins with: one that would end a string in these quotes, or in `"`.
+/// Returns the text after the quote that it begins with: one that would end a string in these quotes, or in `"`.
 fn strip_quote(text: &str, quote: Option<Quote>) -> Option<&str> {
     let Some(quote) = quote else { return text.strip_prefix("\\\"") };
     text.strip_prefix(|c| quote.ends(c))
@@ -118,7 +118,7 @@ pub(super) fn ends_at_joint(text: &str, quote: Option<Quote>) -> bool {
     })
 }
 
-/// Returns a text without white space at its start, as it is or as escapes.
+/// Removes white space at the start of a text, raw or escaped.
 fn skip_space(text: &str) -> &str {
     let mut rest = text.trim_start();
     while let Some(after) = ["\\n", "\\r", "\\t"].iter().find_map(|escape| rest.strip_prefix(escape)) {

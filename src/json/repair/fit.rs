@@ -14,7 +14,7 @@ const MOST: u32 = 8;
 /// What it costs that a string has an odd number of quotes in it, one of them repaired.
 const ODD_QUOTES: u32 = 2 * CHANGE;
 
-/// Where lines began and keys stood in the text before the attempts: the last ones of each kind.
+/// The last column of lines and the last depth of keys in the text before the attempts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Context {
     /// By depth.
@@ -23,7 +23,7 @@ pub(super) struct Context {
     depths: HashMap<String, usize>,
 }
 
-/// The most keys that are remembered: what siblings are compared with is not far.
+/// The most keys that are remembered: siblings are close to each other.
 const KEYS: usize = 256;
 
 impl Context {
@@ -42,7 +42,7 @@ impl Context {
     }
 }
 
-/// Counts what in the text of an attempt contradicts what comes before it.
+/// Counts the contradictions between the text of an attempt and the text before it.
 pub(super) fn contradictions(attempt: &Attempt, context: &Context) -> u32 {
     let mut columns: HashMap<usize, usize> = HashMap::new();
     let mut depths: HashMap<&str, usize> = HashMap::new();
@@ -103,8 +103,8 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
     let swallows = |quote| content::swallows(text, quote) || content::ends_at_joint(text, quote);
     let opening = edits().next().filter(|edit| edit.out == token.start && edit.repair.rule == RepairRule::Quotes);
     if let Some(written) = opening.map(|edit| edit.repair.original.as_str()) {
-        // A quote that was opened again is no change of the text: all that would have closed the string count. What three
-        // quotes enclose is text.
+        // Opening such a quote again changes no text and leaves no edit, so every closing quote in the string counts. Three
+        // quotes may enclose any text.
         let quote = written.chars().next().and_then(Quote::opening);
         return match written.chars().count() {
             1 => swallows(quote) || swallows(None),

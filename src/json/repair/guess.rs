@@ -410,14 +410,14 @@ impl<'a> Guesses<'a> {
             let mut inside = self.attempt.edits.iter().filter(|edit| (token.start..out).contains(&edit.out));
             let start = (token.start + 1).saturating_sub(self.attempt.origin);
             let content = self.attempt.out.get(start..=out - self.attempt.origin).unwrap_or_default();
-            // A quote of another kind that was opened again is no edit.
+            // Opening a quote of another kind again leaves no edit.
             let is_kept = |c: char| covering.is_some_and(|edit| edit.repair.original.starts_with(c));
             let is_first = inside.all(|edit| edit.repair.rule != RepairRule::InnerQuote) && !content.contains(is_kept);
             let after = self.source.rest(self.attempt.in_offset(token.end)).trim_ascii_start();
             if token.kind == TokenKind::Key && after.starts_with(':')
                 || is_first && after.starts_with([',', ':', '}', ']'])
             {
-                // A separator follows a whole token: what comes after it is no reason to read it as text.
+                // A separator follows a whole token. A later mistake is no evidence against it.
                 continue;
             }
             let extra = structure(content);

@@ -11,9 +11,9 @@ pub(super) struct Mistake {
     pub(super) rule: RepairRule,
     /// The state at the deviation.
     pub(super) state: State,
-    /// The character there; `a` stands for letters and digits.
+    /// The character there; `a` for any letter or digit.
     pub(super) next: Option<char>,
-    /// Which one it is of the plans of its rule there.
+    /// The index among the plans of its rule.
     pub(super) number: usize,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Habits {
 
 /// What a mistake costs that the text has already.
 const AGAIN: u32 = 4;
-/// How often a mistake must have been found before it is explained without a search: once may be a coincidence.
+/// The number of searches that must have found a mistake before it is explained without one: one may be a coincidence.
 const CONFIRMED: u32 = 2;
-/// The most mistakes that are told apart; a text with more of them has no habit.
+/// The most different mistakes that are counted: a text with more of them has no habit.
 const MISTAKES: usize = 32;
 
 impl Habits {

@@ -47,7 +47,7 @@ pub(super) enum Recovery {
 pub(super) enum Quote {
     /// One of these characters ends the string.
     Until(&'static [char]),
-    /// So many of this character.
+    /// This character, repeated the given number of times.
     Repeated(char, usize),
     /// `\"`
     Escaped,

@@ -24,7 +24,7 @@ pub struct Repairer {
     from: usize,
     /// The reading that is certain, or led to the deviation that the guesses are about.
     trunk: Attempt,
-    /// A machine in the text that no guess changes any more, and what is known of it.
+    /// A machine at the end of the text that no guess changes any more, and the context learned from that text.
     settled: Machine,
     context: Context,
     /// The guesses about a deviation, while one is open.
@@ -202,7 +202,7 @@ impl Repairer {
         let fits = |plan: &Plan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
         let Some(first) = plans.iter().map(|plan| plan.out).min() else { return otherwise };
-        // The text may as well be as it is: objects may be listed, but a string or a member after a root belongs to it.
+        // The unchanged text is a reading, too: objects may be listed, but a string or a member after a root belongs to it.
         let rest = source.rest(trunk.at).trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
         let as_it_is = match stop {
             Stop::End => OPEN_ROOT + guess::cost_of_open_string(&trunk),
@@ -257,8 +257,8 @@ impl Repairer {
         }
     }
 
-    /// Moves the machine in the text that no guess changes to its end: that of the last guess, unless a certain recovery may
-    /// still change what is before that; at least the end of the final text.
+    /// Moves the settled machine to the end of the last accepted guess, or less far if a certain recovery may still change the
+    /// text before that; at least to the end of the final text.
     fn settle(&mut self, root: &str) {
         let mut end = self.accepted.min(self.trunk.certain()).max(self.trunk.origin);
         let within = |edit: &&Edit| edit.out < end && end < edit.out_end();
@@ -417,8 +417,8 @@ impl Repairer {
     }
 }
 
-/// Returns where the keys of members that were read begin, as written. They stay keys: a mistake after them is no reason to
-/// read them otherwise.
+/// Returns the offsets, as written, of the keys that were read with their colons. They are protected: a later mistake is no
+/// evidence against them.
 fn written_keys(trunk: &Attempt) -> Vec<usize> {
     let has_colon = |token: &&Token| {
         let after = trunk.out.get(token.end.saturating_sub(trunk.origin)..).unwrap_or_default();

@@ -20,20 +20,20 @@ use super::{RepairLevel, RepairRule};
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     readings: BinaryHeap<Reverse<Reading>>,
-    /// The machine where the attempts begin: what is before it is shared by all of them.
+    /// The machine at the beginning of all attempts; they share the text before it.
     base: Machine,
     /// The reading that led to the deviation, and the plans about it.
     parent: Arc<Attempt>,
     plans: Vec<Plan>,
     /// How many readings were planned.
     planned: usize,
-    /// How often readings that stopped at one spot were replaced by others.
+    /// The number of readings that were expanded at each position.
     replaced: HashMap<Spot, usize>,
-    /// Where keys begin that stay keys, as written.
+    /// The protected keys: their offsets in the text as written.
     keys: Vec<usize>,
 }
 
-/// Where a reading stopped. Readings that stop at one spot go on alike.
+/// The position where a reading stopped. Readings with the same position continue alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Spot {
     at: usize,
@@ -44,7 +44,7 @@ struct Spot {
     kinds: u64,
 }
 
-/// What is known of the text before a deviation.
+/// Knowledge of the text before a deviation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'a> {
     pub(super) habits: &'a Habits,
@@ -62,7 +62,7 @@ pub(super) enum Found {
         last: usize,
     },
     Nothing,
-    /// More readings would have to be tried than are allowed.
+    /// The search needs more readings than the limit allows.
     TooMany,
 }
 
@@ -113,10 +113,10 @@ pub(super) struct Places {
     is_again: bool,
 }
 
-/// How many readings that stop at one spot are replaced by others. They differ in guesses before it alone, so the cheapest ones
-/// are enough; with all of them the work would grow exponentially with the mistakes of the look-ahead.
+/// The most readings that are expanded at one position. They differ only in the guesses before it, so the cheapest ones are
+/// enough; with all of them the work would grow exponentially with the mistakes in the look-ahead.
 const REPLACED: usize = 4;
-/// The most mistakes that are explained one after the other as before: more of them without two values are another mistake.
+/// The most mistakes that a habit explains in a row: more of them without two values between them are another mistake.
 const STEPS: usize = 6;
 /// Values that must end after the first deviation, and after the last guess. Mistakes within them are explained together,
 /// so that the first one is not explained in a way that makes the second.
@@ -136,7 +136,7 @@ pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 
 impl Search {
     /// Creates a search about the place where `parent` stopped. `base` is the machine where that attempt begins, `keys` are
-    /// where keys begin that stay keys.
+    /// the offsets of the protected keys.
     pub(super) fn new(base: Machine, parent: Attempt, plans: Vec<Plan>, keys: Vec<usize>, habits: &Habits) -> Self {
         let parent = Arc::new(parent);
         let mut search = Self {
@@ -183,8 +183,8 @@ impl Search {
         self.readings.push(Reverse(Reading { cost, rest: 0, number: self.planned, state }));
     }
 
-    /// Explains the deviation, and those that follow it closely, as the same mistakes were explained before. `None` where
-    /// one was not found often enough, or nothing confirms that it is one again.
+    /// Explains the deviation, and the deviations soon after it, by the habits of the text. Returns `None` if no habit fits or
+    /// the text after the guesses does not confirm them.
     pub(super) fn follow(&self, known: Known<'_>, source: &Source<'_>, readings: &mut usize) -> Option<Found> {
         let mut attempt = Arc::clone(&self.parent);
         let mut plans = self.plans.clone();
@@ -350,7 +350,7 @@ impl Read {
     }
 }
 
-/// Whether one of the keys that stay keys is none.
+/// Whether a protected key is no longer a key.
 fn loses_key(attempt: &Attempt, keys: &[usize]) -> bool {
     let tokens = &attempt.recorder.tokens;
     let is_key = |start: usize| {
@@ -370,7 +370,7 @@ impl Spot {
     }
 }
 
-/// Whether guesses may have made the end of the root of a bracket in a string.
+/// Whether guesses may have taken a bracket inside a string for the end of the root.
 fn moves_end(edits: &[Edit]) -> bool {
     let count = |rule: RepairRule| edits.iter().filter(|edit| edit.guess.is_some() && edit.repair.rule == rule).count();
     count(RepairRule::InnerQuote) % 2 == 1 || count(RepairRule::OpenString) + count(RepairRule::MissingQuote) > 0
