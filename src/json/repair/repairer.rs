@@ -9,7 +9,7 @@ use super::guess::{self, Guesses, Plan};
 use super::habit::Habits;
 use super::recovery::FENCE;
 use super::search::{Found, Known, LOST_TEXT, OPEN_ROOT, Search};
-use super::{Repair, RepairLevel, RepairOptions};
+use super::{Repair, RepairLevel, RepairOptions, content};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
 /// A push parser that repairs the text of one root, from its first byte on.
@@ -301,6 +301,9 @@ impl Repairer {
         let most = self.options.caps.readings;
         let allowed = most.saturating_mul(FREE_KIB.saturating_add(self.trunk.at >> 10));
         let mut readings = self.readings;
+        let after = source.rest(self.trunk.at);
+        let comma = self.trunk.at + (after.len() - after.trim_start().len());
+        let is_before_member = content::is_before_member(after) == Some(true);
         let found = search.follow(known, &source, &mut readings);
         let found = found.unwrap_or_else(|| search.run(known, &source, &mut readings, allowed));
         self.readings = readings;
@@ -315,6 +318,10 @@ impl Repairer {
                 let before = self.trunk.at;
                 self.trunk.replace_tail(*attempt);
                 match stop {
+                    // No reading explains the member, and none may drop it.
+                    Stop::Done if self.trunk.at <= before && is_before_member => {
+                        Next::Fail(SyntaxError { kind: SyntaxErrorKind::TrailingText(b','), offset: comma })
+                    }
                     Stop::Done if self.trunk.at <= before => Next::Close,
                     Stop::End if is_whole => Next::Wait,
                     _ => Next::Guess,
