@@ -304,7 +304,8 @@ impl Repairer {
         let after = source.rest(self.trunk.at);
         let comma = self.trunk.at + (after.len() - after.trim_start().len());
         let is_before_member = content::is_before_member(after) == Some(true);
-        let found = search.follow(known, &source, &mut readings);
+        // A habit costs a few readings for each mistake, and needs no budget.
+        let found = search.follow(known, &source);
         let found = found.unwrap_or_else(|| search.run(known, &source, &mut readings, allowed));
         self.readings = readings;
         match found {

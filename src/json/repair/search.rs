@@ -185,13 +185,12 @@ impl Search {
 
     /// Explains the deviation, and the deviations soon after it, by the habits of the text. Returns `None` if no habit fits or
     /// the text after the guesses does not confirm them.
-    pub(super) fn follow(&self, known: Known<'_>, source: &Source<'_>, readings: &mut usize) -> Option<Found> {
+    pub(super) fn follow(&self, known: Known<'_>, source: &Source<'_>) -> Option<Found> {
         let mut attempt = Arc::clone(&self.parent);
         let mut plans = self.plans.clone();
         let (mut first, mut last) = (None, 0);
         for _ in 0..STEPS {
             let plan = known.habits.choose(plans.iter().filter(|plan| plan.out >= last))?;
-            *readings += 1;
             let (mut next, end) = apply(&attempt, plan, &self.base, source)?;
             let stop = next.run(source);
             last = end;
