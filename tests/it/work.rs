@@ -494,8 +494,9 @@ const BROKEN_ROWS: [&str; 14] = [
     r#"{'id': 1, 'title': 'x', 'ok': True,}"#,
 ];
 
-/// The most bytes allocated per byte of text. Each attempt copies the text that it reads, so this counts the bytes read.
-const READ_PER_BYTE: u64 = 400;
+/// The most bytes allocated per byte of text. Each attempt copies the text that it reads, its tokens
+/// and its changes, so this counts the work.
+const READ_PER_BYTE: u64 = 1000;
 
 /// The most bytes allocated for the first mistakes, before they are habits.
 const FIRST_MISTAKES: u64 = 16 << 20;
