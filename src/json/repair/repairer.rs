@@ -209,7 +209,7 @@ impl Repairer {
             _ if rest.starts_with('"') => 2 * LOST_TEXT,
             _ => LOST_TEXT,
         };
-        let (base, parent) = self.based(trunk, first);
+        let (base, parent) = self.based(&trunk, first);
         let keys = written_keys(&parent);
         let mut search = Search::new(base, parent, plans, keys, &self.habits);
         if !matches!(otherwise, Next::Fail(_)) {
@@ -225,7 +225,7 @@ impl Repairer {
     }
 
     /// Returns an attempt without the text that no plan from `first` on changes or looks at, and the machine at its beginning.
-    fn based(&mut self, trunk: Attempt, first: usize) -> (Machine, Attempt) {
+    fn based(&mut self, trunk: &Attempt, first: usize) -> (Machine, Attempt) {
         let tokens = &trunk.recorder.tokens;
         let next = tokens.partition_point(|token| token.end < first);
         let before = next.checked_sub(TOKENS_BEFORE).and_then(|at| tokens.get(at));
