@@ -35,6 +35,8 @@ pub enum SyntaxErrorKind {
     TrailingText(u8),
     /// More repairs than [`ParserLimits::max_repairs`](crate::ParserLimits::max_repairs) allows.
     TooManyRepairs(usize),
+    /// More readings than [`ParserLimits::max_readings`](crate::ParserLimits::max_readings) allows.
+    TooManyReadings(usize),
     /// The text ended before its root was closed.
     UnexpectedEnd,
 }
@@ -53,6 +55,9 @@ impl fmt::Display for SyntaxErrorKind {
             Self::TooDeep(limit) => write!(f, "more open containers than the limit `max_depth`, {limit}"),
             Self::TrailingText(b) => write!(f, "text after the root, at `{}`", shown(b)),
             Self::TooManyRepairs(limit) => write!(f, "more repairs than the limit `max_repairs`, {limit}"),
+            Self::TooManyReadings(limit) => {
+                write!(f, "more readings of mistakes than the limit `max_readings`, {limit} for each KiB")
+            }
             Self::UnexpectedEnd => f.write_str("the text ends before its root is closed"),
         }
     }

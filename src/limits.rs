@@ -52,6 +52,10 @@ pub struct ParserLimits {
     pub max_lookahead: usize,
     /// Repairs of one document. The text is malformed where one more would be needed. Default 65,536.
     pub max_repairs: usize,
+    /// Readings that guesses about mistakes may try, for each KiB of the text before the mistake and for 16 KiB more. The text
+    /// is malformed where one more would be needed. Default 64: a mistake needs ten to a hundred, and one that the text has
+    /// made twice needs one, so only a text with different mistakes everywhere reaches it.
+    pub max_readings: usize,
     /// Bytes of text of one answer that are kept, over all of its texts and tool calls. Default 64 MiB. A longer first answer
     /// passes on unread; a continuation that makes the text longer is the last one.
     pub max_text_bytes: usize,
@@ -72,6 +76,7 @@ impl Default for ParserLimits {
             max_children: 1 << 16,
             max_lookahead: 4 << 10,
             max_repairs: 1 << 16,
+            max_readings: 64,
             max_text_bytes: 64 << 20,
             max_preamble_bytes: 64 << 10,
         }
@@ -382,6 +387,7 @@ setters! {
         with_max_children max_children: usize,
         with_max_lookahead max_lookahead: usize,
         with_max_repairs max_repairs: usize,
+        with_max_readings max_readings: usize,
         with_max_text_bytes max_text_bytes: usize,
         with_max_preamble_bytes max_preamble_bytes: usize,
     }

@@ -46,6 +46,7 @@ limits! {
         max_children | "siblings": usize,
         max_lookahead: usize,
         max_repairs: usize,
+        max_readings: usize,
         max_text_bytes: Positive,
         max_preamble_bytes: usize,
     }

@@ -201,6 +201,7 @@ fn limit_of(error: SyntaxErrorKind) -> Option<LimitReached> {
     match error {
         SyntaxErrorKind::TooDeep(most) => Some(LimitReached::new("max_depth", most)),
         SyntaxErrorKind::TooManyRepairs(most) => Some(LimitReached::new("max_repairs", most)),
+        SyntaxErrorKind::TooManyReadings(most) => Some(LimitReached::new("max_readings", most)),
         _ => None,
     }
 }

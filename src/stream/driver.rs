@@ -139,6 +139,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         if !mem::replace(&mut self.started, true) {
             self.engine.opened(self.origin.elapsed());
         }
+        let mut began = None;
         loop {
             if let Some(item) = self.drain() {
                 return Poll::Ready(Some(item));
@@ -147,6 +148,11 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 return Poll::Ready(None);
             }
             let now = self.origin.elapsed();
+            if now.saturating_sub(*began.get_or_insert(now)) >= SLICE {
+                // The other tasks of the thread get their turn.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             if let Some(request) = self.take_due(now) {
                 if self.is_stopped {
                     self.engine.rejected(now, CallEnd::Stopped);
@@ -314,5 +320,9 @@ impl<G: Engine + fmt::Debug, E> fmt::Debug for Driver<'_, G, E> {
             .finish_non_exhaustive()
     }
 }
+
+/// How long one poll may work. The chunks of a stream are far below that; a repair on the level `guess` may take milliseconds
+/// for a chunk, and gives nothing to the reader meanwhile.
+const SLICE: Duration = Duration::from_millis(5);
 
 const FOREVER: Duration = Duration::from_secs(1 << 32);

@@ -824,3 +824,23 @@ async fn one_call_for_an_sdk() {
         Stitcher::new().chat(json!({}), |_| async { Err::<tokio_stream::Empty<Result<Value, _>>, _>(Lost::Forbidden) });
     assert_eq!(refused.await.unwrap_err(), Lost::Forbidden);
 }
+
+/// Each part of an event takes a while, and the reader gets nothing before the last one.
+#[tokio::test]
+async fn a_long_poll_lets_other_tasks_run() {
+    let parts =
+        ["data: {\"id\": \"a\", \"choices\"", ": [{\"index\": 0, \"delta\": ", "{\"content\": \"[1]", "\"}}]}", "\n\n"];
+    let slow = tokio_stream::iter(parts).map(|part| {
+        std::thread::sleep(Duration::from_millis(10));
+        Ok::<_, Lost>(Bytes::from(part))
+    });
+    let mut stream = Stitcher::new().stream(slow, |_| async { Err(Lost::Connection) });
+    let mut pending = 0;
+    let first = std::future::poll_fn(|cx| {
+        let polled = Pin::new(&mut stream).poll_next(cx);
+        pending += usize::from(polled.is_pending());
+        polled
+    });
+    assert!(first.await.unwrap().is_ok());
+    assert_eq!(pending, parts.len() - 1);
+}

@@ -7,6 +7,7 @@ use restitch::internal::children::ChildIndex;
 use restitch::internal::json::Machine;
 use restitch::json::{CloseOptions, CutState, Event, Live, Sink, Span};
 use restitch::paths::Paths;
+use restitch::repair::{RepairOptions, RepairStatus, repair_root};
 use restitch::value::{LiveValue, View};
 use restitch::{Document, Limits, Trailing};
 
@@ -472,6 +473,47 @@ fn what_sinks_allocate_grows_with_the_text_and_no_faster() {
                 assert!(twice <= 2 * once + 8192, "{sink} of {} in {size}: {once}, {twice}", family.name);
             }
         }
+    }
+}
+
+/// Rows with a mistake, of each rule of the level `guess` that a row can have.
+const BROKEN_ROWS: [&str; 14] = [
+    r#"{"id": 1, "title": "he said "x" and left"}"#,
+    r#"{id: 1, title: "x"}"#,
+    r#"{"id": 1, "title": "x y, "port": "P"}"#,
+    r#"{"id: 1, "title": "x"}"#,
+    r#"{"id": 1, t": "x"}"#,
+    r#"{"id": 1, "title": word}"#,
+    r#"{"id" 1, "title": "x"}"#,
+    r#"{"id": 1, "title": "x""#,
+    r#"{"id": 1, "t": "a" + "b"}"#,
+    r#"{"id": 1, "t": ""a""}"#,
+    r#"{"id": 1, "t": """a"""}"#,
+    r#"{"id": 1, "t": [1, {"a": 2]}"#,
+    r#"{"id": 1, ...}"#,
+    r#"{'id': 1, 'title': 'x', 'ok': True,}"#,
+];
+
+/// The most bytes allocated per byte of text. Each attempt copies the text that it reads, its tokens
+/// and its changes, so this counts the work.
+const READ_PER_BYTE: u64 = 1000;
+
+/// The most bytes allocated for the first mistakes, before they are habits.
+const FIRST_MISTAKES: u64 = 16 << 20;
+
+#[test]
+fn a_mistake_in_every_row_costs_the_same_in_each_row() {
+    for row in BROKEN_ROWS {
+        let costs = [30 << 10, 120 << 10].map(|bytes: usize| {
+            let text = format!("[{}]", vec![row; bytes / row.len()].join(", "));
+            let mut status = None;
+            let cost = measure(|| status = Some(repair_root(&text, &RepairOptions::default()).status));
+            assert_eq!(status, Some(RepairStatus::Repaired), "{row}");
+            (text.len() as u64, cost.bytes_total)
+        });
+        let [(short, once), (long, more)] = costs;
+        assert!(once <= FIRST_MISTAKES + READ_PER_BYTE * short, "{row}: {once} for {short} bytes");
+        assert!(more <= once + READ_PER_BYTE * (long - short), "{row}: {once} for {short} bytes, {more} for {long}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::super::event::{Event, Live, Sink};
 use super::super::stack::{self, Frame};
 use super::super::{Machine, Span};
+use super::habit::Mistake;
 use super::recovery::{self, Comment, Place, Quote, Recovery};
 use super::writer::Writer;
 use super::{Repair, RepairOptions, RepairRule};
@@ -23,12 +24,26 @@ pub(super) struct Source<'a> {
     pub(super) options: &'a RepairOptions,
     /// The repaired text that is final, from the root on: keys of the path are in it.
     pub(super) released: &'a str,
+    /// The repaired text after that up to where attempts begin: no guess changes it any more.
+    pub(super) held: &'a str,
 }
 
 impl<'a> Source<'a> {
     /// Returns the text as written from the offset `at` on.
     pub(super) fn rest(&self, at: usize) -> &'a str {
         self.window.get(at.saturating_sub(self.from)..).unwrap_or_default()
+    }
+
+    /// Returns the repaired text before the attempts, between two offsets.
+    fn before(&self, start: usize, end: usize) -> Cow<'a, str> {
+        let Some(from) = start.checked_sub(self.released.len()) else {
+            let final_part = self.released.get(start..end.min(self.released.len())).unwrap_or_default();
+            return match end.checked_sub(self.released.len()) {
+                Some(held @ 1..) => [final_part, self.held.get(..held).unwrap_or_default()].concat().into(),
+                _ => final_part.into(),
+            };
+        };
+        self.held.get(from..end.saturating_sub(self.released.len())).unwrap_or_default().into()
     }
 
     /// Returns the text as written between two offsets.
@@ -46,8 +61,8 @@ pub(super) struct Edit {
     pub(super) out: usize,
     /// A separator between tokens that nothing separates as written.
     pub(super) is_tight: bool,
-    /// A guess: its cost is that of the plan.
-    pub(super) is_guess: bool,
+    /// Of a guess: the mistake that it explains. Its cost is that of the plan.
+    pub(super) guess: Option<Mistake>,
 }
 
 impl Edit {
@@ -247,7 +262,9 @@ impl Attempt {
                 self.mode = if is_open { Mode::Quoted(quote) } else { Mode::Json };
                 is_open.then_some(true)
             }
-            Recovery::Comment(kind) if allows(RepairRule::Comment) => {
+            Recovery::Comment(kind) if allows(RepairRule::Comment) && open >= self.origin => {
+                self.at = self.in_offset(open);
+                self.take_back(open);
                 self.mode = Mode::Comment { start: self.at, kind };
                 Some(true)
             }
@@ -308,7 +325,7 @@ impl Attempt {
             repair: Repair { rule, range, original, replacement: by, path },
             out,
             is_tight: false,
-            is_guess: false,
+            guess: None,
         });
         true
     }
@@ -324,7 +341,7 @@ impl Attempt {
         }
         let (rule, range, replacement) = (RepairRule::MissingComma, start..start, ",".to_owned());
         let repair = Repair { rule, range, original: String::new(), replacement, path };
-        self.edits.insert(at, Edit { repair, out: end, is_tight: tail.is_empty(), is_guess: false });
+        self.edits.insert(at, Edit { repair, out: end, is_tight: tail.is_empty(), guess: None });
         Some(true)
     }
 
@@ -347,7 +364,7 @@ impl Attempt {
         let (rule, range) = (RepairRule::ExtraComma, start..start + 1);
         let original = source.part(start, start + 1).to_owned();
         let repair = Repair { rule, range, original, replacement: String::new(), path };
-        self.edits.insert(at, Edit { repair, out, is_tight: false, is_guess: false });
+        self.edits.insert(at, Edit { repair, out, is_tight: false, guess: None });
         Some(true)
     }
 
@@ -393,13 +410,44 @@ impl Attempt {
         let mut path = String::new();
         for frame in self.machine.path("").frames {
             // A key may be final in part.
-            let before = source.released.get(frame.key.start..frame.key.end.min(self.origin)).unwrap_or_default();
+            let before = source.before(frame.key.start.min(self.origin), frame.key.end.min(self.origin));
             let from = frame.key.start.max(self.origin) - self.origin;
             let after = self.out.get(from..frame.key.end.saturating_sub(self.origin)).unwrap_or_default();
-            let text = if before.is_empty() { Cow::Borrowed(after) } else { Cow::Owned([before, after].concat()) };
+            let text = if before.is_empty() { Cow::Borrowed(after) } else { before + after };
             stack::push_token(&mut path, &Frame { key: Span { start: 0, end: text.len() }, ..*frame }, &text);
         }
         path
+    }
+
+    /// Returns the attempt as one that begins at the offset `base`, where no change of the text straddles. The machine of
+    /// that place is the one that it is read from again.
+    pub(super) fn rebased(&self, base: usize) -> Self {
+        let count = self.edits.partition_point(|edit| edit.out_end() <= base);
+        let first = self.recorder.tokens.partition_point(|token| token.start < base);
+        let (edits, tokens) = (self.edits.get(count..), self.recorder.tokens.get(first..));
+        Self {
+            machine: self.machine.clone(),
+            out: self.out.get(base - self.origin..).unwrap_or_default().to_owned(),
+            origin: base,
+            origin_in: self.in_offset(base),
+            at: self.at,
+            edits: edits.unwrap_or_default().to_vec(),
+            mode: self.mode,
+            writer: self.writer,
+            recorder: Recorder { is_on: self.recorder.is_on, tokens: tokens.unwrap_or_default().to_vec() },
+        }
+    }
+
+    /// Goes on as an attempt that began inside of this one.
+    pub(super) fn replace_tail(&mut self, tail: Self) {
+        self.out.truncate(tail.origin - self.origin);
+        self.out.push_str(&tail.out);
+        let count = self.edits.partition_point(|edit| edit.out_end() <= tail.origin);
+        self.edits.truncate(count);
+        self.edits.extend(tail.edits);
+        (self.machine, self.at, self.mode) = (tail.machine, tail.at, tail.mode);
+        self.writer = tail.writer;
+        self.recorder = Recorder::default();
     }
 
     /// Moves the repaired text up to the offset `to`, and the changes in it, to what is final.

@@ -1,5 +1,7 @@
 //! What the text of a string looks like: prose, or members and elements that a lost quote made a part of it.
 
+use super::recovery::Quote;
+
 /// What it costs that a text holds a member, or that a key cannot be one.
 pub(super) const MEMBER_IN_TEXT: u32 = 3;
 /// What it costs that a text holds an element, or a closing bracket that it does not open.
@@ -25,11 +27,127 @@ pub(super) fn in_key(text: &str) -> u32 {
 /// Counts escaped quotes on both sides of a comma, and before a colon, as between two strings.
 pub(super) fn joints(text: &str) -> u32 {
     let after = text.match_indices("\\\"").filter_map(|(at, _)| text.get(at + 2..));
-    let is_joint = |after: &str| match after.trim_start().strip_prefix(',') {
-        Some(next) => next.trim_start().starts_with("\\\""),
+    let is_joint = |after: &str| match skip_space(after).strip_prefix(',') {
+        Some(next) => skip_space(next).starts_with("\\\""),
         None => after.starts_with(':'),
     };
     after.filter(|after| is_joint(after)).take(JOINTS).count() as u32
+}
+
+/// Whether quotes part `text` as members are parted, `", "key":`, or end it as the last one, `"}`: a string that a guess opened again
+/// and that has such quotes holds structure that had parsed. Brackets that the text opens itself are a part of it, with all
+/// that is between them. `quote` is that of the string, if it is not `"`.
+pub(super) fn swallows(text: &str, quote: Option<Quote>) -> bool {
+    let (mut depth, mut rest) = (0_usize, text);
+    while let Some(c) = rest.chars().next() {
+        let after = strip_quote(rest, quote);
+        if let Some(after) = after.filter(|_| depth == 0)
+            && (begins_member(after, quote) || ends_container(after, quote))
+        {
+            return true;
+        }
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let escaped = if c == '\\' { rest.chars().nth(1).map_or(0, char::len_utf8) } else { 0 };
+        rest = after.or_else(|| rest.get(c.len_utf8() + escaped..)).unwrap_or_default();
+    }
+    false
+}
+
+/// Whether a comma follows, then a key with its colon. Words may precede the key, such as a note or a comment.
+fn begins_member(after: &str, quote: Option<Quote>) -> bool {
+    let Some(after) = skip_space(after).strip_prefix(',') else { return false };
+    let beyond = |text| after_quote(text, quote);
+    beyond(after).and_then(beyond).is_some_and(|after| skip_space(after).starts_with([':', '\u{ff1a}']))
+}
+
+/// Whether a comma, a key in straight quotes and its colon follow: a straight quote before them closes a string, whatever
+/// has opened it. `None`: the text that follows decides, and has not come.
+pub(super) fn is_before_member(after: &str) -> Option<bool> {
+    let end = (0..=after.len().min(MEMBER_START)).rev().find(|&at| after.is_char_boundary(at)).unwrap_or(0);
+    let mut rest = after.get(..end).unwrap_or_default();
+    let cut = (after.len() < MEMBER_START).then_some(());
+    for due in [',', '"', ':'] {
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return cut.map_or(Some(false), |()| None);
+        }
+        let Some(next) = rest.strip_prefix(due) else { return Some(false) };
+        rest = next;
+        if due == '"' {
+            let Some((_, next)) = rest.split_once('"') else { return cut.map_or(Some(false), |()| None) };
+            rest = next;
+        }
+    }
+    Some(true)
+}
+
+/// The most bytes that are read to find a key and its colon: longer keys are rare, and a stream must not wait for more.
+const MEMBER_START: usize = 256;
+
+/// Returns the text after its first quote.
+fn after_quote(text: &str, quote: Option<Quote>) -> Option<&str> {
+    text.char_indices().take(KEY_IN_TEXT).find_map(|(at, _)| strip_quote(text.get(at..)?, quote))
+}
+
+/// Returns the text after the quote that it begins with: one that would end a string in these quotes, or in `"`.
+fn strip_quote(text: &str, quote: Option<Quote>) -> Option<&str> {
+    let Some(quote) = quote else { return text.strip_prefix("\\\"") };
+    text.strip_prefix(|c| quote.ends(c))
+}
+
+/// The most characters of a key, or of the words before it, that are looked at.
+const KEY_IN_TEXT: usize = 64;
+
+/// Whether closing brackets follow that are no quoted text themselves.
+fn ends_container(after: &str, quote: Option<Quote>) -> bool {
+    let after = skip_space(after);
+    let beyond = after.trim_start_matches(['}', ']']);
+    beyond.len() < after.len() && strip_quote(beyond, quote).is_none()
+}
+
+/// Whether a text ends with a quote and a comma, as between two strings: the quote that closes it opens the next one.
+pub(super) fn ends_at_joint(text: &str, quote: Option<Quote>) -> bool {
+    let before = text.trim_end().strip_suffix(',').map(str::trim_end);
+    before.is_some_and(|before| match quote {
+        None => before.ends_with("\\\""),
+        Some(quote) => before.ends_with(|c| quote.ends(c)),
+    })
+}
+
+/// Removes white space at the start of a text, raw or escaped.
+fn skip_space(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    while let Some(after) = ["\\n", "\\r", "\\t"].iter().find_map(|escape| rest.strip_prefix(escape)) {
+        rest = after.trim_start();
+    }
+    rest
+}
+
+/// Whether text after a root belongs to it: it has a key, or closes a bracket that it does not open and has a quote.
+pub(super) fn is_of_root(after: &str) -> bool {
+    let (mut depth, mut has_quote, mut closes) = (0_usize, false, false);
+    for (at, c) in after.char_indices() {
+        match c {
+            '{' | '[' => depth += 1,
+            '}' | ']' => {
+                closes |= depth == 0;
+                depth = depth.saturating_sub(1);
+            }
+            '"' => {
+                has_quote = true;
+                let next = after.get(at + 1..).unwrap_or_default().trim_start();
+                if depth == 0 && next.starts_with(':') {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    closes && has_quote
 }
 
 /// Whether `text` closes more brackets of a kind than it opens.

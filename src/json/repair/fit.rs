@@ -4,17 +4,46 @@
 use std::collections::HashMap;
 
 use super::RepairRule;
-use super::attempt::{Attempt, TokenKind};
+use super::attempt::{Attempt, Token, TokenKind};
 use super::content;
 use super::guess::CHANGE;
+use super::recovery::Quote;
 
 /// The most contradictions that count: more than one mistake in the counting of brackets makes all that follows wrong.
 const MOST: u32 = 8;
 /// What it costs that a string has an odd number of quotes in it, one of them repaired.
 const ODD_QUOTES: u32 = 2 * CHANGE;
 
-/// Counts what in the text that is not final contradicts what comes before it.
-pub(super) fn contradictions(attempt: &Attempt) -> u32 {
+/// The last column of lines and the last depth of keys in the text before the attempts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Context {
+    /// By depth.
+    columns: HashMap<usize, usize>,
+    /// By key, as written.
+    depths: HashMap<String, usize>,
+}
+
+/// The most keys that are remembered: siblings are close to each other.
+const KEYS: usize = 256;
+
+impl Context {
+    /// Remembers tokens of `text`, which begins at the offset `origin`.
+    pub(super) fn learn(&mut self, tokens: &[Token], text: &str, origin: usize) {
+        for token in tokens {
+            let Some(start) = token.start.checked_sub(origin) else { continue };
+            if let Some(column) = text.get(..start).and_then(column) {
+                self.columns.insert(token.depth, column);
+            }
+            let key = text.get(start..token.end - origin).filter(|_| token.kind == TokenKind::Key);
+            if let Some(key) = key.filter(|key| self.depths.len() < KEYS || self.depths.contains_key(*key)) {
+                self.depths.insert(key.to_owned(), token.depth);
+            }
+        }
+    }
+}
+
+/// Counts the contradictions between the text of an attempt and the text before it.
+pub(super) fn contradictions(attempt: &Attempt, context: &Context) -> u32 {
     let mut columns: HashMap<usize, usize> = HashMap::new();
     let mut depths: HashMap<&str, usize> = HashMap::new();
     let mut found = 0;
@@ -22,10 +51,12 @@ pub(super) fn contradictions(attempt: &Attempt) -> u32 {
         let Some(start) = token.start.checked_sub(attempt.origin) else { continue };
         let text = attempt.out.get(start..token.end - attempt.origin).unwrap_or_default();
         if let Some(column) = column(attempt.out.get(..start).unwrap_or_default()) {
-            found += u32::from(*columns.entry(token.depth).or_insert(column) != column);
+            let before = context.columns.get(&token.depth).copied();
+            found += u32::from(*columns.entry(token.depth).or_insert(before.unwrap_or(column)) != column);
         }
         if token.kind == TokenKind::Key {
-            found += u32::from(*depths.entry(text).or_insert(token.depth) != token.depth);
+            let before = context.depths.get(text).copied();
+            found += u32::from(*depths.entry(text).or_insert(before.unwrap_or(token.depth)) != token.depth);
         }
     }
     found.min(MOST)
@@ -53,6 +84,38 @@ pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
     let strings = attempt.recorder.tokens.iter().filter(|token| token.kind.is_string());
     let strings = strings.map(|token| (token.start, token.end)).chain(open);
     strings.filter(|&(start, end)| inner(start, end) && is_odd(start, end)).map(|_| ODD_QUOTES).sum()
+}
+
+/// Whether a guess makes text of structure that had parsed: a string that it opened again holds members or elements, a key
+/// holds elements, or the end of a string was moved.
+pub(super) fn rewrites(attempt: &Attempt) -> bool {
+    let machine = &attempt.machine;
+    let kind = if machine.in_key() { TokenKind::Key } else { TokenKind::String };
+    let open = Token { kind, start: machine.token_start(), end: machine.offset() + 1, depth: machine.frames().len() };
+    let strings = attempt.recorder.tokens.iter().copied().chain(machine.in_string().then_some(open));
+    strings.filter(|token| token.kind.is_string()).any(|token| rewrites_in(attempt, token))
+}
+
+fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
+    let Some(start) = token.start.checked_sub(attempt.origin) else { return false };
+    let text = attempt.out.get(start + 1..(token.end - 1).saturating_sub(attempt.origin)).unwrap_or_default();
+    let edits = || attempt.edits.iter().filter(|edit| (token.start..token.end).contains(&edit.out));
+    let swallows = |quote| content::swallows(text, quote) || content::ends_at_joint(text, quote);
+    let opening = edits().next().filter(|edit| edit.out == token.start && edit.repair.rule == RepairRule::Quotes);
+    if let Some(written) = opening.map(|edit| edit.repair.original.as_str()) {
+        // Opening such a quote again changes no text and leaves no edit, so every closing quote in the string counts. Three
+        // quotes may enclose any text.
+        let quote = written.chars().next().and_then(Quote::opening);
+        return match written.chars().count() {
+            1 => swallows(quote) || swallows(None),
+            2 => swallows(None) || content::joints(text) > 0,
+            _ => false,
+        };
+    }
+    let opened = edits().filter(|edit| edit.repair.rule == RepairRule::InnerQuote).count();
+    let is_moved = opened % 2 == 1 && edits().any(|edit| edit.repair.rule == RepairRule::OpenString);
+    let holds_elements = || token.kind == TokenKind::Key && content::joints(text) > 0;
+    opened > 0 && (is_moved || holds_elements() || swallows(None))
 }
 
 /// Returns what it costs that strings hold what looks like structure: a key with a member or a line in it, and repaired

@@ -1,10 +1,10 @@
 //! Tokens that JSON does not have: strings in other quotes, and comments.
 
-use super::RepairRule;
 use super::attempt::{Attempt, Mode, Source};
 use super::recovery::{Comment, Quote};
 use super::writer::Fate;
-use crate::error::SyntaxError;
+use super::{RepairRule, content};
+use crate::error::{SyntaxError, SyntaxErrorKind};
 
 impl Attempt {
     /// Reads a string whose quotes are not `"`.
@@ -31,7 +31,9 @@ impl Attempt {
         }
         match (quote, c) {
             (_, '\\') if after.is_none() && !source.is_end => Ok(false),
-            (Quote::Until(_), '\\') if slashes == 1 && after.is_some_and(|c| quote.ends(c)) => {
+            (Quote::Until(_) | Quote::Repeated(..), '\\')
+                if slashes == 1 && after.is_some_and(|c| c != '"' && quote.ends(c)) =>
+            {
                 let close: String = after.into_iter().collect();
                 Ok(self.replace(source, 1 + close.len(), close, RepairRule::InvalidEscape))
             }
@@ -51,12 +53,41 @@ impl Attempt {
                 let escape = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
                 self.feed(rest.get(..escape).unwrap_or_default()).map(|_| true)
             }
-            (Quote::Until(_), '"') => Ok(self.replace(source, 1, "\\\"".to_owned(), RepairRule::Quotes)),
+            (Quote::Repeated(quote, count), c) if c == quote => {
+                let found = rest.len() - rest.trim_start_matches(quote).len();
+                if found == rest.len() && !source.is_end {
+                    return Ok(false);
+                }
+                // Of more quotes than close the string, the first ones are text.
+                let closes = found == count;
+                if closes {
+                    self.mode = Mode::Json;
+                }
+                let (len, by) = match (closes, quote) {
+                    (true, _) => (count, "\""),
+                    (false, '"') => (1, "\\\""),
+                    (false, _) => return self.feed(rest.get(..1).unwrap_or_default()).map(|_| true),
+                };
+                Ok(self.replace(source, len, by.to_owned(), RepairRule::Quotes))
+            }
+            (Quote::Until(closing), '"')
+                if !closing.iter().any(char::is_ascii)
+                    && let before = content::is_before_member(rest.get(1..).unwrap_or_default())
+                    && (before == Some(true) || before.is_none() && !source.is_end) =>
+            {
+                match before {
+                    Some(_) => Err(SyntaxError { kind: SyntaxErrorKind::UnexpectedByte(b'"'), offset: self.at }),
+                    None => Ok(false),
+                }
+            }
+            (Quote::Until(_) | Quote::Repeated(..), '"') => {
+                Ok(self.replace(source, 1, "\\\"".to_owned(), RepairRule::Quotes))
+            }
             (Quote::Escaped, _) => {
                 self.mode = Mode::Json;
                 self.feed("\"").map(|_| true)
             }
-            (Quote::Until(_), _) => {
+            (Quote::Until(_) | Quote::Repeated(..), _) => {
                 self.mode = Mode::Json;
                 Ok(self.replace(source, c.len_utf8(), "\"".to_owned(), RepairRule::Quotes))
             }

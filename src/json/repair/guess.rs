@@ -3,12 +3,15 @@
 //! Each guess is a plan: a place in the repaired text to go back to, and the changes from there on. Nothing here decides
 //! which plan is right: the search tries them.
 
+use std::collections::HashMap;
+
 use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::super::string::quoted;
 use super::RepairRule;
 use super::attempt::{Attempt, Mode, Source, Token, TokenKind};
 use super::content::{ends_in_escape, opens_in, structure};
+use super::habit::Mistake;
 use super::recovery::Quote;
 
 /// A change of the text from a place on.
@@ -25,6 +28,7 @@ pub(super) struct Plan {
     /// How the text after it is read.
     pub(super) mode: Mode,
     pub(super) cost: u32,
+    pub(super) mistake: Mistake,
 }
 
 /// What a change costs, in contradictions to the text around it.
@@ -37,19 +41,21 @@ const TOKENS: usize = 6;
 const PLACES: usize = 16;
 /// The most closing brackets that may be missing at one place.
 const CLOSERS: usize = 4;
+/// Typographic quotes that close a string.
+const CLOSING: [char; 4] = ['\u{201d}', '\u{2019}', '\u{bb}', '\u{b4}'];
 /// The most characters of a key without quotes.
 const KEY: usize = 64;
 
 /// Lists plans for one deviation.
 pub(super) struct Guesses<'a> {
-    attempt: &'a Attempt,
-    source: &'a Source<'a>,
+    pub(super) attempt: &'a Attempt,
+    pub(super) source: &'a Source<'a>,
     state: State,
     /// The character at the deviation; `None` at the end of the text.
-    next: Option<char>,
+    pub(super) next: Option<char>,
     plans: Vec<Plan>,
     /// What follows decides, and has not come.
-    waits: bool,
+    pub(super) waits: bool,
 }
 
 impl<'a> Guesses<'a> {
@@ -63,6 +69,8 @@ impl<'a> Guesses<'a> {
         let mut guesses = Self { attempt, source, state, next, plans: Vec::new(), waits: false };
         guesses.open_strings();
         if next.is_some() {
+            guesses.string_sums();
+            guesses.repeated_quotes();
             guesses.separators();
             guesses.words();
             guesses.missing_closers();
@@ -72,14 +80,40 @@ impl<'a> Guesses<'a> {
         }
         let options = source.options;
         guesses.plans.retain(|plan| options.allows(plan.rule));
+        guesses.number();
         (!guesses.waits).then_some(guesses.plans)
     }
 
-    fn add(&mut self, out: usize, range: (usize, usize), by: &str, rule: RepairRule, extra: u32) {
+    pub(super) fn add(&mut self, out: usize, range: (usize, usize), by: &str, rule: RepairRule, extra: u32) {
         let cost = (rule.cost() + extra) * CHANGE;
-        let plan = Plan { out, start: range.0, end: range.1, by: by.to_owned(), rule, mode: Mode::Json, cost };
+        let (by, mode, mistake) = (by.to_owned(), Mode::Json, self.mistake(rule));
+        let plan = Plan { out, start: range.0, end: range.1, by, rule, mode, cost, mistake };
         if out >= self.attempt.origin {
             self.plans.push(plan);
+        }
+    }
+
+    /// Adds a plan after which the text is read otherwise.
+    pub(super) fn add_in(&mut self, mode: Mode, out: usize, range: (usize, usize), by: &str, rule: RepairRule) {
+        self.add(out, range, by, rule, 0);
+        if let Some(plan) = self.plans.last_mut().filter(|plan| plan.out == out && plan.rule == rule) {
+            plan.mode = mode;
+        }
+    }
+
+    /// Returns the mistake that a rule explains here, without its number.
+    fn mistake(&self, rule: RepairRule) -> Mistake {
+        let next = self.next.map(|next| if next.is_alphanumeric() { 'a' } else { next });
+        Mistake { rule, state: self.state, next, number: 0 }
+    }
+
+    /// Numbers the plans of each rule.
+    fn number(&mut self) {
+        let mut counts = HashMap::new();
+        for plan in &mut self.plans {
+            let count: &mut usize = counts.entry(plan.rule).or_default();
+            plan.mistake.number = *count;
+            *count += 1;
         }
     }
 
@@ -109,6 +143,7 @@ impl<'a> Guesses<'a> {
             State::AfterElement | State::AfterMember if is_value => {
                 if let Some((end, end_in)) = self.child_end()
                     && (self.state == State::AfterElement || !matches!(next, '{' | '['))
+                    && !self.opens_next(end)
                 {
                     // Where a comma is forgotten, white space is left.
                     self.add(end, (end_in, end_in), ",", RepairRule::MissingComma, u32::from(end == out));
@@ -134,6 +169,14 @@ impl<'a> Guesses<'a> {
             let (out, start) = self.child_end().filter(|_| is_listed && self.is_after_comma()).unwrap_or((out, at));
             self.add(out, (start, at + dots), "", RepairRule::Ellipsis, 0);
         }
+    }
+
+    /// Whether the quote that closes a string at `end` is likely to open the next token: a bracket or a comma is before it, and
+    /// no space after it.
+    fn opens_next(&self, end: usize) -> bool {
+        let before = self.attempt.out.get(..end.saturating_sub(self.attempt.origin)).unwrap_or_default();
+        let text = before.strip_suffix('"').filter(|text| !text.is_empty()).map(str::trim_ascii_end);
+        end == self.attempt.machine.offset() && text.is_some_and(|text| text.ends_with(['{', '[', ',']))
     }
 
     /// Whether the last token is a comma.
@@ -223,10 +266,7 @@ impl<'a> Guesses<'a> {
         if rest.len() < 2 && !self.source.is_end {
             self.waits = true;
         } else if rest.starts_with("\\\"") {
-            self.add(out, (at, at + 2), "\"", RepairRule::EscapedQuotes, 0);
-            if let Some(plan) = self.plans.last_mut() {
-                plan.mode = Mode::Quoted(Quote::Escaped);
-            }
+            self.add_in(Mode::Quoted(Quote::Escaped), out, (at, at + 2), "\"", RepairRule::EscapedQuotes);
         }
     }
 
@@ -245,6 +285,7 @@ impl<'a> Guesses<'a> {
             let text = self.source.part(start, end);
             let is_key = token.kind == TokenKind::Key;
             let rule = if is_key { RepairRule::KeyQuote } else { RepairRule::OpenString };
+            self.mixed_quotes(token, start, text);
             let places: Vec<usize> = if is_key {
                 text.match_indices(':').map(|(at, _)| at).take(2).collect()
             } else {
@@ -256,6 +297,12 @@ impl<'a> Guesses<'a> {
                     continue;
                 }
                 let at = start + content.len();
+                if let Some(quote) = content.chars().last().filter(|c| CLOSING.contains(c)) {
+                    // It closes the string, although another one has opened it.
+                    let at = at - quote.len_utf8();
+                    self.add(self.attempt.out_offset(at), (at, at + quote.len_utf8()), "\"", RepairRule::Quotes, 0);
+                    continue;
+                }
                 let out = self.attempt.out_offset(at);
                 let extra = structure(content);
                 self.add(out, (at, at), "\"", rule, extra);
@@ -361,17 +408,22 @@ impl<'a> Guesses<'a> {
             let at = self.attempt.in_offset(out);
             let covering = self.attempt.edits.iter().find(|edit| edit.out <= out && out < edit.out_end());
             let mut inside = self.attempt.edits.iter().filter(|edit| (token.start..out).contains(&edit.out));
-            let is_first = inside.all(|edit| edit.repair.rule != RepairRule::InnerQuote);
             let start = (token.start + 1).saturating_sub(self.attempt.origin);
             let content = self.attempt.out.get(start..=out - self.attempt.origin).unwrap_or_default();
-            let after = self.attempt.out.get(token.end - self.attempt.origin..).unwrap_or_default();
-            if token.kind == TokenKind::Key && after.trim_ascii_start().starts_with(':') {
-                // A colon follows: the quote ends a key.
+            // Opening a quote of another kind again leaves no edit.
+            let is_kept = |c: char| covering.is_some_and(|edit| edit.repair.original.starts_with(c));
+            let is_first = inside.all(|edit| edit.repair.rule != RepairRule::InnerQuote) && !content.contains(is_kept);
+            let after = self.source.rest(self.attempt.in_offset(token.end)).trim_ascii_start();
+            if token.kind == TokenKind::Key && after.starts_with(':')
+                || is_first && after.starts_with([',', ':', '}', ']'])
+            {
+                // A separator follows a whole token. A later mistake is no evidence against it.
                 continue;
             }
             let extra = structure(content);
             let first = if is_first { RepairRule::InnerQuote.cost() * CHANGE } else { NEXT_QUOTE };
             let cost = first + extra * CHANGE;
+            let mistake = self.mistake(RepairRule::InnerQuote);
             let plan = |len: usize, by: String, mode: Mode| Plan {
                 out,
                 start: at,
@@ -380,6 +432,7 @@ impl<'a> Guesses<'a> {
                 rule: RepairRule::InnerQuote,
                 mode,
                 cost,
+                mistake,
             };
             match covering {
                 None => self.plans.push(plan(1, "\\\"".to_owned(), Mode::Json)),

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod backslash;
+mod constructs;
 mod content;
 mod fit;
 mod foreign;

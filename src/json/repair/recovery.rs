@@ -48,6 +48,8 @@ pub(super) enum Recovery {
 pub(super) enum Quote {
     /// One of these characters ends the string.
     Until(&'static [char]),
+    /// This character, repeated the given number of times.
+    Repeated(char, usize),
     /// `\"`
     Escaped,
 }
@@ -76,7 +78,11 @@ impl Quote {
 
     /// Whether `c` ends the string.
     pub(super) fn ends(self, c: char) -> bool {
-        matches!(self, Self::Until(closing) if closing.contains(&c))
+        match self {
+            Self::Until(closing) => closing.contains(&c),
+            Self::Repeated(quote, _) => quote == c,
+            Self::Escaped => false,
+        }
     }
 }
 
@@ -94,7 +100,12 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
         state if state.in_open_escape() => escape(place, c),
         state if state.in_string() => control(c),
         state if state.in_literal() => literal(place),
-        state if state.in_number() => Recovery::None,
+        state if state.in_number() => match place.open {
+            // The first dash begins a number, until the second one comes.
+            "-" if place.rest == "-" && !place.is_end => Recovery::Wait,
+            "-" if is_dashes(place.rest.strip_prefix('-')) => Recovery::Comment(Comment::Line),
+            _ => Recovery::None,
+        },
         _ if c == '`' && place.rest.starts_with(FENCE) => Recovery::None,
         _ if c == '`' && FENCE.starts_with(place.rest) && !place.is_end => Recovery::Wait,
         state => match between(place, c) {
@@ -135,7 +146,7 @@ fn escape(place: &Place<'_>, c: char) -> Recovery {
 }
 
 /// What closes a block of code: no quotes.
-const FENCE: &str = "```";
+pub(super) const FENCE: &str = "```";
 
 /// Recoveries of what stands between tokens: white space of other kinds, comments.
 fn between(place: &Place<'_>, c: char) -> Recovery {
@@ -164,8 +175,19 @@ fn between(place: &Place<'_>, c: char) -> Recovery {
             None if !place.is_end => Recovery::Wait,
             _ => Recovery::None,
         },
+        '-' if place.state.takes_value() => Recovery::None,
+        '-' => match place.rest.strip_prefix("--") {
+            None | Some("") if "--".starts_with(place.rest) && !place.is_end => Recovery::Wait,
+            rest if is_dashes(rest) => Recovery::Comment(Comment::Line),
+            _ => Recovery::None,
+        },
         _ => Recovery::None,
     }
+}
+
+/// Whether white space follows two dashes, which begin a comment then.
+fn is_dashes(rest: Option<&str>) -> bool {
+    rest.is_some_and(|rest| rest.starts_with([' ', '\t', '\n', '\r']))
 }
 
 /// Recoveries where a token or a comma is due.

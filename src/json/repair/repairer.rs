@@ -3,11 +3,13 @@
 use super::super::Machine;
 use super::super::grammar::State;
 use super::super::stack::Kind;
-use super::attempt::{Attempt, Recorder, Source, Stop, Token};
+use super::attempt::{Attempt, Edit, Recorder, Source, Stop, Token, TokenKind};
+use super::fit::Context;
 use super::guess::{self, Guesses, Plan};
 use super::habit::Habits;
-use super::search::{Found, LOST_TEXT, OPEN_ROOT, Search};
-use super::{Repair, RepairLevel, RepairOptions};
+use super::recovery::FENCE;
+use super::search::{Found, Known, LOST_TEXT, OPEN_ROOT, Search};
+use super::{Repair, RepairLevel, RepairOptions, content};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
 /// A push parser that repairs the text of one root, from its first byte on.
@@ -22,12 +24,15 @@ pub struct Repairer {
     from: usize,
     /// The reading that is certain, or led to the deviation that the guesses are about.
     trunk: Attempt,
-    /// A machine in the final text, at most at its end: guesses begin there.
+    /// A machine at the end of the text that no guess changes any more, and the context learned from that text.
     settled: Machine,
-    /// The guesses about a deviation; empty if no deviation is open.
-    search: Search,
+    context: Context,
+    /// The guesses about a deviation, while one is open.
+    search: Option<Search>,
     log: Vec<Repair>,
     habits: Habits,
+    /// How many readings were tried.
+    readings: usize,
     /// The end of the last guess that was accepted, in the repaired text. It is not taken back.
     accepted: usize,
     /// The root has ended, and nothing after it can change that.
@@ -54,9 +59,11 @@ impl Repairer {
             from: written,
             trunk: Attempt::after(machine, written),
             settled: machine.clone(),
-            search: Search::default(),
+            context: Context::default(),
+            search: None,
             log: Vec::new(),
             habits: Habits::default(),
+            readings: 0,
             accepted: machine.offset(),
             is_closed: false,
             is_cut: false,
@@ -140,7 +147,7 @@ impl Repairer {
 
     fn source<'a>(&'a self, is_end: bool, root: &'a str) -> Source<'a> {
         let Self { window, from, is_cut, options, .. } = self;
-        Source { window, from: *from, is_end, is_cut: *is_cut, options, released: root }
+        Source { window, from: *from, is_end, is_cut: *is_cut, options, released: root, held: "" }
     }
 
     fn advance(&mut self, is_end: bool, root: &mut String) -> Result<(), SyntaxError> {
@@ -148,13 +155,15 @@ impl Repairer {
             if let Some(error) = self.error {
                 return Err(error);
             }
-            let next = if self.search.is_empty() {
-                let Self { window, from, is_cut, options, trunk, .. } = self;
-                let stop = trunk.run(&Source { window, from: *from, is_end, is_cut: *is_cut, options, released: root });
-                self.release(false, root);
-                self.branch(stop, is_end, root)
-            } else {
-                self.decide(is_end, root)
+            let next = match self.search.take() {
+                Some(search) => self.decide(search, is_end, root),
+                None => {
+                    let Self { window, from, is_cut, options, trunk, .. } = self;
+                    let (from, is_cut) = (*from, *is_cut);
+                    let stop = trunk.run(&Source { window, from, is_end, is_cut, options, released: root, held: "" });
+                    self.release(false, root);
+                    self.branch(stop, is_end, root)
+                }
             };
             match next {
                 Next::Wait => return Ok(()),
@@ -192,29 +201,55 @@ impl Repairer {
             return otherwise;
         }
         self.settle(root);
-        let source = self.source(is_end, root);
+        let source = Source { held: self.held(self.settled.offset()), ..self.source(is_end, root) };
         // The tokens before the deviation are needed now.
-        let mut trunk = self.trunk.clone();
+        let mut trunk = self.trunk.rebased(self.settled.offset());
         trunk.recorder = Recorder { is_on: true, tokens: trunk.tokens(&self.settled) };
         let Some(plans) = Guesses::list(&trunk, &source) else { return Next::Wait };
         let fits = |plan: &Plan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
-        if plans.is_empty() {
-            return otherwise;
-        }
-        let mut search = Search::new(self.habits);
+        let Some(first) = plans.iter().map(|plan| plan.out).min() else { return otherwise };
+        // The unchanged text is a reading, too: objects may be listed, but a string or a member after a root belongs to it.
+        let rest = source.rest(trunk.at).trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
+        let as_it_is = match stop {
+            Stop::End => OPEN_ROOT + guess::cost_of_open_string(&trunk),
+            _ if rest.starts_with('"') => 2 * LOST_TEXT,
+            _ => LOST_TEXT,
+        };
+        let (base, parent) = self.based(&trunk, first);
+        let keys = written_keys(&parent);
+        let mut search = Search::new(base, parent, plans, keys, &self.habits);
         if !matches!(otherwise, Next::Fail(_)) {
-            // The text may as well be as it is.
-            let open = || OPEN_ROOT + guess::cost_of_open_string(&trunk);
-            // Objects may be listed, but a string or a member after a root belongs to it.
-            let rest = source.rest(trunk.at).trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
-            let lost = if rest.starts_with('"') { 2 * LOST_TEXT } else { LOST_TEXT };
-            let cost = if stop == Stop::End { open() } else { lost };
-            search.add_as_it_is(trunk.clone(), stop, cost);
+            search.add_as_it_is(stop, as_it_is);
         }
-        search.add(trunk, None, 0, plans);
-        self.search = search;
+        self.search = Some(search);
         Next::Guess
+    }
+
+    /// Returns the repaired text that is not final up to the offset `end`.
+    fn held(&self, end: usize) -> &str {
+        self.trunk.out.get(..end.saturating_sub(self.trunk.origin)).unwrap_or_default()
+    }
+
+    /// Returns an attempt without the text that no plan from `first` on changes or looks at, and the machine at its beginning.
+    fn based(&mut self, trunk: &Attempt, first: usize) -> (Machine, Attempt) {
+        let tokens = &trunk.recorder.tokens;
+        let next = tokens.partition_point(|token| token.end < first);
+        let before = next.checked_sub(TOKENS_BEFORE).and_then(|at| tokens.get(at));
+        let mut base = before.map_or(trunk.origin, |token| token.start).max(trunk.origin);
+        if trunk.machine.state().in_token() {
+            base = base.min(trunk.machine.token_start().max(trunk.origin));
+        }
+        let straddles = |edit: &&Edit| edit.out < base && base < edit.out_end();
+        base = trunk.edits.iter().find(straddles).map_or(base, |edit| edit.out);
+        let mut machine = self.settled.clone();
+        let before = trunk.out.get(..base - trunk.origin).unwrap_or_default();
+        let read = machine.feed(before.as_bytes());
+        debug_assert!(read.is_ok(), "what was read is valid: {read:?}");
+        let count = tokens.partition_point(|token| token.end <= base);
+        self.context.learn(tokens.get(..count).unwrap_or_default(), &trunk.out, trunk.origin);
+        let parent = trunk.rebased(base);
+        (machine, parent)
     }
 
     /// Whether a comma and a value follow a root that is closed, so that it may have been closed too early. `None`: that
@@ -229,35 +264,73 @@ impl Repairer {
         }
     }
 
-    /// Moves the machine in the final text to its end.
+    /// Moves the settled machine to the end of the last accepted guess, or less far if a certain recovery may still change the
+    /// text before that; at least to the end of the final text.
     fn settle(&mut self, root: &str) {
-        let rest = root.get(self.settled.offset()..self.trunk.origin).unwrap_or_default();
-        let read = self.settled.feed(rest.as_bytes());
-        debug_assert!(read.is_ok(), "what is final is valid: {read:?}");
+        let mut end = self.accepted.min(self.trunk.certain()).max(self.trunk.origin);
+        let within = |edit: &&Edit| edit.out < end && end < edit.out_end();
+        end = self.trunk.edits.iter().find(within).map_or(end, |edit| edit.out);
+        while end > self.trunk.origin && !self.trunk.out.is_char_boundary(end - self.trunk.origin) {
+            end -= 1;
+        }
+        let from = self.settled.offset();
+        let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
+        let released = root.get(from..self.trunk.origin).unwrap_or_default();
+        let start = from.max(self.trunk.origin) - self.trunk.origin;
+        let held = self.trunk.out.get(start..end - self.trunk.origin).unwrap_or_default();
+        for text in [released, held] {
+            let origin = self.settled.offset();
+            let read = self.settled.feed_with(text.as_bytes(), &mut recorder);
+            debug_assert!(read.is_ok(), "what is final is valid: {read:?}");
+            self.context.learn(&recorder.tokens, text, origin);
+            recorder.tokens.clear();
+        }
     }
 
     /// Takes the likeliest guess, once the look-ahead or the end of the text has come: the answer depends on the text
     /// alone, not on the pieces that it comes in.
-    fn decide(&mut self, is_end: bool, root: &str) -> Next {
+    fn decide(&mut self, mut search: Search, is_end: bool, root: &str) -> Next {
         let limit = self.trunk.at.saturating_add(self.options.caps.lookahead).saturating_sub(self.from);
         let is_whole = limit >= self.window.len();
         if is_whole && !is_end {
+            self.search = Some(search);
             return Next::Wait;
         }
-        let mut search = std::mem::take(&mut self.search);
-        let source = self.source(is_end, root);
+        let source = Source { held: self.held(search.base()), ..self.source(is_end, root) };
         let limit = limit.min(source.window.len());
         let limit = (0..=limit).rev().find(|&at| source.window.is_char_boundary(at)).unwrap_or(0);
         let source = Source { window: source.window.get(..limit).unwrap_or_default(), is_end: is_whole, ..source };
-        match search.run(&self.settled, &source) {
+        if self.is_done() && is_whole && is_list_of_roots(source.rest(self.trunk.at), self.options.caps.depth) {
+            // Nothing of the text has to change.
+            return Next::Close;
+        }
+        let known = Known { habits: &self.habits, context: &self.context };
+        let most = self.options.caps.readings;
+        let allowed = most.saturating_mul(FREE_KIB.saturating_add(self.trunk.at >> 10));
+        let mut readings = self.readings;
+        let after = source.rest(self.trunk.at);
+        let comma = self.trunk.at + (after.len() - after.trim_start().len());
+        let is_before_member = content::is_before_member(after) == Some(true);
+        // A habit costs a few readings for each mistake, and needs no budget.
+        let found = search.follow(known, &source);
+        let found = found.unwrap_or_else(|| search.run(known, &source, &mut readings, allowed));
+        self.readings = readings;
+        match found {
             Found::Nothing => Next::Fail(self.failure(root)),
+            Found::TooMany => {
+                Next::Fail(SyntaxError { kind: SyntaxErrorKind::TooManyReadings(most), offset: self.trunk.at })
+            }
             Found::Reading { attempt, stop, last } => {
                 self.accepted = self.accepted.max(last);
-                let before = std::mem::replace(&mut self.trunk, *attempt);
-                self.trunk.recorder = Recorder::default();
-                self.habits.learn(&self.trunk.edits);
+                self.habits.learn(&attempt.edits);
+                let before = self.trunk.at;
+                self.trunk.replace_tail(*attempt);
                 match stop {
-                    Stop::Done if self.trunk.at <= before.at => Next::Close,
+                    // No reading explains the member, and none may drop it.
+                    Stop::Done if self.trunk.at <= before && is_before_member => {
+                        Next::Fail(SyntaxError { kind: SyntaxErrorKind::TrailingText(b','), offset: comma })
+                    }
+                    Stop::Done if self.trunk.at <= before => Next::Close,
                     Stop::End if is_whole => Next::Wait,
                     _ => Next::Guess,
                 }
@@ -347,7 +420,8 @@ impl Repairer {
             let value = before.iter().rev().find(|token| token.kind.ends_value());
             let machine = &self.trunk.machine;
             let is_text = machine.in_string() && machine.offset() > machine.token_start() + LONG;
-            let end = if is_text { machine.certain_string() } else { value.map_or(0, |value| value.end) };
+            let settled = self.settled.offset();
+            let end = if is_text { machine.certain_string() } else { value.map_or(settled, |value| value.end) };
             self.release_to(end, root);
         }
         format!("{}{word}", self.pending())
@@ -357,6 +431,41 @@ impl Repairer {
         self.log
     }
 }
+
+/// Returns the offsets, as written, of the keys that were read with their colons. They are protected: a later mistake is no
+/// evidence against them.
+fn written_keys(trunk: &Attempt) -> Vec<usize> {
+    let has_colon = |token: &&Token| {
+        let after = trunk.out.get(token.end.saturating_sub(trunk.origin)..).unwrap_or_default();
+        token.start >= trunk.origin && after.trim_ascii_start().starts_with(':')
+    };
+    let keys = trunk.recorder.tokens.iter().filter(|token| token.kind == TokenKind::Key).filter(has_colon);
+    keys.map(|token| trunk.in_offset(token.start)).collect()
+}
+
+/// Whether `rest` lists whole containers, each after a comma, and nothing else but white space and a fence.
+fn is_list_of_roots(rest: &str, depth: usize) -> bool {
+    let mut rest = rest.trim_start();
+    let mut has_root = false;
+    while let Some(root) = rest.strip_prefix(',').map(str::trim_start).filter(|root| root.starts_with(['{', '['])) {
+        let mut machine = Machine::new(depth);
+        match machine.feed(root.as_bytes()) {
+            Ok(read) if machine.is_done() => rest = root.get(read..).unwrap_or_default().trim_start(),
+            _ => return false,
+        }
+        has_root = true;
+    }
+    let rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+    has_root && (rest.is_empty() || rest.starts_with(FENCE))
+}
+
+/// Tokens that attempts have before the first one that a plan changes: plans look at the end of the value before it, and at
+/// the comma between them.
+const TOKENS_BEFORE: usize = 4;
+
+/// The readings of so many KiB are allowed from the beginning of a text on: the first mistakes need most of them, and 1,024
+/// readings, at some 40 microseconds for the longest, are an acceptable delay.
+const FREE_KIB: usize = 16;
 
 /// Bytes of an open string that are not likely to be anything else.
 const LONG: usize = 64;
@@ -373,10 +482,11 @@ enum Next {
 }
 
 impl Attempt {
-    /// Returns the tokens of the repaired text that is not final. `settled` is the machine at its beginning.
+    /// Returns the tokens of the repaired text from where the machine `settled` is.
     fn tokens(&self, settled: &Machine) -> Vec<Token> {
         let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
-        let _ = settled.clone().feed_with(self.out.as_bytes(), &mut recorder);
+        let text = self.out.get(settled.offset() - self.origin..).unwrap_or_default();
+        let _ = settled.clone().feed_with(text.as_bytes(), &mut recorder);
         recorder.tokens
     }
 
@@ -387,7 +497,8 @@ impl Attempt {
         if state.in_string() {
             return machine.certain_string();
         }
-        if state.in_literal() {
+        if state.in_literal() || state == State::Minus {
+            // A second dash would begin a comment.
             return machine.token_start();
         }
         match machine.frames().last() {

@@ -95,11 +95,11 @@ rules! {
         "[\"a\tb\"]" => "[\"a\\tb\"]";
     InvalidEscape "invalid_escape" Syntax 1, "A backslash before a character that has no escape.",
         "[\"C:\\x\", \"\\_\"]" => "[\"C:\\\\x\", \"_\"]";
-    Quotes "quotes" Syntax 1, "Single or typographic quotes around a string.",
+    Quotes "quotes" Syntax 1, "Single, typographic or repeated quotes around a string.",
         "['a']" => "[\"a\"]";
     Literal "literal" Syntax 1, "`True`, `False`, `None`, or a literal in another case.",
         "[True, None]" => "[true, null]";
-    Comment "comment" Syntax 1, "A comment: `//`, `/* */` or `# `.",
+    Comment "comment" Syntax 1, "A comment: `//`, `/* */`, `# ` or `-- `.",
         "[1 /* one */]" => "[1 ]";
     Space "space" Syntax 1, "White space that JSON does not know, or a byte order mark, between tokens.",
         "[\u{a0}1]" => "[ 1]";
@@ -115,6 +115,8 @@ rules! {
         "[a\", 1]" => "[\"a\", 1]";
     StrayQuote "stray_quote" Guess 2, "A quote stands where no string begins or ends.",
         "[{\"a\": 1},\"{\"a\": 2}]" => "[{\"a\": 1},{\"a\": 2}]";
+    StringSum "string_sum" Guess 2, "A string is written as a sum of strings.",
+        "[\"a\" + \"b\"]" => "[\"ab\"]";
     EscapedQuotes "escaped_quotes" Guess 2, "The quotes around a string have backslashes.",
         "{\\\"a\\\": 1}" => "{\"a\": 1}";
     MissingCloser "missing_closer" Guess 2, "A container is not closed before what follows it.",
@@ -201,12 +203,13 @@ pub(crate) struct RepairCaps {
     pub(crate) depth: usize,
     pub(crate) lookahead: usize,
     pub(crate) repairs: usize,
+    pub(crate) readings: usize,
 }
 
 impl RepairOptions {
     /// Creates options for a level, with all of its rules and the default caps.
     pub fn new(level: RepairLevel) -> Self {
-        let caps = RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16 };
+        let caps = RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16, readings: 64 };
         Self { level, off: 0, caps, preference: None }
     }
 
@@ -217,12 +220,16 @@ impl RepairOptions {
         self
     }
 
-    /// Takes the caps from `limits`: `max_depth`, `max_lookahead`, `max_repairs`.
+    /// Takes the caps from `limits`: `max_depth`, `max_lookahead`, `max_repairs`, `max_readings`.
     #[must_use]
     pub fn within(mut self, limits: &crate::Limits) -> Self {
         let parser = &limits.parser;
-        self.caps =
-            RepairCaps { depth: parser.max_depth, lookahead: parser.max_lookahead, repairs: parser.max_repairs };
+        self.caps = RepairCaps {
+            depth: parser.max_depth,
+            lookahead: parser.max_lookahead,
+            repairs: parser.max_repairs,
+            readings: parser.max_readings,
+        };
         self
     }
 

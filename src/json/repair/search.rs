@@ -4,25 +4,51 @@
 //! the whole look-ahead has come, so its result depends on the text alone, not on the chunks that it comes in.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use super::super::Machine;
-use super::attempt::{Attempt, Edit, Recorder, Source, Stop};
-use super::fit;
+use super::super::stack::Kind;
+use super::super::{CutState, Machine};
+use super::attempt::{Attempt, Edit, Mode, Recorder, Source, Stop, TokenKind};
+use super::content;
+use super::fit::{self, Context};
 use super::guess::{CHANGE, Guesses, Plan};
 use super::habit::Habits;
 use super::{RepairLevel, RepairRule};
 
 /// The readings of one deviation that are left.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Search {
     readings: BinaryHeap<Reverse<Reading>>,
-    /// How many readings were planned, and how many were replaced by others.
+    /// The machine at the beginning of all attempts; they share the text before it.
+    base: Machine,
+    /// The reading that led to the deviation, and the plans about it.
+    parent: Arc<Attempt>,
+    plans: Vec<Plan>,
+    /// How many readings were planned.
     planned: usize,
-    replaced: usize,
-    /// The mistakes of the text before the deviation.
-    habits: Habits,
+    /// The number of readings that were expanded at each position.
+    replaced: HashMap<Spot, usize>,
+    /// The protected keys: their offsets in the text as written.
+    keys: Vec<usize>,
+}
+
+/// The position where a reading stopped. Readings with the same position continue alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Spot {
+    at: usize,
+    state: CutState,
+    is_quoted: bool,
+    depth: usize,
+    /// The innermost containers, one bit each.
+    kinds: u64,
+}
+
+/// Knowledge of the text before a deviation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'a> {
+    pub(super) habits: &'a Habits,
+    pub(super) context: &'a Context,
 }
 
 /// What a search came to.
@@ -36,6 +62,8 @@ pub(super) enum Found {
         last: usize,
     },
     Nothing,
+    /// The search needs more readings than the limit allows.
+    TooMany,
 }
 
 #[derive(Clone, Debug)]
@@ -85,8 +113,11 @@ pub(super) struct Places {
     is_again: bool,
 }
 
-/// The most readings that are replaced by others in one search: a bound of the work.
-const REPLACED: usize = 1000;
+/// The most readings that are expanded at one position. They differ only in the guesses before it, so the cheapest ones are
+/// enough; with all of them the work would grow exponentially with the mistakes in the look-ahead.
+const REPLACED: usize = 4;
+/// The most mistakes that a habit explains in a row: more of them without two values between them are another mistake.
+const STEPS: usize = 6;
 /// Values that must end after the first deviation, and after the last guess. Mistakes within them are explained together,
 /// so that the first one is not explained in a way that makes the second.
 const VALUES: usize = 10;
@@ -104,32 +135,46 @@ pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 
 impl Search {
-    /// Creates a search in a text with known mistakes.
-    pub(super) fn new(habits: Habits) -> Self {
-        Self { habits, ..Self::default() }
+    /// Creates a search about the place where `parent` stopped. `base` is the machine where that attempt begins, `keys` are
+    /// the offsets of the protected keys.
+    pub(super) fn new(base: Machine, parent: Attempt, plans: Vec<Plan>, keys: Vec<usize>, habits: &Habits) -> Self {
+        let parent = Arc::new(parent);
+        let mut search = Self {
+            readings: BinaryHeap::new(),
+            base,
+            parent: Arc::clone(&parent),
+            plans: plans.clone(),
+            planned: 0,
+            replaced: HashMap::new(),
+            keys,
+        };
+        search.add(&parent, None, 0, plans, habits);
+        search
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.readings.is_empty()
+    /// Returns the offset in the repaired text where the attempts begin.
+    pub(super) fn base(&self) -> usize {
+        self.base.offset()
     }
 
     /// Adds the reading of the text as it is.
-    pub(super) fn add_as_it_is(&mut self, attempt: Attempt, stop: Stop, cost: u32) {
+    pub(super) fn add_as_it_is(&mut self, stop: Stop, cost: u32) {
+        let attempt = Attempt::clone(&self.parent);
         let places = Places { first: attempt.at, deviation: attempt.at, is_again: false };
         let read = Read { attempt, stop, last: 0, places, is_confirmed: true, loses_text: false, is_open: true };
         self.push(cost, State::Read(Box::new(read)));
     }
 
     /// Adds the readings that plans lead to. `places` are those of the reading that they replace.
-    pub(super) fn add(&mut self, parent: Attempt, places: Option<Places>, cost: u32, plans: Vec<Plan>) {
+    fn add(&mut self, parent: &Arc<Attempt>, places: Option<Places>, cost: u32, plans: Vec<Plan>, habits: &Habits) {
         let deviation = places.map_or(0, |places| places.deviation).max(parent.at);
-        let parent = Arc::new(parent);
         for plan in plans {
-            let again = self.habits.cost_again(&plan, &parent.edits);
+            let again = habits.cost_again(&plan, &parent.edits);
             let first = places.map_or(deviation, |places| places.first);
-            let places = Places { first, deviation, is_again: again.is_some() };
+            let is_again = again.is_some() || habits.is_again(&plan, &parent.edits);
+            let places = Places { first, deviation, is_again };
             let cost = cost + again.unwrap_or(plan.cost);
-            self.push(cost, State::Planned { parent: Arc::clone(&parent), places, plan });
+            self.push(cost, State::Planned { parent: Arc::clone(parent), places, plan });
         }
     }
 
@@ -138,8 +183,36 @@ impl Search {
         self.readings.push(Reverse(Reading { cost, rest: 0, number: self.planned, state }));
     }
 
-    /// Tries readings until one is confirmed. `settled` is the machine where the text that is not final begins.
-    pub(super) fn run(&mut self, settled: &Machine, source: &Source<'_>) -> Found {
+    /// Explains the deviation, and the deviations soon after it, by the habits of the text. Returns `None` if no habit fits or
+    /// the text after the guesses does not confirm them.
+    pub(super) fn follow(&self, known: Known<'_>, source: &Source<'_>) -> Option<Found> {
+        let mut attempt = Arc::clone(&self.parent);
+        let mut plans = self.plans.clone();
+        let (mut first, mut last) = (None, 0);
+        for _ in 0..STEPS {
+            let plan = known.habits.choose(plans.iter().filter(|plan| plan.out >= last))?;
+            let (mut next, end) = apply(&attempt, plan, &self.base, source)?;
+            let stop = next.run(source);
+            last = end;
+            let first = *first.get_or_insert(end);
+            if stop == Stop::Done || loses_key(&next, &self.keys) || fit::rewrites(&next) {
+                return None;
+            }
+            plans = match stop {
+                Stop::Deviation(_) => Guesses::list(&next, source)?,
+                _ => Vec::new(),
+            };
+            let goes_on = || known.habits.choose(plans.iter().filter(|plan| plan.out >= last)).is_some();
+            if has_values(&next, first, LAST_VALUES) && (has_values(&next, last, 1) || goes_on()) {
+                return Some(Found::Reading { attempt: Box::new(next), stop, last });
+            }
+            attempt = Arc::new(next);
+        }
+        None
+    }
+
+    /// Tries readings until one is confirmed. `readings` counts them, up to `most`.
+    pub(super) fn run(&mut self, known: Known<'_>, source: &Source<'_>, readings: &mut usize, most: usize) -> Found {
         // The likeliest answer, if it is not what is expected, and what another one may cost.
         let mut best: Option<(u32, Box<Read>)> = None;
         while let Some(Reverse(Reading { cost, rest, number, state })) = self.readings.pop() {
@@ -149,11 +222,16 @@ impl Search {
             }
             match state {
                 State::Planned { parent, places, plan } => {
-                    let Some((attempt, last)) = apply(&parent, &plan, settled, source) else { continue };
+                    if *readings >= most {
+                        return Found::TooMany;
+                    }
+                    *readings += 1;
+                    let Some((attempt, last)) = apply(&parent, &plan, &self.base, source) else { continue };
                     let read = Read::after_guess(attempt, last, places, source);
-                    let rest = read.rest(source);
+                    let rest = read.rest(source, known.context);
                     self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(Box::new(read)) }));
                 }
+                State::Read(read) if loses_key(&read.attempt, &self.keys) => {}
                 State::Read(read) if read.is_answer(source) => {
                     if read.is_expected(source) {
                         return read.into();
@@ -161,7 +239,7 @@ impl Search {
                     best.get_or_insert((rank.saturating_add(NEARLY), read));
                 }
                 State::Read(read) if read.is_unexplained(source) => {
-                    self.replace(cost, rest, number, *read, source);
+                    self.replace(cost, rest, number, *read, known.habits, source);
                 }
                 State::Read(_) => {}
             }
@@ -170,13 +248,14 @@ impl Search {
     }
 
     /// Replaces a reading by those that explain where it stopped.
-    fn replace(&mut self, cost: u32, rest: u32, number: usize, read: Read, source: &Source<'_>) {
+    fn replace(&mut self, cost: u32, rest: u32, number: usize, read: Read, habits: &Habits, source: &Source<'_>) {
         // Without plans more text would have to come, and none will.
         let Some(plans) = Guesses::list(&read.attempt, source) else { return };
-        self.replaced += 1;
-        if self.replaced <= REPLACED {
+        let replaced = self.replaced.entry(Spot::of(&read.attempt)).or_default();
+        *replaced += 1;
+        if *replaced <= REPLACED {
             let plans = plans.into_iter().filter(|plan| plan.out >= read.last).collect();
-            self.add(read.attempt.clone(), Some(read.places), cost, plans);
+            self.add(&Arc::new(read.attempt.clone()), Some(read.places), cost, plans, habits);
         }
         if read.stop == Stop::End {
             // The text may as well be cut here.
@@ -200,7 +279,7 @@ impl Read {
     /// Whether the reading leads to the root that is expected, as far as that can be known.
     fn is_expected(&self, source: &Source<'_>) -> bool {
         let json = || {
-            let text = [source.released, &self.attempt.out].concat();
+            let text = [source.released, source.held, &self.attempt.out].concat();
             let suffix = self.attempt.machine.completion(&text).suffix;
             text + &suffix
         };
@@ -216,6 +295,9 @@ impl Read {
 
     /// Whether the reading is the answer, if it is the cheapest one.
     fn is_answer(&self, source: &Source<'_>) -> bool {
+        if fit::rewrites(&self.attempt) {
+            return false;
+        }
         match self.stop {
             Stop::Deviation(_) => self.is_confirmed,
             Stop::Done => self.is_confirmed || source.is_end && !self.loses_text,
@@ -232,13 +314,17 @@ impl Read {
         let after = source.rest(attempt.at).trim_ascii_start();
         let comma = after.strip_prefix(',').map(str::trim_ascii_start);
         let is_end_known = source.is_end || !comma.unwrap_or(beyond_closers(after)).is_empty();
-        let loses_text = stop == Stop::Done && comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty());
-        let is_confirmed = is_followed(&attempt, last, places) || stop == Stop::Done && is_end_known && !loses_text;
+        let is_followed = is_followed(&attempt, last, places);
+        let loses_text = stop == Stop::Done
+            && (comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty())
+                || !is_followed
+                    && (content::is_of_root(after) || moves_end(&attempt.edits) && goes_on(source.rest(attempt.at))));
+        let is_confirmed = is_followed || stop == Stop::Done && is_end_known && !loses_text;
         Self { attempt, stop, last, places, is_confirmed, loses_text, is_open: false }
     }
 
     /// Returns the cost of what is left as it is, and of changes that are no guesses.
-    fn rest(&self, source: &Source<'_>) -> u32 {
+    fn rest(&self, source: &Source<'_>, context: &Context) -> u32 {
         let attempt = &self.attempt;
         let after = source.rest(attempt.at).trim_ascii_start();
         let beyond = beyond_closers(after);
@@ -254,10 +340,45 @@ impl Read {
         };
         // What is still to be explained may change the rest.
         let is_final = self.is_confirmed || source.is_end && !matches!(self.stop, Stop::Deviation(_));
-        let form =
-            if is_final { fit::odd_quotes(attempt) + fit::texts(attempt) + fit::contradictions(attempt) } else { 0 };
+        let form = if is_final {
+            fit::odd_quotes(attempt) + fit::texts(attempt) + fit::contradictions(attempt, context)
+        } else {
+            0
+        };
         open + certain_costs(&attempt.edits) + form
     }
+}
+
+/// Whether a protected key is no longer a key.
+fn loses_key(attempt: &Attempt, keys: &[usize]) -> bool {
+    let tokens = &attempt.recorder.tokens;
+    let is_key = |start: usize| {
+        let found = tokens.binary_search_by_key(&start, |token| token.start);
+        found.ok().and_then(|at| tokens.get(at)).is_some_and(|token| token.kind == TokenKind::Key)
+    };
+    keys.iter().map(|&key| attempt.out_offset(key)).any(|start| !is_key(start))
+}
+
+impl Spot {
+    fn of(attempt: &Attempt) -> Self {
+        let frames = attempt.machine.frames();
+        let kinds =
+            frames.iter().rev().take(64).fold(0, |kinds, frame| kinds << 1 | u64::from(frame.kind == Kind::Object));
+        let is_quoted = attempt.mode != Mode::Json;
+        Self { at: attempt.at, state: attempt.machine.cut_state(), is_quoted, depth: frames.len(), kinds }
+    }
+}
+
+/// Whether guesses may have taken a bracket inside a string for the end of the root.
+fn moves_end(edits: &[Edit]) -> bool {
+    let count = |rule: RepairRule| edits.iter().filter(|edit| edit.guess.is_some() && edit.repair.rule == rule).count();
+    count(RepairRule::InnerQuote) % 2 == 1 || count(RepairRule::OpenString) + count(RepairRule::MissingQuote) > 0
+}
+
+/// Whether text in the line of a closing bracket, or a quote after it, looks like the rest of a string.
+fn goes_on(after: &str) -> bool {
+    let line = after.lines().next().unwrap_or_default().trim_matches([' ', '\t', '}', ']', '`']);
+    !line.is_empty() || after.contains('"')
 }
 
 /// Whether at least `count` values end after `from`, and more text follows them.
@@ -282,9 +403,9 @@ fn beyond_closers(after: &str) -> &str {
 }
 
 /// Returns the attempt that a plan leads to, and where its guess ends; `None` where the grammar rejects the plan.
-fn apply(parent: &Attempt, plan: &Plan, settled: &Machine, source: &Source<'_>) -> Option<(Attempt, usize)> {
+fn apply(parent: &Attempt, plan: &Plan, base: &Machine, source: &Source<'_>) -> Option<(Attempt, usize)> {
     let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
-    let mut machine = settled.clone();
+    let mut machine = base.clone();
     let kept = parent.out.get(..plan.out - parent.origin)?;
     machine.feed_with(kept.as_bytes(), &mut recorder).ok()?;
     let is_before = |edit: &&Edit| edit.out_end() <= plan.out && edit.repair.range.end <= plan.start;
@@ -304,7 +425,7 @@ fn apply(parent: &Attempt, plan: &Plan, settled: &Machine, source: &Source<'_>) 
         return None;
     }
     if let Some(edit) = attempt.edits.last_mut() {
-        edit.is_guess = true;
+        edit.guess = Some(plan.mistake);
     }
     // A closing quote that is read as text stays as it is.
     attempt.edits.pop_if(|edit| edit.repair.original == edit.repair.replacement);
@@ -315,7 +436,7 @@ fn apply(parent: &Attempt, plan: &Plan, settled: &Machine, source: &Source<'_>) 
 /// Returns the cost of the changes that are no guesses. A writer that has other quotes or literals has them everywhere:
 /// they count once.
 fn certain_costs(edits: &[Edit]) -> u32 {
-    let certain = || edits.iter().filter(|edit| !edit.is_guess && edit.repair.rule.level() < RepairLevel::Guess);
+    let certain = || edits.iter().filter(|edit| edit.guess.is_none() && edit.repair.rule.level() < RepairLevel::Guess);
     let is_habit = |rule: RepairRule| matches!(rule, RepairRule::Quotes | RepairRule::Literal);
     let habits = [RepairRule::Quotes, RepairRule::Literal].into_iter();
     let habits = habits.filter(|habit| certain().any(|edit| edit.repair.rule == *habit)).map(RepairRule::cost);

@@ -8,13 +8,10 @@ use crate::support::{corpus_rows, skipped};
 
 /// The rows that are answered otherwise, with the reason. They are not right yet. A row that agrees again must be removed
 /// here.
-const DIFFERENT: [(&str, &str); 2] = [
-    ("{\"key\": \"value\"}, [\"abc\"]", "two quotes inside the string cost less than a list without brackets"),
-    (
-        "{\n  \"firstName\": \"John\" /* comment */ \n  lastName: Smith",
-        "one quote inside a string that is cut costs less than a comma, a key and a word",
-    ),
-];
+const DIFFERENT: [(&str, &str); 1] = [(
+    "{\n  \"firstName\": \"John\" /* comment */ \n  lastName: Smith",
+    "one quote inside a string that is cut costs less than a comma, a key and a word",
+)];
 
 #[test]
 fn what_other_repairers_agree_on_is_answered_alike() {

@@ -1,6 +1,7 @@
 //! A mistake in every row, as one model makes it: the text is restored, and in pieces as well.
 
 use restitch::repair::{RepairOptions, RepairStatus, repair_root};
+use restitch::{Limits, SyntaxErrorKind};
 
 use crate::fuzz::repair::fed;
 
@@ -40,8 +41,23 @@ fn a_mistake_in_every_row_is_repaired() {
 }
 
 #[test]
-fn quotes_in_every_row_are_never_another_document() {
-    let text = rows().replace("words before", "\"words\" before");
+fn quotes_in_every_row_are_repaired() {
+    let whole = rows();
+    let text = whole.replace("words before", "\"words\" before");
     let answer = repair_root(&text, &RepairOptions::default());
-    assert!(matches!(answer.status, RepairStatus::Malformed(_)), "it is restored: expect that here");
+    assert_eq!(answer.status, RepairStatus::Repaired);
+    let value = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
+    assert_eq!(value(&answer.json), value(&whole.replace("words before", "\\\"words\\\" before")));
+}
+
+#[test]
+fn a_text_that_needs_too_many_readings_is_malformed() {
+    let text = format!("[{}]", vec![r#""a "b" c""#; 3000].join(", "));
+    let answer = repair_root(&text, &RepairOptions::default());
+    let RepairStatus::Malformed(error) = answer.status else { panic!("{:?}", answer.status) };
+    assert_eq!((error.kind, error.offset), (SyntaxErrorKind::TooManyReadings(64), 5));
+    let limits = Limits::default().with_max_readings(0);
+    let answer = repair_root(&rows().replace("\"n\"", "n"), &RepairOptions::default().within(&limits));
+    let RepairStatus::Malformed(error) = answer.status else { panic!("{:?}", answer.status) };
+    assert_eq!(error.kind, SyntaxErrorKind::TooManyReadings(0));
 }
