@@ -276,6 +276,9 @@ impl Document {
         while self.finish_repaired(sink)? {}
         let result = self.parser.machine.finish_text(&self.text, sink);
         self.mark_end();
+        if self.ended.last() == Some(&self.text.len()) {
+            self.parser.end_touching(&self.text);
+        }
         match result {
             Err(error) if !self.parser.is_whole() => Err(SyntaxError { offset: self.text.len(), ..error }),
             _ => Ok(()),
@@ -309,6 +312,7 @@ impl Document {
             }
             if self.ended.contains(&end) {
                 let _ = parser.machine.finish_text(text, sink);
+                parser.end_touching(text);
             }
             start = end;
         }

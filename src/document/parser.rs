@@ -136,18 +136,24 @@ impl Parser {
             }
             match self.machine.feed_text(text, sink) {
                 Ok(_) => return Ok(self.machine.is_done()),
-                Err(error) if !self.reject_scalar(text) => return Err(error),
+                Err(error) if !self.reject_scalar(text, error.offset) => return Err(error),
                 Err(_) => {}
             }
         }
     }
 
-    /// Takes a first root for prose that begins like a number or a literal: `- one`, `then`. Nothing of it was emitted.
-    /// Returns whether the root is one.
-    fn reject_scalar(&mut self, text: &str) -> bool {
+    /// Takes a first root that is malformed at `at` for prose, if it begins with a word (`then`) or the mark of a list
+    /// (`- one`, `1. one`). Nothing of it was emitted. Returns whether it does.
+    fn reject_scalar(&mut self, text: &str, at: usize) -> bool {
         let first = self.start.and_then(|start| text.get(start..)?.chars().next());
-        let is_first = self.before == 0 && !self.finder().has_fence();
-        let Some(first) = first.filter(|&first| is_first && self.is_scalar && first != '"') else { return false };
+        let next = text.get(at..).and_then(|rest| rest.chars().next());
+        let is_first = self.before == 0 && self.is_scalar && !self.finder().has_fence();
+        let is_prose = |&first: &char| match first {
+            '"' => false,
+            't' | 'f' | 'n' => true,
+            _ => next.is_some_and(char::is_whitespace),
+        };
+        let Some(first) = first.filter(|first| is_first && is_prose(first)) else { return false };
         (self.start, self.is_scalar) = (None, false);
         self.machine.restart(0);
         self.search.reject(first);
@@ -198,6 +204,7 @@ impl Parser {
     /// Returns where the next root begins after one that has ended, in text from `from` on.
     fn next_root(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
         if self.is_scalar
+            && matches!(self.tail, Tail::Touching)
             && self.trailing != Trailing::Next
             && let Some((at, byte)) = self.first_after_root(text, from)
             && at == self.machine.offset()
@@ -282,6 +289,11 @@ impl Parser {
     /// Returns the text of a root that has ended.
     fn root<'t>(&self, text: &'t str) -> &'t str {
         self.start.and_then(|start| text.get(start..self.machine.offset())).unwrap_or_default()
+    }
+
+    /// Notes that the newest root ended with the text: what comes later does not touch it.
+    pub(super) fn end_touching(&mut self, text: &str) {
+        self.tail = self.tail_of(text);
     }
 
     /// Looks for no root in the text after the newest one.

@@ -287,7 +287,7 @@ mod tests {
         for (text, ticks, end) in [
             ("[1]\n```", 3, Some(3)),
             ("[1]\n```\nBye", 3, Some(3)),
-            ("[\"\n```sh\nls\n```\n\"]\n```\n", 3, Some(20)),
+            ("[\"\n```sh\nls\n```\n\"]\n```\n", 3, Some(18)),
             ("[\"\\n```sh\\nls\\n```\\n\", 1", 3, None),
             ("[1]\n```\n", 4, None),
         ] {

@@ -69,8 +69,8 @@ mod tests {
             assert_eq!(whole.rewind(), None);
         }
         let mut prose = Slot::new(&limits);
-        prose.push("Sure:\n{\"a\": [1").unwrap();
-        assert_eq!((prose.rewind(), prose.text()), (None, "Sure:\n{\"a\": [1"));
+        prose.push("Sure:\n[see [1").unwrap();
+        assert_eq!((prose.rewind(), prose.text()), (None, "Sure:\n[see [1"));
         assert_eq!(Slot::new(&limits).rewind(), None);
     }
 

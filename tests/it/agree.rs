@@ -31,7 +31,8 @@ fn checked(text: &str) -> Verdict {
 /// Returns whether a text is whole, and its JSON. `close` does the same with it.
 fn closed(text: &str) -> (Verdict, String) {
     let mut document = Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
-    let is_wrong = document.push(text).is_err();
+    // Prose is no JSON that was cut: `- 1` begins a list.
+    let is_wrong = document.push(text).is_err() || document.is_prose();
     let is_whole = !is_wrong && document.finish().is_ok() || document.is_complete();
     let verdict = if is_whole {
         Verdict::Whole
