@@ -115,11 +115,12 @@ impl Document {
         tolerance.repairer.as_ref().map_or(&tolerance.unrepaired, Repairer::pending)
     }
 
-    /// Returns whether the text can't be repaired if it ends here: it is whole as it was written, and not cut.
+    /// Returns whether the text is malformed and not cut, if it ends here and [`finish_whole`](Self::finish_whole) has not closed
+    /// its root: it can't be repaired, or its closers are there and only a guess gives them their places.
     pub(crate) fn is_malformed_at_end(&self) -> bool {
         let repairer = self.tolerance.as_ref().and_then(|tolerance| tolerance.repairer.clone());
         let ended = repairer.map(|mut repairer| repairer.finish(&mut self.text.clone()));
-        ended.is_some_and(|ended| ended.is_err_and(|error| !error.is_truncated()))
+        ended.is_some_and(|ended| ended.err().is_none_or(|error| !error.is_truncated()))
     }
 
     /// Ends the open root if it is closed by what is held back, and those after it. Otherwise nothing changes.

@@ -232,6 +232,13 @@ pub trait Writer: fmt::Debug + Send {
     /// Returns the data of an event with another text in place of its only text. `None` if it has no place for text.
     fn with_text(&self, data: &str, text: &str) -> Option<String>;
 
+    /// Returns the data of an event that repeats whole texts with these texts in their place, and takes note of them. `None` if
+    /// nothing of it changes.
+    fn with_whole_texts(&mut self, data: &str, texts: &[SlotText<'_>]) -> Option<String> {
+        let _ = (data, texts);
+        None
+    }
+
     /// Returns the data of an event without the end of the answer that it tells.
     fn without_end(&self, data: &str) -> String;
 

@@ -175,6 +175,20 @@ impl Session {
         matches!(&self.base.reading, Reading::Both(alone) if !self.base.is_continued && is_legal(alone))
     }
 
+    /// Decides between two readings before they would keep more text than one session may, with `more` bytes in each: the
+    /// provider decides, or the answer passes unread.
+    pub(super) fn bound_base(&mut self, more: usize) {
+        let Reading::Both(alone) = &self.base.reading else { return };
+        let kept = self.slot.document().text().len() + alone.slot.document().text().len();
+        if kept.saturating_add(more.saturating_mul(2)) <= self.settings.limits.parser.max_text_bytes {
+            return;
+        }
+        match self.base.is_continued {
+            true => self.base.reading = Reading::Continued,
+            false => self.pass_without_base(),
+        }
+    }
+
     /// Returns whether the delivered text begins with the text that the request ends with.
     pub(super) fn replaces_prefill(&self) -> bool {
         let is_repeated = || self.has_base() && self.slot.document().text().starts_with(&self.base.prefill);

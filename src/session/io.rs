@@ -95,9 +95,11 @@ impl CallEnd {
         if let Self::TimedOut(limit) = self { Some(limit) } else { None }
     }
 
-    /// Returns whether this end is worse than another one, in the order of [`badness`].
+    /// Returns whether this end is worse than another one, in the order of [`badness`]. An error that the upstream has written is
+    /// worse than an end without any word.
     pub(super) fn is_worse_than(&self, other: &Self) -> bool {
-        badness(self.finish()) > badness(other.finish())
+        let is_error = matches!((self, other), (Self::Error(_), Self::Closed));
+        is_error || badness(self.finish()) > badness(other.finish())
     }
 
     /// Returns the finish reason, if the call gave one.

@@ -61,6 +61,11 @@ impl Session {
         !self.tally.repairs.is_empty() || !self.slot.document().pending().is_empty()
     }
 
+    /// Returns whether the first answer's document is whole, and some of its text was changed.
+    pub(super) fn is_repaired(&self) -> bool {
+        !self.is_passing() && self.slot.document().is_complete() && self.has_changed_text()
+    }
+
     /// Returns whether the first answer is malformed, and not cut: the call had its own end, and the text can't be repaired. Asked
     /// again, the model would write it again.
     pub(super) fn is_malformed_at(&self, end: &CallEnd) -> bool {
@@ -78,6 +83,7 @@ impl Session {
         if self.slot.document().text().len().saturating_add(text.len()) > most {
             self.stop_reading(Some(LimitReached::new("max_text_bytes", most)));
         }
+        self.bound_base(text.len());
         if matches!(self.phase, Phase::First(FirstAnswer::Malformed | FirstAnswer::Unread)) {
             if self.repairs_text() {
                 self.give_out_text(text.to_owned());
@@ -123,7 +129,11 @@ impl Session {
 
     /// Ends the repair of a first answer that was cut: what could not be read comes again.
     pub(super) fn end_repair(&mut self) {
-        self.unread = self.end_of_text(|slot, sink| slot.end_repair(sink));
+        let unread = self.end_of_text(|slot, sink| slot.end_repair(sink));
+        if !unread.is_empty() {
+            // Otherwise a repeated call has brought nothing, and what the call before it left unread stands.
+            self.unread = unread;
+        }
         let document = self.slot.document();
         if self.repairs_text() && document.roots() == 0 && document.root_start() == Some(document.text().len()) {
             // Nothing of the root was certain: it comes again.

@@ -494,6 +494,12 @@ impl Slots {
         self.list.iter().filter(|entry| entry.outcome.is_some()).map(Entry::text).collect()
     }
 
+    /// Returns the whole texts of the slots of a first answer that were repaired.
+    pub(super) fn repaired_texts(&self) -> Vec<SlotText<'_>> {
+        let is_repaired = |entry: &&Entry| entry.has_begun && entry.session.is_repaired();
+        self.list.iter().filter(is_repaired).map(Entry::text).collect()
+    }
+
     fn choice(&self, at: usize) -> u32 {
         self.list.get(at).map_or(0, |entry| self.wire.choice_of(entry.slot.id))
     }

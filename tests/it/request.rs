@@ -306,7 +306,7 @@ fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
         call(&mut session);
     }
     session.handle_input(NOW, Input::CallEnd(refused()));
-    assert_eq!(outcome(&mut session), (Status::Closed, 3, 3));
+    assert_eq!(outcome(&mut session), (Status::Incomplete, 3, 3));
 }
 
 /// What does not fit behind a prefix is asked for in words.

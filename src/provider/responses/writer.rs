@@ -152,6 +152,26 @@ impl wire::Writer for Writer {
         Some(edits.apply(data))
     }
 
+    fn with_whole_texts(&mut self, data: &str, texts: &[SlotText<'_>]) -> Option<String> {
+        let root = object(data)?;
+        let [kind, index, content, item, part] =
+            members_of(root, ["type", "output_index", "content_index", "item", "part"]);
+        let (kind, index, content) = (word(kind)?, place(index), place(content));
+        let mut changes = Changes { edits: Edits::default(), is_changed: false, texts };
+        match &*kind {
+            "response.output_item.done" => changes.item(index, item?),
+            "response.content_part.done" => changes.text(SlotKind::Text, index, content, part?.member("text")),
+            "response.output_text.done" => changes.text(SlotKind::Text, index, content, root.member("text")),
+            kind => {
+                let call = CALLS.iter().find(|call| kind.strip_prefix(call.event) == Some(".done"))?;
+                changes.text(SlotKind::Arguments, index, 0, root.member(call.member));
+            }
+        }
+        let edited = changes.is_changed.then(|| changes.edits.apply(data))?;
+        self.note(&kind, object(&edited)?);
+        Some(edited)
+    }
+
     /// The event that ends a response has no more to tell: nothing is left of it.
     fn without_end(&self, data: &str) -> String {
         let kind = object(data).and_then(|root| word(root.member("type")));
@@ -311,6 +331,44 @@ impl Writer {
             self.items.push(Item { slot: Some(slot.id.item), ..Item::new(index, root, true) });
         }
         self.items.len().saturating_sub(1)
+    }
+}
+
+/// An event that repeats whole texts, and its changes.
+struct Changes<'a> {
+    edits: Edits,
+    is_changed: bool,
+    /// The texts as the client has them.
+    texts: &'a [SlotText<'a>],
+}
+
+impl Changes<'_> {
+    /// Sets the texts of an item.
+    fn item(&mut self, index: u32, item: Raw<'_>) {
+        let [kind, content] = members_of(item, ["type", "content"]);
+        let kind = word(kind).unwrap_or_default();
+        if let Some(call) = super::call_of(&kind) {
+            self.text(SlotKind::Arguments, index, 0, item.member(call.member));
+        } else if kind == "message" {
+            for (at, part) in (0..).zip(content.into_iter().flat_map(|content| content.elements())) {
+                self.text(SlotKind::Text, index, at, part.member("text"));
+            }
+        }
+    }
+
+    /// Sets one text, if it differs.
+    fn text(&mut self, kind: SlotKind, item: u32, part: u32, value: Option<Raw<'_>>) {
+        let is_this = |text: &&SlotText<'_>| {
+            let slot = text.slot;
+            slot.kind == kind && slot.id.item == item && slot.id.part.unwrap_or(0) == part
+        };
+        let known = self.texts.iter().find(is_this);
+        if let Some((value, known)) = value.zip(known)
+            && value.decode().is_none_or(|text| text != known.text)
+        {
+            self.edits.replace(value, &quoted(known.text));
+            self.is_changed = true;
+        }
     }
 }
 

@@ -154,7 +154,10 @@ impl Relay {
     /// Lets an event leave, unless it ends a slot that is not whole. `changed`: its data, if that was changed.
     fn leave_or_hold(&mut self, now: Duration, at: u64, changed: Option<&str>) {
         match changed {
-            Some(data) => self.replace_event(now, at, data),
+            Some(data) => {
+                self.let_go();
+                self.replace_event(now, at, data);
+            }
             None => self.hold(at),
         }
     }

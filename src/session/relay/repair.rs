@@ -15,14 +15,16 @@ impl Relay {
         data: String,
         held: bool,
     ) -> (Option<String>, bool) {
-        if self.event_summary.end().is_some() {
+        if self.event_summary.end().is_some() || self.event_summary.ended.contains(&self.slots.slot().id) {
             self.slots.session_mut().finish_whole();
         }
         let text = self.take_text();
         let own = std::mem::replace(&mut self.event_summary.text, text);
         // What is held back may begin like the text that came.
         if own == self.event_summary.text && (!held || own.is_empty()) {
-            return (Some(data), false);
+            let edited = self.with_whole_texts(&data);
+            let is_changed = edited.is_some();
+            return (Some(edited.unwrap_or(data)), is_changed);
         }
         if !own.is_empty()
             && let Some(edited) = self.writer.with_text(&data, &self.event_summary.text)
@@ -32,11 +34,19 @@ impl Relay {
         let text = std::mem::take(&mut self.event_summary.text);
         self.forward_before(now, at);
         self.write_text(now, &text);
-        if own.is_empty() {
-            return (Some(data), false);
+        let edited = self.with_whole_texts(&data);
+        if own.is_empty() || edited.is_some() {
+            let is_changed = edited.is_some();
+            return (Some(edited.unwrap_or(data)), is_changed);
         }
         self.call.raw.skip_to(at);
         (None, false)
+    }
+
+    /// Returns the data of an event with the repaired texts in place of those that it repeats. `None` if nothing changes.
+    fn with_whole_texts(&mut self, data: &str) -> Option<String> {
+        let texts = self.slots.repaired_texts();
+        if texts.is_empty() { None } else { self.writer.with_whole_texts(data, &texts) }
     }
 
     /// Takes what the session gives out of a first answer.

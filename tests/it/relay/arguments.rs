@@ -52,6 +52,11 @@ fn rest() -> Reply {
     closed(text("b", ARGUMENTS) + &finish("b", "stop") + DONE)
 }
 
+/// Whether text has nothing but closers.
+fn only_closes(text: &str) -> bool {
+    text.chars().all(|c| "\"}]".contains(c))
+}
+
 #[test]
 fn arguments_that_are_cut_anywhere_become_whole() {
     for at in 1..ARGUMENTS.len() {
@@ -65,6 +70,12 @@ fn arguments_that_are_cut_anywhere_become_whole() {
         ] {
             // A rest that only closes what is open is asked for once more.
             let ended = run(Relay::new(Limits::default()), &[first, rest(), rest()]);
+            if ARGUMENTS[at..].starts_with('"') && only_closes(&ARGUMENTS[at..]) {
+                // Nothing shows that the string was at its end.
+                assert_eq!(ended.arguments(0), (ARGUMENTS[..at].to_owned(), 1), "{at}: {}", ended.body);
+                assert_eq!(ended.report()["stop"], "early_end");
+                continue;
+            }
             assert_eq!(ended.arguments(0), (ARGUMENTS.to_owned(), 1), "{at}: {}", ended.body);
             assert_eq!((ended.finishes(), ended.transport_end), (vec!["tool_calls".to_owned()], TransportEnd::Closed));
             assert_eq!(ended.outcome.status(), Status::Complete);
@@ -308,11 +319,11 @@ fn arguments_after_which_more_json_follows_are_not_closed() {
                 let answer = || closed(text("b", &closing) + &text("b", prose) + &finish("b", "stop") + DONE);
                 let ended =
                     run(Relay::new(Limits::default()).request(schema.clone(), 1), &[first(), answer(), answer()]);
-                assert_eq!(
-                    (ended.arguments(0).0, ended.finishes()),
-                    (closing.clone(), vec!["tool_calls".to_owned()]),
-                    "{prose}"
-                );
+                // Nothing shows that a call without parameters was meant.
+                let is_doubted = delivered == "{";
+                let (arguments, reason) =
+                    if is_doubted { (delivered.to_owned(), "length") } else { (closing.clone(), "tool_calls") };
+                assert_eq!((ended.arguments(0).0, ended.finishes()), (arguments, vec![reason.to_owned()]), "{prose}");
             }
         }
     }
@@ -365,8 +376,10 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
         (RepairLevel::Syntax, "{\"a\": b c}"),
         (RepairLevel::Syntax, "[1, 2}"),
         (RepairLevel::Syntax, "{\"a\": \"\\u12\"}"),
-        (RepairLevel::Guess, "[1 2 : 3]"),
+        (RepairLevel::Guess, "[1 : 3]"),
         (RepairLevel::Guess, "{{\"a\": 1}"),
+        (RepairLevel::Guess, "[1, 2}"),
+        (RepairLevel::Guess, "{\"a\": \"b}"),
     ] {
         for is_call in [false, true] {
             let reason = if is_call { "tool_calls" } else { "stop" };
@@ -379,6 +392,15 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
             let report: Value = serde_json::from_str(&ended.outcome.report()).unwrap();
             assert_eq!(report["malformed"], true, "{level:?} {written}");
         }
+    }
+    // What was repaired before has left.
+    for (written, sent) in
+        [("[1 2 : 3]", "[1, 2 : 3]"), ("{\"a\": \"he said \"x\" and left}", "{\"a\": \"he said \\\"x\\\" and left}")]
+    {
+        let stream = text("a", written) + &finish("a", "stop") + DONE;
+        let ended = run(Relay::new(Limits::default()).repair(RepairLevel::Guess), &[closed(stream)]);
+        assert_eq!((ended.text().as_str(), ended.requests.len(), ended.finishes()), (sent, 0, vec!["stop".to_owned()]));
+        assert!(ended.outcome.tally().malformed, "{written}");
     }
     // Text that only stops is asked for, as before.
     let first = closed(text("a", "{'a': [1, 2") + &finish("a", "stop") + DONE);
@@ -438,6 +460,10 @@ fn arguments_in_a_body_become_whole() {
     for at in 1..ARGUMENTS.len() {
         let mut relay = BodyRelay::new(Limits::default());
         let (mut whole, _) = run_bodies(&mut relay, &body(&ARGUMENTS[..at], "length"), &[ARGUMENTS; 2]);
+        if ARGUMENTS[at..].starts_with('"') && only_closes(&ARGUMENTS[at..]) {
+            assert_eq!(whole["restitch"].take()["stop"], "early_end", "{at}");
+            continue;
+        }
         assert_eq!(whole["restitch"].take()["parallel"], "unknown");
         whole.as_object_mut().unwrap().remove("restitch");
         let expected: Value = serde_json::from_str(&body(ARGUMENTS, "tool_calls")).unwrap();

@@ -79,6 +79,8 @@ fn a_raw_line_end_in_arguments_is_repaired() {
             "{dialect}: {}",
             received.body
         );
+        // Events that repeat the arguments have them repaired, too.
+        assert!(!received.body.contains("a\\nb"), "{dialect}: {}", received.body);
         check_form(dialect, &received.body);
         let (received, _) = run(repairing(), dialect, &WRITTEN[..14], Some("length"), &[(SlotKind::Text, WRITTEN)]);
         assert_eq!(arguments(dialect, &received), REPAIRED, "{dialect}: {}", received.body);

@@ -52,7 +52,8 @@ fn a_healthy_array_passes_unchanged() {
 #[test]
 fn an_array_that_is_cut_by_the_limit_becomes_whole() {
     let rest = array(DOCUMENT, Some("stop"));
-    for at in (1..DOCUMENT.len()).filter(|&at| DOCUMENT.is_char_boundary(at)) {
+    // A cut inside the last number is not among them: a rest that only closes says nothing of its digits.
+    for at in (1..DOCUMENT.len() - 1).filter(|&at| DOCUMENT.is_char_boundary(at)) {
         let first = array(&DOCUMENT[..at], Some("length"));
         let received = through(relay(), first.as_bytes(), Fault::Clean, [1, 7, 64][at % 3], &rest);
         assert_whole(&received, &format!("{at}"));

@@ -235,7 +235,7 @@ fn an_answer_that_is_a_root_of_its_own_is_continued_alone() {
     for (before, text, rest) in [
         // It can't follow the prefill.
         ("{", "{\"a\": [1", ", 2]}"),
-        ("{\"a\": \"b", "Sure:\n```json\n{\"a\": \"b\", \"c\": 1", "}\n```"),
+        ("{\"a\": \"b", "Sure:\n```json\n{\"a\": \"b\", \"c\": 1", ", \"d\": 2}\n```"),
         // It repeats all of the prefill.
         (
             "{\"title\": \"Ports of the north\", \"items\": [",
