@@ -7,6 +7,17 @@ use memchr::memmem;
 /// The number of characters from which on repeated text is evidence.
 pub(crate) const EVIDENCE: usize = 16;
 
+/// The characters of the shortest tail that proves a place: shorter ones come again by chance.
+const PROOF: usize = 20;
+
+/// Returns whether this tail proves its place although it was not asked for: it could be an anchor but for its length. A tail that
+/// `is_whole` is all that was delivered, and may be short.
+pub(crate) fn proves_place(text: &str, tail: &Range<usize>, is_whole: bool) -> bool {
+    let Some(repeated) = text.get(tail.clone()) else { return false };
+    let occurs_once = || memmem::find(text.as_bytes(), repeated.as_bytes()) == Some(tail.start);
+    (is_whole || repeated.chars().nth(PROOF - 1).is_some()) && is_unbordered(repeated) && occurs_once()
+}
+
 /// The tail of the delivered text by which a continuation is recognised. It ends at the cut, but for white space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -143,6 +154,18 @@ mod tests {
         // Sixty-four characters reach beyond the row into a member that occurs only here.
         assert_eq!((tail.chars().count(), ambiguous), (64, false));
         assert!(tail.ends_with(row));
+    }
+
+    #[test]
+    fn a_tail_that_is_long_unique_and_unbordered_proves_its_place() {
+        let proves = |text: &str, from: usize| proves_place(text, &(from..text.len()), from == 0);
+        let text = "[8, 6, 9, 7, 4, 3, 0, 5, 7";
+        assert!(proves(text, 4) && proves(text, text.len() - 20));
+        assert!(!proves(text, text.len() - 19));
+        assert!(proves("[1, 2", 0));
+        // It occurs twice, or goes on as it began.
+        assert!(!proves("[{\"name\": \"harbour\"}, {\"name\": \"harbour\"", 23));
+        assert!(!proves("[0, false, false, false, false", 4));
     }
 
     #[test]

@@ -144,8 +144,8 @@ pub enum Rewind {
 /// legal at the cut. Without such a part the result is [`Closed`](Status::Closed), and [`Stitched::failed`] names the skipped
 /// part.
 ///
-/// A part that only closes what is open, although more is due, is a failure, too. The last part is believed where the cut is
-/// after a whole value and the part repeats the anchor; its seam has [`early_end`](Seam::early_end).
+/// A part that only closes what is open, although more is due, is a failure, too. If no later part is joined, it is believed where
+/// the cut is after a whole value and the part repeats the anchor; its seam has [`early_end`](Seam::early_end).
 ///
 /// ```
 /// use restitch::session::{stitch, Status};
@@ -197,6 +197,9 @@ struct Stitcher<'a, 'p> {
     breaks_off: bool,
     /// The parts since the last seam whose text may be missing.
     missing: Vec<&'p str>,
+    /// The part that was last joined or tried without a gap, if it ended the document early. It is believed if no later part is
+    /// joined.
+    early_end: Option<(usize, &'p str)>,
     result: Stitched,
 }
 
@@ -217,6 +220,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             is_malformed: false,
             breaks_off: false,
             missing: Vec::new(),
+            early_end: None,
             result,
         }
     }
@@ -261,7 +265,10 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             match seam.alignment {
                 Alignment::Repeat if may_be_new => self.missing.push(part),
                 Alignment::Repeat => {}
-                _ => self.missing.clear(),
+                _ => {
+                    self.missing.clear();
+                    self.early_end = None;
+                }
             }
             self.result.seams.push(seam.clone());
         }
@@ -271,6 +278,9 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         if !self.is_over() && !self.replace(&failure, part) {
             if failure != SpliceError::Empty {
                 self.missing.push(part);
+            }
+            if failure == SpliceError::EarlyEnd && !after_gap {
+                self.early_end = Some((number, part));
             }
             self.fail(number, failure);
         }
@@ -313,13 +323,29 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         true
     }
 
+    /// Believes the part that ended the document early after which nothing was joined: it was the last part of the document.
+    fn believe_early_end(&mut self) {
+        let Some((number, part)) = self.early_end.take().filter(|_| !self.is_over()) else { return };
+        let (missing, breaks_off) = (std::mem::take(&mut self.missing), self.breaks_off);
+        let (failed, explanations) = (self.result.failed.clone(), self.result.explanations.clone());
+        self.result.failed.retain(|failed| failed.part != number);
+        self.result.explanations.retain(|explanation| explanation.part != number);
+        self.join(number, part, true);
+        self.result.explanations.sort_by_key(|explanation| explanation.part);
+        if !self.is_over() {
+            (self.missing, self.breaks_off) = (missing, breaks_off);
+            (self.result.failed, self.result.explanations) = (failed, explanations);
+        }
+    }
+
     /// Returns whether no further part can be joined.
     fn is_over(&self) -> bool {
         let document = self.slot.document();
         self.is_malformed || document.is_complete() || !(document.is_json() || document.is_blank())
     }
 
-    fn finish(self) -> Stitched {
+    fn finish(mut self) -> Stitched {
+        self.believe_early_end();
         let mut document = self.slot.into_document();
         // The end of the parts ends a number. A byte that can't follow it says that it was to be another value.
         let is_whole = !self.breaks_off && document.finish().is_ok() || document.is_complete();
@@ -406,6 +432,8 @@ mod tests {
         let stitched = stitch([open, early], Expect::Any, &Limits::default());
         assert_eq!((stitched.status, stitched.json.as_str()), (Status::Complete, early));
         assert!(stitched.seams[0].early_end, "{stitched:?}");
+        // It was the last one if nothing is joined after it.
+        check(&[open, early, "I can't help with that."], Expect::Any, Status::Complete, early, &[2]);
         // Inside a string the end is doubtful, and so is one with an ellipsis.
         let cut = &open[..open.len() - 3];
         check(

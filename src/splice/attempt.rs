@@ -22,6 +22,8 @@ pub(super) struct Lead {
     pub(super) skip: usize,
     /// The containers that may be open after a value that is no part of the document: a refusal, for example.
     pub(super) outside: Option<usize>,
+    /// The repeated text proves its place, whether or not it was asked for.
+    pub(super) is_proven: bool,
 }
 
 /// A candidate that is tried.

@@ -19,6 +19,8 @@ pub(super) struct Scored {
     pub(super) is_verified: bool,
     /// The candidate may win: it is verified, or the fragment has ended. Without this it only counts against the others.
     pub(super) may_win: bool,
+    /// The fragment has ended, and what it repeats proves the place: it wins once it is likelier than everything else together.
+    pub(super) is_proven: bool,
     /// All of it may be a value of its own.
     pub(super) is_alone: bool,
     /// The candidate was asked for, and needs no more than one legal byte.
@@ -51,6 +53,9 @@ pub(super) enum Decision {
     Wait,
 }
 
+/// The risk at which a reading is as likely as everything else together.
+const HALF: f64 = 0.5;
+
 /// Decides between the candidates.
 pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decision {
     let numbered = || scored.iter().enumerate();
@@ -62,7 +67,8 @@ pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decisi
         return Decision::Wait;
     };
     let posterior = posterior(scored, best, rivals);
-    if max_risk <= 0.0 || 1.0 - posterior > max_risk {
+    let most = if best.is_proven { max_risk.max(HALF) } else { max_risk };
+    if max_risk <= 0.0 || 1.0 - posterior > most {
         return Decision::Wait;
     }
     let same = able.filter(|(_, one)| one.document == best.document);
@@ -95,7 +101,17 @@ mod tests {
     fn one(score: f32, text: &str) -> Scored {
         let document = Sum::of(text);
         let (lost, rank) = (NONE, (0, 0));
-        Scored { score, lost, document, is_verified: true, may_win: true, is_alone: false, is_requested: false, rank }
+        Scored {
+            score,
+            lost,
+            document,
+            is_verified: true,
+            may_win: true,
+            is_proven: false,
+            is_alone: false,
+            is_requested: false,
+            rank,
+        }
     }
 
     fn wins(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Option<usize> {
@@ -130,6 +146,14 @@ mod tests {
         let unverified = |score| Scored { is_verified: false, ..one(score, "a") };
         assert_eq!(wins(&[unverified(0.0)], RIVALS, 0.001), None);
         assert_eq!(wins(&[unverified(8.0)], RIVALS, 0.001), Some(0));
+    }
+
+    #[test]
+    fn what_proves_its_place_wins_where_it_is_the_likeliest() {
+        let proven = Scored { is_proven: true, ..one(0.0, "a") };
+        assert_eq!(wins(&[proven, one(-1.0, "b")], RIVALS, 0.001), Some(0));
+        assert_eq!(wins(&[proven, one(0.5, "b")], RIVALS, 0.001), None);
+        assert_eq!(wins(&[proven, one(-1.0, "b")], RIVALS, 0.0), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::attempt::Attempt;
 use super::candidate::Candidate;
 use super::flow::{Delivered, FlowError};
-use super::prior::Start;
+use super::prior::{self, Start};
 use super::seam::{Alignment, Expect, Seam, SpliceError};
 use super::slot::Slot;
 use super::{Splice, State, explain};
@@ -54,8 +54,21 @@ impl Splice {
         let rivals = others.map(|other| (other.candidate.alignment, other.candidate.overlap)).collect();
         let seam = self.seam_of(&attempt.candidate, posterior);
         let may_be_another = may_be_another || attempt.candidate.evidence.has_other_structure;
-        let seam = Seam { rivals, ambiguous: seam.ambiguous || may_be_another, ..seam };
+        let mut seam = Seam { rivals, ambiguous: seam.ambiguous || may_be_another, ..seam };
+        seam.ambiguous |= self.is_doubtful(&attempt, &seam);
         self.join_at(slot, &attempt, &fragment, seam, sink);
+    }
+
+    /// Whether nothing was asked for, and the place is less than all but certain, or the text that is repeated does not prove it, or
+    /// another place is repeated, too.
+    fn is_doubtful(&self, attempt: &Attempt, seam: &Seam) -> bool {
+        let candidate = &attempt.candidate;
+        if self.request.expect != Expect::Any || candidate.start.is_requested() {
+            return false;
+        }
+        let is_unproven = candidate.overlap > 0 && !attempt.lead.is_proven;
+        let repeats_elsewhere = || seam.rivals.iter().any(|(_, overlap)| *overlap >= prior::REPEATED);
+        self.is_flagged(seam.posterior) || is_unproven || repeats_elsewhere()
     }
 
     /// Joins at this attempt: what it takes for new goes to the document.
@@ -79,7 +92,14 @@ impl Splice {
         let State::Deciding(deciding) = &self.state else { return };
         self.candidates = explain::candidates_of(deciding, None);
         let candidate = Candidate::new(Alignment::Repeat, Start::Requested, deciding.fragment.text.len(), overlap);
-        self.state = State::Joined(self.seam_of(&candidate, posterior), self.flow(slot));
+        let mut seam = self.seam_of(&candidate, posterior);
+        seam.ambiguous |= self.request.expect == Expect::Any && self.is_flagged(posterior);
+        self.state = State::Joined(seam, self.flow(slot));
+    }
+
+    /// Whether a place that nobody asked for needs a flag at this probability.
+    fn is_flagged(&self, posterior: f64) -> bool {
+        1.0 - posterior > self.caps.max_risk * prior::UNFLAGGED
     }
 
     /// Delivers text after the seam, until the root is closed.

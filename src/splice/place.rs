@@ -12,6 +12,7 @@ use super::series::{self, Series};
 use super::slot::Slot;
 use crate::children::Child;
 use crate::json::{Frame, Kind, Machine};
+use crate::overlap::proves_place;
 
 /// The cut, as the candidates see it.
 #[derive(Clone, Debug)]
@@ -232,6 +233,16 @@ impl Place {
         let begins_before = |own: &&CutElement| from <= value_start(slot, own.depth + 1);
         let identity = self.element.as_ref().filter(begins_before).map_or(0.0, |own| own.most);
         prior::IN_A_ROW * rows.max(1) as f32 + identity
+    }
+
+    /// Returns whether the delivered text from `from` on is long, unique and unbordered near the cut, or all of it: whatever repeats it
+    /// goes on at the cut.
+    pub(super) fn is_proof(&self, slot: &Slot, from: usize) -> bool {
+        let root = slot.document().root_start().unwrap_or_default();
+        let near =
+            (self.tail.saturating_sub(LOOKED_AT)..from).find(|&at| slot.text().is_char_boundary(at)).unwrap_or(from);
+        let text = slot.text().get(near..self.tail).unwrap_or_default();
+        proves_place(text, &(from - near..text.len()), from <= root)
     }
 
     /// The bits by which the text speaks for being the element after the one that was cut.

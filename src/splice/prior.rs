@@ -162,6 +162,12 @@ pub(super) fn tail(expect: Expect, repeated: usize) -> f32 {
     }
 }
 
+/// The share of `max_risk` that a seam nobody asked for may have without a flag: a document has several such seams.
+pub(super) const UNFLAGGED: f64 = 0.1;
+
+/// The bytes of a repeat from which on it may be meant: parts hardly overlap by fewer, and chance repeats fewer often.
+pub(super) const REPEATED: usize = 8;
+
 /// The most bits by which a fragment that is unlike the document speaks for no continuation: new text may well be unlike
 /// all text before it.
 pub(super) const UNLIKE: f32 = 4.0;

@@ -1,6 +1,6 @@
 //! The scores of the candidates, and what follows from them while the fragment streams and at its end.
 
-use super::attempt::Attempt;
+use super::attempt::{ALONE, Attempt};
 use super::candidate::{Candidate, Evidence, TakenElement};
 use super::cursor::{CutToken, value_start};
 use super::decide::{self, Decision, Rivals, Scored};
@@ -85,11 +85,18 @@ impl Scoring<'_> {
             lost,
             document: attempt.document(),
             is_verified: attempt.is_verified(),
-            may_win: proves_place && (attempt.is_verified() || self.at_end && attempt.may_end()),
+            may_win: proves_place && (attempt.is_verified() || self.at_end && self.may_end(attempt)),
+            is_proven: self.at_end && self.place.expect == Expect::Any && attempt.lead.is_proven,
             is_alone: attempt.is_alone(),
             is_requested: attempt.candidate.start.is_requested(),
             rank: (rank(&attempt.candidate), attempt.candidate.at),
         }
+    }
+
+    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer that was asked
+    /// for the anchor and does not repeat enough of it may be a refusal, or another row.
+    fn may_end(&self, attempt: &Attempt) -> bool {
+        attempt.may_end() && (self.place.expect == Expect::Any || attempt.lead.is_proven)
     }
 
     /// Whether the fragment repeats the whole anchor, which occurs nowhere else. After a gap a legal place proves nothing, and
@@ -247,6 +254,13 @@ impl Deciding {
         }
     }
 
+    /// The risk that a decision may take now. Nothing was asked of parts of unknown origin: while more text may decide, they wait for
+    /// it.
+    fn max_risk(&self, at_end: bool) -> f64 {
+        let waits = self.place.expect == Expect::Any && !at_end && self.fragment.text.len() < ALONE;
+        if waits { self.caps.max_risk * prior::UNFLAGGED } else { self.caps.max_risk }
+    }
+
     /// The attempt that has won, and its probability.
     pub(super) fn winner(&mut self, slot: &Slot, at_end: bool) -> Option<(usize, f64)> {
         let verified = self.attempts.iter().filter(|attempt| attempt.is_verified()).count();
@@ -258,7 +272,7 @@ impl Deciding {
         }
         let scored = self.score(slot, at_end);
         let rivals = self.rivals(at_end);
-        let max_risk = if self.rejected.is_crowded { 0.0 } else { self.caps.max_risk };
+        let max_risk = if self.rejected.is_crowded { 0.0 } else { self.max_risk(at_end) };
         let decision = decide::decide(&scored, rivals, max_risk);
         if at_end || decision != Decision::Wait {
             for (attempt, one) in self.attempts.iter_mut().zip(&scored) {

@@ -105,7 +105,8 @@ pub struct Seam {
     /// How it was joined.
     pub alignment: Alignment,
     /// Whether the place may be the wrong one: it rests on an anchor that may also occur elsewhere; or it was not asked for, and
-    /// the fragment repeats an array element that may be another one; or the anchor was repeated with other brackets, commas or
+    /// the fragment repeats an array element that may be another one; or the request is unknown, and the place is less than all but
+    /// certain; or the anchor was repeated with other brackets, commas or
     /// colons, so it may be another value. At the end of the fragment also whether it was not asked
     /// for, and the fragment broke off at text that is illegal there.
     pub ambiguous: bool,

@@ -480,8 +480,8 @@ fn quiet_reports_failures_only() {
 #[test]
 fn one_is_singular() {
     check(&["check"], "1", 0, "-: complete, 1 byte\n");
-    let folder = folder("singular", &[("first", b"[1, 2"), ("prose", b"No."), ("rest", b", 3]")]);
-    let ran = run(&folder, &["stitch", "first", "prose", "rest"], b"");
+    let folder = folder("singular", &[("first", b"[1, 2"), ("prose", b"No."), ("again", b"[1, 2, 3]")]);
+    let ran = run(&folder, &["stitch", "first", "prose", "again"], b"");
     assert!(ran.err.contains("restitch: 1 part failed to merge\n"), "{}", ran.err);
 }
 
@@ -565,9 +565,12 @@ fn stitch_joins_parts() {
     let ran = run(&folder, &["stitch", "--json", "first", "second", "refusal", "exact"], b"");
     assert_eq!(
         without_posteriors(&ran.out),
-        r#"{"status":"complete","json":"{\"title\": \"café\", \"list\": [1, 2, 3]}","seams":[{"offset":14,"overlap":0,"alignment":"exact"},{"offset":32,"overlap":0,"alignment":"exact"}],"failures":1}
+        r#"{"status":"closed","json":"{\"title\": \"café\", \"list\": [1]}","seams":[{"offset":14,"overlap":0,"alignment":"exact"}],"failures":2,"failed":[{"part":3,"reason":"the fragment fits nowhere"},{"part":4,"reason":"text before the fragment is missing, and nothing proves where it belongs"}]}
 "#
     );
+    let ran = run(&folder, &["stitch", "--json", "first", "second", "refusal", "fence"], b"");
+    assert_eq!((ran.code, &ran.answers()[0]["json"]), (0, &json!(whole)));
+    assert_eq!(ran.answers()[0]["failed"][0]["part"], 3);
     // The requested anchor is after a preamble and a fence.
     let ran = run(&folder, &["stitch", "--expect", "anchor", "--json", "first", "second", "fence"], b"");
     assert_eq!((ran.code, &ran.answers()[0]["json"]), (0, &json!(whole)));

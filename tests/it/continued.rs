@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use restitch::Limits;
 use restitch::internal::relay::{Output, Relay};
 use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
-use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
-use crate::support::{Rng, at_least, corpus_documents, corpus_rows, event_data};
+use crate::support::{Rng, at_least, corpus_documents, corpus_rows, event_data, is_doubtful_end};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -98,8 +98,7 @@ fn count_ends(behaviours: &[&'static str]) -> BTreeMap<&'static str, Ends> {
                 let at = 1 + rng.below(document.len() - 1);
                 let cut = (at..).find(|&at| document.is_char_boundary(at)).unwrap();
                 let (text, status) = run(document, cut, behaviour, &mut rng);
-                // Inside a token, closers alone are an early end, and it stays doubtful.
-                let is_doubtful = status == Status::Closed && is_early_end(&document[..cut], &document[cut..]);
+                let is_doubtful = status == Status::Closed && is_doubtful_end(document, cut);
                 let place = match status {
                     _ if is_doubtful => 0,
                     Status::Complete if text == document => 0,
@@ -119,13 +118,6 @@ fn count_ends(behaviours: &[&'static str]) -> BTreeMap<&'static str, Ends> {
         println!("{behaviour:<20} right {right:4}  closed {closed:3}  wrong {wrong}");
     }
     table
-}
-
-/// Returns whether the rest of a document that was cut inside a token only closes what is open.
-fn is_early_end(delivered: &str, rest: &str) -> bool {
-    let mut document = Document::new(usize::MAX);
-    document.push(delivered).unwrap();
-    document.machine().in_token() && rest.chars().all(|c| "\"]} \n\r\t".contains(c))
 }
 
 #[test]

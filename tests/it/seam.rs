@@ -50,6 +50,7 @@ fn continuations_are_joined_correctly() {
     for (name, table) in &peers {
         println!("{}", table.print_groups(name, Filter::default()));
     }
+    println!("{} doubtful ends are given up", table.doubtful);
     let misses = bounds::misses(&table, factor() > 1);
     assert!(misses.is_empty(), "{misses:#?}");
 }

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use restitch::json::CutState;
+use restitch::Limits;
 use restitch::session::{Status, stitch};
 use restitch::splice::{
     Alignment, Anchor, AttemptStatus, Candidate, Expect, Explained, Rule, Seam, Slot, Splice, SpliceError,
 };
-use restitch::{Document, Limits};
 
 use crate::document::{all_documents, cuts};
 use crate::fuzz::splice::{check as fuzz_body, random_input};
 use crate::json::INLINE;
-use crate::support::{Rng, at_least, random_cuts};
+use crate::support::{Rng, at_least, is_doubtful_end, random_cuts};
 
 const PREAMBLE: &str = "Sure, here is the rest of the JSON:\n\n";
 
@@ -134,15 +133,6 @@ fn for_every_cut(seeded: usize, mut body: impl FnMut(&str, usize, &Anchor)) {
         }
     }
     println!("covered: {total} cuts of {} documents, {recorded} of them recorded", documents.len());
-}
-
-/// Returns whether the rest of a document only closes what is open, and the cut is not after a whole value.
-fn is_doubtful_end(document: &str, cut: usize) -> bool {
-    let mut delivered = Document::new(usize::MAX);
-    delivered.push(&document[..cut]).unwrap();
-    let is_after_value = delivered.cut().state == CutState::AfterValue;
-    !is_after_value
-        && document[cut..].chars().all(|c| matches!(c, '"' | '}' | ']' | ' ' | '\t' | '\r' | '\n' | '.' | '…'))
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use restitch::json::{CloseOptions, Partial};
+use restitch::json::{CloseOptions, CutState, Partial};
 use restitch::session::{CallEnd, LimitReached};
 use restitch::sse::Decoder;
 use restitch::{Document, Limits};
@@ -207,4 +207,14 @@ fn splits_are_what_they_say() {
     for cuts in splits(5000) {
         assert_eq!(chunks(&[7; 5000], &cuts).concat(), [7; 5000]);
     }
+}
+
+/// Returns whether the rest of a document only closes what is open, and the cut is not after a whole value: such an end is given
+/// up, since a model that ends early writes the same.
+pub(crate) fn is_doubtful_end(document: &str, cut: usize) -> bool {
+    let mut delivered = Document::new(usize::MAX);
+    delivered.push(&document[..cut]).unwrap();
+    let is_after_value = delivered.cut().state == CutState::AfterValue;
+    !is_after_value
+        && document[cut..].chars().all(|c| matches!(c, '"' | '}' | ']' | ' ' | '\t' | '\r' | '\n' | '.' | '…'))
 }

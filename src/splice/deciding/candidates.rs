@@ -74,7 +74,9 @@ impl Deciding {
         });
         let overlap = slot.text().len().saturating_sub(from);
         let candidate = Candidate { from, evidence, ..Candidate::new(alignment, start, at, overlap) };
-        self.add(slot, candidate, Lead { rest, deferred, skip, outside: container.filter(|_| bits < prior::ENOUGH) });
+        let outside = container.filter(|_| bits < prior::ENOUGH);
+        let is_proven = self.place.expect == Expect::Any && self.place.is_proof(slot, from);
+        self.add(slot, candidate, Lead { rest, deferred, skip, outside, is_proven });
     }
 
     /// Adds the candidates of verbatim repeats that end at `end`.
@@ -102,7 +104,8 @@ impl Deciding {
         let begins = |frame: &Frame| frame.kind == Kind::Object && frame.start == from;
         let says_nothing = !has_words(slot.text().get(from..).unwrap_or_default());
         let outside = slot.frames().iter().position(begins).filter(|_| says_nothing);
-        self.add(slot, Candidate { from, evidence, ..candidate }, Lead { outside, ..self.lead() });
+        let is_proven = self.place.is_proof(slot, from);
+        self.add(slot, Candidate { from, evidence, ..candidate }, Lead { outside, is_proven, ..self.lead() });
     }
 
     /// Adds the candidate of the anchor, which begins at `start` in the fragment and ends at `end`.

@@ -5,13 +5,14 @@ use std::time::Duration;
 use restitch::AllowedRoots;
 use restitch::Limits;
 use restitch::repair::RepairLevel;
-use restitch::session::{CallEnd, Input, Output, Session, SessionEvent, Status, Tally, Turn};
-use restitch::splice::{Alignment, Expect};
+use restitch::session::{CallEnd, FailureReason, Input, Output, Session, SessionEvent, Status, Tally, Turn};
+use restitch::splice::{Alignment, Expect, SpliceError};
 
 use super::judge::Verdict;
 use super::missing::missing;
 use super::reading::{Node, read};
 use super::rows::Row;
+use super::support::is_doubtful_end;
 
 /// A call, as a model sees it.
 pub(crate) struct Asked<'a> {
@@ -44,7 +45,8 @@ pub(crate) struct Ended {
 }
 
 /// Runs a session of a level of repair whose first call delivered `delivered`, and whose further calls get the answers of `answer`. Returns
-/// `None` where the true rest is not known, because the text stops inside an escape that the document does not have.
+/// `None` where the true rest is not known, because the text stops inside an escape that the document does not have, and where it is
+/// given up at a cut at which the document has an end that looks like an early one.
 pub(crate) fn run(
     limits: &Limits,
     level: RepairLevel,
@@ -59,7 +61,7 @@ pub(crate) fn run(
     session.handle_input(now, Input::Text(delivered));
     session.handle_input(now, Input::CallEnd(CallEnd::Closed));
     let first = session.document().text().len();
-    let (mut calls, mut repeats, mut said) = (0, 0, Vec::new());
+    let (mut calls, mut repeats, mut said, mut has_early_end) = (0, 0, Vec::new(), false);
     // A repeat brings nothing, so what is said of its place does not count.
     let wrong = |tally: &Tally, repeats| {
         if tally.early_end > 0 || tally.ambiguous > repeats { Verdict::Flagged } else { Verdict::Wrong }
@@ -95,9 +97,17 @@ pub(crate) fn run(
                 repeats += u32::from(seam.ambiguous && seam.alignment == Alignment::Repeat);
                 said.push(seam.alignment.as_str().to_owned());
             }
-            Output::Event(SessionEvent::Failed { reason, .. }) => said.push(reason.to_string()),
+            Output::Event(SessionEvent::Failed { reason, .. }) => {
+                has_early_end |= reason == FailureReason::Merge(SpliceError::EarlyEnd);
+                said.push(reason.to_string());
+            }
             Output::Event(_) | Output::Text(_) => {}
             Output::Done(outcome) => {
+                let delivered = session.document().text();
+                let is_given_up = outcome.status() != Status::Complete && has_early_end;
+                if is_given_up && text.starts_with(delivered) && is_doubtful_end(text, delivered.len()) {
+                    return None;
+                }
                 let is_true = || read(session.document().text()).is_some_and(|node| node.is(truth));
                 let verdict = match outcome.status() {
                     Status::Complete if is_true() => Verdict::Right,

@@ -7,7 +7,7 @@ use super::join::{self, Outcome, join};
 use super::judge::{Brings, Case, Verdict, seam};
 use super::reading::{Node, read, root_end};
 use super::style::{ContinuationStyle, Cut, Group, write};
-use super::support::Rng;
+use super::support::{Rng, is_doubtful_end};
 
 /// The groups in which styles are counted: the rows of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,6 +188,11 @@ pub(crate) fn cuts_of(text: &str, count: usize, rng: &mut Rng) -> Vec<usize> {
 impl Row<'_> {
     pub(crate) fn join(&self, chunk: usize) -> Outcome {
         join(self.case.delivered, self.case.fragment, self.line.expect, chunk)
+    }
+
+    /// Returns whether the fragment brings the rest of the document, and that is an end which is always given up.
+    pub(crate) fn is_doubtful_end(&self) -> bool {
+        self.case.brings == Brings::Rest && is_doubtful_end(&self.sample.text, self.cut)
     }
 
     /// Prints everything that helps to investigate a row.
