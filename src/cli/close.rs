@@ -74,8 +74,8 @@ impl Answers for CloseOptions {
     type Answer<'a> = Answer;
 
     fn answer(&self, parsed: &Parsed<()>) -> Answer {
-        let document = &parsed.document;
-        Answer { complete: parsed.is_complete(), json: document.complete_with(*self).unwrap_or_default() }
+        let json = parsed.shows_json().then(|| parsed.document.complete_with(*self)).flatten();
+        Answer { complete: parsed.is_complete(), json: json.unwrap_or_default() }
     }
 
     fn print(&self, file: &str, are_several: bool, parsed: &Parsed<()>, console: &mut Console) -> io::Result<()> {

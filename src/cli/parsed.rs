@@ -173,6 +173,13 @@ impl<S: Sink + Default> Parsed<S> {
         !self.document.is_complete() && self.deviation.is_none() && !self.document.is_prose()
     }
 
+    /// Returns whether the text is JSON as far as it goes. A scalar that other text touches, and a bracket that no JSON
+    /// follows, are prose: `1.4.5`, `[the docs]`.
+    pub(super) fn shows_json(&self) -> bool {
+        let inside = || self.document.root().and_then(|root| root.strip_prefix(['{', '[']));
+        self.deviation.is_none() || inside().is_some_and(|inside| !inside.trim().is_empty())
+    }
+
     /// Returns what is wrong with the text. A text that is only cut is not wrong.
     pub(super) fn mistake(&self) -> Option<String> {
         let prose = || self.document.is_prose().then(|| NO_JSON.to_owned());

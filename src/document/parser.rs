@@ -15,8 +15,8 @@ use crate::json::{Machine, Sink};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trailing {
     /// The text is kept. [`Document::root_end`](crate::Document::root_end) says where the root ended. Two things are still
-    /// looked for after a root without a fence, and are the next root: JSON after a tag that ends reasoning, and, if the
-    /// root is a scalar or a short array of scalars (`[1]`), an object or an array that holds one.
+    /// looked for after a root, and are the next root: JSON after a tag that ends reasoning, and, if the root is a scalar
+    /// or a short array of scalars (`[1]`) without a fence, an object or an array that holds one.
     #[default]
     Stop,
     /// The text is an error: [`SyntaxErrorKind::TrailingText`].
@@ -260,11 +260,8 @@ impl Parser {
     /// Returns how the text after the root is read.
     fn tail_of(&self, text: &str) -> Tail {
         let end = self.machine.offset();
-        if self.finder().has_fence() {
-            return match self.trailing {
-                Trailing::Block => Tail::Searched(RootSearch::with(RootFinder::further(end), self.depth)),
-                _ => Tail::Ignored,
-            };
+        if self.finder().has_fence() && self.trailing == Trailing::Block {
+            return Tail::Searched(RootSearch::with(RootFinder::further(end), self.depth));
         }
         let finder = RootFinder::after_root(end, self.max_preamble, !self.is_weak(text));
         Tail::Searched(RootSearch::with(finder, self.depth))

@@ -42,6 +42,16 @@ struct Closed {
     is_reference: bool,
 }
 
+impl Closed {
+    /// Whether its line or its sentence ends after it, or a tag or a fence follows. The text of a link goes on, and so does a
+    /// sentence that speaks of an array.
+    fn ends_line(&self, text: &str) -> bool {
+        let rest = text.get(self.range.end..).unwrap_or_default();
+        let line = rest.split('\n').next().unwrap_or_default().trim();
+        line.is_empty() || line.starts_with(['<', '`', '*', '.', ';', '!', '。'])
+    }
+}
+
 enum Step {
     Open,
     Root,
@@ -92,7 +102,7 @@ impl RootSearch {
                         return Some(FoundRoot { start: candidate.start, end: before + piece.len() });
                     }
                     Step::Closed(closed) => {
-                        self.note_closed(closed);
+                        self.note_closed(closed, text);
                         self.finder.reject();
                         continue;
                     }
@@ -113,9 +123,9 @@ impl RootSearch {
         }
     }
 
-    fn note_closed(&mut self, closed: Closed) {
+    fn note_closed(&mut self, closed: Closed, text: &str) {
         // A reference counts only at the end of the text, so the last one matters.
-        if self.closed.as_ref().is_none_or(|known| known.is_reference) {
+        if self.closed.as_ref().is_none_or(|known| known.is_reference || !known.ends_line(text)) {
             self.closed = Some(closed);
         }
     }
@@ -136,7 +146,7 @@ impl RootSearch {
         let closed = || {
             let closed = self.closed.as_ref()?;
             let rest = text.get(closed.range.end..).unwrap_or_default();
-            let is_free = !closed.is_reference && !is_last || rest.trim().is_empty();
+            let is_free = !closed.is_reference && !is_last && closed.ends_line(text) || rest.trim().is_empty();
             (is_free && self.candidate.is_none()).then(|| closed.range.clone())
         };
         let range = open.or_else(closed)?;

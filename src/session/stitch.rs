@@ -348,7 +348,8 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         self.believe_early_end();
         let mut document = self.slot.into_document();
         // The end of the parts ends a number. A byte that can't follow it says that it was to be another value.
-        let is_whole = !self.breaks_off && document.finish().is_ok() || document.is_complete();
+        let breaks_off = self.breaks_off || self.is_malformed;
+        let is_whole = !breaks_off && document.finish().is_ok() || document.is_complete();
         let is_complete = is_whole && !self.is_malformed;
         let json = document.complete().unwrap_or_default();
         let status = match is_complete {

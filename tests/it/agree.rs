@@ -10,7 +10,7 @@ use restitch::{AllowedRoots, Document, Limits, SyntaxErrorKind};
 use crate::support::Rng;
 use crate::tree::Tree;
 
-/// What `check` says of a text, text after the root left aside, which the others do not read.
+/// What `check` says of a text. Text after the root, which the others do not read, is left aside, unless it touches the root.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Whole,
@@ -21,11 +21,30 @@ enum Verdict {
 fn checked(text: &str) -> Verdict {
     let checked = check(text.as_bytes(), NonZeroUsize::MAX).unwrap();
     match checked.error {
-        Some(error) if matches!(error.kind, SyntaxErrorKind::TrailingText(_)) => Verdict::Whole,
+        Some(error) if matches!(error.kind, SyntaxErrorKind::TrailingText(_)) => {
+            if touches(text, error.offset) {
+                Verdict::Wrong
+            } else {
+                Verdict::Whole
+            }
+        }
         Some(_) => Verdict::Wrong,
         None if checked.complete => Verdict::Whole,
         None => Verdict::Cut,
     }
+}
+
+/// Whether the text at `offset`, which follows the root, can't follow it there.
+fn touches(text: &str, offset: usize) -> bool {
+    let (root, after) = text.split_at(offset);
+    if root.ends_with([' ', '\n', '\t', '\r']) {
+        return false;
+    }
+    let is_scalar = !root.starts_with(['{', '[']);
+    let next = after.strip_prefix(',').map(str::trim_start);
+    is_scalar
+        || next.is_some_and(|next| next.starts_with(['{', '[', '"']))
+        || after.starts_with(|c: char| matches!(c, '{' | '[' | '}' | ']' | '"' | ':') || c.is_ascii_digit())
 }
 
 /// Returns whether a text is whole, and its JSON. `close` does the same with it.
@@ -33,7 +52,7 @@ fn closed(text: &str) -> (Verdict, String) {
     let mut document = Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
     // Prose is no JSON that was cut: `- 1` begins a list.
     let is_wrong = document.push(text).is_err() || document.is_prose();
-    let is_whole = !is_wrong && document.finish().is_ok() || document.is_complete();
+    let is_whole = !is_wrong && (document.finish().is_ok() || document.is_complete());
     let verdict = if is_whole {
         Verdict::Whole
     } else if is_wrong {
