@@ -66,7 +66,7 @@ impl Splice {
         if self.request.expect != Expect::Any || candidate.start.is_requested() {
             return false;
         }
-        let is_unproven = candidate.overlap > 0 && !attempt.lead.is_proven;
+        let is_unproven = candidate.overlap > 0 && candidate.start != Start::Root && !attempt.lead.is_proven;
         let repeats_elsewhere = || seam.rivals.iter().any(|(_, overlap)| *overlap >= prior::REPEATED);
         self.is_flagged(seam.posterior) || is_unproven || repeats_elsewhere()
     }

@@ -652,6 +652,7 @@ restitch: part 3: joined at byte 11: anchor
   expected    any
   cut         byte 11, in `number`, at /a/1
   anchor      11 bytes, unique
+  after       a gap: the text of a part before this one may be missing
   candidates                         prior surprise misfit posterior
               anchor, requested: won; repeats 11 bytes from byte 0, the root; new from byte 11
                 adds `, 3], "b": "one `
@@ -664,16 +665,19 @@ restitch: part 4: skipped: the fragment ended before it was certain where it beg
               exact, cut: open; repeats nothing; new from byte 0
                 adds `two `
   decided     never; 4 bytes pending
-restitch: part 5: skipped: it goes on after the skipped parts as well as without them
+restitch: part 5: skipped: text before the fragment is missing, and nothing proves where it belongs
   expected    any
   cut         byte 27, in `string`, at /b
   anchor      26 bytes, unique
-  fragment    this part, without those that were skipped before
+  after       a gap: the text of a part before this one may be missing
   candidates                         prior surprise misfit posterior
-              exact, cut: won; repeats nothing; new from byte 0
+              exact, cut: open; repeats nothing; new from byte 0
                 adds `three", "c": [4]}`
-  decided     never; 11 bytes pending
+  decided     never; 17 bytes pending
 restitch: seam at byte 11: anchor, 11 bytes repeated
+restitch: part 2 is not in the document to its end: the fragment fits nowhere
+restitch: part 4 is not in the document to its end: the fragment ended before it was certain where it begins
+restitch: part 5 is not in the document to its end: text before the fragment is missing, and nothing proves where it belongs
 restitch: 3 parts failed to merge
 restitch: the parts end before the document does: closed
 "#
