@@ -91,10 +91,18 @@ impl Deciding {
             return;
         }
         let (start, prior) = self.place.start_at(slot, from, self.near.from);
+        let is_proven = self.place.is_proof(slot, from);
+        // The anchor but for its first characters proves what the anchor does: it counts like one that was repeated nearly.
+        let is_nearly_anchor = is_proven
+            && self.place.expect == Expect::Anchor
+            && !self.near.is_ambiguous
+            && (self.near.from..=self.near.from + FEW).contains(&from);
+        let prior = if is_nearly_anchor { prior.max(Start::Nearly.prior(self.place.expect)) } else { prior };
         let begin = self.fragment.begin;
-        let recurring = self.place.recurring(slot, from, begin, &self.fragment.at_cut);
+        let recurring =
+            if is_nearly_anchor { 0.0 } else { self.place.recurring(slot, from, begin, &self.fragment.at_cut) };
         let surprise = (self.fragment.surprise(begin, end) - recurring).max(0.0);
-        let is_in_a_row = self.place.is_in_a_row(slot, from);
+        let is_in_a_row = !is_nearly_anchor && self.place.is_in_a_row(slot, from);
         let surprise = if is_in_a_row { surprise.min(self.place.most_in_a_row(slot, from)) } else { surprise };
         let whole = from <= self.near.from || start == Start::Root;
         let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
@@ -104,7 +112,6 @@ impl Deciding {
         let begins = |frame: &Frame| frame.kind == Kind::Object && frame.start == from;
         let says_nothing = !has_words(slot.text().get(from..).unwrap_or_default());
         let outside = slot.frames().iter().position(begins).filter(|_| says_nothing);
-        let is_proven = self.place.is_proof(slot, from);
         self.add(slot, Candidate { from, evidence, ..candidate }, Lead { outside, is_proven, ..self.lead() });
     }
 
