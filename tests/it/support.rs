@@ -215,6 +215,10 @@ pub(crate) fn is_doubtful_end(document: &str, cut: usize) -> bool {
     let mut delivered = Document::new(usize::MAX);
     delivered.push(&document[..cut]).unwrap();
     let is_after_value = delivered.cut().state == CutState::AfterValue;
-    !is_after_value
-        && document[cut..].chars().all(|c| matches!(c, '"' | '}' | ']' | ' ' | '\t' | '\r' | '\n' | '.' | '…'))
+    !is_after_value && only_closes(&document[cut..])
+}
+
+/// Returns whether text has nothing but closers, white space and dots.
+pub(crate) fn only_closes(text: &str) -> bool {
+    text.chars().all(|c| matches!(c, '"' | '}' | ']' | ' ' | '\t' | '\r' | '\n' | '.' | '…'))
 }

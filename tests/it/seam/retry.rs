@@ -45,8 +45,7 @@ pub(crate) struct Ended {
 }
 
 /// Runs a session of a level of repair whose first call delivered `delivered`, and whose further calls get the answers of `answer`. Returns
-/// `None` where the true rest is not known, because the text stops inside an escape that the document does not have, and where it is
-/// given up at a cut at which the document has an end that looks like an early one.
+/// `None` where the true rest is not known, because the text stops inside an escape that the document does not have.
 pub(crate) fn run(
     limits: &Limits,
     level: RepairLevel,
@@ -104,12 +103,12 @@ pub(crate) fn run(
             Output::Event(_) | Output::Text(_) => {}
             Output::Done(outcome) => {
                 let delivered = session.document().text();
+                // Giving up an end that looks like an early one is right.
                 let is_given_up = outcome.status() != Status::Complete && has_early_end;
-                if is_given_up && text.starts_with(delivered) && is_doubtful_end(text, delivered.len()) {
-                    return None;
-                }
+                let is_doubtful = is_given_up && text.starts_with(delivered) && is_doubtful_end(text, delivered.len());
                 let is_true = || read(session.document().text()).is_some_and(|node| node.is(truth));
                 let verdict = match outcome.status() {
+                    _ if is_doubtful => Verdict::Right,
                     Status::Complete if is_true() => Verdict::Right,
                     Status::Complete => wrong(outcome.tally(), repeats),
                     _ => Verdict::Flagged,

@@ -7,7 +7,7 @@ use super::join::{self, Outcome, join};
 use super::judge::{Brings, Case, Verdict, seam};
 use super::reading::{Node, read, root_end};
 use super::style::{ContinuationStyle, Cut, Group, write};
-use super::support::{Rng, is_doubtful_end};
+use super::support::{Rng, is_doubtful_end, only_closes};
 
 /// The groups in which styles are counted: the rows of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -190,9 +190,14 @@ impl Row<'_> {
         join(self.case.delivered, self.case.fragment, self.line.expect, chunk)
     }
 
-    /// Returns whether the fragment brings the rest of the document, and that is an end which is always given up.
+    /// Returns whether the fragment brings the rest of the document, and that is an end which is given up: only closers, and the cut
+    /// is not after a whole value, or the fragment does not begin with the anchor.
     pub(crate) fn is_doubtful_end(&self) -> bool {
-        self.case.brings == Brings::Rest && is_doubtful_end(&self.sample.text, self.cut)
+        let anchor = &self.case.delivered[join::anchor(self.case.delivered)..];
+        let begins_as_asked = || self.case.fragment.starts_with(anchor.trim_end());
+        let text = &self.sample.text;
+        self.case.brings == Brings::Rest
+            && (is_doubtful_end(text, self.cut) || only_closes(&text[self.cut..]) && !begins_as_asked())
     }
 
     /// Prints everything that helps to investigate a row.

@@ -48,8 +48,7 @@ struct Key {
 pub(crate) struct Table {
     cells: BTreeMap<Key, Cell>,
     pub(crate) wrong: Vec<(&'static str, String)>,
-    /// Answers to a cut after which the document has only closers, and not after a whole value: they are right, and are given up
-    /// like early ends. No row counts them.
+    /// Ends of documents that are given up like early ends, see [`Row::is_doubtful_end`]. They count as right.
     pub(crate) doubtful: usize,
 }
 
@@ -89,11 +88,10 @@ pub(crate) fn measure(seeds: Range<u64>, size: Size, cuts: usize) -> (Table, Vec
                 return;
             }
             let outcome = row.join(1);
-            if outcome.how == "EarlyEnd" && row.is_doubtful_end() {
-                table.doubtful += 1;
-                return;
-            }
-            table.count(row, &outcome, row.case.judge(&outcome));
+            // Giving it up is right.
+            let is_doubtful = outcome.how == "EarlyEnd" && row.is_doubtful_end();
+            table.doubtful += usize::from(is_doubtful);
+            table.count(row, &outcome, if is_doubtful { Verdict::Right } else { row.case.judge(&outcome) });
             for (_, rule, table) in peers.iter_mut().filter(|_| !row.again) {
                 table.count_verdict(row, row.case.judge_text(&rule(row.case.delivered, row.case.fragment)));
             }
