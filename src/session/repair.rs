@@ -123,6 +123,14 @@ impl Session {
 
     /// Gives out what is held back of a first answer that is not continued: as far as it was read, then as it came.
     pub(super) fn release_first(&mut self) {
+        self.finish_whole();
+        let is_read = matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing));
+        if is_read && self.repairs_text() && self.slot.document().is_malformed_at_end() {
+            // What is held back is not cut: no part of it is decided as if it were.
+            let held = self.slot.document().pending().to_owned();
+            self.phase = Phase::First(FirstAnswer::Malformed);
+            return self.give_out_text(held);
+        }
         let unread = self.end_of_text(|slot, sink| slot.end_repair(sink));
         self.give_out_text(unread);
     }

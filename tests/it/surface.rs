@@ -15,8 +15,9 @@ const MAX_ITEMS: usize = 156;
 /// Public methods of these types, and the methods of these traits. Each of the four views says how its text ended, and four
 /// methods make views of a `StitchText`, which know where its answer was given up.
 const MAX_METHODS: usize = 350;
-/// Public items and methods behind `#[doc(hidden)]`: for benches, fuzz targets and peers.
-const MAX_HIDDEN: usize = 360;
+/// Public items and methods behind `#[doc(hidden)]`: for benches, fuzz targets and peers. Four of them are the base of an
+/// answer's document, and the texts that an event repeats.
+const MAX_HIDDEN: usize = 364;
 
 #[test]
 fn the_surface_is_as_large_as_it_was_decided_to_be() {
