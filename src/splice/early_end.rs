@@ -19,6 +19,7 @@ impl Splice {
         let Some(attempt) = deciding.attempts.get(winner) else { return false };
         let anchor = self.anchor.as_ref().map_or(0, |anchor| anchor.range.len());
         let new = deciding.fragment.text.get(attempt.candidate.at..).unwrap_or_default();
+        let new = up_to_root_end(slot, new);
         let is_proven = self.request.expect == Expect::Any && attempt.lead.is_proven;
         let began_as_asked = attempt.candidate.start.is_requested() || attempt.candidate.overlap >= anchor || is_proven;
         self.request.believes_early_end && is_after_value(slot) && began_as_asked && !new.contains(['.', '…'])
@@ -42,7 +43,26 @@ impl Splice {
 
 /// Whether new text closes what is open, does nothing else so far, and more is due.
 pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
-    expect != Expect::Exact && more_is_due(slot) && only_closes(slot, new)
+    expect != Expect::Exact && more_is_due(slot) && only_closes(slot, up_to_root_end(slot, new))
+}
+
+/// Returns new text without the prose after the closer of the root, which says nothing of the document's end. Further JSON stays: it
+/// may show that the text goes on. Text that opens containers is more than closers wherever it is divided.
+fn up_to_root_end<'a>(slot: &Slot, new: &'a str) -> &'a str {
+    let mut in_string = slot.document().machine().in_string();
+    let mut open = slot.frames().len();
+    for (at, c) in new.char_indices() {
+        match c {
+            '"' => in_string = !in_string,
+            '}' | ']' if !in_string => open = open.saturating_sub(1),
+            _ => continue,
+        }
+        if open == 0 {
+            let (closers, rest) = new.split_at(at + c.len_utf8());
+            return if rest.contains(['{', '[', '"']) { new } else { closers };
+        }
+    }
+    new
 }
 
 /// Whether the cut is inside a token or after a comma or colon, or an array is open.

@@ -944,6 +944,29 @@ fn a_whole_body_that_stops_early_is_continued_unless_stops_are_believed() {
     }
 }
 
+/// Closers after which a model takes its leave are no better than closers alone.
+#[test]
+fn prose_after_closers_does_not_make_them_believed() {
+    let delivered = "{\"rows\": [{\"id\": 1, \"name\": \"Sousa ";
+    for prose in ["", "\n", "\n\nHope this helps!", "\n```\nLet me know.", " (rows 2, 3 and so on are left out)"] {
+        for is_divided in [false, true] {
+            let rest = || {
+                let closers = format!("{delivered}\"}}]}}");
+                let rest = match is_divided {
+                    true => text("b", &closers) + &text("b", prose),
+                    false => text("b", &(closers + prose)),
+                };
+                closed(rest + &finish("b", "stop") + DONE)
+            };
+            let first = closed(text("a", delivered) + &finish("a", "length") + DONE);
+            let mut relay = Relay::new(Limits::default());
+            let ended = run_with(&mut relay, &[first, rest(), rest()], |body| vec![body.to_vec()]);
+            let got = (ended.text(), ended.finishes(), ended.outcome.status());
+            assert_eq!(got, (delivered.to_owned(), vec!["length".to_owned()], Status::Incomplete), "{prose:?}");
+        }
+    }
+}
+
 /// Two choices. The first ends with `length` while the other goes on. The client does not get that end, since the rest may be asked
 /// for.
 fn two_choices() -> String {
