@@ -275,10 +275,10 @@ impl Relay {
                 break;
             }
         }
-        if self.is_forwarding() {
-            self.forward(now, self.call.decoder.boundary());
-        }
         if self.keeps_raw() {
+            if matches!(self.phase, Phase::Open) {
+                self.forward(now, self.call.decoder.boundary());
+            }
             self.call.raw.keep_chunk();
         }
     }
@@ -304,16 +304,16 @@ impl Relay {
     /// Reads bytes of the open call. Breaks when the call is over.
     fn read(&mut self, now: Duration, mut input: &[u8]) -> ControlFlow<()> {
         while matches!(self.phase, Phase::Open | Phase::Withheld(_)) {
-            let (wanted, observed) = (self.wants_data(), self.is_forwarding());
-            let kept = !observed && self.keeps_raw();
+            let (is_first, adopts) = (self.session().is_first(), self.call.adopts);
+            let wanted = self.wants_data();
             let OpenCall { decoder, reader, raw, .. } = &mut self.call;
             let (end, data) = match decoder.next_event(&mut input) {
                 Ok(None) => return ControlFlow::Continue(()),
                 Ok(Some(event)) => {
-                    if observed {
-                        self.writer.observe(&event.event, &event.data);
-                    } else if kept && let Phase::Withheld(withheld) = &mut self.phase {
-                        withheld.note(&event);
+                    match &mut self.phase {
+                        _ if !is_first || adopts => {}
+                        Phase::Withheld(withheld) => withheld.note(&event),
+                        _ => self.writer.observe(&event.event, &event.data),
                     }
                     raw.begin_event(event.range.start);
                     (event.range.end, self.event_summary.read(&mut **reader, event, wanted))
@@ -351,8 +351,7 @@ impl Relay {
 
     /// Returns whether the data of events may have to be written again.
     fn wants_data(&self) -> bool {
-        let is_read = matches!(self.phase, Phase::Open | Phase::Withheld(_));
-        is_read && (self.call.adopts || self.session().is_first() && self.session().repairs_text())
+        self.call.adopts || self.session().is_first() && self.session().repairs_text()
     }
 
     /// Returns whether the document is whole, and is all of the answer: of an answer that holds more than its text, or is
