@@ -80,9 +80,7 @@ impl RootSearch {
     pub(crate) fn feed(&mut self, text: &str) -> Option<FoundRoot> {
         loop {
             let rest = text.get(self.finder.offset()..).filter(|rest| !rest.is_empty());
-            let Some(c) = rest.and_then(|rest| rest.chars().next()) else {
-                return None;
-            };
+            let c = rest.and_then(|rest| rest.chars().next())?;
             let rest = rest.unwrap_or_default();
             let before = self.finder.offset();
             let piece = if self.candidate.is_some() { rest.get(..c.len_utf8()).unwrap_or_default() } else { rest };

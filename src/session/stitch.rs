@@ -279,7 +279,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             if failure != SpliceError::Empty {
                 self.missing.push(part);
             }
-            if failure == SpliceError::EarlyEnd && !after_gap {
+            if failure == SpliceError::EarlyEnd {
                 self.early_end = Some((number, part));
             }
             self.fail(number, failure);

@@ -100,6 +100,16 @@ struct Progress {
 }
 
 impl Attempt {
+    /// Returns whether the repeated text proves its place in this fragment. Text that comes twice in a row may be the next one of
+    /// equal rows as well as a repeat.
+    pub(super) fn is_proven(&self, fragment: &str) -> bool {
+        let Candidate { at, overlap, .. } = self.candidate;
+        let (repeated, new) = fragment.split_at_checked(at).unwrap_or((fragment, ""));
+        let repeated = repeated.len().checked_sub(overlap).and_then(|from| repeated.get(from..)).unwrap_or(repeated);
+        let comes_again = !new.is_empty() && (new.starts_with(repeated) || repeated.starts_with(new));
+        self.lead.is_proven && !comes_again
+    }
+
     pub(super) fn new(slot: &Slot, candidate: Candidate, lead: Lead, cap: usize) -> Self {
         let machine = slot.document().machine().clone();
         let token = machine.in_token().then(|| machine.token_start());

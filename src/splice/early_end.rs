@@ -20,7 +20,7 @@ impl Splice {
         let anchor = self.anchor.as_ref().map_or(0, |anchor| anchor.range.len());
         let new = deciding.fragment.text.get(attempt.candidate.at..).unwrap_or_default();
         let new = up_to_root_end(slot, new);
-        let is_proven = self.request.expect == Expect::Any && attempt.lead.is_proven;
+        let is_proven = self.request.expect == Expect::Any && attempt.is_proven(&deciding.fragment.text);
         let began_as_asked = attempt.candidate.start.is_requested() || attempt.candidate.overlap >= anchor || is_proven;
         self.request.believes_early_end && is_after_value(slot) && began_as_asked && !new.contains(['.', '…'])
     }

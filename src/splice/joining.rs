@@ -55,18 +55,18 @@ impl Splice {
         let seam = self.seam_of(&attempt.candidate, posterior);
         let may_be_another = may_be_another || attempt.candidate.evidence.has_other_structure;
         let mut seam = Seam { rivals, ambiguous: seam.ambiguous || may_be_another, ..seam };
-        seam.ambiguous |= self.is_doubtful(&attempt, &seam);
+        seam.ambiguous |= self.is_doubtful(&attempt, &fragment, &seam);
         self.join_at(slot, &attempt, &fragment, seam, sink);
     }
 
     /// Whether nothing was asked for, and the place is less than all but certain, or the text that is repeated does not prove it, or
     /// another place is repeated, too.
-    fn is_doubtful(&self, attempt: &Attempt, seam: &Seam) -> bool {
+    fn is_doubtful(&self, attempt: &Attempt, fragment: &str, seam: &Seam) -> bool {
         let candidate = &attempt.candidate;
         if self.request.expect != Expect::Any || candidate.start.is_requested() {
             return false;
         }
-        let is_unproven = candidate.overlap > 0 && candidate.start != Start::Root && !attempt.lead.is_proven;
+        let is_unproven = candidate.overlap > 0 && candidate.start != Start::Root && !attempt.is_proven(fragment);
         let repeats_elsewhere = || seam.rivals.iter().any(|(_, overlap)| *overlap >= prior::REPEATED);
         self.is_flagged(seam.posterior) || is_unproven || repeats_elsewhere()
     }

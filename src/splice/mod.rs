@@ -214,15 +214,15 @@ impl Splice {
     fn take<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
         if let State::Opening(search, pending) = &mut self.state {
             pending.push_str(text);
-            let root = search.feed(pending).map(|root| root.start);
-            // Text after the root did not wait.
-            let waited = root.unwrap_or(pending.len());
+            let found = search.feed(pending);
+            // Text after the evidence of a root did not wait.
+            let waited = found.map_or(pending.len(), |root| root.end);
             self.max_pending = self.max_pending.max(waited);
             if waited > self.caps.pending {
                 return self.fail(SpliceError::Pending(self.caps.pending));
             }
-            let Some(root) = root else { return };
-            return self.open(slot, root, sink);
+            let Some(root) = found else { return };
+            return self.open(slot, root.start, sink);
         }
         let mut text = self.fenced.feed(text, self.caps.pending);
         if matches!(self.state, State::Requested(_)) {

@@ -86,7 +86,7 @@ impl Scoring<'_> {
             document: attempt.document(),
             is_verified: attempt.is_verified(),
             may_win: proves_place && (attempt.is_verified() || self.at_end && self.may_end(attempt)),
-            is_proven: self.at_end && self.place.expect == Expect::Any && attempt.lead.is_proven,
+            is_proven: self.at_end && self.place.expect == Expect::Any && attempt.is_proven(&self.fragment.text),
             is_alone: attempt.is_alone(),
             is_requested: attempt.candidate.start.is_requested(),
             rank: (rank(&attempt.candidate), attempt.candidate.at),
@@ -96,7 +96,7 @@ impl Scoring<'_> {
     /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer that was asked
     /// for the anchor and does not repeat enough of it may be a refusal, or another row.
     fn may_end(&self, attempt: &Attempt) -> bool {
-        attempt.may_end() && (self.place.expect == Expect::Any || attempt.lead.is_proven)
+        attempt.may_end() && (self.place.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
     }
 
     /// Whether the fragment repeats the whole anchor, which occurs nowhere else. After a gap a legal place proves nothing, and

@@ -63,8 +63,21 @@ fn closed(text: &str) -> (Verdict, String) {
     (verdict, document.complete().unwrap_or_default())
 }
 
+/// Whether an object or an array follows a scalar: `close` may take it for the answer, as in `[1] … {`.
+fn has_answer_after_scalar(text: &str) -> bool {
+    let checked = check(text.as_bytes(), NonZeroUsize::MAX).unwrap();
+    let Some(error) = checked.error.filter(|error| matches!(error.kind, SyntaxErrorKind::TrailingText(_))) else {
+        return false;
+    };
+    let (root, after) = text.split_at(error.offset);
+    !root.trim_start().starts_with(['{', '[']) && after.contains(['{', '['])
+}
+
 fn agree(text: &str) -> Verdict {
     let verdict = checked(text);
+    if has_answer_after_scalar(text) {
+        return verdict;
+    }
     let (close, json) = closed(text);
     assert_eq!(close, verdict, "{text:?}");
     let stitched = stitch([text], Expect::Any, &Limits::default());

@@ -873,7 +873,7 @@ fn stitch_answers_lines() {
 {"id":7,"parts":["["],"expect":1}
 "#;
     let out = r#"{"id":1,"status":"complete","json":"[1, 2, 3]","seams":[{"offset":5,"overlap":0,"alignment":"exact"}],"failures":0}
-{"id":2,"status":"complete","json":"[\"😀\"]","seams":[{"offset":2,"overlap":0,"alignment":"exact"}],"failures":0}
+{"id":2,"status":"complete","json":"[\"😀\"]","seams":[{"offset":2,"overlap":0,"alignment":"exact","ambiguous":true}],"failures":0}
 {"id":3,"status":"failed","json":"","seams":[],"failures":0}
 {"id":4,"error":"line 4: not all of `parts` are strings"}
 {"id":5,"error":"line 5: `expect` is anchor, exact or any"}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::relay::{Output, Relay};
+use restitch::internal::relay::{Output, Relay, TransportEnd};
 use restitch::session::{Status, stitch};
 use restitch::splice::Expect;
 use serde_json::{Value, json};
@@ -55,11 +55,15 @@ fn run(document: &str, cut: usize, behaviour: &str, rng: &mut Rng) -> (String, S
     let mut relay =
         Relay::new(Limits::default().with_max_verbatim_context(usize::MAX)).give_up(restitch::session::GiveUp::Close);
     let first = stream("first", &document[..cut], "length", rng);
-    // A stream has its own end: another one would be that of the next call.
     relay.handle_bytes(NOW, first.into());
     let mut body = Vec::new();
     let mut status = None;
-    while let Some(output) = relay.poll_output() {
+    while status.is_none() {
+        let Some(output) = relay.poll_output() else {
+            // A cut answer waits for more after its `[DONE]`, until the connection ends.
+            relay.handle_transport_end(NOW, TransportEnd::Closed);
+            continue;
+        };
         match output {
             Output::Bytes(bytes) => body.extend_from_slice(&bytes),
             Output::Call { request, .. } => {
@@ -149,6 +153,9 @@ fn recorded_cuts_of_providers_come_out_whole() {
         let again = format!("{delivered}{remaining}");
         for (part, expect) in [(&remaining, Expect::Exact), (&again, Expect::Any)] {
             let stitched = stitch([delivered.as_str(), part.as_str()], expect, &Limits::default());
+            if stitched.status == Status::Closed && is_doubtful_end(&full, delivered.len()) {
+                continue;
+            }
             assert_eq!((stitched.status, stitched.json.trim()), (Status::Complete, full.trim()), "{}", row["file"]);
         }
         count += 1;

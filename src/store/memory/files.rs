@@ -45,7 +45,7 @@ impl Folder {
         let Opening { caller, keep, request } = opening;
         let mut records = log.records();
         records.add(&format!("answer {} {} {}", hex(caller), keep.as_millis(), request.len()), Some(request));
-        log.write(records).map(|()| log)
+        log.write(&records).map(|()| log)
     }
 
     /// Returns the ids of the answers that are in the folder.
@@ -155,26 +155,26 @@ impl LogFile {
         for Entry { at, bytes } in entries {
             records.add(&format!("event {at} {}", bytes.len()), Some(bytes));
         }
-        self.write(records)
+        self.write(&records)
     }
 
     pub(super) fn name(&mut self, name: Name) -> io::Result<()> {
         let mut records = self.records();
         records.name(name);
-        self.write(records)
+        self.write(&records)
     }
 
     pub(super) fn end(&mut self, end: End) -> io::Result<()> {
         let mut records = self.records();
         records.add(&format!("end {}", if end == End::Whole { WHOLE } else { BROKEN }), None);
-        self.write(records)
+        self.write(&records)
     }
 
     /// Notes the epoch of the next process.
     fn epoch(&mut self, next: u64) -> io::Result<()> {
         let mut records = self.records();
         records.add(&format!("epoch {next}"), None);
-        self.write(records)
+        self.write(&records)
     }
 
     /// Replaces all records: of an answer that is gone only the reason stays, in the first record, and its names.
@@ -188,7 +188,7 @@ impl LogFile {
         let mut records = self.records();
         records.add(&format!("gone {} {} {reason}", hex(&opening.caller), opening.keep.as_millis()), None);
         names.iter().for_each(|name| records.name(*name));
-        self.write(records)
+        self.write(&records)
     }
 
     /// Closes the file.
@@ -202,7 +202,7 @@ impl LogFile {
     }
 
     /// Appends whole records. Where that fails, nothing of them stays.
-    fn write(&mut self, records: NewRecords) -> io::Result<()> {
+    fn write(&mut self, records: &NewRecords) -> io::Result<()> {
         let written = self.file.write_all(&records.text);
         match written {
             Ok(()) => (self.length, self.checksum) = (self.length + records.text.len() as u64, records.checksum),

@@ -126,7 +126,9 @@ fn each_adapter_says_how_the_text_ended() {
         let (mut events, mut snapshots) = (source().events(), source().snapshots::<Value>());
         let (mut completed, mut whole) = (source().completed::<Value>("/*"), source().into_final::<Value>());
         assert_eq!((events.outcome(), whole.outcome()), (None, None), "nothing was read");
-        (drop(all(&mut events)), drop(all(&mut snapshots)), drop(all(&mut completed)));
+        drop(all(&mut events));
+        drop(all(&mut snapshots));
+        drop(all(&mut completed));
         assert_eq!(wait(&mut whole).is_ok(), said == "complete");
         for outcome in [events.outcome(), snapshots.outcome(), completed.outcome(), whole.outcome()] {
             let outcome = outcome.unwrap();

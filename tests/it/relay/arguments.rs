@@ -380,8 +380,11 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
         (RepairLevel::Guess, "{{\"a\": 1}"),
         (RepairLevel::Guess, "[1, 2}"),
         (RepairLevel::Guess, "{\"a\": \"b}"),
+        (RepairLevel::Guess, "{\"a\": \"he said \"x\" and left}"),
     ] {
-        for is_call in [false, true] {
+        // Arguments are repaired on `syntax`, where the string is open and its rest is asked for.
+        let is_open_on_syntax = written == "{\"a\": \"b}";
+        for is_call in [false, true].into_iter().filter(|is_call| !(*is_call && is_open_on_syntax)) {
             let reason = if is_call { "tool_calls" } else { "stop" };
             let answer = if is_call { call(0, "write") + &part(0, written) } else { text("a", written) };
             let stream = answer + &finish("a", reason) + DONE;
@@ -394,14 +397,11 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
         }
     }
     // What was repaired before has left.
-    for (written, sent) in
-        [("[1 2 : 3]", "[1, 2 : 3]"), ("{\"a\": \"he said \"x\" and left}", "{\"a\": \"he said \\\"x\\\" and left}")]
-    {
-        let stream = text("a", written) + &finish("a", "stop") + DONE;
-        let ended = run(Relay::new(Limits::default()).repair(RepairLevel::Guess), &[closed(stream)]);
-        assert_eq!((ended.text().as_str(), ended.requests.len(), ended.finishes()), (sent, 0, vec!["stop".to_owned()]));
-        assert!(ended.outcome.tally().malformed, "{written}");
-    }
+    let stream = text("a", "[1 2 : 3]") + &finish("a", "stop") + DONE;
+    let ended = run(Relay::new(Limits::default()).repair(RepairLevel::Guess), &[closed(stream)]);
+    assert_eq!((ended.text().as_str(), ended.requests.len()), ("[1, 2 : 3]", 0));
+    assert_eq!(ended.finishes(), ["stop"]);
+    assert!(ended.outcome.tally().malformed);
     // Text that only stops is asked for, as before.
     let first = closed(text("a", "{'a': [1, 2") + &finish("a", "stop") + DONE);
     let rest = closed(text("b", "{'a': [1, 2, 3]}") + &finish("b", "stop") + DONE);

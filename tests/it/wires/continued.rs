@@ -486,6 +486,11 @@ fn recorded_cuts_become_whole() {
             let received = through(relay(dialect), &body, Fault::Clean, size, &rest);
             let after = read(dialect, &received.body);
             let key = row["key"].as_str().unwrap();
+            let delivered = row["delivered"].as_str().unwrap();
+            if received.outcome.reason() == Some(StopReason::EarlyEnd) {
+                assert!(is_doubtful_end(full, delivered.len()), "{file} {size}: {:?}", received.outcome);
+                continue;
+            }
             let (found, mut expected) = match row["payload"].as_str().unwrap() {
                 "args" => {
                     let mut expected = before.clone();

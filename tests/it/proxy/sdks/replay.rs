@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use super::super::raw::{Piece, Raw, stream};
 use super::{answers, javascript, python, sdks, skip};
-use crate::support::{corpus_rows, skipped};
+use crate::support::{corpus_rows, is_doubtful_end, skipped};
 use crate::wires::answers::answer;
 
 /// A function of a script, the API that it asks, the finish of a whole call, and how many of the recorded rows the client
@@ -95,6 +95,10 @@ impl Case {
         let full = self.row["full"].as_str().unwrap();
         let text = |seen: &Value| seen["text"].as_str().unwrap_or_default().to_owned();
         assert!(text(whole).starts_with(&text(seen)), "{context}");
+        if is_doubtful_end(full, self.row["delivered"].as_str().unwrap().len()) {
+            // A rest that only closes a cut value is given up: the client has what was delivered.
+            return Ok(());
+        }
         if self.row["payload"] == "text" {
             assert_eq!(text(seen), full, "{context}");
             return Ok(());
