@@ -96,7 +96,7 @@ impl Deciding {
         let is_nearly_anchor = is_proven
             && self.place.expect == Expect::Anchor
             && !self.near.is_ambiguous
-            && (self.near.from..=self.near.from + FEW).contains(&from);
+            && (self.near.from..=self.near.from + LOST).contains(&from);
         let prior = if is_nearly_anchor { prior.max(Start::Nearly.prior(self.place.expect)) } else { prior };
         let begin = self.fragment.begin;
         let recurring =
@@ -215,3 +215,7 @@ impl Rejected {
         self.listed.push(Candidate { status, ..attempt.candidate.clone() });
     }
 }
+
+/// Bytes at the start of the anchor that an answer may leave out. Where more are missing, the answer may begin in the next one
+/// of two equal rows.
+const LOST: usize = 4;
