@@ -218,4 +218,4 @@ impl Rejected {
 
 /// Bytes at the start of the anchor that an answer may leave out. Where more are missing, the answer may begin in the next one
 /// of two equal rows.
-const LOST: usize = 4;
+const LOST: usize = 8;
