@@ -197,10 +197,17 @@ struct Stitcher<'a, 'p> {
     breaks_off: bool,
     /// The parts since the last seam whose text may be missing.
     missing: Vec<&'p str>,
-    /// The part that was last joined or tried without a gap, if it ended the document early. It is believed if no later part is
-    /// joined.
-    early_end: Option<(usize, &'p str)>,
+    /// The part that ended the document early since the last seam. It is believed if no later part is joined.
+    early_end: Option<EarlyEnd<'p>>,
     result: Stitched,
+}
+
+/// A part that ended the document early.
+struct EarlyEnd<'p> {
+    number: usize,
+    part: &'p str,
+    /// How many parts were missing when it was tried.
+    missing: usize,
 }
 
 impl<'a, 'p> Stitcher<'a, 'p> {
@@ -276,11 +283,11 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         let Err(failure) = merged else { return };
         // The rest of a part after the end of the root does not matter.
         if !self.is_over() && !self.replace(&failure, part) {
+            if failure == SpliceError::EarlyEnd {
+                self.early_end = Some(EarlyEnd { number, part, missing: self.missing.len() });
+            }
             if failure != SpliceError::Empty {
                 self.missing.push(part);
-            }
-            if failure == SpliceError::EarlyEnd {
-                self.early_end = Some((number, part));
             }
             self.fail(number, failure);
         }
@@ -325,8 +332,12 @@ impl<'a, 'p> Stitcher<'a, 'p> {
 
     /// Believes the part that ended the document early after which nothing was joined: it was the last part of the document.
     fn believe_early_end(&mut self) {
-        let Some((number, part)) = self.early_end.take().filter(|_| !self.is_over()) else { return };
-        let (missing, breaks_off) = (std::mem::take(&mut self.missing), self.breaks_off);
+        let Some(EarlyEnd { number, part, missing }) = self.early_end.take().filter(|_| !self.is_over()) else {
+            return;
+        };
+        // The gap before it stays: repeated text has to prove its place again.
+        let before = self.missing.iter().take(missing).copied().collect();
+        let (missing, breaks_off) = (std::mem::replace(&mut self.missing, before), self.breaks_off);
         let (failed, explanations) = (self.result.failed.clone(), self.result.explanations.clone());
         self.result.failed.retain(|failed| failed.part != number);
         self.result.explanations.retain(|explanation| explanation.part != number);
