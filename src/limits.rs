@@ -126,6 +126,11 @@ pub struct ContinuationLimits {
     /// Time since the first input. After it no further call is made, and an open call that asks for the rest is ended.
     /// Default: none.
     pub max_total_time: Option<Duration>,
+    /// How long an answer waits for an upstream that is in trouble: it refuses connections, loses them before any text, or
+    /// answers 429, 502, 503 or 529. The call is repeated until it is answered or this time is over. A `Retry-After` beyond it
+    /// ends the answer at once. Default 30 s: a server restarts in that time, and few clients wait longer. Zero: such calls
+    /// are failures.
+    pub patience: Duration,
     /// How long a capability hint counts: what a refusal has said about a model. Default 1 hour: providers change their models, and a wrong
     /// hint must not last. Zero: nothing is recorded.
     pub max_hint_age: Duration,
@@ -152,6 +157,7 @@ impl Default for ContinuationLimits {
             max_extra_tokens: 4,
             max_extra_share: None,
             max_total_time: None,
+            patience: Duration::from_secs(30),
             max_hint_age: Duration::from_secs(60 * 60),
             overload_window: Duration::from_secs(10),
             overload_min_calls: 10,
@@ -405,6 +411,7 @@ setters! {
         with_max_extra_tokens max_extra_tokens: u32,
         with_max_extra_share max_extra_share: Option<f64>,
         with_max_total_time max_total_time: Option<Duration>,
+        with_patience patience: Duration,
         with_max_hint_age max_hint_age: Duration,
         with_overload_window overload_window: Duration,
         with_overload_min_calls overload_min_calls: u32,

@@ -91,6 +91,14 @@ impl From<ConnectionError> for Error {
 }
 
 impl Error {
+    /// Returns whether there was no connection, or it was lost before the head of a response.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        match self {
+            Self::Unanswered(error) | Self::Failed(error) => error.is_of_connection(),
+            error => error.is_connect(),
+        }
+    }
+
     /// Returns whether no connection was made, so that the upstream has seen nothing of the request.
     pub fn is_connect(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::Slow { .. })

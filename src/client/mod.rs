@@ -3,8 +3,8 @@
 //!
 //! The body of a response reads from the connection that brings it. No other task does. All connections of a thread read into
 //! one buffer, so that a stream which waits has none. The client does not look at what it carries. Only a request whose
-//! connection was used before and ended without a byte of an answer is sent again: the upstream had closed the connection in
-//! the meantime. The waits for an answer, retries and headers are the caller's.
+//! connection was used before and ended within a second without a byte of an answer is sent again: the upstream had closed the
+//! connection in the meantime. The waits for an answer, retries and headers are the caller's.
 
 mod body;
 mod chunked;
@@ -20,9 +20,11 @@ pub(crate) mod tls;
 mod upstream;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{HOST, HeaderValue};
 use http::{Request, Response, Uri, Version};
+use tokio::time::Instant;
 
 pub use body::{Body, BodyError};
 use connector::Connector;
@@ -127,9 +129,11 @@ impl Client {
         if let Some(connection) = self.pool.take() {
             let (parts, body) = request.into_parts();
             let again = body.again().map(|body| Request::from_parts(parts.clone(), body));
+            let sent_at = Instant::now();
             match (connection.send(Request::from_parts(parts, body), &self.pool).await, again) {
-                // The upstream has closed the connection while it was unused.
-                (Err(Error::Unanswered(_)), Some(again)) => request = again,
+                // The upstream has closed the connection while it was unused. Had it been open, the upstream may have read the
+                // request, and a second one would be billed, too.
+                (Err(Error::Unanswered(_)), Some(again)) if sent_at.elapsed() <= STALE => request = again,
                 (answer, _) => return answer,
             }
         }
@@ -137,3 +141,7 @@ impl Client {
         connection.send(request, &self.pool).await
     }
 }
+
+/// How soon a connection shows that the upstream has closed it: the packet that says so has arrived already, or arrives after one
+/// round trip.
+const STALE: Duration = Duration::from_secs(1);

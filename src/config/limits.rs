@@ -64,6 +64,7 @@ limits! {
         max_extra_tokens: u32,
         max_extra_share: OptionalShare,
         max_total_time | "time": Seconds,
+        patience: Seconds,
         max_hint_age: Seconds,
         overload_window: Seconds,
         overload_min_calls: u32,

@@ -150,7 +150,41 @@ pub enum Finish {
     Other(String),
 }
 
+/// Reasons, in lower case, with which a server says that it does not want to go on, or waits for its client. All other unknown
+/// reasons (`insufficient_system_resource`, `network_error`, `timeout`, `eos` …) are names for an answer that broke off: servers
+/// invent new ones for that more often than for refusals.
+const FINAL: [&str; 22] = [
+    "blocked",
+    "blocklist",
+    "canceled",
+    "cancelled",
+    "failed",
+    "guardrail_intervened",
+    "image_safety",
+    "language",
+    "malformed_function_call",
+    "moderation",
+    "pause_turn",
+    "prohibited_content",
+    "recitation",
+    "refusal",
+    "safety",
+    "sensitive",
+    "spii",
+    "tool_call",
+    "tool_use",
+    "too_many_tool_calls",
+    "unexpected_tool_call",
+    "violation",
+];
+
 impl Finish {
+    /// Returns whether the server has broken the answer off for a reason that has no name here: neither the end of the text, nor a
+    /// refusal, nor a call of a tool.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Other(word) if !FINAL.contains(&word.to_ascii_lowercase().as_str()))
+    }
+
     /// Returns the finish reason in Chat Completions.
     pub fn as_str(&self) -> &str {
         match self {
@@ -168,8 +202,8 @@ impl From<&str> for Finish {
     fn from(word: &str) -> Self {
         match word {
             "stop" => Self::Stop,
-            // `model_length`: Mistral, where the model itself writes no more.
-            "length" | "model_length" => Self::Length,
+            // `model_length`: Mistral, where the model itself writes no more. Gateways pass on the words of other APIs.
+            "length" | "model_length" | "LENGTH" | "max_tokens" | "MAX_TOKENS" | "max_output_tokens" => Self::Length,
             "tool_calls" => Self::ToolCalls,
             "function_call" => Self::FunctionCall,
             "content_filter" => Self::ContentFilter,

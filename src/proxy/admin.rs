@@ -72,8 +72,8 @@ struct State {
     page: Option<Page>,
     reloader: Reloader,
     stopped: watch::Receiver<bool>,
-    /// When the upstreams were tried last, and which ones were not reached.
-    reached: Mutex<Option<(Instant, Result<(), String>)>>,
+    /// When the upstreams were tried last, and what was found.
+    reached: Mutex<Option<(Instant, String)>>,
 }
 
 /// Serves one request. Each has a connection of its own, so that unused connections leave room for others.
@@ -127,10 +127,11 @@ impl State {
                 Ok(()) => metrics(&proxy, request.headers()),
                 Err(refusal) => refusal.response(None),
             },
-            READY => match self.ready().await {
-                Ok(()) => plain(StatusCode::OK, "ready\n"),
-                Err(reason) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+            READY if is_verbose(request.uri().query()) => match guard.admit(request) {
+                Ok(()) => self.readiness(Some(self.upstreams().await)),
+                Err(refusal) => refusal.response(None),
             },
+            READY => self.readiness(None),
             _ => plain(StatusCode::OK, "ok\n"),
         }
     }
@@ -155,23 +156,35 @@ impl State {
         }
     }
 
-    /// Returns why the proxy is not ready.
-    async fn ready(&self) -> Result<(), String> {
-        // The configuration is valid: the proxy has started.
-        if *self.stopped.borrow() || self.stopped.has_changed().is_err() {
-            return Err("draining: the proxy was told to stop".to_owned());
-        }
-        // Probes that come together wait for one attempt.
+    /// Answers whether the proxy takes requests. Its configuration is valid and it listens, or it would not be running. Whether
+    /// an upstream is there does not matter: requests pass to a fallback or get the upstream's own error, and a replica that
+    /// is taken out for its upstream's sake helps nobody. `upstreams`: lines about them.
+    fn readiness(&self, upstreams: Option<String>) -> Response<Body> {
+        let is_draining = *self.stopped.borrow() || self.stopped.has_changed().is_err();
+        let (status, line) = match is_draining {
+            true => (StatusCode::SERVICE_UNAVAILABLE, "draining: the proxy was told to stop\n"),
+            false => (StatusCode::OK, "ready\n"),
+        };
+        plain(status, [line, &upstreams.unwrap_or_default()].concat())
+    }
+
+    /// Returns a line for each upstream. Requests that come together wait for one attempt.
+    async fn upstreams(&self) -> String {
         let mut reached = self.reached.lock().await;
         match &*reached {
-            Some((at, result)) if at.elapsed() < FRESH => result.clone(),
+            Some((at, lines)) if at.elapsed() < FRESH => lines.clone(),
             _ => {
-                let result = reach(&self.current.get()).await;
-                *reached = Some((Instant::now(), result.clone()));
-                result
+                let lines = reach(&self.current.get()).await;
+                *reached = Some((Instant::now(), lines.clone()));
+                lines
             }
         }
     }
+}
+
+/// Returns whether a query has `verbose`, with or without a value.
+fn is_verbose(query: Option<&str>) -> bool {
+    query.is_some_and(|query| query.split('&').any(|member| member.split('=').next() == Some("verbose")))
 }
 
 fn metrics(proxy: &Proxy, headers: &HeaderMap) -> Response<Body> {
@@ -202,38 +215,40 @@ fn prometheus_text(metrics: &str) -> String {
     text
 }
 
-/// Connects to the upstreams of all routes, each once. Returns which ones are not reached, a line for each. Fallbacks are not
-/// tried: they are asked only where others fail.
-async fn reach(proxy: &Proxy) -> Result<(), String> {
+/// Connects to the upstreams of all routes and their fallbacks, each once. Returns a line for each.
+async fn reach(proxy: &Proxy) -> String {
     let mut clients: Vec<&Client> = Vec::new();
     for route in std::iter::once(&proxy.base).chain(&proxy.routes) {
         let origin = |client: &Client| (client.upstream().is_https(), client.upstream().authority().to_owned());
-        if !clients.iter().any(|known| origin(known) == origin(&route.client)) {
-            clients.push(&route.client);
+        for client in std::iter::once(&route.client).chain(route.fallbacks.iter().map(|fallback| &fallback.client)) {
+            if !clients.iter().any(|known| origin(known) == origin(client)) {
+                clients.push(client);
+            }
         }
     }
     let (places, due) = (Arc::new(Semaphore::new(MOST_REACHED)), Instant::now() + REACH);
     let mut tries = JoinSet::new();
     for (number, client) in clients.into_iter().cloned().enumerate() {
-        let places = Arc::clone(&places);
+        let (places, metrics) = (Arc::clone(&places), proxy.shared.metrics.clone());
         tries.spawn(async move {
             let tried = async {
                 let _place = places.acquire().await;
                 client.reach().await
             };
             let reached = timeout_at(due, tried).await;
-            let why = match reached {
-                Ok(Ok(())) => return None,
-                Ok(Err(error)) => format!(": {error}"),
-                Err(_) => format!(" in {} s", REACH.as_secs()),
+            let authority = client.upstream().authority();
+            metrics.iter().for_each(|metrics| metrics.requests.note_upstream(authority, matches!(reached, Ok(Ok(())))));
+            let found = match reached {
+                Ok(Ok(())) => "reached".to_owned(),
+                Ok(Err(error)) => format!("not reached: {error}"),
+                Err(_) => format!("not reached in {} s", REACH.as_secs()),
             };
-            Some((number, format!("the upstream {} is not reached{why}", client.upstream().authority())))
+            (number, format!("upstream {authority}: {found}\n"))
         });
     }
-    let mut missing: Vec<_> = tries.join_all().await.into_iter().flatten().collect();
-    missing.sort_unstable();
-    let lines: Vec<_> = missing.into_iter().map(|(_, line)| line).collect();
-    if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
+    let mut lines: Vec<_> = tries.join_all().await;
+    lines.sort_unstable();
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
 fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {

@@ -1,5 +1,5 @@
-//! Counts how the calls of each model end, so that no continuation is asked for while most calls fail. It has no clock: `now`
-//! is a duration since any fixed moment.
+//! Counts how the calls of each model end, and spaces the calls for continuations while most calls fail. It has no clock:
+//! `now` is a duration since any fixed moment.
 
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ struct Window {
     parts: [Calls; PARTS as usize],
     /// Whether most calls failed when a call ended last.
     is_open: bool,
+    /// When a call was let through last although most calls fail.
+    probed_at: Option<Duration>,
 }
 
 /// The calls that ended in one part of the window.
@@ -51,14 +53,26 @@ impl Breaker {
         part.made = part.made.saturating_add(1);
         part.failed = part.failed.saturating_add(u32::from(failed));
         let calls = window.calls(number);
-        let is_open = calls.most_fail(min_calls);
+        let is_open = calls.most_fail(min_calls) && failed;
+        if window.is_open && !is_open {
+            // The upstream answers again: the failures before that no longer count.
+            *window = Window { is_open: true, ..Window::default() };
+        }
         (std::mem::replace(&mut window.is_open, is_open) != is_open).then_some((is_open, calls))
     }
 
-    /// Returns whether most calls of a model fail.
-    pub(super) fn is_open(&self, model: &str, now: Duration) -> bool {
-        let number = self.part(now);
-        self.models.get(model).is_some_and(|window| window.calls(number).most_fail(self.min_calls))
+    /// Returns whether a call of a model may be made now. While most of its calls fail, one call a second is let through, to
+    /// find out whether the upstream answers again.
+    pub(super) fn admits(&mut self, model: &str, now: Duration) -> bool {
+        let (number, min_calls) = (self.part(now), self.min_calls);
+        let Some(window) = self.models.get_mut(model).filter(|window| window.calls(number).most_fail(min_calls)) else {
+            return true;
+        };
+        let is_due = window.probed_at.is_none_or(|at| now.saturating_sub(at) >= PROBE);
+        if is_due {
+            window.probed_at = Some(now);
+        }
+        is_due
     }
 
     /// Returns the number of the part of the window that a moment is in.
@@ -85,6 +99,10 @@ impl Calls {
     }
 }
 
+/// The time between two calls that are let through while most calls fail. One call a second harms no server, and an answer
+/// that waits loses little.
+const PROBE: Duration = Duration::from_secs(1);
+
 /// A window has this many parts. The calls of a part are forgotten together.
 const PARTS: u32 = 10;
 
@@ -100,29 +118,38 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_when_most_calls_fail_and_closes_when_they_are_forgotten() {
+    fn opens_when_most_calls_fail_and_lets_one_call_a_second_through() {
         let mut breaker = breaker();
         for n in 1..=9 {
             assert!(breaker.count("m", SECOND, true).is_none(), "{n} calls say nothing");
         }
-        assert!(!breaker.is_open("m", SECOND));
+        assert!(breaker.admits("m", SECOND) && breaker.admits("m", SECOND));
         let (is_open, calls) = breaker.count("m", SECOND, true).unwrap();
         assert_eq!((is_open, calls.made, calls.failed), (true, 10, 10));
-        assert!(breaker.count("m", SECOND, true).is_none(), "it is told once");
-        assert!(breaker.is_open("m", SECOND) && breaker.is_open("m", 10 * SECOND));
-        assert!(!breaker.is_open("n", SECOND), "another model");
-        assert!(!breaker.is_open("m", 11 * SECOND), "ten seconds later");
-        // The next call is the only one that counts, and says that it is over.
-        assert!(matches!(breaker.count("m", 12 * SECOND, true), Some((false, Calls { made: 1, failed: 1, .. }))));
+        assert!(breaker.count("m", SECOND, true).is_none(), "the change is reported once");
+        assert!(breaker.admits("m", SECOND), "the first call after that is a probe");
+        assert!(!breaker.admits("m", SECOND) && !breaker.admits("m", SECOND + SECOND / 2));
+        assert!(breaker.admits("n", SECOND), "another model");
+        assert!(breaker.admits("m", 2 * SECOND) && !breaker.admits("m", 2 * SECOND));
+        assert!(breaker.admits("m", 11 * SECOND) && breaker.admits("m", 11 * SECOND), "ten seconds later");
+    }
+
+    #[test]
+    fn closes_with_the_first_answer() {
+        let mut breaker = breaker();
+        (0..10).for_each(|_| assert_ne!(breaker.count("m", SECOND, true).map(|change| change.0), Some(false)));
+        assert!(breaker.admits("m", SECOND) && !breaker.admits("m", SECOND));
+        assert!(matches!(breaker.count("m", SECOND, false), Some((false, Calls { made: 11, failed: 10, .. }))));
+        assert!(breaker.admits("m", SECOND) && breaker.admits("m", SECOND));
+        assert!(breaker.count("m", SECOND, true).is_none(), "the failures before the answer no longer count");
     }
 
     #[test]
     fn half_is_not_most() {
         let mut breaker = breaker();
         for n in 0..20 {
-            breaker.count("m", SECOND, n % 2 == 0);
+            assert!(breaker.count("m", SECOND, n % 2 == 0).is_none());
         }
-        assert!(!breaker.is_open("m", SECOND));
         assert!(matches!(breaker.count("m", SECOND, true), Some((true, _))));
         assert!(matches!(breaker.count("m", SECOND, false), Some((false, _))));
     }
@@ -131,8 +158,7 @@ mod tests {
     fn nothing_is_counted_without_a_window() {
         let limits = Limits::default().with_overload_window(Duration::ZERO).continuation;
         let mut breaker = Breaker::new(&limits);
-        assert!((0..100).all(|_| breaker.count("m", SECOND, true).is_none()));
-        assert!(!breaker.is_open("m", SECOND));
+        assert!((0..100).all(|_| breaker.count("m", SECOND, true).is_none() && breaker.admits("m", SECOND)));
     }
 
     #[test]

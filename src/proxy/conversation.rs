@@ -15,6 +15,7 @@ use tracing::Instrument;
 pub(super) use response::is_invalid_request;
 #[cfg(feature = "cli")]
 pub(crate) use response::is_stream;
+pub(super) use response::is_unavailable;
 use response::{JSON, framing_of, media_type};
 pub(crate) use response::{is_transient, retry_after};
 
@@ -90,7 +91,9 @@ impl From<BodyError> for CallError {
 impl std::fmt::Display for CallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
-            CallEnd::Error(reason) | CallEnd::Rejected { reason, .. } => f.write_str(reason),
+            CallEnd::Error(reason) | CallEnd::Rejected { reason, .. } | CallEnd::Unavailable { reason, .. } => {
+                f.write_str(reason)
+            }
             CallEnd::Overloaded => f.write_str("most calls to the upstream fail"),
             CallEnd::Stopped => f.write_str("the answer was stopped"),
             _ => f.write_str("the upstream broke off"),
@@ -162,7 +165,11 @@ impl Conversation {
 
     /// Tells the log, the metrics and the page what the answer goes through, and notes whether the upstream has failed.
     pub(super) fn observed(&self, output: &Output) {
-        if let Output::Event(SessionEvent::Failed { reason: FailureReason::Nothing(end), .. }) = output {
+        if let Output::Event(
+            SessionEvent::Failed { reason: FailureReason::Nothing(end), .. }
+            | SessionEvent::Waiting { reason: FailureReason::Nothing(end), .. },
+        ) = output
+        {
             // One that has finished, with reasoning alone, is asked again.
             self.has_failed.store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
         }
@@ -190,9 +197,9 @@ impl Conversation {
         self.exchange.note_answer(self.address());
     }
 
-    /// Returns whether most calls of the model fail.
-    pub(super) fn is_overloaded(&self) -> bool {
-        self.proxy.shared.is_overloaded(self.address(), self.model())
+    /// Returns whether a continuation may be asked of the model now.
+    pub(super) fn is_admitted(&self) -> bool {
+        self.proxy.shared.admits(self.address(), self.model())
     }
 
     /// Returns the host of the upstream that is asked, with its port if the configuration names one.

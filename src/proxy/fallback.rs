@@ -192,7 +192,7 @@ impl Conversation {
     pub(super) fn is_for_fallback(&self, end: &CallEnd) -> bool {
         match end {
             CallEnd::Rejected { transient, .. } => *transient || self.fallback().is_some(),
-            CallEnd::TimedOut(_) | CallEnd::Overloaded => true,
+            CallEnd::Unavailable { .. } | CallEnd::TimedOut(_) | CallEnd::Overloaded => true,
             _ => false,
         }
     }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::body::Collected;
-use super::conversation::{Conversation, REFUSAL, is_invalid_request};
+use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_unavailable, retry_after};
 use super::fallback::{Part, Sent, has_failed, short_wait, why};
 use super::measured::Way;
 use super::refusal::{Refusal, unreachable};
@@ -86,7 +87,23 @@ fn ended(conversation: &Conversation, refusal: Refusal) -> Response<Body> {
     refusal.answer(Some(conversation.dialect))
 }
 
+/// Makes the first call, and makes it again for a short time while the upstream and its fallbacks are not there.
 async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Error> {
+    let due = Instant::now() + FIRST_PATIENCE.min(conversation.limits.continuation.patience);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let answer = ask_each_upstream(conversation).await;
+        let Some(wait) = pause_before_retry(&answer, pause).filter(|wait| Instant::now() + *wait <= due) else {
+            return answer;
+        };
+        tracing::warn!(why = why(&answer), wait_ms = wait.as_millis() as u64, "the first call is made again");
+        sleep(wait).await;
+        pause *= 2;
+    }
+}
+
+/// Asks the upstream, and its fallbacks in turn where it fails.
+async fn ask_each_upstream(conversation: &Conversation) -> Result<Response<Received>, Error> {
     if conversation.route.fallbacks.is_empty() {
         let response = send_once(conversation).await?;
         if response.status().is_success() {
@@ -119,6 +136,16 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
     answer
 }
 
+/// Returns how long to wait before the first call is made again: as long as the upstream asks, or else `pause`. `None`: the
+/// call reached an upstream that may have begun to answer it, so that a second one could be billed twice.
+fn pause_before_retry(answer: &Result<Response<Received>, Error>, pause: Duration) -> Option<Duration> {
+    match answer {
+        Ok(response) if is_unavailable(response.status()) => Some(retry_after(response.headers()).unwrap_or(pause)),
+        Err(error) if error.is_connect() => Some(pause),
+        _ => None,
+    }
+}
+
 /// Makes the first call where another upstream can be asked in time: a stream whose head came, and nothing after it, has not
 /// answered.
 async fn send_to_first_byte(conversation: &Conversation) -> Result<Response<Received>, Error> {
@@ -146,6 +173,12 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
     sent
 }
 
+/// How long a first call is repeated. A client has its own retries, and sees the provider's own status soon.
+const FIRST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The first wait before a first call is made again; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
 /// The response header that names a member of the request, or a header, that the proxy has changed.
 const ADAPTED: HeaderName = HeaderName::from_static("x-restitch-adapted");
 
@@ -153,17 +186,20 @@ const STOPPED: Refusal = Refusal::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "stopped",
     "the operator of the proxy has stopped this answer before it began",
-);
+)
+.after_calls();
 const DRAINED: Refusal = Refusal::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "drain_timeout",
     "the proxy ends, and the upstream has not answered in the time that was left: send the request again",
-);
+)
+.after_calls();
 const UPSTREAM_BROKE_OFF: Refusal = Refusal::new(
     StatusCode::BAD_GATEWAY,
     "upstream_broke_off",
     "the upstream broke off in the middle of an error: send the request again",
-);
+)
+.after_calls();
 
 impl Conversation {
     /// Waits for the first byte of a stream that answers.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 
 use super::body::Collected;
-use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_transient, retry_after};
+use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_transient, is_unavailable, retry_after};
 use super::encoding::{self, DecodedBody};
 use super::fallback::Part;
 use super::measured::Way;
@@ -38,7 +38,7 @@ impl Conversation {
     /// Makes a further call to the upstream that is asked. Makes it again, without a member that this proxy has added, if that
     /// member is refused.
     async fn call_here(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
-        if self.is_overloaded() {
+        if !self.is_admitted() {
             return Err(CallEnd::Overloaded);
         }
         if let Some(kept) = self.kept_stream().filter(|_| request.number == 1) {
@@ -65,8 +65,11 @@ impl Conversation {
             }
             let reason = format!("the upstream answered {status}");
             if !is_invalid_request(status) {
-                let (transient, retry_after) = (is_transient(status), retry_after(response.headers()));
-                return Err(CallEnd::Rejected { reason, transient, retry_after });
+                let retry_after = retry_after(response.headers());
+                return Err(match is_unavailable(status) {
+                    true => CallEnd::Unavailable { reason, retry_after },
+                    false => CallEnd::Rejected { reason, transient: is_transient(status), retry_after },
+                });
             }
             let hint = self.hint(response).await.filter(|hint| is_about(hint, &retry));
             let Some(hint) = hint else { return Err(rejected(reason, false)) };
@@ -149,6 +152,10 @@ impl Conversation {
             .map(|trace| head.with(trace));
         let response = upstream::send(client, traced.as_ref().unwrap_or(head), body, self.patience()).await;
         self.exchange.note_head(response.as_ref().map(Response::status));
+        if let Some(metrics) = &self.proxy.shared.metrics {
+            let is_up = response.as_ref().err().is_none_or(|error| !error.is_of_connection());
+            metrics.requests.note_upstream(client.upstream().authority(), is_up);
+        }
         response
     }
 
@@ -223,7 +230,7 @@ fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
 /// Says for the log why an upstream is left.
 fn why_left(end: &CallEnd) -> &str {
     match end {
-        CallEnd::Rejected { reason, .. } => reason,
+        CallEnd::Rejected { reason, .. } | CallEnd::Unavailable { reason, .. } => reason,
         end => end.as_str(),
     }
 }
@@ -232,6 +239,7 @@ fn why_left(end: &CallEnd) -> &str {
 fn lost(error: Error) -> CallEnd {
     match error {
         Error::Late { limit, after } => TimeLimit { name: limit, time: after }.into(),
+        error if error.is_of_connection() => CallEnd::Unavailable { reason: error.to_string(), retry_after: None },
         error => rejected(error.to_string(), true),
     }
 }

@@ -242,7 +242,7 @@ impl Measured {
                 seams.pending.observe(seam.pending as f64);
                 self.call.iter_mut().for_each(|call| call.has_joined = true);
             }
-            Output::Event(SessionEvent::Failed { reason, .. }) if is_of_call => {
+            Output::Event(SessionEvent::Failed { reason, .. } | SessionEvent::Waiting { reason, .. }) if is_of_call => {
                 self.call.iter_mut().for_each(|call| call.has_failed = true);
                 if let FailureReason::Nothing(end) = reason {
                     self.note_error(end);

@@ -425,6 +425,9 @@ impl Proxy {
                 tracing::info!(call, cause = end.cause().map(CutCause::as_str), limit, offset, "cut");
             }
             Output::Event(SessionEvent::Failed { call, reason, .. }) => warn_of_failure(*call, reason),
+            Output::Event(SessionEvent::Waiting { call, reason, .. }) => {
+                tracing::warn!(call, %reason, "waiting for the upstream");
+            }
             Output::Done { outcome, .. } => log_end(outcome),
             Output::Event(_) | Output::Call { .. } | Output::Usage(_) | Output::Bytes(_) => {}
         }

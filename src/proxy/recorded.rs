@@ -113,6 +113,13 @@ impl Sinks<'_> {
         One { histogram, pushed }
     }
 
+    /// Registers states of 0 or 1, which are shown and not pushed.
+    pub(super) fn states<L: LabelSet>(&mut self, name: Name) -> States<L> {
+        let family = Family::default();
+        self.register(name, family.clone());
+        States { family }
+    }
+
     pub(super) fn level(&mut self, name: Name) -> Level {
         let gauge = Gauge::default();
         self.register(name, gauge.clone());
@@ -160,6 +167,18 @@ impl One {
     pub(super) fn observe(&self, value: f64) {
         self.histogram.observe(value);
         self.pushed.iter().for_each(|pushed| pushed.record(&(), value));
+    }
+}
+
+/// A state for each set of labels: 0 or 1.
+#[derive(Debug)]
+pub(super) struct States<L> {
+    family: Family<L, Gauge>,
+}
+
+impl<L: LabelSet> States<L> {
+    pub(super) fn set(&self, labels: &L, state: bool) {
+        self.family.get_or_create(labels).set(state.into());
     }
 }
 

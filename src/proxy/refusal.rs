@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 
 use super::exchange::log_unread;
@@ -21,22 +21,30 @@ pub(super) struct Refusal {
     message: Cow<'static, str>,
     /// The methods that are accepted, where the request's is not.
     allow: Option<String>,
+    /// Calls were made, or repeated for as long as [`patience`](crate::ContinuationLimits::patience) allows.
+    is_after_calls: bool,
 }
 
 impl Refusal {
     pub(super) const fn new(status: StatusCode, reason: &'static str, message: &'static str) -> Self {
-        Self { status, reason, message: Cow::Borrowed(message), allow: None }
+        Self { status, reason, message: Cow::Borrowed(message), allow: None, is_after_calls: false }
     }
 
     /// Returns a refusal of a request whose headers or body say something that is not valid.
     pub(super) fn of_mistake(message: String) -> Self {
         let message = Cow::Owned(message);
-        Self { status: StatusCode::BAD_REQUEST, reason: "bad_request", message, allow: None }
+        Self { status: StatusCode::BAD_REQUEST, reason: "bad_request", message, allow: None, is_after_calls: false }
     }
 
     /// Returns a refusal that names a limit and its value.
     pub(super) fn of_limit(status: StatusCode, limit: &'static str, message: String) -> Self {
-        Self { status, reason: limit, message: Cow::Owned(message), allow: None }
+        Self { status, reason: limit, message: Cow::Owned(message), allow: None, is_after_calls: false }
+    }
+
+    /// Returns the same refusal of a request for which calls were made.
+    pub(super) const fn after_calls(mut self) -> Self {
+        self.is_after_calls = true;
+        self
     }
 
     pub(super) fn with_allow(self, methods: String) -> Self {
@@ -57,10 +65,10 @@ impl Refusal {
         tracing::warn!(reason = self.reason, status = self.status.as_u16(), "refused a connection");
         log_unread(self.status, metrics);
         let body = Dialect::default().wire().own_error_body(self.status.as_u16(), self.reason, &self.message);
-        let (status, length) = (self.status, body.len());
+        let (status, length, again) = (self.status, body.len(), should_retry(self.status, self.is_after_calls));
         format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nx-request-id: {id}\r\nconnection: close\r\n\
-            content-length: {length}\r\n\r\n{body}"
+            {SHOULD_RETRY}: {again}\r\ncontent-length: {length}\r\n\r\n{body}"
         )
     }
 
@@ -73,6 +81,7 @@ impl Refusal {
         response.extensions_mut().insert(OwnError);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(SHOULD_RETRY, HeaderValue::from_static(should_retry(self.status, self.is_after_calls)));
         // Both are required of their status (RFC 9110, sections 15.5.2 and 15.5.6).
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -84,6 +93,17 @@ impl Refusal {
     }
 }
 
+/// Returns whether the SDK of a client is to send a request again: `true` where that may help and no call was made. After calls,
+/// each further try would be billed, and has been tried here already. Other mistakes of a request stay mistakes.
+fn should_retry(status: StatusCode, is_after_calls: bool) -> &'static str {
+    let may_pass = status.is_server_error()
+        || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS);
+    if may_pass && !is_after_calls { "true" } else { "false" }
+}
+
+/// Tells the SDKs of OpenAI and Anthropic whether to send a request again, whatever its status is.
+pub(super) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
 impl From<PathError> for Refusal {
     fn from(error: PathError) -> Self {
         let (status, reason) = match error {
@@ -91,7 +111,7 @@ impl From<PathError> for Refusal {
             PathError::TwoSlashes => (StatusCode::BAD_REQUEST, "two_slashes"),
             PathError::TooLong => (StatusCode::URI_TOO_LONG, "path_too_long"),
         };
-        Self { status, reason, message: Cow::Owned(error.to_string()), allow: None }
+        Self { status, reason, message: Cow::Owned(error.to_string()), allow: None, is_after_calls: false }
     }
 }
 
@@ -110,5 +130,6 @@ pub(super) fn unreachable(dialect: Option<Dialect>, cause: &Error) -> Response<B
         _ => (StatusCode::BAD_GATEWAY, "unreachable", "the upstream can't be reached"),
     };
     tracing::warn!(reason, %cause, "{what}");
-    Refusal { status, reason, message: Cow::Owned(format!("{what}: {cause}")), allow: None }.response(dialect)
+    Refusal { status, reason, message: Cow::Owned(format!("{what}: {cause}")), allow: None, is_after_calls: true }
+        .response(dialect)
 }

@@ -90,16 +90,22 @@ impl Shared {
         match changed {
             Some((true, calls)) => {
                 let (calls, failed) = (calls.made, calls.failed);
-                tracing::warn!(upstream, model, calls, failed, "most calls fail: no continuations are asked for");
+                tracing::warn!(
+                    upstream,
+                    model,
+                    calls,
+                    failed,
+                    "most calls fail: continuations are asked for once a second"
+                );
             }
             Some((false, _)) => tracing::info!(upstream, model, "continuations are asked for again"),
             None => {}
         }
     }
 
-    /// Returns whether most calls of a model at an upstream fail.
-    pub(super) fn is_overloaded(&self, upstream: &str, model: &str) -> bool {
-        self.breaker().is_open(&key(upstream, model), self.now())
+    /// Returns whether a continuation may be asked of a model at an upstream now.
+    pub(super) fn admits(&self, upstream: &str, model: &str) -> bool {
+        self.breaker().admits(&key(upstream, model), self.now())
     }
 
     fn now(&self) -> Duration {

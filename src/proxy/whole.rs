@@ -12,6 +12,7 @@ use super::body::{Collected, ReadError};
 use super::conversation::Conversation;
 use super::encoding::DecodedBody;
 use super::further::rejected;
+use super::refusal::SHOULD_RETRY;
 use crate::client::Body;
 use crate::limits::TimeLimit;
 use crate::session::body::Output;
@@ -74,6 +75,8 @@ impl Conversation {
                         let is_stopped = outcome.reason() == Some(StopReason::Stopped);
                         parts.status =
                             if is_stopped { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_GATEWAY };
+                        // Each of its calls was made again here, and is paid for.
+                        parts.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
                     }
                     parts.headers.extend(report_headers(&outcome));
                     parts.headers.extend(outcome.tally().limit.as_ref().and_then(limit_header));

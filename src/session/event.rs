@@ -64,6 +64,15 @@ pub enum SessionEvent {
         /// Failures since the last success, with this one.
         in_a_row: u32,
     },
+    /// The upstream is in trouble that the model did not cause: the same call is made again at a later time.
+    Waiting {
+        /// The number that the call had, and will have again.
+        call: u32,
+        /// Why.
+        reason: FailureReason,
+        /// When it is made again.
+        at: Duration,
+    },
     /// The model said how far it is.
     Progress {
         /// The call's number.
@@ -132,6 +141,9 @@ impl SessionEvent {
             }),
             Self::Failed { call, reason, in_a_row } => {
                 json!({"event": "failed", "call": call, "reason": reason.to_string(), "in_a_row": in_a_row})
+            }
+            Self::Waiting { call, reason, at } => {
+                json!({"event": "waiting", "call": call, "reason": reason.to_string(), "at_ms": millis(*at)})
             }
             Self::Progress { call, percentage, stalled_reports } => {
                 json!({"event": "progress", "call": call, "percentage": percentage, "strikes": stalled_reports})

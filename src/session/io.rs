@@ -46,6 +46,16 @@ pub enum CallEnd {
         /// How long the refusal asked to wait.
         retry_after: Option<Duration>,
     },
+    /// The upstream was not there, or had no room: it refused the connection, or answered 429, 502, 503 or 529. The session
+    /// repeats the same call until it is answered or
+    /// [`ContinuationLimits::patience`](crate::ContinuationLimits::patience) is used up. Until then the call is not a failure
+    /// and does not count.
+    Unavailable {
+        /// Why, for people.
+        reason: String,
+        /// How long the upstream asked to wait.
+        retry_after: Option<Duration>,
+    },
     /// With a refusal before any answer, because the provider does not continue a prefill. The session sends a
     /// re-prompt at once, and from now on. The call is no failure and does not count. A re-prompt that ends so is
     /// rejected.
@@ -54,8 +64,8 @@ pub enum CallEnd {
     /// call is no failure and does not count.
     #[doc(hidden)]
     Redirected(Box<Redirect>),
-    /// The call was not made, since most calls to the upstream fail. The session gives up:
-    /// [`StopReason::Overload`](super::StopReason::Overload).
+    /// The call was not made, since most calls to the upstream fail. The session waits as after
+    /// [`Unavailable`](Self::Unavailable), then gives up: [`StopReason::Overload`](super::StopReason::Overload).
     Overloaded,
     /// The call was not made, since the operator has stopped the answer. The session gives up:
     /// [`StopReason::Stopped`](super::StopReason::Stopped).
@@ -84,10 +94,16 @@ impl CallEnd {
             Self::Error(_) => "error",
             Self::TimedOut(_) => "silent",
             Self::Rejected { .. } | Self::PrefillRejected(_) => "rejected",
+            Self::Unavailable { .. } => "unavailable",
             Self::Redirected(_) => "redirected",
             Self::Overloaded => "overloaded",
             Self::Stopped => "stopped",
         }
+    }
+
+    /// Returns whether the end of the call was lost: neither the model nor the server has ended it.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self, Self::Closed | Self::Dropped | Self::TimedOut(_))
     }
 
     /// Returns the limit that ended the call, if one did.
@@ -113,12 +129,14 @@ impl CallEnd {
         match self {
             Self::Finished(Finish::Length) => Some(CutCause::Length),
             Self::Finished(Finish::Stop) => Some(CutCause::PrematureStop),
+            Self::Finished(reason) if reason.is_unknown() => Some(CutCause::UnknownFinish),
             Self::Closed => Some(CutCause::Eof),
             Self::Dropped => Some(CutCause::Drop),
             Self::Error(_) => Some(CutCause::InBand),
             Self::TimedOut(_) => Some(CutCause::Idle),
             Self::Finished(_)
             | Self::Rejected { .. }
+            | Self::Unavailable { .. }
             | Self::PrefillRejected(_)
             | Self::Redirected(_)
             | Self::Overloaded

@@ -267,6 +267,16 @@ struct Streaks {
     has_reduced: bool,
     /// Where the arguments that an answer completed violated their tool's schema.
     violation: Option<String>,
+    /// Set while the upstream is in trouble that the model did not cause.
+    trouble: Option<Trouble>,
+}
+
+/// Calls in a row that an upstream in trouble did not answer.
+#[derive(Clone, Copy, Debug)]
+struct Trouble {
+    /// The end of the first of them.
+    since: Duration,
+    calls: u32,
 }
 
 /// Moments of `now`.
@@ -331,6 +341,7 @@ impl Session {
                 has_mistake: false,
                 has_reduced: false,
                 violation: None,
+                trouble: None,
             },
             clock: Clock::default(),
             last_cut: None,
@@ -441,6 +452,7 @@ impl Session {
         self.clock.called_at.get_or_insert(now);
         if matches!(input, Input::Reasoning) || matches!(input, Input::Text(text) if !text.is_empty()) {
             self.clock.text_at = Some(now);
+            self.streaks.trouble = None;
         }
         match input {
             Input::Activity => {}
@@ -492,7 +504,7 @@ impl Session {
             _ if self.is_tool_call() => self.cuts_arguments(reason),
             Finish::Length => true,
             Finish::Stop => !self.settings.trusts_stop,
-            _ => false,
+            reason => reason.is_unknown(),
         }
     }
 }

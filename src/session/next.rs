@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Attempts, Before, CallEnd, Continuation, ContinuationMode, CutCause, FailureReason, FirstAnswer, LastCut, Mistakes,
-    Outcome, Output, Phase, Redirect, Request, Session, SessionEvent, Spent, StopReason,
+    Outcome, Output, Phase, Redirect, Request, Session, SessionEvent, Spent, StopReason, Trouble,
 };
 use crate::provider::Finish;
 use crate::splice::{Seam, Splice, SpliceError};
@@ -13,7 +13,7 @@ impl Session {
     /// The open call has ended.
     pub(super) fn end(&mut self, now: Duration, end: &CallEnd) {
         match end {
-            CallEnd::Overloaded => return self.give_up_unasked(StopReason::Overload),
+            CallEnd::Overloaded => return self.overloaded(now),
             CallEnd::Stopped => return self.give_up_unasked(StopReason::Stopped),
             _ => {}
         }
@@ -23,7 +23,7 @@ impl Session {
         self.end_of_part(now);
         self.count_tokens(end);
         // A call that was refused brought no reasoning: the next one is asked as it was.
-        if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. }) {
+        if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. } | CallEnd::Unavailable { .. }) {
             self.call.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
         }
         // Nothing of a prefill that was coming back is new.
@@ -48,8 +48,7 @@ impl Session {
         }
         self.settings.strategy = redirect.strategy.clone();
         self.tally.upstreams.push(redirect.upstream.clone());
-        self.tally.continuations -= 1;
-        self.tally.tokens.pop();
+        self.uncount_call();
         self.call(now, Duration::ZERO);
     }
 
@@ -115,8 +114,7 @@ impl Session {
     /// Gives up, since the call that was asked for was not made.
     fn give_up_unasked(&mut self, reason: StopReason) {
         if !self.is_done() {
-            self.tally.continuations = self.tally.continuations.saturating_sub(1);
-            self.tally.tokens.truncate(self.tally.tokens.len().saturating_sub(1).max(1));
+            self.uncount_call();
             self.give_up(reason, None);
         }
     }
@@ -142,11 +140,12 @@ impl Session {
         match end {
             CallEnd::PrefillRejected(_) if self.call.mode == ContinuationMode::Prefill => {
                 self.settings.strategy.prefill = None;
-                self.tally.continuations -= 1;
-                self.tally.tokens.pop();
+                self.uncount_call();
                 return self.call(now, Duration::ZERO);
             }
-            CallEnd::Rejected { reason, .. } | CallEnd::PrefillRejected(reason) => {
+            CallEnd::Rejected { reason, .. }
+            | CallEnd::Unavailable { reason, .. }
+            | CallEnd::PrefillRejected(reason) => {
                 return self.failed(now, FailureReason::Rejected(reason.clone()), end);
             }
             _ => {}
@@ -271,6 +270,9 @@ impl Session {
         if self.is_stopped {
             return self.give_up(StopReason::Stopped, None);
         }
+        if self.is_trouble(end) {
+            return self.wait_out(now, reason, end);
+        }
         // The counts may come from a snapshot.
         self.tally.failures = self.tally.failures.saturating_add(1);
         self.streaks.failures = self.streaks.failures.saturating_add(1);
@@ -281,26 +283,100 @@ impl Session {
         if is_early_end && self.streaks.attempts.early_ends >= EARLY_ENDS {
             return self.give_up(StopReason::EarlyEnd, None);
         }
-        if self.streaks.failures >= self.settings.limits.continuation.max_consecutive_failures {
+        let is_lost_body = self.settings.sends_at_end && end.is_lost();
+        let most = self.settings.limits.continuation.max_consecutive_failures;
+        if self.streaks.failures >= if is_lost_body { most.min(MOST_LOST_BODIES) } else { most } {
             return self.give_up(StopReason::Failures, None);
         }
+        let most = self.settings.limits.transport.max_backoff;
         let wait = match end {
-            CallEnd::Rejected { transient: true, retry_after, .. } => self.backoff(now, *retry_after),
+            CallEnd::Rejected { transient: true, retry_after, .. } | CallEnd::Unavailable { retry_after, .. } => {
+                self.backoff(now, in_a_row, *retry_after).min(most)
+            }
+            _ if is_lost_body => self.backoff(now, in_a_row, None).min(most),
             _ => Duration::ZERO,
         };
         self.call(now, wait);
     }
 
-    /// Returns how long the next call waits: twice as long after each failure, or as the refusal asked. A part of it is spread,
-    /// so that answers which were cut together are not asked for together. What it depends on differs from answer to answer:
-    /// the time since the answer's start, to the nanosecond, and its length.
-    fn backoff(&self, now: Duration, retry_after: Option<Duration>) -> Duration {
+    /// Returns whether a call ended by trouble that the model did not cause, and the session waits for the upstream.
+    fn is_trouble(&self, end: &CallEnd) -> bool {
+        let is_trouble = match end {
+            CallEnd::Unavailable { .. } => true,
+            // A body that is lost was written, and is paid for: it is not asked for until it comes.
+            CallEnd::Dropped => self.clock.text_at.is_none() && !self.settings.sends_at_end,
+            _ => false,
+        };
+        is_trouble && !self.settings.limits.continuation.patience.is_zero()
+    }
+
+    /// Makes the same call again after a wait, as long as the time for that is not over. The call does not count.
+    fn wait_out(&mut self, now: Duration, reason: FailureReason, end: &CallEnd) {
+        let since = self.note_trouble(now);
+        let retry_after = if let CallEnd::Unavailable { retry_after, .. } = end { *retry_after } else { None };
+        let Some(wait) = self.wait_for_upstream(now, since, retry_after) else {
+            return self.give_up(StopReason::Patience, None);
+        };
+        let call = self.tally.continuations;
+        self.event(SessionEvent::Waiting { call, reason, at: now.saturating_add(wait) });
+        if call > 0 {
+            // The first call of an answer was answered: what replaces it is the first further call.
+            self.uncount_call();
+        }
+        self.call(now, wait);
+    }
+
+    /// The call that was asked for was not made, since most calls to the upstream fail: it is asked for again later.
+    fn overloaded(&mut self, now: Duration) {
+        if self.is_done() {
+            return;
+        }
+        let since = self.note_trouble(now);
+        match self.wait_for_upstream(now, since, None) {
+            Some(wait) => {
+                self.uncount_call();
+                self.call(now, wait);
+            }
+            None => self.give_up_unasked(StopReason::Overload),
+        }
+    }
+
+    /// Counts a call that an upstream in trouble did not answer. Returns since when it is in trouble, and for how many calls.
+    fn note_trouble(&mut self, now: Duration) -> Trouble {
+        let trouble = self.streaks.trouble.get_or_insert(Trouble { since: now, calls: 0 });
+        trouble.calls = trouble.calls.saturating_add(1);
+        *trouble
+    }
+
+    /// Returns how long to wait for an upstream in trouble. `None`: the time for that is over, or would be when the upstream
+    /// wants to be asked again.
+    fn wait_for_upstream(&self, now: Duration, trouble: Trouble, retry_after: Option<Duration>) -> Option<Duration> {
+        let due = trouble.since.saturating_add(self.settings.limits.continuation.patience);
+        let left = due.saturating_sub(now);
+        if left.is_zero() || retry_after.is_some_and(|wait| wait > left) {
+            return None;
+        }
+        let most = self.settings.limits.transport.max_backoff.max(retry_after.unwrap_or_default());
+        // The last call is made when the time ends.
+        Some(self.backoff(now, trouble.calls, retry_after).min(most).min(left))
+    }
+
+    /// Takes back the count of a call that is asked for again.
+    fn uncount_call(&mut self) {
+        self.tally.continuations = self.tally.continuations.saturating_sub(1);
+        self.tally.tokens.truncate(self.tally.tokens.len().saturating_sub(1).max(1));
+    }
+
+    /// Returns how long the next call waits: twice as long after each call in a row that failed, or as the refusal asked. A part
+    /// of it is spread, so that answers which were cut together are not asked for together. The spread depends on what differs
+    /// from answer to answer: the time since the answer's start, to the nanosecond, and its length.
+    fn backoff(&self, now: Duration, in_a_row: u32, retry_after: Option<Duration>) -> Duration {
         let most = self.settings.limits.transport.max_backoff;
-        let doubled = Duration::from_millis(200 << self.streaks.failures.saturating_sub(1).min(10)).min(most);
+        let doubled = Duration::from_millis(200 << in_a_row.saturating_sub(1).min(10)).min(most);
         let half = doubled / 2;
         let seed = (now.as_nanos() as u64) ^ ((self.slot.document().text().len() as u64) << 40);
         let spread = half / SPREAD * (mixed(seed) % (u64::from(SPREAD) + 1)) as u32;
-        retry_after.unwrap_or(doubled - half).saturating_add(spread).min(most)
+        retry_after.unwrap_or(doubled - half).saturating_add(spread)
     }
 
     /// Asks for the next call, or gives up where a cap is reached.
@@ -422,6 +498,9 @@ impl Spent {
         self.first_bytes.checked_div(self.first).unwrap_or_default().max(BYTES_PER_TOKEN)
     }
 }
+
+/// Whole bodies that may be lost in a row: each was written and is paid for, so a lost one is asked for once more.
+const MOST_LOST_BODIES: u32 = 2;
 
 /// Answers to one cut that end the document early before it is given up. A model that does it twice does it again.
 const EARLY_ENDS: u32 = 2;

@@ -215,6 +215,9 @@ pub enum StopReason {
     Finish,
     /// The text has [`ParserLimits::max_text_bytes`](crate::ParserLimits::max_text_bytes).
     Text,
+    /// The upstream was in trouble for longer than [`ContinuationLimits::patience`](crate::ContinuationLimits::patience), or
+    /// asked to wait longer.
+    Patience,
     /// Most calls to the upstream fail, so no further call was made:
     /// [`ContinuationLimits::overload_window`](crate::ContinuationLimits::overload_window).
     Overload,
@@ -238,6 +241,7 @@ impl StopReason {
             Self::EarlyEnd => "early_end",
             Self::Finish => "finish",
             Self::Text => "text",
+            Self::Patience => "patience",
             Self::Overload => "overload",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
@@ -261,6 +265,8 @@ pub enum CutCause {
     InBand,
     /// The model stopped, as if the document were whole.
     PrematureStop,
+    /// The server gave a finish reason that is not known, and not one of those that refuse more text.
+    UnknownFinish,
     /// The text left the grammar, or contradicted what was delivered.
     Malformed,
 }
@@ -275,6 +281,7 @@ impl CutCause {
             Self::Idle => "idle",
             Self::InBand => "in_band",
             Self::PrematureStop => "premature_stop",
+            Self::UnknownFinish => "unknown_finish",
             Self::Malformed => "malformed",
         }
     }

@@ -129,7 +129,10 @@ impl Session {
 
     /// Decides what follows a call for the rest of prose.
     pub(super) fn end_of_prose(&mut self, now: Duration, end: &CallEnd, open: TextContinuation) {
-        if let CallEnd::Rejected { reason, .. } | CallEnd::PrefillRejected(reason) = end {
+        if let CallEnd::Rejected { reason, .. }
+        | CallEnd::Unavailable { reason, .. }
+        | CallEnd::PrefillRejected(reason) = end
+        {
             return self.failed(now, FailureReason::Rejected(reason.clone()), end);
         }
         let TextContinuation { mut splice, delivered, is_reported } = open;

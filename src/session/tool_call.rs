@@ -48,7 +48,7 @@ impl Session {
         match reason {
             Finish::Length | Finish::ToolCalls | Finish::FunctionCall => true,
             Finish::Stop => !self.settings.trusts_stop,
-            Finish::ContentFilter | Finish::Other(_) => false,
+            reason => reason.is_unknown(),
         }
     }
 

@@ -41,11 +41,11 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Connects to a server.
+    /// Creates a store in a server, and connects with the first operation. A lost connection is made again in the same way.
     ///
     /// # Errors
-    /// The address is not valid, or the server does not answer.
-    pub(crate) async fn connect(address: &str, holder: String, limits: KeepLimits) -> Result<Self, StoreError> {
+    /// The address is not valid.
+    pub(crate) fn new(address: &str, holder: String, limits: KeepLimits) -> Result<Self, StoreError> {
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(RETRIES)
             .set_connection_timeout(Some(PATIENCE))
@@ -56,8 +56,13 @@ impl Redis {
             let _ = ring::default_provider().install_default();
         }
         let client = redis::Client::open(address)?;
-        let connection = ConnectionManager::new_with_config(client, config).await?;
+        let connection = ConnectionManager::new_lazy_with_config(client, config)?;
         Ok(Self { connection, holder, written: Arc::new(Mutex::new(Written::new(limits))) })
+    }
+
+    /// Asks the server whether it is there.
+    pub(crate) async fn reach(&self) -> Result<(), StoreError> {
+        Ok(redis::cmd("PING").query_async(&mut self.connection.clone()).await?)
     }
 
     /// Runs a script over the keys of an answer.

@@ -176,6 +176,34 @@ async fn a_request_is_sent_again_once_and_never_on_its_first_connection() {
     assert_eq!(seen.await.unwrap(), [2, 1, 1]);
 }
 
+/// Later than at once, the upstream may have read it, and a second one would be billed.
+#[tokio::test]
+async fn a_request_that_waited_for_its_answer_is_not_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        for answered in [true, false] {
+            let mut request = Vec::new();
+            while !request.ends_with(b"end") {
+                socket.read_buf(&mut request).await.unwrap();
+            }
+            if answered {
+                socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+            }
+        }
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        tokio::time::resume();
+        drop(socket);
+        // Nobody connects again.
+        timeout(Duration::from_millis(50), listener.accept()).await.is_err()
+    });
+    send(&client, post(&client, "the end".into())).await;
+    assert!(matches!(client.send(post(&client, "the end".into())).await, Err(Error::Unanswered(_))));
+    assert!(server.await.unwrap());
+}
+
 #[tokio::test]
 async fn a_streamed_body_is_not_sent_again() {
     let (client, seen) = closing_server(&[1]).await;

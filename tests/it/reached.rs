@@ -179,7 +179,7 @@ fn waits_are_spread() {
 #[test]
 fn a_call_that_was_not_made_ends_the_loop() {
     for (text, status) in [("[1, 2", Status::Incomplete), ("", Status::Failed)] {
-        let mut session = Session::new(Limits::default());
+        let mut session = Session::new(Limits::default().with_patience(Duration::ZERO));
         session.handle_input(NOW, Input::Text(text));
         session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
         session.handle_input(NOW, Input::CallEnd(CallEnd::Overloaded));
@@ -190,4 +190,96 @@ fn a_call_that_was_not_made_ends_the_loop() {
         let report: Value = serde_json::from_str(&outcome.report()).unwrap();
         assert_eq!((&report["stop"], &report["continuations"]), (&json!("overload"), &json!(0)));
     }
+}
+
+/// Ends each call in the same way at the time when it is due, until `until`. Returns the session, and when its next call is due.
+/// `None`: it has given up.
+fn in_trouble(end: &CallEnd, until: Duration, limits: Limits) -> (Session, Option<Duration>) {
+    let mut session = Session::new(limits);
+    session.handle_input(NOW, Input::Text("[1, 2"));
+    session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
+    loop {
+        let due = std::iter::from_fn(|| session.poll_output()).filter_map(|output| match output {
+            restitch::session::Output::Call { at, .. } => Some(at),
+            _ => None,
+        });
+        match due.last() {
+            Some(at) if at < until => session.handle_input(at, Input::CallEnd(end.clone())),
+            due => return (session, due),
+        }
+    }
+}
+
+fn unavailable(retry_after: Option<u64>) -> CallEnd {
+    CallEnd::Unavailable { reason: "503".to_owned(), retry_after: retry_after.map(Duration::from_secs) }
+}
+
+#[test]
+fn waits_out_an_upstream_in_trouble_without_counting() {
+    let limits = Limits::default().with_max_continuations(1).with_max_consecutive_failures(1);
+    for end in [unavailable(None), unavailable(Some(1)), CallEnd::Dropped, CallEnd::Overloaded] {
+        let (mut session, due) = in_trouble(&end, Duration::from_secs(20), limits.clone());
+        let due = due.unwrap_or_else(|| panic!("{end:?}: given up"));
+        assert!(due < Duration::from_secs(31), "{end:?}: {due:?}");
+        session.handle_input(due, Input::Text("[1, 2, 3]"));
+        session.handle_input(due, Input::CallEnd(CallEnd::Closed));
+        let outputs: Vec<_> = std::iter::from_fn(|| session.poll_output()).collect();
+        let Some(restitch::session::Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+        let tally = outcome.tally();
+        assert_eq!((outcome.status(), tally.continuations, tally.failures), (Status::Complete, 1, 0), "{end:?}");
+        assert_eq!(tally.tokens.len(), 2, "{end:?}");
+    }
+}
+
+#[test]
+fn gives_up_when_patience_is_used_up() {
+    let never = Duration::from_secs(1000);
+    for (end, reason) in [
+        (unavailable(None), StopReason::Patience),
+        (CallEnd::Dropped, StopReason::Patience),
+        (CallEnd::Overloaded, StopReason::Overload),
+    ] {
+        for patience in [1, 7, 30].map(Duration::from_secs) {
+            let (session, due) = in_trouble(&end, never, Limits::default().with_patience(patience));
+            assert_eq!((due, session.is_done()), (None, true), "{end:?}");
+            assert_eq!((session.tally().continuations, session.tally().failures), (session.calls(), 0));
+            let (session, due) = in_trouble(&end, patience, Limits::default().with_patience(patience));
+            assert_eq!((due, session.is_done()), (Some(patience), false), "{end:?}: the last call comes at the end");
+        }
+        let mut session = in_trouble(&end, Duration::from_secs(30), Limits::default()).0;
+        session.handle_input(Duration::from_secs(30), Input::CallEnd(end.clone()));
+        let outputs: Vec<_> = std::iter::from_fn(|| session.poll_output()).collect();
+        let Some(restitch::session::Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+        assert_eq!(outcome.reason(), Some(reason));
+    }
+}
+
+#[test]
+fn gives_up_at_once_where_the_upstream_asks_for_more_than_patience() {
+    let (session, due) = in_trouble(&unavailable(Some(31)), Duration::from_secs(1), Limits::default());
+    assert_eq!((due, session.is_done()), (None, true));
+    let (_, due) = in_trouble(&unavailable(Some(29)), Duration::from_secs(1), Limits::default());
+    assert!(due.is_some_and(|due| (29..=30).contains(&due.as_secs())), "{due:?}");
+}
+
+#[test]
+fn trouble_counts_as_failures_without_patience() {
+    let limits = Limits::default().with_patience(Duration::ZERO);
+    for end in [unavailable(None), CallEnd::Dropped] {
+        let (session, due) = in_trouble(&end, Duration::from_secs(1000), limits.clone());
+        assert_eq!((due, session.tally().failures), (None, 3), "{end:?}");
+    }
+}
+
+/// The time starts anew once the upstream has brought text.
+#[test]
+fn patience_starts_anew_after_text() {
+    let (mut session, due) = in_trouble(&unavailable(None), Duration::from_secs(29), Limits::default());
+    let due = due.unwrap();
+    session.handle_input(due, Input::Text("[1, 2, 3"));
+    session.handle_input(due, Input::CallEnd(CallEnd::Dropped));
+    session.handle_input(due, Input::CallEnd(unavailable(Some(25))));
+    let outputs: Vec<_> = std::iter::from_fn(|| session.poll_output()).collect();
+    let Some(restitch::session::Output::Call { at, .. }) = outputs.last() else { panic!("{outputs:?}") };
+    assert!(*at >= due + Duration::from_secs(25));
 }

@@ -114,6 +114,10 @@ fn stop() -> CallEnd {
     CallEnd::Finished(Finish::Stop)
 }
 
+fn ended(reason: &str) -> CallEnd {
+    CallEnd::Finished(Finish::from(reason))
+}
+
 fn rejected(transient: bool, retry_after: Option<u64>) -> CallEnd {
     CallEnd::Rejected { reason: "429".to_owned(), transient, retry_after: retry_after.map(Duration::from_secs) }
 }
@@ -243,6 +247,7 @@ fn leaving_adds_nothing_and_ends_as_the_text_was_cut() {
         (CallEnd::Closed, CutCause::Eof, None),
         (silent(), CutCause::Idle, None),
         (CallEnd::Error("overloaded".to_owned()), CutCause::InBand, None),
+        (ended("network_error"), CutCause::UnknownFinish, Some(Finish::from("network_error"))),
     ];
     for (end, cause, finish) in ends {
         let (client, outcome) = given_up(GiveUp::Leave, end);
@@ -250,6 +255,37 @@ fn leaving_adds_nothing_and_ends_as_the_text_was_cut() {
         let Outcome::Incomplete { reason, cause: found, finish: ended, tally } = outcome else { panic!("{outcome}") };
         assert_eq!((reason, found, ended), (StopReason::Failures, Some(cause), finish));
         assert_eq!((tally.continuations, tally.failures), (3, 3));
+    }
+}
+
+/// Servers invent reasons for answers that broke off; refusals have few names.
+#[test]
+fn an_unknown_finish_reason_is_a_cut_and_a_refusal_is_not() {
+    let unknown = [
+        "insufficient_system_resource",
+        "network_error",
+        "max_tokens",
+        "LENGTH",
+        "eos",
+        "timeout",
+        "unknown",
+        "error",
+        "OTHER",
+        "incomplete",
+    ];
+    for reason in unknown {
+        let mut driver = Driver::new(Limits::default());
+        driver.call("[1, 2", ended(reason));
+        assert_eq!(driver.calls.len(), 1, "{reason}");
+        // A root that is closed needs nothing.
+        let mut driver = Driver::new(Limits::default());
+        driver.call("[1, 2]", ended(reason));
+        driver.ended(Status::PassedThrough, 0, 0);
+    }
+    for reason in ["content_filter", "refusal", "SAFETY", "PROHIBITED_CONTENT", "tool_calls", "pause_turn"] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call("[1, 2", ended(reason));
+        driver.ended(Status::PassedThrough, 0, 0);
     }
 }
 
@@ -368,8 +404,10 @@ fn waits_double_and_are_capped() {
 
 #[test]
 fn the_original_request_is_sent_again_while_nothing_is_delivered() {
+    // Without patience each lost call is a failure.
+    let limits = Limits::default().with_patience(Duration::ZERO);
     for nothing in ["", " ", "\n\n"] {
-        let mut driver = Driver::new(Limits::default());
+        let mut driver = Driver::new(limits.clone());
         driver.call(nothing, CallEnd::Dropped);
         driver.goes_on(1, 1);
         let Request { number, turn, reduce_reasoning, most_tokens, resume, .. } = &driver.calls[0].0;
@@ -383,18 +421,18 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
         driver.ended(Status::Complete, 3, 2);
         assert_eq!(driver.client, format!("{nothing}{{\"a\": 1, \"b\": 2}}"));
     }
-    let mut driver = Driver::new(Limits::default());
+    let mut driver = Driver::new(limits.clone());
     driver.end(CallEnd::Dropped).end(silent()).end(rejected(true, None));
     driver.ended(Status::Failed, 2, 3);
     assert_eq!(driver.client, "");
     // A fence has left: the root that belongs behind it is waited for.
-    let mut driver = Driver::new(Limits::default());
+    let mut driver = Driver::new(limits.clone());
     driver.call("```json\n", CallEnd::Dropped).call("Sure:\n```json\n{\"a\": 1}\n```", stop());
     driver.ended(Status::Complete, 1, 1);
     assert_eq!((driver.client.as_str(), &driver.seams[..]), ("```json\n{\"a\": 1}\n```", &[Alignment::Start][..]));
     // A part of its line has.
     for begun in ["```js", "``", "\u{feff}", "````json"] {
-        let mut driver = Driver::new(Limits::default());
+        let mut driver = Driver::new(limits.clone());
         driver.call(begun, CallEnd::Dropped).call("{\"a\": 1}", stop());
         driver.ended(Status::Complete, 1, 1);
         let expected = match begun {
@@ -410,7 +448,7 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
 #[test]
 fn some_ends_are_not_continued() {
     let open = "{\"a\": [1, ";
-    let unknown = Finish::Other("paused".to_owned());
+    let unknown = Finish::Other("pause_turn".to_owned());
     for (finish, has_stop) in [(Finish::ContentFilter, false), (unknown, false), (Finish::Stop, true)] {
         let mut driver = Driver::new(Limits::default());
         if has_stop {

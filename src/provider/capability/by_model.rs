@@ -21,6 +21,12 @@ impl<T: Default> ByModel<T> {
         self.0.get(model)
     }
 
+    /// Returns the value of a model, to change it.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn get_mut(&mut self, model: &str) -> Option<&mut T> {
+        self.0.get_mut(model)
+    }
+
     /// Returns the value of a model, which may be new. `None`: its name is too long.
     pub(crate) fn entry(&mut self, model: &str) -> Option<&mut T> {
         if model.len() > NAME {

@@ -35,6 +35,10 @@ pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> 
             "step": "failed", "call": call, "reason": kind(reason), "in_a_row": in_a_row,
             "message": shows.then(|| shortened(&reason.to_string())),
         }),
+        SessionEvent::Waiting { reason, .. } => json!({
+            "step": "waiting", "call": call, "reason": kind(reason),
+            "message": shows.then(|| shortened(&reason.to_string())),
+        }),
         SessionEvent::Progress { percentage, .. } => {
             json!({"step": "progress", "call": call, "percentage": percentage})
         }

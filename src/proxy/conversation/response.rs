@@ -36,6 +36,12 @@ pub(crate) fn is_transient(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }
 
+/// Returns whether a status says that the upstream has no room for any request now: 429, 502, 503, and 529, which Anthropic
+/// sends when it is overloaded. The request has brought nothing and cost nothing.
+pub(in crate::proxy) fn is_unavailable(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 502 | 503 | 529)
+}
+
 /// Returns `Retry-After`, given in seconds or as a date ([RFC 9110, section
 /// 10.2.3](https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3)).
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {

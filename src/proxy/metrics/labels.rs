@@ -23,6 +23,18 @@ impl Labels for FallbackCall {
     }
 }
 
+/// An upstream by its host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct OfUpstream {
+    pub(super) upstream: String,
+}
+
+impl Labels for OfUpstream {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("upstream", &self.upstream);
+    }
+}
+
 /// Where a request went, and the status that its client got.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Routed {

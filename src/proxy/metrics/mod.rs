@@ -15,14 +15,14 @@ use http::StatusCode;
 pub(super) use labels::{
     Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Operation, Resume, TokenUse, Usage,
 };
-use labels::{FallbackCall, Routed};
+use labels::{FallbackCall, OfUpstream, Routed};
 pub(super) use models::{Models, provider_name};
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::otlp::Otlp;
-use super::recorded::{Counters, Histograms, Level, One, Sinks};
+use super::recorded::{Counters, Histograms, Level, One, Sinks, States};
 use crate::session::{CallEnd, CutCause};
 
 /// All metrics of a proxy. Its threads share them.
@@ -143,11 +143,21 @@ impl Seams {
 pub(super) struct Requests {
     routed: Counters<Routed>,
     fallbacks: Counters<FallbackCall>,
+    up: States<OfUpstream>,
 }
 
 impl Requests {
     fn new(sinks: &mut Sinks<'_>) -> Self {
-        Self { routed: sinks.counters(names::REQUESTS), fallbacks: sinks.counters(names::FALLBACKS) }
+        Self {
+            routed: sinks.counters(names::REQUESTS),
+            fallbacks: sinks.counters(names::FALLBACKS),
+            up: sinks.states(names::UPSTREAM_UP),
+        }
+    }
+
+    /// Notes whether there was a connection to an upstream.
+    pub(super) fn note_upstream(&self, upstream: &str, is_up: bool) {
+        self.up.set(&OfUpstream { upstream: upstream.to_owned() }, is_up);
     }
 
     /// Counts that a fallback is asked.
@@ -176,8 +186,15 @@ pub(super) fn cause_of(end: &CallEnd) -> &'static str {
 }
 
 /// Why calls are cut, but for [`OTHER`].
-const CAUSES: [CutCause; 6] =
-    [CutCause::Length, CutCause::Drop, CutCause::Eof, CutCause::Idle, CutCause::InBand, CutCause::PrematureStop];
+const CAUSES: [CutCause; 7] = [
+    CutCause::Length,
+    CutCause::Drop,
+    CutCause::Eof,
+    CutCause::Idle,
+    CutCause::InBand,
+    CutCause::PrematureStop,
+    CutCause::UnknownFinish,
+];
 
 /// The label of all models without one of their own, and of all else that has no name.
 pub(super) const OTHER: &str = "other";

@@ -51,6 +51,11 @@ pub(super) const PENDING: Name =
     Name::new("restitch.pending", Scale::Bytes, "Bytes of a continuation that waited until its place was decided");
 pub(super) const REQUESTS: Name =
     Name::new("restitch.requests", Scale::Of("{request}"), "Requests by the route that answered them");
+pub(super) const UPSTREAM_UP: Name = Name::new(
+    "restitch.upstream.up",
+    Scale::Of("{upstream}"),
+    "Whether the last call of an upstream, or the last look at it, found a connection: 1, or 0",
+);
 pub(super) const FALLBACKS: Name = Name::new(
     "restitch.fallbacks",
     Scale::Of("{call}"),

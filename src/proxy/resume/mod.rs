@@ -87,6 +87,9 @@ impl Answers {
         // What the operator asks for is allowed.
         let max_keep_time = limits.keep.max_keep_time.max(longest);
         if max_keep_time.is_zero() {
+            if !store.is_empty() {
+                tracing::warn!("no answer is kept in the store: set max_keep_time above 0");
+            }
             return Ok(None);
         }
         let store =
@@ -275,7 +278,11 @@ async fn open_store(address: &str, limits: &KeepLimits) -> Result<Arc<dyn Store>
     #[cfg(feature = "redis")]
     {
         let holder = super::upstream::random_name();
-        Ok(Arc::new(Redis::connect(address, holder, limits.clone()).await?))
+        let store = Redis::new(address, holder, limits.clone())?;
+        if let Err(error) = store.reach().await {
+            tracing::warn!(%error, "the store can't be reached: no answer is kept until it can");
+        }
+        Ok(Arc::new(store))
     }
     #[cfg(not(feature = "redis"))]
     Err(StoreError::Failed("this program was built without the feature `redis`".to_owned()))

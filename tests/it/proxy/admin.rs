@@ -623,46 +623,55 @@ async fn a_proxy_that_drains_is_not_ready() {
     assert!(tokio::net::TcpStream::connect(admin).await.is_err(), "the listener ends with the last answer");
 }
 
-#[tokio::test]
-async fn a_proxy_without_its_upstream_is_not_ready() {
-    // Nobody listens on a port that was given back.
-    let gone = tokio::net::TcpListener::bind(LOOPBACK).await.unwrap().local_addr().unwrap();
-    let client = Client::new(Upstream::parse(&format!("http://{gone}")).unwrap()).unwrap();
-    let proxy = Proxy::new(client).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
-    let answer = get(&proxy, "GET", "/readyz").await;
-    assert!(answer.starts_with("HTTP/1.1 503 Service Unavailable"), "{answer}");
-    let said = answer.split_once("\r\n\r\n").unwrap().1;
-    assert!(said.starts_with(&format!("the upstream {gone} is not reached: ")), "{answer}");
-    assert!(get(&proxy, "GET", "/healthz").await.starts_with("HTTP/1.1 200 OK"));
-}
-
 /// Returns an address at which nobody listens: its port was given back.
 async fn nobody() -> SocketAddr {
     tokio::net::TcpListener::bind(LOOPBACK).await.unwrap().local_addr().unwrap()
 }
 
-/// Requests of a route have its upstream. A fallback may be down: it is asked only where another one is.
 #[tokio::test]
-async fn a_proxy_without_the_upstream_of_a_route_is_not_ready() {
+async fn a_proxy_without_its_upstream_is_ready() {
+    let gone = nobody().await;
+    let client = Client::new(Upstream::parse(&format!("http://{gone}")).unwrap()).unwrap();
+    let proxy = Proxy::new(client).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+    let answer = get(&proxy, "GET", "/readyz").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("\r\n\r\nready\n"), "{answer}");
+    let answer = get(&proxy, "GET", "/readyz?verbose").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains(&format!("ready\nupstream {gone}: not reached: ")), "{answer}");
+    let metrics = get(&proxy, "GET", "/metrics").await;
+    assert!(metrics.contains(&format!("restitch_upstream_up{{upstream=\"{gone}\"}} 0\n")), "{metrics}");
+}
+
+/// Each upstream of a route or a fallback is tried and named once.
+#[tokio::test]
+async fn the_verbose_readiness_names_each_upstream_once() {
     let raw = Raw::new(Vec::new()).await;
-    let (gone, other, fallback) = (nobody().await, nobody().await, nobody().await);
-    let route = |upstream: SocketAddr| format!("[[route]]\npath = \"/{{n}}\"\nupstream = \"http://{upstream}\"\n");
-    for (routes, missing) in [
-        (route(raw.addr) + &format!("fallback = [{{ upstream = \"http://{fallback}\" }}]\n"), vec![]),
-        (route(gone) + &route(raw.addr), vec![gone]),
-        // Each is tried and named once.
-        (route(gone) + &route(other) + &route(gone), vec![gone, other]),
-    ] {
-        let routes = (0..3).fold(routes, |routes, n| routes.replacen("{n}", &n.to_string(), 1));
-        let proxy = in_front_of(&raw, |proxy| super::routes::with_routes(proxy, &[], &routes)).await;
-        let answer = get(&proxy, "GET", "/readyz").await;
-        let said = answer.split_once("\r\n\r\n").unwrap().1;
-        let status = if missing.is_empty() { "HTTP/1.1 200 OK" } else { "HTTP/1.1 503 Service Unavailable" };
-        assert!(answer.starts_with(status), "{answer}");
-        assert_eq!(said.matches("is not reached").count(), missing.len(), "{answer}");
-        for missing in missing {
-            assert!(said.contains(&format!("the upstream {missing} is not reached: ")), "{answer}");
-        }
+    let (gone, fallback) = (nobody().await, nobody().await);
+    let route = |path: &str, upstream: SocketAddr| {
+        format!(
+            "[[route]]\npath = \"{path}\"\nupstream = \"http://{upstream}\"\nfallback = [{{ upstream = \"http://{fallback}\" }}]\n"
+        )
+    };
+    let routes = [route("/0", gone), route("/1", raw.addr), route("/2", gone)].concat();
+    let proxy = in_front_of(&raw, |proxy| super::routes::with_routes(proxy, &[], &routes)).await;
+    let answer = get(&proxy, "GET", "/readyz?verbose").await;
+    let lines: Vec<_> = answer.split_once("\r\n\r\n").unwrap().1.lines().collect();
+    assert_eq!(lines.len(), 4, "{answer}");
+    assert_eq!(lines[..2], ["ready", &format!("upstream {}: reached", raw.addr)]);
+    assert!(lines[2].starts_with(&format!("upstream {gone}: not reached: ")), "{answer}");
+    assert!(lines[3].starts_with(&format!("upstream {fallback}: not reached: ")), "{answer}");
+}
+
+/// A page whose name was made to point here learns no names of upstreams.
+#[tokio::test]
+async fn the_verbose_readiness_is_for_the_listeners_own_hosts() {
+    let raw = Raw::new(Vec::new()).await;
+    let proxy = in_front_of(&raw, |proxy| proxy).await;
+    for (query, status) in [("", "200 OK"), ("?verbose", "403 Forbidden"), ("?a&verbose=1", "403 Forbidden")] {
+        let request = format!("GET /readyz{query} HTTP/1.1\r\nhost: rebound.example\r\n\r\n");
+        let answer = exchange(proxy.admin_addr().unwrap(), &request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{query}: {answer}");
+        assert!(!answer.contains(&raw.addr.to_string()), "{answer}");
     }
 }
 
