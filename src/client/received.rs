@@ -66,6 +66,13 @@ impl Received {
         Poll::Ready(matches!(self.first, Some(Some(Ok(_)))))
     }
 
+    /// Returns the bytes that [`poll_first`](Self::poll_first) has found.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn first(&self) -> Option<&[u8]> {
+        let frame = self.first.as_ref()?.as_ref()?.as_ref().ok()?;
+        frame.data_ref().map(Bytes::as_ref)
+    }
+
     /// Returns how many bytes were read before they were asked for.
     fn read_ahead(&self) -> u64 {
         let frame = self.first.as_ref().and_then(|first| first.as_ref()?.as_ref().ok()?.data_ref());

@@ -3,8 +3,9 @@
 mod response;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
@@ -30,6 +31,7 @@ use super::further::rejected;
 use super::kept::{KeptStream, StopOnDrop};
 use super::masked::{Mask, Masked, masked_body};
 use super::resume::Keep;
+use super::retries::Retries;
 use super::route::Route;
 use super::upstream::Head;
 use crate::client::{Body, BodyError, Received};
@@ -69,8 +71,11 @@ pub(super) struct Conversation {
     pub(super) adapted: BTreeSet<&'static str>,
     /// Which upstream is asked: the route's own is 0, its fallbacks follow.
     pub(super) at: Arc<AtomicUsize>,
-    /// The last call has brought nothing of an answer: it is not its place in the text that failed, but the upstream.
+    /// The last call has fallen silent, or has brought nothing of an answer: it is not its place in the text that failed, but the
+    /// upstream.
     pub(super) has_failed: Arc<AtomicBool>,
+    /// The calls that the upstream which is asked got again.
+    pub(super) retries: Arc<Mutex<Retries>>,
     pub(super) exchange: Arc<Exchange>,
     /// Set where the log has the text of requests and answers.
     pub(super) content: Option<Content>,
@@ -141,6 +146,7 @@ impl Conversation {
             adapted,
             at: Arc::default(),
             has_failed: Arc::default(),
+            retries: Arc::default(),
             exchange,
             content,
             keep: None,
@@ -165,15 +171,30 @@ impl Conversation {
 
     /// Tells the log, the metrics and the page what the answer goes through, and notes whether the upstream has failed.
     pub(super) fn observed(&self, output: &Output) {
-        if let Output::Event(
-            SessionEvent::Failed { reason: FailureReason::Nothing(end), .. }
-            | SessionEvent::Waiting { reason: FailureReason::Nothing(end), .. },
-        ) = output
-        {
-            // One that has finished, with reasoning alone, is asked again.
-            self.has_failed.store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
+        match output {
+            Output::Event(
+                SessionEvent::Failed { reason: FailureReason::Nothing(end), .. }
+                | SessionEvent::Waiting { reason: FailureReason::Nothing(end), .. },
+            ) => {
+                // One that has finished, with reasoning alone, is asked again.
+                self.has_failed.store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
+            }
+            Output::Event(SessionEvent::Cut { end, quiet, .. }) if self.was_silent(end, *quiet) => {
+                self.has_failed.store(true, Ordering::Relaxed);
+            }
+            _ => {}
         }
         self.proxy.observed(output, &self.exchange);
+    }
+
+    /// Returns whether a call ended by its silence: its limit was reached, or the upstream closed the stream after half of that
+    /// time.
+    fn was_silent(&self, end: &CallEnd, quiet: Duration) -> bool {
+        match end {
+            CallEnd::TimedOut(_) => true,
+            CallEnd::Dropped | CallEnd::Closed => quiet >= self.limits.transport.idle().time / 2,
+            _ => false,
+        }
     }
 
     /// Returns what the model can be asked for.
@@ -352,7 +373,7 @@ impl Conversation {
         let relay = relay.strategy(self.strategy()).give_up(self.give_up).repair(self.repair);
         let relay = relay.prose(self.route.prose);
         let relay = self.fallback().is_some().then(|| self.address()).into_iter().fold(relay, Relay::answered_by);
-        let relay = relay.base(&self.base());
+        let relay = relay.base(&self.base()).model(self.model());
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 
@@ -377,6 +398,7 @@ impl Conversation {
         let relay = BodyRelay::new(self.limits.clone()).dialect(self.dialect).strategy(self.strategy());
         let relay = relay.tools(self.request.tools.clone());
         let relay = relay.give_up(self.give_up).repair(self.repair).base(&self.base());
+        let relay = relay.model(self.model());
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 

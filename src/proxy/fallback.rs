@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
@@ -15,7 +14,7 @@ use http::header::{
 use http::request::Parts;
 use http::{Request, Response};
 
-use super::conversation::{Conversation, is_transient, retry_after};
+use super::conversation::{Conversation, is_transient};
 use super::upstream::Head;
 use crate::client::{Client, Error, Received};
 use crate::json::walk::Raw;
@@ -109,6 +108,7 @@ impl Conversation {
         let next = self.route.fallbacks.iter().enumerate().skip(at).find(|(_, fallback)| can_take(fallback));
         let Some((number, fallback)) = next else { return false };
         self.at.store(number + 1, Ordering::Relaxed);
+        self.restart_retries();
         let upstream = fallback.client.upstream().authority();
         tracing::warn!(upstream, part = part.as_str(), why, "the next calls go to a fallback");
         self.exchange.note_fallback(upstream, part.as_str());
@@ -129,7 +129,8 @@ impl Conversation {
         let wire = self.asked_by();
         let foreign = (wire != self.dialect).then(|| (wire, wire.wire().framing()));
         let upstream = self.address().to_owned();
-        CallEnd::Redirected(Box::new(Redirect { strategy: self.strategy(), foreign, upstream }))
+        let model = self.model().to_owned();
+        CallEnd::Redirected(Box::new(Redirect { strategy: self.strategy(), foreign, upstream, model }))
     }
 
     /// Leaves of the head of a fallback's response what is about the form of its body, and names the fallback. The rest is about
@@ -185,16 +186,6 @@ impl Conversation {
         head.add(new.headers);
         head.set_key(new.key_header, fallback.key.as_deref())?;
         Some(Sent { head, body: new.body.into() })
-    }
-
-    /// Returns whether a fallback may bring what the call has not: nothing has answered, or what may be over a little later. What
-    /// one fallback refuses for any reason, the next may take.
-    pub(super) fn is_for_fallback(&self, end: &CallEnd) -> bool {
-        match end {
-            CallEnd::Rejected { transient, .. } => *transient || self.fallback().is_some(),
-            CallEnd::Unavailable { .. } | CallEnd::TimedOut(_) | CallEnd::Overloaded => true,
-            _ => false,
-        }
     }
 }
 
@@ -259,12 +250,6 @@ pub(super) fn why(answer: &Result<Response<Received>, Error>) -> String {
         Ok(response) => response.status().as_u16().to_string(),
         Err(error) => error.to_string(),
     }
-}
-
-/// Returns how long an upstream asks to wait, if that is less than what a fallback costs.
-pub(super) fn short_wait(answer: &Result<Response<Received>, Error>) -> Option<Duration> {
-    let headers = answer.as_ref().ok().filter(|response| is_transient(response.status()))?.headers();
-    retry_after(headers).filter(|wait| *wait <= SHORT_WAIT)
 }
 
 impl Head {
@@ -337,9 +322,6 @@ const WIRE_HEADERS: [&str; 3] = ["anthropic-version", "anthropic-beta", "openai-
 
 /// Members of a query that do the same.
 const PLAIN_QUERY: [&str; 2] = ["alt", "api-version"];
-
-/// The longest `Retry-After` that is waited for: to ask another upstream takes as long, and its model is another one.
-const SHORT_WAIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -11,12 +11,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::body::Collected;
 use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_unavailable, retry_after};
-use super::fallback::{Part, Sent, has_failed, short_wait, why};
+use super::fallback::{Part, Sent, has_failed, why};
 use super::measured::Way;
 use super::refusal::{Refusal, unreachable};
 use super::upstream;
 use crate::client::{Body, ConnectionError, Error, PathError, Received};
-use crate::provider::capability::CapabilityHint;
+use crate::provider::capability::{self, CapabilityHint};
 use crate::provider::wire::Adaptation;
 use crate::provider::{Dialect, chat};
 
@@ -104,25 +104,14 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
 
 /// Asks the upstream, and its fallbacks in turn where it fails.
 async fn ask_each_upstream(conversation: &Conversation) -> Result<Response<Received>, Error> {
-    if conversation.route.fallbacks.is_empty() {
-        let response = send_once(conversation).await?;
-        if response.status().is_success() {
-            conversation.note_answer();
-        }
-        return Ok(response);
-    }
-    let mut answer = send_to_first_byte(conversation).await;
-    if let Some(wait) = short_wait(&answer) {
-        tracing::info!(wait_ms = wait.as_millis() as u64, "the upstream asks for a short wait");
-        sleep(wait).await;
-        answer = send_to_first_byte(conversation).await;
-    }
-    if !has_failed(&answer) {
+    let mut answer = ask_upstream(conversation).await;
+    if conversation.route.fallbacks.is_empty() || !(has_failed(&answer) || is_too_long(conversation, &mut answer).await)
+    {
         return answer;
     }
     let (place, mut reason) = (conversation.place(), why(&answer));
     while conversation.move_on(Part::Whole, &reason) {
-        let other = send_to_first_byte(conversation).await;
+        let other = ask_upstream(conversation).await;
         if other.as_ref().is_ok_and(|response| response.status().is_success()) {
             return other;
         }
@@ -134,6 +123,43 @@ async fn ask_each_upstream(conversation: &Conversation) -> Result<Response<Recei
     conversation.move_back(place);
     conversation.exchange.note_upstream(answer.as_ref().ok().map(Response::status));
     answer
+}
+
+/// Asks one upstream, and asks it again where the route wants that, or where it asks for a short wait.
+async fn ask_upstream(conversation: &Conversation) -> Result<Response<Received>, Error> {
+    let has_fallback = !conversation.route.fallbacks.is_empty();
+    let mut has_waited = false;
+    loop {
+        let answer = match has_fallback {
+            true => send_to_first_byte(conversation).await,
+            false => send_and_note(conversation).await,
+        };
+        if !has_failed(&answer) {
+            return answer;
+        }
+        let asked = answer.as_ref().ok().and_then(|response| retry_after(response.headers()));
+        let short = asked.filter(|wait| has_fallback && !has_waited && *wait <= SHORT_WAIT);
+        let Some(wait) = short.or_else(|| conversation.pause_before_retry(asked)) else { return answer };
+        has_waited = true;
+        tracing::info!(why = why(&answer), wait_ms = wait.as_millis() as u64, "the upstream is asked again");
+        sleep(wait).await;
+    }
+}
+
+/// Returns whether an upstream refuses a request since it is too long for the model, so that another model may take it. What is
+/// read of the refusal stays in it.
+async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<Received>, Error>) -> bool {
+    let Ok(response) = answer else { return false };
+    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        return true;
+    }
+    if !is_invalid_request(response.status()) {
+        return false;
+    }
+    let time = conversation.limits.transport.idle().time;
+    let _ = timeout(time, poll_fn(|cx| response.body_mut().poll_first(cx))).await;
+    let first = response.body().first().unwrap_or_default();
+    capability::is_too_long(&String::from_utf8_lossy(&first[..first.len().min(REFUSAL)]))
 }
 
 /// Returns how long to wait before the first call is made again: as long as the upstream asks, or else `pause`. `None`: the
@@ -157,6 +183,14 @@ async fn send_to_first_byte(conversation: &Conversation) -> Result<Response<Rece
     Ok(response)
 }
 
+async fn send_and_note(conversation: &Conversation) -> Result<Response<Received>, Error> {
+    let response = send_once(conversation).await?;
+    if response.status().is_success() {
+        conversation.note_answer();
+    }
+    Ok(response)
+}
+
 async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let Some(Sent { head, body }) = conversation.sent() else {
         return Err(Error::Path(PathError::TooLong));
@@ -172,6 +206,9 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
     }
     sent
 }
+
+/// The longest wait that an upstream may ask for before a fallback is asked: another one would not answer sooner.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a first call is repeated. A client has its own retries, and sees the provider's own status soon.
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);

@@ -26,12 +26,27 @@ impl Conversation {
             return self.resume(query).await;
         }
         let part = if request.turn.is_some() { Part::Rest } else { Part::Whole };
-        if self.has_failed.swap(false, Ordering::Relaxed) && self.move_on(part, "nothing of an answer has come") {
+        if self.has_failed.swap(false, Ordering::Relaxed)
+            && self.move_on(part, "the last call fell silent, or brought nothing")
+        {
             return Err(self.redirected());
         }
-        match self.call_here(request).await {
-            Err(end) if self.is_for_fallback(&end) && self.move_on(part, why_left(&end)) => Err(self.redirected()),
-            answer => answer,
+        self.call_here(request).await.map_err(|end| self.after_refusal(end, part))
+    }
+
+    /// Returns what the session is told of a call that brought no answer: that the upstream is asked again, that a fallback is,
+    /// or how the call ended.
+    fn after_refusal(&self, end: CallEnd, part: Part) -> CallEnd {
+        match end {
+            CallEnd::Unavailable { reason, retry_after }
+            | CallEnd::Rejected { reason, transient: true, retry_after }
+                if self.pause_before_retry(retry_after).is_some() =>
+            {
+                // The session waits, and does not count the call.
+                CallEnd::Unavailable { reason, retry_after }
+            }
+            end if is_for_fallback(&end) && self.move_on(part, why_left(&end)) => self.redirected(),
+            end => end,
         }
     }
 
@@ -225,6 +240,12 @@ fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
             retry.reasoning_off().is_some_and(|switch| switch.key == *key)
         }
     }
+}
+
+/// Returns whether a fallback may bring what the call has not: the upstream is not there, or has refused the request. What one
+/// refuses for any reason, the next may take.
+fn is_for_fallback(end: &CallEnd) -> bool {
+    matches!(end, CallEnd::Rejected { .. } | CallEnd::Unavailable { .. } | CallEnd::TimedOut(_) | CallEnd::Overloaded)
 }
 
 /// Says for the log why an upstream is left.

@@ -37,6 +37,7 @@ mod redactor;
 mod refusal;
 mod reload;
 mod resume;
+mod retries;
 mod route;
 mod serve;
 mod shared;

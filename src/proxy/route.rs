@@ -33,6 +33,8 @@ pub(super) struct Route {
     pub(super) repair: RepairLevel,
     /// The upstreams that are asked where the first one fails.
     pub(super) fallbacks: Vec<Fallback>,
+    /// How often the same upstream gets a call again before a fallback is asked.
+    pub(super) retries: u32,
     /// How long the head of a response may take.
     pub(super) patience: TimeLimit,
 }
@@ -50,6 +52,7 @@ impl Route {
             prose: Prose::default(),
             repair: RepairLevel::Strict,
             fallbacks: Vec::new(),
+            retries: 0,
         }
     }
 
@@ -77,6 +80,7 @@ impl Route {
             give_up: config.on_give_up.unwrap_or(self.give_up),
             prose: config.prose.unwrap_or(self.prose),
             repair: config.repair.unwrap_or(self.repair),
+            retries: config.retries.unwrap_or(self.retries),
             config: Arc::new(config),
         }
     }

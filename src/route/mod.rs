@@ -63,6 +63,9 @@ pub struct RouteConfig {
     /// Seconds that the head of a response may take.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::positive_seconds")]
     pub first_byte_timeout: Option<f64>,
+    /// How often the same upstream gets a call again before a fallback is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
     /// Seconds for which answers are kept for clients that lose their connection, where the request does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<u32>,

@@ -84,6 +84,13 @@ impl BodyRelay {
         self
     }
 
+    /// Takes note of the model that is asked.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn model(mut self, model: &str) -> Self {
+        self.slots.configure(|session| session.note_model(model));
+        self
+    }
+
     /// Sets the base of the answer's document. Call this after the other settings.
     #[must_use]
     pub fn base(mut self, base: &Base) -> Self {

@@ -23,6 +23,8 @@ pub enum SessionEvent {
         /// How many of them the call has brought; all, where another process goes on with an answer. 0: the text is cut where it
         /// was cut before.
         added: usize,
+        /// How long the call had brought neither text nor reasoning when it ended.
+        quiet: Duration,
         /// JSON Pointer of the place that is open there.
         path: String,
     },
@@ -115,7 +117,7 @@ impl SessionEvent {
     /// not in it, but paths are.
     pub fn to_json(&self) -> Value {
         match self {
-            Self::Cut { call, end, offset, added, path } => {
+            Self::Cut { call, end, offset, added, path, .. } => {
                 let mut line = json!({
                     "event": "cut", "call": call, "end": end.as_str(), "cause": end.cause(), "offset": offset, "added": added,
                     "path": path,

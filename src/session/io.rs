@@ -82,6 +82,8 @@ pub struct Redirect {
     pub(crate) foreign: Option<(Dialect, Framing)>,
     /// Its name in reports.
     pub(crate) upstream: String,
+    /// The model that is asked there.
+    pub(crate) model: String,
 }
 
 impl CallEnd {

@@ -239,6 +239,8 @@ struct OpenCall {
     text_bytes: u64,
     /// It is the original request again.
     is_repeated: bool,
+    /// The model that is asked, if its name is known and it has not written yet.
+    model: Option<String>,
 }
 
 /// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A snapshot has none: what was
@@ -475,6 +477,18 @@ impl Session {
     #[cfg(feature = "proxy")]
     pub(super) fn note_upstream(&mut self, upstream: &str) {
         self.tally.upstreams.push(upstream.to_owned());
+    }
+
+    /// Takes note of the model that is asked.
+    #[cfg(feature = "proxy")]
+    pub(super) fn note_model(&mut self, model: &str) {
+        self.call.model = Some(model.to_owned());
+    }
+
+    /// The model that is asked has written text of the answer.
+    pub(super) fn note_writer(&mut self) {
+        let written = self.call.model.take().filter(|model| self.tally.models.last() != Some(model));
+        self.tally.models.extend(written);
     }
 
     /// Returns what the calls brought so far.

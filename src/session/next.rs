@@ -48,6 +48,7 @@ impl Session {
         }
         self.settings.strategy = redirect.strategy.clone();
         self.tally.upstreams.push(redirect.upstream.clone());
+        self.call.model = Some(redirect.model.clone());
         self.uncount_call();
         self.call(now, Duration::ZERO);
     }
@@ -255,7 +256,9 @@ impl Session {
         self.clock.cut_at = self.clock.waits_since.take().unwrap_or(now);
         let document = self.slot.document();
         let (offset, path) = (document.text().len(), document.cut().path);
-        self.event(SessionEvent::Cut { call: self.tally.continuations, end: end.clone(), offset, added, path });
+        let quiet =
+            self.clock.text_at.or(self.clock.called_at).map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        self.event(SessionEvent::Cut { call: self.tally.continuations, end: end.clone(), offset, added, quiet, path });
     }
 
     /// The delivered text ends with the call that has ended. What the operator ends, nothing has cut.
@@ -282,6 +285,12 @@ impl Session {
         self.event(SessionEvent::Failed { call, reason, in_a_row });
         if is_early_end && self.streaks.attempts.early_ends >= EARLY_ENDS {
             return self.give_up(StopReason::EarlyEnd, None);
+        }
+        if matches!(end, CallEnd::Rejected { transient: false, .. }) {
+            if self.call.mode != ContinuationMode::Prefill || self.settings.strategy.prefill.take().is_none() {
+                return self.give_up(StopReason::Refused, None);
+            }
+            // Words may be taken where a prefill is refused.
         }
         let is_lost_body = self.settings.sends_at_end && end.is_lost();
         let most = self.settings.limits.continuation.max_consecutive_failures;

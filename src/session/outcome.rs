@@ -99,6 +99,10 @@ pub struct Tally {
     /// The upstreams that were asked in place of the first one, by their hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub upstreams: Vec<String>,
+    /// The models that wrote the answer, in their order, where another upstream than the first one was asked and the models'
+    /// names are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
     /// The limit that the answer reached: one with which it passed on unread, or the time after which its last call counted as
     /// lost.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,13 +183,19 @@ impl Tally {
         self.base_unknown |= other.base_unknown;
         self.malformed |= other.malformed;
         self.schema_violation = self.schema_violation.take().or_else(|| other.schema_violation.clone());
-        for upstream in &other.upstreams {
-            if !self.upstreams.contains(upstream) {
-                self.upstreams.push(upstream.clone());
-            }
-        }
+        add_new(&mut self.upstreams, &other.upstreams);
+        add_new(&mut self.models, &other.models);
         self.limit = self.limit.take().or_else(|| other.limit.clone());
         self.percentage = other.percentage.or(self.percentage);
+    }
+}
+
+/// Adds the names that a list does not have yet.
+fn add_new(list: &mut Vec<String>, others: &[String]) {
+    for name in others {
+        if !list.contains(name) {
+            list.push(name.clone());
+        }
     }
 }
 
@@ -218,6 +228,8 @@ pub enum StopReason {
     /// The upstream was in trouble for longer than [`ContinuationLimits::patience`](crate::ContinuationLimits::patience), or
     /// asked to wait longer.
     Patience,
+    /// The upstream refused a call for a reason that does not pass (400, 401, 404 …): the same question would be refused again.
+    Refused,
     /// Most calls to the upstream fail, so no further call was made:
     /// [`ContinuationLimits::overload_window`](crate::ContinuationLimits::overload_window).
     Overload,
@@ -242,6 +254,7 @@ impl StopReason {
             Self::Finish => "finish",
             Self::Text => "text",
             Self::Patience => "patience",
+            Self::Refused => "refused",
             Self::Overload => "overload",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
@@ -443,6 +456,7 @@ impl Outcome {
         }
         if !tally.upstreams.is_empty() {
             report["upstreams"] = serde_json::json!(tally.upstreams);
+            report["models"] = serde_json::json!(tally.models);
         }
         if let Some(limit) = &tally.limit {
             report["limit"] = serde_json::json!(limit);

@@ -45,8 +45,8 @@ impl TextContinuation {
 impl Session {
     /// Sets what becomes of an answer that is prose. Default: it passes as it came.
     ///
-    /// Only a connection that was lost counts, or a stream that ended without a finish reason. An answer that ended by its
-    /// limit on tokens is whole for its reader: no bracket is open in it.
+    /// Only a connection that was lost or fell silent counts, an error in the stream, or a stream that ended without a finish
+    /// reason. An answer that ended by its limit on tokens is whole for its reader: no bracket is open in it.
     pub fn set_prose(&mut self, prose: Prose) {
         self.settings.prose = prose;
     }
@@ -59,12 +59,17 @@ impl Session {
         self.settings.prose == Prose::Anchor && can_ask && !self.is_tool_call()
     }
 
+    /// Returns whether the text so far is prose that is kept.
+    pub(super) fn is_kept_prose(&self) -> bool {
+        self.keeps_prose() && !self.is_passing() && self.slot.document().is_prose()
+    }
+
     /// Returns whether the first answer is prose whose rest is asked for, if the call ends like this. A text of a few
     /// characters passes: they occur in many others.
     pub(super) fn continues_prose(&self, end: &CallEnd) -> bool {
         let document = self.slot.document();
         let most = self.settings.limits.continuation.max_anchor_chars;
-        matches!(end, CallEnd::Dropped | CallEnd::Closed)
+        matches!(end, CallEnd::Dropped | CallEnd::Closed | CallEnd::TimedOut(_) | CallEnd::Error(_))
             && self.keeps_prose()
             && document.is_prose()
             && Anchor::of(document.text(), most).is_some_and(|anchor| is_evidence(&anchor))

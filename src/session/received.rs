@@ -146,6 +146,7 @@ impl Session {
         if let Some(new) = self.slot.document().text().get(before..end).filter(|new| !new.is_empty()) {
             self.unread.clear();
             self.outputs.push_back(Output::Text(new.to_owned()));
+            self.note_writer();
         }
     }
 }

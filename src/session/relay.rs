@@ -213,6 +213,13 @@ impl Relay {
         self
     }
 
+    /// Takes note of the model that is asked.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn model(mut self, model: &str) -> Self {
+        self.slots.configure(|session| session.note_model(model));
+        self
+    }
+
     /// Takes note of a limit on the reader's side. The answer ends with the open call, which is then ended.
     #[cfg(feature = "proxy")]
     pub(crate) fn note_limit(&mut self, limit: LimitReached) {

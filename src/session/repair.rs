@@ -78,6 +78,7 @@ impl Session {
         if !self.is_first() {
             return;
         }
+        self.note_writer();
         let limits = &self.settings.limits.parser;
         let (most, preamble) = (limits.max_text_bytes, limits.max_preamble_bytes);
         if self.slot.document().text().len().saturating_add(text.len()) > most {

@@ -60,7 +60,7 @@ impl Session {
         let (first, idle) = (limits.transport.first_byte(), limits.transport.idle());
         let patience = match self.phase {
             Phase::First(_) if !self.would_continue(&CallEnd::Dropped) => return None,
-            Phase::First(_) if !self.slot.document().is_json() || self.is_blank() => first,
+            Phase::First(_) if self.is_blank() => first,
             Phase::First(_) => idle,
             // Models think before they write.
             Phase::Continuing(_) | Phase::ContinuingText(_) if opened && self.clock.text_at.is_some() => idle,

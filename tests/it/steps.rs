@@ -191,7 +191,7 @@ fn an_interrupted_answer_goes_on_in_another_process() {
     let snapshot = session.snapshot();
     let (mut session, outputs) = restored(&snapshot);
     assert!(
-        matches!(&outputs[0], Output::Event(SessionEvent::Cut { call: 1, end: CallEnd::Dropped, offset: 15, added: 15, path }) if path == "/rows/1")
+        matches!(&outputs[0], Output::Event(SessionEvent::Cut { call: 1, end: CallEnd::Dropped, offset: 15, added: 15, path, .. }) if path == "/rows/1")
     );
     assert!(matches!(&outputs[2], Output::Call { request, .. } if request.number == 2));
     session.handle_input(Duration::from_secs(10), Input::Text("{\"rows\": [1, 23, 4]}"));

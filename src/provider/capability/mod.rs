@@ -23,8 +23,12 @@ pub(crate) mod cache;
 pub(crate) mod hint;
 pub(crate) mod pattern;
 mod table;
+#[cfg(feature = "proxy")]
+mod too_long;
 
 pub(crate) use hint::CapabilityHint;
+#[cfg(feature = "proxy")]
+pub(crate) use too_long::is_too_long;
 
 /// How a provider is told to continue the last message, an assistant's message, literally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

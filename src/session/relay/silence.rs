@@ -61,8 +61,11 @@ impl Relay {
     fn silence(&self) -> Option<Silence> {
         let transport = &self.limits.transport;
         let idle = || self.session().silent_at(transport.idle());
-        // What passes has the longest time there is.
-        let passing = || Some(Silence::new(self.call.heard_at?, transport.first_byte()));
+        // What passes has the longest time there is. Prose that is kept has begun to come.
+        let passing = || match self.session().is_kept_prose() {
+            true => idle(),
+            false => Some(Silence::new(self.call.heard_at?, transport.first_byte())),
+        };
         if let Some(at) = self.call.done_at {
             return Some(Silence::new(at, TimeLimit { name: "settle", time: SETTLE }));
         }
