@@ -150,39 +150,39 @@ pub enum Finish {
     Other(String),
 }
 
-/// Reasons, in lower case, with which a server says that it does not want to go on, or waits for its client. All other unknown
-/// reasons (`insufficient_system_resource`, `network_error`, `timeout`, `eos` …) are names for an answer that broke off: servers
-/// invent new ones for that more often than for refusals.
-const FINAL: [&str; 22] = [
-    "blocked",
-    "blocklist",
-    "canceled",
-    "cancelled",
+/// Parts of the reasons, in lower case, with which a server says that it does not want to go on, or waits for its client (`content_filtered`,
+/// `MODEL_ARMOR`, `ERROR_TOXIC`, `tool_use` …). All other unknown reasons (`insufficient_system_resource`, `network_error`,
+/// `timeout`, `eos` …) are names for an answer that broke off: servers invent new ones for that more often than for refusals.
+const FINAL: [&str; 20] = [
+    "armor",
+    "block",
+    "cancel",
     "failed",
-    "guardrail_intervened",
-    "image_safety",
+    "filter",
+    "function",
+    "guardrail",
     "language",
-    "malformed_function_call",
-    "moderation",
-    "pause_turn",
-    "prohibited_content",
+    "moderat",
+    "pause",
+    "prohibit",
     "recitation",
-    "refusal",
+    "refus",
     "safety",
     "sensitive",
     "spii",
-    "tool_call",
-    "tool_use",
-    "too_many_tool_calls",
-    "unexpected_tool_call",
-    "violation",
+    "tool",
+    "toxic",
+    "unsafe",
+    "violat",
 ];
 
 impl Finish {
     /// Returns whether the server has broken the answer off for a reason that has no name here: neither the end of the text, nor a
     /// refusal, nor a call of a tool.
     pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Other(word) if !FINAL.contains(&word.to_ascii_lowercase().as_str()))
+        let Self::Other(word) = self else { return false };
+        let word = word.to_ascii_lowercase();
+        !FINAL.iter().any(|part| word.contains(part))
     }
 
     /// Returns the finish reason in Chat Completions.

@@ -4,13 +4,14 @@ mod response;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode};
 use http_body_util::BodyStream;
+use tokio::time::Instant;
 use tracing::Instrument;
 
 pub(super) use response::is_invalid_request;
@@ -34,7 +35,7 @@ use super::resume::Keep;
 use super::retries::Retries;
 use super::route::Route;
 use super::upstream::Head;
-use crate::client::{Body, BodyError, Received};
+use crate::client::{Body, BodyError, Error, Received};
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::wire::{self, Base, Framing};
@@ -74,6 +75,8 @@ pub(super) struct Conversation {
     /// The last call has fallen silent, or has brought nothing of an answer: it is not its place in the text that failed, but the
     /// upstream.
     pub(super) has_failed: Arc<AtomicBool>,
+    /// Set while no call for the rest is made since most calls fail.
+    held_since: Arc<Mutex<Option<Instant>>>,
     /// The calls that the upstream which is asked got again.
     pub(super) retries: Arc<Mutex<Retries>>,
     pub(super) exchange: Arc<Exchange>,
@@ -146,6 +149,7 @@ impl Conversation {
             adapted,
             at: Arc::default(),
             has_failed: Arc::default(),
+            held_since: Arc::default(),
             retries: Arc::default(),
             exchange,
             content,
@@ -212,15 +216,32 @@ impl Conversation {
         self.proxy.shared.count(self.address(), self.model(), status);
     }
 
+    /// Counts a call that was not answered. An upstream that says when it takes the next call is not in trouble.
+    pub(super) fn count_failure(&self, answer: &Result<Response<Received>, Error>) {
+        let status = answer.as_ref().ok().map(Response::status);
+        let names_time = answer.as_ref().is_ok_and(|response| {
+            response.status() == StatusCode::TOO_MANY_REQUESTS && retry_after(response.headers()).is_some()
+        });
+        if !names_time && !status.is_some_and(|status| status.is_success()) {
+            self.count(status);
+        }
+    }
+
     /// Notes that the upstream has answered a call.
     pub(super) fn note_answer(&self) {
         self.count(Some(StatusCode::OK));
         self.exchange.note_answer(self.address());
     }
 
-    /// Returns whether a continuation may be asked of the model now.
+    /// Returns whether a continuation may be asked of the model now. While most calls fail one call a second is let through, and that
+    /// of each answer once it has waited for as long as without a limit on calls.
     pub(super) fn is_admitted(&self) -> bool {
-        self.proxy.shared.admits(self.address(), self.model())
+        let mut held = self.held_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let has_waited = held.is_some_and(|since| now.duration_since(since) >= self.limits.transport.max_backoff);
+        let is_admitted = self.proxy.shared.admits(self.address(), self.model()) || has_waited;
+        *held = if is_admitted { None } else { Some(held.unwrap_or(now)) };
+        is_admitted
     }
 
     /// Returns the host of the upstream that is asked, with its port if the configuration names one.

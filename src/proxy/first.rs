@@ -13,7 +13,7 @@ use super::body::Collected;
 use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_unavailable, retry_after};
 use super::fallback::{Part, Sent, has_failed, why};
 use super::measured::Way;
-use super::refusal::{Refusal, unreachable};
+use super::refusal::{Refusal, SHOULD_RETRY, unreachable};
 use super::upstream;
 use crate::client::{Body, ConnectionError, Error, PathError, Received};
 use crate::provider::capability::{self, CapabilityHint};
@@ -91,11 +91,22 @@ fn ended(conversation: &Conversation, refusal: Refusal) -> Response<Body> {
 async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let due = Instant::now() + FIRST_PATIENCE.min(conversation.limits.continuation.patience);
     let mut pause = FIRST_PAUSE;
+    let mut is_repeated = false;
     loop {
-        let answer = ask_each_upstream(conversation).await;
-        let Some(wait) = pause_before_retry(&answer, pause).filter(|wait| Instant::now() + *wait <= due) else {
+        let asked_at = Instant::now();
+        let mut answer = ask_each_upstream(conversation).await;
+        let pause_before = pause_before_retry(&answer, pause, asked_at.elapsed());
+        let Some(wait) = pause_before.filter(|wait| Instant::now() + *wait <= due) else {
+            if let Ok(response) = &mut answer
+                && is_repeated
+                && !response.status().is_success()
+            {
+                // The SDK of the client would repeat all of it.
+                response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+            }
             return answer;
         };
+        is_repeated = true;
         tracing::warn!(why = why(&answer), wait_ms = wait.as_millis() as u64, "the first call is made again");
         sleep(wait).await;
         pause *= 2;
@@ -163,11 +174,17 @@ async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<R
 }
 
 /// Returns how long to wait before the first call is made again: as long as the upstream asks, or else `pause`. `None`: the
-/// call reached an upstream that may have begun to answer it, so that a second one could be billed twice.
-fn pause_before_retry(answer: &Result<Response<Received>, Error>, pause: Duration) -> Option<Duration> {
+/// call reached an upstream that may have begun to answer it, so that a second one could be billed twice. `after`: how long the
+/// answer took.
+fn pause_before_retry(
+    answer: &Result<Response<Received>, Error>,
+    pause: Duration,
+    after: Duration,
+) -> Option<Duration> {
     match answer {
         Ok(response) if is_unavailable(response.status()) => Some(retry_after(response.headers()).unwrap_or(pause)),
         Err(error) if error.is_connect() => Some(pause),
+        Err(Error::Unanswered(_)) if after <= SOON => Some(pause),
         _ => None,
     }
 }
@@ -201,14 +218,15 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
     if status.is_some() {
         conversation.exchange.note_upstream(status);
     }
-    if !status.is_some_and(|status| status.is_success()) {
-        conversation.count(status);
-    }
+    conversation.count_failure(&sent);
     sent
 }
 
 /// The longest wait that an upstream may ask for before a fallback is asked: another one would not answer sooner.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
+
+/// How soon an upstream loses a connection whose request it has not begun to answer.
+const SOON: Duration = Duration::from_secs(1);
 
 /// How long a first call is repeated. A client has its own retries, and sees the provider's own status soon.
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);
@@ -229,8 +247,7 @@ const DRAINED: Refusal = Refusal::new(
     StatusCode::SERVICE_UNAVAILABLE,
     "drain_timeout",
     "the proxy ends, and the upstream has not answered in the time that was left: send the request again",
-)
-.after_calls();
+);
 const UPSTREAM_BROKE_OFF: Refusal = Refusal::new(
     StatusCode::BAD_GATEWAY,
     "upstream_broke_off",

@@ -130,10 +130,7 @@ impl Conversation {
             None => tracing::info!(call = request.number, "sending the request again"),
         }
         let response = self.make_call(Way::of(request), &head, Body::full(body)).await;
-        let status = response.as_ref().ok().map(Response::status);
-        if status != Some(StatusCode::OK) {
-            self.count(status);
-        }
+        self.count_failure(&response);
         response.map_err(lost)
     }
 
