@@ -345,6 +345,28 @@ fn tags_beside_the_anchor_do_not_become_text() {
 }
 
 #[test]
+fn silence_and_errors_are_cuts() {
+    for end in [silent(), CallEnd::Error("overloaded".to_owned())] {
+        let ended = run_all(&continuing(), &LETTER[..80], &end, &|request, text| (rest(LETTER, request, text), stop()));
+        assert_eq!((ended.client.as_str(), ended.status()), (LETTER, Status::Complete), "{end:?}");
+    }
+}
+
+#[test]
+fn text_that_has_begun_may_be_silent_for_the_idle_timeout() {
+    for (text, seconds) in [("", 300), (&LETTER[..8], 60), (LETTER, 60), ("[1, 2", 60)] {
+        let mut session = continuing();
+        session.handle_input(Duration::ZERO, Input::Activity);
+        if !text.is_empty() {
+            session.handle_input(Duration::ZERO, Input::Text(text));
+        }
+        let is_continued = session.would_continue(&CallEnd::Dropped);
+        let due = session.poll_timeout(true);
+        assert_eq!(due, is_continued.then_some(Duration::from_secs(seconds)), "{text}");
+    }
+}
+
+#[test]
 fn an_answer_that_was_whole_ends_whole() {
     // Only the end of its stream was lost. That nothing follows is believed if it is said twice.
     for new in ["", "\n"] {

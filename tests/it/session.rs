@@ -5,8 +5,8 @@ use std::time::Duration;
 use restitch::AllowedRoots;
 use restitch::provider::Finish;
 use restitch::session::{
-    CallEnd, CutCause, FailureReason, GiveUp, Input, Outcome, Output, Request, Session, SessionEvent, Status,
-    StopReason, stitch,
+    CallEnd, ContinuationMode, ContinuationStrategy, CutCause, FailureReason, GiveUp, Input, Outcome, Output,
+    PrefillOptions, Request, Session, SessionEvent, Status, StopReason, stitch,
 };
 use restitch::splice::{Alignment, Expect, SpliceError};
 use restitch::{Limits, SyntaxErrorKind};
@@ -120,6 +120,53 @@ fn ended(reason: &str) -> CallEnd {
 
 fn rejected(transient: bool, retry_after: Option<u64>) -> CallEnd {
     CallEnd::Rejected { reason: "429".to_owned(), transient, retry_after: retry_after.map(Duration::from_secs) }
+}
+
+/// The same question would be refused again. Words may be taken where a prefill is refused.
+#[test]
+fn a_refusal_for_good_ends_the_answer() {
+    let mut driver = Driver::new(Limits::default());
+    driver.call("{\"sections\": [{\"id\"", length()).call("", rejected(false, None));
+    assert_eq!((driver.calls.len(), driver.session.is_done()), (1, true));
+    let outcome = driver.outcome.as_ref().unwrap();
+    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Refused)));
+    let mut session = Session::new(Limits::default());
+    session.set_strategy(ContinuationStrategy { prefill: Some(PrefillOptions::default()), ..Default::default() });
+    let mut driver = Driver { session, ..Driver::new(Limits::default()) };
+    driver.call("{\"sections\": [{\"id\"", length()).call("", rejected(false, None));
+    let modes: Vec<_> = driver.calls.iter().map(|(request, _)| request.turn.as_ref().unwrap().mode).collect();
+    assert_eq!(modes, [ContinuationMode::Prefill, ContinuationMode::Reprompt]);
+    driver.call("", rejected(false, None));
+    assert_eq!((driver.calls.len(), driver.session.is_done()), (2, true));
+}
+
+#[test]
+fn an_unknown_finish_reason_is_a_cut_and_a_refusal_is_none() {
+    for (reason, is_cut) in [
+        ("insufficient_system_resource", true),
+        ("network_error", true),
+        ("max_tokens", true),
+        ("LENGTH", true),
+        ("eos", true),
+        ("timeout", true),
+        ("unknown", true),
+        ("error", true),
+        ("OTHER", true),
+        ("content_filter", false),
+        ("content-filter", false),
+        ("CONTENT_FILTERED", false),
+        ("SAFETY", false),
+        ("IMAGE_PROHIBITED_CONTENT", false),
+        ("MODEL_ARMOR", false),
+        ("ERROR_TOXIC", false),
+        ("USER_CANCEL", false),
+        ("refusal", false),
+        ("tool_use", false),
+    ] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call("{\"sections\": [{\"id\"", ended(reason));
+        assert_eq!(driver.calls.len(), usize::from(is_cut), "{reason}");
+    }
 }
 
 // The six test cases of the specification (accumulation_concept), by name.

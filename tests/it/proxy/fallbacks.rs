@@ -1,5 +1,7 @@
 //! Fallbacks: when another upstream is asked, what it is sent, and what it never gets.
 
+use std::time::Duration;
+
 use restitch::Limits;
 
 use super::logged::{Log, listen};
@@ -514,4 +516,99 @@ async fn connections_to_fallbacks_are_kept_up_to_the_limit() {
         }
         assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), connections, "{most}");
     }
+}
+
+/// JSON and prose that fall silent after some text: also where the upstream closes the stream after half of the time.
+#[tokio::test]
+async fn an_answer_that_falls_silent_goes_on_at_the_fallback() {
+    let text = "The harbour was quiet that morning. Nets hung over the rails, stiff with salt, and nobody spoke.";
+    let limits = || Limits::default().with_idle_timeout(Duration::from_millis(400));
+    let routes = "[[route]]\nprose = \"anchor\"\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+    for (first, rest) in [("[1, 2", "[1, 2, 3]"), (&text[..70], &text[10..])] {
+        for silence in [vec![Piece::Hold], vec![Piece::Wait(Duration::from_millis(250)), Piece::Reset]] {
+            let stalled = [vec![send(format!("{STREAM}{}", chunk(first)))], silence].concat();
+            let base = Raw::new(vec![stalled]).await;
+            let other = Raw::new(vec![stream(&(chunk(rest) + &finish("stop")))]).await;
+            let proxy = with_routes(base.unbound(limits()), &[&other], routes);
+            let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+            let answer = exchange(proxy.addr(), &post(ASK)).await;
+            assert!(answer.contains("\"status\":\"complete\"") && body_of(&answer).1, "{answer}");
+            assert!(answer.contains("\"models\":[\"m\",\"other\"]"), "{answer}");
+            assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), [1, 1], "{answer}");
+        }
+    }
+}
+
+fn too_long() -> Vec<Piece> {
+    let body = r#"{"error": {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"}}"#;
+    let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    vec![send(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))]
+}
+
+/// Another model may have a longer context. The same one is never asked for the same again.
+#[tokio::test]
+async fn a_request_that_is_too_long_goes_to_the_fallback() {
+    let base = Raw::new(vec![too_long()]).await;
+    let other = Raw::new(vec![whole("[1]")]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"), "{answer}");
+    // Of a request for the rest.
+    let base = Raw::new(vec![stream(&chunk("[1, 2")), too_long()]).await;
+    let other = Raw::new(vec![stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"status\":\"complete\"") && body_of(&answer).1, "{answer}");
+    assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), [2, 1], "{answer}");
+    // Without a fallback the answer ends.
+    let base = Raw::new(vec![stream(&chunk("[1, 2")), too_long()]).await;
+    let proxy = base.proxy(Limits::default()).await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"stop\":\"refused\""), "{answer}");
+    assert_eq!(base.requests.lock().unwrap().len(), 2, "{answer}");
+    // A refusal for any other reason is the client's own.
+    let base = Raw::new(vec![refused("400 Bad Request", "")]).await;
+    let other = Raw::new(vec![whole("[1]")]).await;
+    let proxy = proxy_of(&base, &[&other], ONE).await;
+    assert!(exchange(proxy.addr(), &post(ASK_WHOLE)).await.starts_with("HTTP/1.1 400 "));
+    assert!(other.requests.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_route_asks_its_upstream_again_before_a_fallback() {
+    let routes = "[[route]]\nretries = 2\nfallback = [{ upstream = \"{0}\" }]\n";
+    let internal = || refused("500 Internal Server Error", "");
+    let busy = |wait: &str| refused("429 Too Many Requests", &format!("retry-after: {wait}\r\n"));
+    for (name, before, calls) in [
+        ("two errors", vec![internal(), internal()], [3, 0]),
+        ("a reset", vec![vec![Piece::Reset]], [2, 0]),
+        ("a wait", vec![busy("1")], [2, 0]),
+        ("a long wait", vec![busy("60")], [1, 1]),
+        ("three errors", vec![internal(), internal(), internal()], [3, 1]),
+    ] {
+        let base = Raw::new([before, vec![whole("[1]")]].concat()).await;
+        let other = Raw::new(vec![whole("[1]")]).await;
+        let proxy = proxy_of(&base, &[&other], routes).await;
+        let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"), "{name}: {answer}");
+        assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), calls, "{name}");
+    }
+    // Calls for the rest, too.
+    let base =
+        Raw::new(vec![stream(&chunk("[1, 2")), internal(), stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
+    let other = Raw::new(vec![]).await;
+    let proxy = proxy_of(&base, &[&other], routes).await;
+    let answer = exchange(proxy.addr(), &post(ASK)).await;
+    assert!(answer.contains("\"status\":\"complete\"") && body_of(&answer).1, "{answer}");
+    assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), [3, 0], "{answer}");
+}
+
+/// The upstream has not begun to answer a request whose connection it loses at once.
+#[tokio::test]
+async fn a_first_call_that_is_lost_at_once_is_made_again() {
+    let base = Raw::new(vec![vec![Piece::Reset], whole("[1]")]).await;
+    let proxy = base.proxy(Limits::default()).await;
+    let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"), "{answer}");
+    assert_eq!(base.requests.lock().unwrap().len(), 2);
 }

@@ -22,6 +22,8 @@ pub(super) enum Piece {
     Send(Vec<u8>),
     /// Waits until the test notifies it.
     Await(Arc<Notify>),
+    /// Waits for a time.
+    Wait(Duration),
     /// Waits until the peer closes the connection.
     Hold,
     /// Resets the connection instead of closing it.
@@ -139,6 +141,7 @@ async fn answer(
                 }
             }
             Piece::Await(go) => go.notified().await,
+            Piece::Wait(time) => tokio::time::sleep(time).await,
             Piece::Hold => {
                 let gone = stream.read(&mut [0; 64]).await;
                 assert!(matches!(gone, Ok(0) | Err(_)), "a second request on a held connection");
