@@ -130,9 +130,10 @@ fn a_refusal_for_good_ends_the_answer() {
     assert_eq!((driver.calls.len(), driver.session.is_done()), (1, true));
     let outcome = driver.outcome.as_ref().unwrap();
     assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Refused)));
-    let mut session = Session::new(Limits::default());
-    session.set_strategy(ContinuationStrategy { prefill: Some(PrefillOptions::default()), ..Default::default() });
-    let mut driver = Driver { session, ..Driver::new(Limits::default()) };
+    let mut strategy = ContinuationStrategy::default();
+    strategy.prefill = Some(PrefillOptions::default());
+    let mut driver = Driver::new(Limits::default());
+    driver.session.set_strategy(strategy);
     driver.call("{\"sections\": [{\"id\"", length()).call("", rejected(false, None));
     let modes: Vec<_> = driver.calls.iter().map(|(request, _)| request.turn.as_ref().unwrap().mode).collect();
     assert_eq!(modes, [ContinuationMode::Prefill, ContinuationMode::Reprompt]);
