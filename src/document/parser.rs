@@ -8,15 +8,14 @@ use crate::json::{Machine, Sink};
 
 /// What happens to text after the end of a root, apart from white space and the fence around the root.
 ///
-/// Text that touches the end of a root is malformed, but for [`Next`](Self::Next): a scalar ends before white space, a
-/// fence or the end of the text (`1.2.3`, `"a""b"`), and no JSON touches a bracket that closes the root (`{}}`). Prose may
-/// touch that bracket: `{}.`.
-///
+/// Text that touches the end of a root is malformed, except with [`Next`](Self::Next): white space, a fence or the end
+/// of the text ends a scalar (`1.2.3` and `"a""b"` are malformed), and no JSON touches the closing bracket of a root
+/// (`{}}` is malformed). Prose may touch that bracket: `{}.`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trailing {
-    /// The text is kept. [`Document::root_end`](crate::Document::root_end) says where the root ended. Two things are still
-    /// looked for after a root, and are the next root: JSON after a tag that ends reasoning, and, if the root is a scalar
-    /// or a short array of scalars (`[1]`) without a fence, an object or an array that holds one.
+    /// The text is kept. [`Document::root_end`](crate::Document::root_end) says where the root ended. A next root is
+    /// found in two cases: JSON after a tag that ends reasoning; and, if the root is a scalar or a short array of
+    /// scalars (`[1]`) without a fence, an object or an array with an object.
     #[default]
     Stop,
     /// The text is an error: [`SyntaxErrorKind::TrailingText`].
@@ -45,7 +44,7 @@ pub(super) struct Parser {
     is_scalar: bool,
     /// The number of roots before the newest one.
     pub(super) before: usize,
-    /// The length of the text when the root was chosen without a byte that shows it.
+    /// The length of the text when [`settle`](Self::settle) ended the search for the root.
     pub(super) settled: Option<usize>,
     /// The machine of the newest root. All offsets count from the start of the text.
     pub(super) machine: Machine,
@@ -54,13 +53,13 @@ pub(super) struct Parser {
 /// The text after a root that has ended.
 #[derive(Clone, Debug)]
 enum Tail {
-    /// No byte of it was examined.
+    /// None of its bytes was examined.
     Touching,
     /// A comma touches the root.
     Comma,
-    /// It may hold another root.
+    /// It may have another root.
     Searched(RootSearch),
-    /// It is not examined.
+    /// The parser does not examine it.
     Ignored,
 }
 
@@ -107,7 +106,7 @@ impl Parser {
         self.search.finder()
     }
 
-    /// Reads the text before a root, which is due there.
+    /// Reads the text before a root that is due.
     pub(super) fn read_envelope(&mut self, text: &str) {
         self.search.feed(text);
     }
@@ -142,8 +141,8 @@ impl Parser {
         }
     }
 
-    /// Takes a first root that is malformed at `at` for prose, if it begins with a word (`then`) or the mark of a list
-    /// (`- one`, `1. one`). Nothing of it was emitted. Returns whether it does.
+    /// Treats a first root that is malformed at `at` as prose, if it begins with a word (`then`) or a list marker
+    /// (`- one`, `1. one`). Returns whether it does. A scalar has emitted no event yet.
     fn reject_scalar(&mut self, text: &str, at: usize) -> bool {
         let first = self.start.and_then(|start| text.get(start..)?.chars().next());
         let next = text.get(at..).and_then(|rest| rest.chars().next());
@@ -160,7 +159,7 @@ impl Parser {
         true
     }
 
-    /// Ends the search for the root: the text ends here. Emits what was not emitted of the root's text.
+    /// Ends the search for the root, because the text ends here. Emits the remaining events of the root's text.
     pub(super) fn settle<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
         if self.start.is_some() {
             return;
@@ -177,11 +176,11 @@ impl Parser {
         let Some(found) = found else { return };
         let read = self.start_root(text, found.start).and_then(|()| self.machine.feed_text(text, sink));
         if read.is_err() {
-            // Only a root in reasoning was not read before. Malformed text there is no answer.
+            // Only a root inside reasoning is read here for the first time. Malformed text there is not an answer.
             (self.start, self.search) = (None, RootSearch::with(RootFinder::of_text(text.len()), self.depth));
             self.machine.restart(0);
         }
-        // The text was read to its end.
+        // All text was read.
         self.ignore_tail();
     }
 
@@ -223,7 +222,7 @@ impl Parser {
         }
     }
 
-    /// Returns where a further root begins in the text after a root, which may be prose.
+    /// Returns the next root in the text after a root, which may be prose.
     fn root_in_tail(&mut self, text: &str) -> Result<Option<FoundRoot>, SyntaxError> {
         let end = self.machine.offset();
         loop {
@@ -257,7 +256,7 @@ impl Parser {
         }
     }
 
-    /// Returns how the text after the root is read.
+    /// Returns how to read the text after the root.
     fn tail_of(&self, text: &str) -> Tail {
         let end = self.machine.offset();
         if self.finder().has_fence() && self.trailing == Trailing::Block {
@@ -267,15 +266,15 @@ impl Parser {
         Tail::Searched(RootSearch::with(finder, self.depth))
     }
 
-    /// Whether the root, which has ended, is not the root if an object follows it: a scalar, or a short array of them, as
-    /// at the start of a list of references.
+    /// Whether a following object would be the root in place of this ended one: this one is a scalar or a short array
+    /// of scalars, as at the start of a list of references.
     fn is_weak(&self, text: &str) -> bool {
         let root = self.root(text);
         let has_scalars = root.len() <= SCALARS && root.starts_with('[') && !root.contains('{');
         self.before == 0 && !self.finder().has_fence() && (self.is_scalar || has_scalars)
     }
 
-    /// Whether the reader of a root that has ended needs no text after it.
+    /// Whether the ended root is certain without further text.
     #[cfg(any(feature = "live", feature = "cli"))]
     pub(super) fn is_settled(&self, text: &str) -> bool {
         let number = self.root(text).strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default();
@@ -288,12 +287,12 @@ impl Parser {
         self.start.and_then(|start| text.get(start..self.machine.offset())).unwrap_or_default()
     }
 
-    /// Notes that the newest root ended with the text: what comes later does not touch it.
+    /// Records that the newest root ended with the text: later text does not touch it.
     pub(super) fn end_touching(&mut self, text: &str) {
         self.tail = self.tail_of(text);
     }
 
-    /// Looks for no root in the text after the newest one.
+    /// Ends the search for roots after the newest one.
     pub(super) fn ignore_tail(&mut self) {
         self.tail = Tail::Ignored;
     }
@@ -338,7 +337,7 @@ impl Parser {
         Some((from + at, *text.as_bytes().get(from + at)?))
     }
 
-    /// Returns the error of text after a root that is a scalar, apart from white space and a fence.
+    /// Returns the error for text after a scalar root, except white space and a fence.
     #[cfg(feature = "cli")]
     pub(super) fn text_after_scalar(&self, text: &str) -> Option<SyntaxError> {
         let (at, byte) = self.first_after_root(text, 0).filter(|_| self.is_scalar && self.machine.is_done())?;
@@ -349,8 +348,7 @@ impl Parser {
         let first = text.as_bytes().get(start).copied();
         let is_container = matches!(first, Some(b'{' | b'['));
         if let Some(byte) = first.filter(|_| is_container && self.depth == 0) {
-            // The text ends before this byte, and no root has begun in it. Only here is the text before a root read
-            // again.
+            // The text ends before this byte, and no root has begun. Only this case reads the text before a root again.
             if self.start.is_none() {
                 self.search = self.fresh_search();
                 self.search.feed(text.get(..start).unwrap_or_default());

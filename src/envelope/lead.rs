@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lead {
     before: Before,
-    /// Brackets that are open in this paragraph. They hold code, or a part of a sentence.
+    /// The number of open brackets in this paragraph. Text in brackets is code, or a part of a sentence.
     open: u32,
     tag: Tag,
 }
@@ -16,7 +16,7 @@ enum Before {
     LineStart,
     /// The colon of a label. A colon after a quote belongs to a key: `"a": {`.
     Colon,
-    /// A tag that opens: `<answer>`, `<|message|>`.
+    /// An opening tag: `<answer>`, `<|message|>`.
     Tag,
     Quote,
     Text,
@@ -54,7 +54,7 @@ impl Lead {
         self.before = match c {
             '\n' => {
                 if self.before == Before::LineStart {
-                    // A bracket that a paragraph leaves open, as in `:(`, means nothing to the next one.
+                    // An unclosed bracket, as in `:(`, has no effect on the next paragraph.
                     self.open = 0;
                 }
                 Before::LineStart
@@ -100,15 +100,15 @@ impl Tag {
         self.is_ended = c == '>';
     }
 
-    /// Whether the tag has ended and is one that opens.
+    /// Whether the tag has ended and is an opening tag.
     fn opens(&self) -> bool {
         self.is_ended && self.bytes.get(1) != Some(&b'/')
     }
 }
 
-/// Bytes of a tag that are kept: the longest tag that ends reasoning.
+/// The number of bytes kept of a tag: as many as the longest tag that ends reasoning has.
 const TAG: usize = 12;
-/// Bytes of the longest tag: `<tool_call name="…">` is shorter.
+/// The length of the longest tag in bytes: `<tool_call name="…">` is shorter.
 const LONGEST: usize = 128;
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use memchr::memmem;
 /// The number of characters from which on repeated text is evidence.
 pub(crate) const EVIDENCE: usize = 16;
 
-/// The characters of the shortest tail that proves a place: shorter ones come again by chance.
+/// The length in characters of the shortest tail that proves a place: shorter ones recur by chance.
 const PROOF: usize = 20;
 
-/// Returns whether this tail proves its place although it was not asked for: it could be an anchor but for its length. A tail that
-/// `is_whole` is all that was delivered, and may be short.
+/// Returns whether this tail proves its place although the request did not ask for it: it has all properties of an
+/// anchor except the length. `is_whole`: the tail is all that was delivered, and may be short.
 pub(crate) fn proves_place(text: &str, tail: &Range<usize>, is_whole: bool) -> bool {
     let Some(repeated) = text.get(tail.clone()) else { return false };
     let occurs_once = || memmem::find(text.as_bytes(), repeated.as_bytes()) == Some(tail.start);
@@ -163,7 +163,7 @@ mod tests {
         assert!(proves(text, 4) && proves(text, text.len() - 20));
         assert!(!proves(text, text.len() - 19));
         assert!(proves("[1, 2", 0));
-        // It occurs twice, or goes on as it began.
+        // It occurs twice, or has a border.
         assert!(!proves("[{\"name\": \"harbour\"}, {\"name\": \"harbour\"", 23));
         assert!(!proves("[0, false, false, false, false", 4));
     }

@@ -12,8 +12,8 @@ impl Splice {
         Flow::new(slot, self.caps.pending, if is_text { Ellipsis::IsText } else { Ellipsis::Ends })
     }
 
-    /// Whether the early end of this attempt is the end of the document: another answer to the cut ended there, too, the cut is
-    /// after a whole value, the answer began with what it was asked to repeat, and no ellipsis says that text is missing.
+    /// Whether the early end of this attempt is the end of the document: the previous answer to this cut ended there,
+    /// too, the cut is after a whole value, the answer began with the anchor, and no ellipsis stands for missing text.
     pub(super) fn believes(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
         let Some(attempt) = deciding.attempts.get(winner) else { return false };
@@ -46,8 +46,9 @@ pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
     expect != Expect::Exact && more_is_due(slot) && only_closes(slot, up_to_root_end(slot, new))
 }
 
-/// Returns new text without the prose after the closer of the root, which says nothing of the document's end. Further JSON stays: it
-/// may show that the text goes on. Text that opens containers is more than closers wherever it is divided.
+/// Returns new text without the prose after the closer of the root: prose is no evidence about the end of the document.
+/// JSON after the closer stays, because it may show that the document continues. Text that opens containers is more
+/// than closers, however it is chunked.
 fn up_to_root_end<'a>(slot: &Slot, new: &'a str) -> &'a str {
     let mut in_string = slot.document().machine().in_string();
     let mut open = slot.frames().len();
@@ -76,8 +77,8 @@ fn is_after_value(slot: &Slot) -> bool {
     !machine.in_token() && machine.cut_state() == CutState::AfterValue
 }
 
-/// Whether new text closes what is open, and says nothing else so far: an ellipsis may be in the string that was cut, or in a
-/// string of its own. An empty string is a value.
+/// Whether new text has only closers until now. An ellipsis is allowed in the string that was cut, or in a string that
+/// holds nothing else. An empty string is a value.
 pub(super) fn only_closes(slot: &Slot, new: &str) -> bool {
     let mut in_string = slot.document().machine().in_string();
     let mut has_text = true;

@@ -108,7 +108,7 @@ impl Splice {
     pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
         let mut request = request.into();
         if request.after_gap && request.expect == Expect::Exact {
-            // The end of what was asked to be continued is missing.
+            // The fragment continues the skipped part, whose end is not in the document.
             request.expect = Expect::Any;
         }
         let text = slot.document().text();
@@ -215,7 +215,7 @@ impl Splice {
         if let State::Opening(search, pending) = &mut self.state {
             pending.push_str(text);
             let found = search.feed(pending);
-            // Text after the evidence of a root did not wait.
+            // Text after the evidence of a root was not pending.
             let waited = found.map_or(pending.len(), |root| root.end);
             self.max_pending = self.max_pending.max(waited);
             if waited > self.caps.pending {

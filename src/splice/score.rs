@@ -19,7 +19,7 @@ use crate::json::Kind;
 pub(super) enum End {
     /// The attempt with this number wins, with this probability.
     Join(usize, f64),
-    /// This many bytes were repeated, and nothing is new, with this probability.
+    /// The fragment repeats this many bytes and has no new text, with this probability.
     Repeat(usize, f64),
     Failed(SpliceError),
 }
@@ -64,7 +64,7 @@ struct Scoring<'a> {
     near: &'a Near,
     fragment: &'a Fragment,
     lost: Option<&'a Lost>,
-    /// The fragment has ended: nothing more can verify a candidate.
+    /// The fragment has ended, so no further text can verify a candidate.
     at_end: bool,
 }
 
@@ -93,14 +93,14 @@ impl Scoring<'_> {
         }
     }
 
-    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer that was asked
-    /// for the anchor and does not repeat enough of it may be a refusal, or another row.
+    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer
+    /// that was asked for the anchor and repeats too little text may be a refusal, or another row.
     fn may_end(&self, attempt: &Attempt) -> bool {
         attempt.may_end() && (self.place.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
     }
 
-    /// Whether the fragment repeats the whole anchor, which occurs nowhere else. After a gap a legal place proves nothing, and
-    /// neither does a shorter tail: rows of the missing text may end as the delivered ones do.
+    /// Whether the fragment repeats the whole anchor, and the anchor is unique. After a gap, text that is legal at the
+    /// cut proves nothing. A shorter tail doesn't either: a missing row may end like a delivered one.
     fn repeats_anchor(&self, candidate: &Candidate) -> bool {
         let root = self.slot.document().root_start().unwrap_or_default();
         candidate.overlap > 0 && candidate.from <= self.near.from.max(root) && !self.near.is_ambiguous
@@ -254,8 +254,7 @@ impl Deciding {
         }
     }
 
-    /// The risk that a decision may take now. Nothing was asked of parts of unknown origin: while more text may decide, they wait for
-    /// it.
+    /// The risk that a decision may take now. A part of unknown origin waits while further text can reduce the risk.
     fn max_risk(&self, at_end: bool) -> f64 {
         let waits = self.place.expect == Expect::Any && !at_end && self.fragment.text.len() < ALONE;
         if waits { self.caps.max_risk * prior::UNFLAGGED } else { self.caps.max_risk }

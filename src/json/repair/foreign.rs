@@ -22,7 +22,7 @@ impl Attempt {
         let Some(c) = rest.chars().next() else { return Ok(false) };
         let slashes = rest.len() - rest.trim_start_matches('\\').len();
         let after = rest.get(slashes..).and_then(|rest| rest.chars().next());
-        // Text that was escaped twice has escapes of its own.
+        // Text that was escaped twice may have further escapes.
         let fate = if quote == Quote::Escaped { None } else { self.fate(Some(quote), source, rest) };
         match fate {
             Some(Fate::Wait) => return Ok(false),
@@ -58,7 +58,7 @@ impl Attempt {
                 if found == rest.len() && !source.is_end {
                     return Ok(false);
                 }
-                // Of more quotes than close the string, the first ones are text.
+                // If there are more quotes than close the string, the first ones are text.
                 let closes = found == count;
                 if closes {
                     self.mode = Mode::Json;

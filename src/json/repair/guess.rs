@@ -93,7 +93,7 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// Adds a plan after which the text is read otherwise.
+    /// Adds a plan that changes the mode of reading.
     pub(super) fn add_in(&mut self, mode: Mode, out: usize, range: (usize, usize), by: &str, rule: RepairRule) {
         self.add(out, range, by, rule, 0);
         if let Some(plan) = self.plans.last_mut().filter(|plan| plan.out == out && plan.rule == rule) {
@@ -101,7 +101,7 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// Returns the mistake that a rule explains here, without its number.
+    /// Returns the mistake that a rule explains here. Its number is set later.
     fn mistake(&self, rule: RepairRule) -> Mistake {
         let next = self.next.map(|next| if next.is_alphanumeric() { 'a' } else { next });
         Mistake { rule, state: self.state, next, number: 0 }
@@ -171,8 +171,8 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// Whether the quote that closes a string at `end` is likely to open the next token: a bracket or a comma is before it, and
-    /// no space after it.
+    /// Whether the closing quote at `end` more likely opens the next token: a bracket or a comma precedes it, and no
+    /// space follows.
     fn opens_next(&self, end: usize) -> bool {
         let before = self.attempt.out.get(..end.saturating_sub(self.attempt.origin)).unwrap_or_default();
         let text = before.strip_suffix('"').filter(|text| !text.is_empty()).map(str::trim_ascii_end);
@@ -298,7 +298,7 @@ impl<'a> Guesses<'a> {
                 }
                 let at = start + content.len();
                 if let Some(quote) = content.chars().last().filter(|c| CLOSING.contains(c)) {
-                    // It closes the string, although another one has opened it.
+                    // It closes the string, although the opening quote differs.
                     let at = at - quote.len_utf8();
                     self.add(self.attempt.out_offset(at), (at, at + quote.len_utf8()), "\"", RepairRule::Quotes, 0);
                     continue;
@@ -410,14 +410,14 @@ impl<'a> Guesses<'a> {
             let mut inside = self.attempt.edits.iter().filter(|edit| (token.start..out).contains(&edit.out));
             let start = (token.start + 1).saturating_sub(self.attempt.origin);
             let content = self.attempt.out.get(start..=out - self.attempt.origin).unwrap_or_default();
-            // Opening a quote of another kind again leaves no edit.
+            // Opening another type of quote again leaves no edit.
             let is_kept = |c: char| covering.is_some_and(|edit| edit.repair.original.starts_with(c));
             let is_first = inside.all(|edit| edit.repair.rule != RepairRule::InnerQuote) && !content.contains(is_kept);
             let after = self.source.rest(self.attempt.in_offset(token.end)).trim_ascii_start();
             if token.kind == TokenKind::Key && after.starts_with(':')
                 || is_first && after.starts_with([',', ':', '}', ']'])
             {
-                // A separator follows a whole token. A later mistake is no evidence against it.
+                // A separator follows, so the token is whole. A later mistake doesn't change that.
                 continue;
             }
             let extra = structure(content);

@@ -101,7 +101,7 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
         state if state.in_string() => control(c),
         state if state.in_literal() => literal(place),
         state if state.in_number() => match place.open {
-            // The first dash begins a number, until the second one comes.
+            // A single dash begins a number; a second one may follow.
             "-" if place.rest == "-" && !place.is_end => Recovery::Wait,
             "-" if is_dashes(place.rest.strip_prefix('-')) => Recovery::Comment(Comment::Line),
             _ => Recovery::None,
@@ -185,7 +185,7 @@ fn between(place: &Place<'_>, c: char) -> Recovery {
     }
 }
 
-/// Whether white space follows two dashes, which begin a comment then.
+/// Whether white space follows two dashes: then they begin a comment.
 fn is_dashes(rest: Option<&str>) -> bool {
     rest.is_some_and(|rest| rest.starts_with([' ', '\t', '\n', '\r']))
 }

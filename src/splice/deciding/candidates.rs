@@ -92,7 +92,8 @@ impl Deciding {
         }
         let (start, prior) = self.place.start_at(slot, from, self.near.from);
         let is_proven = self.place.is_proof(slot, from);
-        // The anchor but for its first characters proves what the anchor does: it counts like one that was repeated nearly.
+        // The anchor without its first characters proves as much as the whole anchor: it counts like a nearly repeated
+        // one.
         let is_nearly_anchor = is_proven
             && self.place.expect == Expect::Anchor
             && !self.near.is_ambiguous
@@ -216,6 +217,6 @@ impl Rejected {
     }
 }
 
-/// Bytes at the start of the anchor that an answer may leave out. Where more are missing, the answer may begin in the next one
-/// of two equal rows.
+/// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer may begin in the
+/// second of two equal rows.
 const LOST: usize = 8;
