@@ -90,7 +90,7 @@ impl Session {
         self.settle_base();
         let added = self.answer_text().len();
         self.cut(now, end, added);
-        // A call before this one has delivered nothing, so this is the first cut.
+        // Earlier calls delivered no text, so this is the first cut.
         self.last_cut = None;
         self.note_cut(end, end.cause());
         if self.has_begun() {
@@ -321,8 +321,8 @@ impl Session {
                 self.begin();
             } else {
                 self.is_continued = true;
-                // White space, the opening of a fence, or the beginning of a call was delivered: the root that belongs there is
-                // waited for.
+                // White space, the opening of a fence, or the beginning of a tool call was delivered: the root still
+                // has to follow.
                 self.wait_for(Splice::new(&self.slot, self.settings.expect, &self.settings.limits));
             }
             None
@@ -423,7 +423,8 @@ impl Spent {
     }
 }
 
-/// Answers to one cut that end the document early before it is given up. A model that does it twice does it again.
+/// The number of early ends at one cut after which the answer is given up: a model that repeats an early end does not
+/// change its mind.
 const EARLY_ENDS: u32 = 2;
 
 /// Bytes of text that count as a token: what tokenizers need for English and for JSON, more or less.
@@ -440,8 +441,8 @@ fn mixed(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Returns the finish reason of an answer whose root is closed. Where the limit ended the call after the root, nothing of the
-/// document was cut.
+/// Returns the finish reason of an answer whose root is closed. If the limit ended the call after the root, the
+/// document itself was not cut.
 fn of_whole(reason: Finish) -> Finish {
     if reason == Finish::Length { Finish::Stop } else { reason }
 }

@@ -61,13 +61,13 @@ impl Session {
         !self.tally.repairs.is_empty() || !self.slot.document().pending().is_empty()
     }
 
-    /// Returns whether the first answer's document is whole, and some of its text was changed.
+    /// Returns whether the first answer's document is whole and has repairs.
     pub(super) fn is_repaired(&self) -> bool {
         !self.is_passing() && self.slot.document().is_complete() && self.has_changed_text()
     }
 
-    /// Returns whether the first answer is malformed, and not cut: the call had its own end, and the text can't be repaired. Asked
-    /// again, the model would write it again.
+    /// Returns whether the first answer is malformed rather than cut: the call had a regular end, and the text can't be
+    /// repaired. The model would write the same again.
     pub(super) fn is_malformed_at(&self, end: &CallEnd) -> bool {
         let is_ended = matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
         is_ended && self.repairs_text() && self.slot.document().is_malformed_at_end()
@@ -126,7 +126,7 @@ impl Session {
         self.finish_whole();
         let is_read = matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing));
         if is_read && self.repairs_text() && self.slot.document().is_malformed_at_end() {
-            // What is held back is not cut: no part of it is decided as if it were.
+            // The held text is not cut, so rules for cut text must not decide about it.
             let held = self.slot.document().pending().to_owned();
             self.phase = Phase::First(FirstAnswer::Malformed);
             return self.give_out_text(held);
@@ -139,7 +139,7 @@ impl Session {
     pub(super) fn end_repair(&mut self) {
         let unread = self.end_of_text(|slot, sink| slot.end_repair(sink));
         if !unread.is_empty() {
-            // Otherwise a repeated call has brought nothing, and what the call before it left unread stands.
+            // An empty rest comes from a repeated call without text: then the unread text of the previous call remains.
             self.unread = unread;
         }
         let document = self.slot.document();

@@ -28,7 +28,7 @@ pub(super) struct Slots {
     waiting: VecDeque<(usize, CallEnd)>,
     /// How the first call ended.
     ends: Ends,
-    /// The calls of the answer to the original request, where it was sent again for the arguments of one.
+    /// The tool calls of the answer to a repeated original request, from which the current slot takes its arguments.
     repeated: Vec<RepeatedCall>,
     /// How many choices the answer is to have.
     expected: usize,
@@ -49,7 +49,7 @@ struct Entry {
     outcome: Option<Outcome>,
 }
 
-/// A call of an answer to the original request, sent again.
+/// A tool call in the answer to a repeated original request.
 #[derive(Debug)]
 struct RepeatedCall {
     id: SlotId,
@@ -83,7 +83,7 @@ impl Ends {
         self.finished.is_empty()
     }
 
-    /// Forgets the finish reasons of the choices that have more text.
+    /// Removes the finish reasons of the choices that have more text.
     pub(super) fn take_back(&mut self, has_more: impl Fn(u32) -> bool) {
         self.finished.retain(|(choice, _)| !has_more(*choice));
     }
@@ -251,8 +251,8 @@ impl Slots {
         }
     }
 
-    /// Takes the arguments of the current slot's call from an answer to the original request, sent again: of the call that has the
-    /// same place and name, if the calls before it are those that were delivered.
+    /// Takes the current slot's arguments from the answer to the repeated original request: those of the tool call with
+    /// the same position and name, if the calls before it equal the delivered ones.
     fn repeated_calls(&mut self, now: Duration, answer: &EventSummary) {
         let (mut repeated, mut arguments) = (std::mem::take(&mut self.repeated), String::new());
         let is_call = |entry: &&Entry| entry.has_begun && entry.slot.kind == SlotKind::Arguments;
@@ -308,7 +308,7 @@ impl Slots {
         let entry = self.entry_mut();
         (entry.slot, entry.has_begun) = (slot, true);
         if !is_first {
-            // The first text of a choice continues a prefill.
+            // Only the first text of a choice can continue a prefill.
             entry.session.clear_base();
         }
         if is_call {
@@ -328,8 +328,8 @@ impl Slots {
         self.received = 0;
     }
 
-    /// Takes note that the current session has asked for a call. If the original request is sent again, the first slot of its
-    /// answer may be another one.
+    /// Records that the current session has asked for a call. If that repeats the original request, its answer may
+    /// begin with another slot.
     pub(super) fn asked(&mut self) {
         self.repeated.clear();
         if self.session().is_first() {
@@ -394,7 +394,7 @@ impl Slots {
         }
         let (is_alone, is_call) = (self.list.len() == 1, entry.slot.kind == SlotKind::Arguments);
         if self.expected > 1 && entry.slot.kind == SlotKind::Arguments && entry.session.is_blank() {
-            // The request asks for several answers: a new answer can't be assigned to this choice.
+            // The request asks for several choices, so a new answer can't be assigned to this one.
             return false;
         }
         // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
@@ -494,7 +494,7 @@ impl Slots {
         self.list.iter().filter(|entry| entry.outcome.is_some()).map(Entry::text).collect()
     }
 
-    /// Returns the whole texts of the slots of a first answer that were repaired.
+    /// Returns the whole texts of the repaired slots of a first answer.
     pub(super) fn repaired_texts(&self) -> Vec<SlotText<'_>> {
         let is_repaired = |entry: &&Entry| entry.has_begun && entry.session.is_repaired();
         self.list.iter().filter(is_repaired).map(Entry::text).collect()
@@ -526,8 +526,8 @@ impl Entry {
     }
 }
 
-/// Orders the outcomes of slots: the worse one is the larger one. Among incomplete slots the end decides. A lost connection is
-/// worse than a limit, because no finish reason of another slot can report it.
+/// Orders the outcomes of slots: the larger, the worse. Incomplete slots are compared by their ends. A lost connection
+/// is worse than a limit, because no finish reason of another slot can report it.
 fn rank(outcome: &Outcome) -> (u8, u8, bool) {
     match outcome {
         Outcome::PassedThrough { .. } => (0, 0, false),
