@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_ends_reasoning_needs_none_that_opens_it() {
+    fn reasoning_may_end_without_an_opening_tag() {
         check("So {1} or\n```js\n[2]\n</think>\n\n{", Some("{"), false, false);
         check("A\n</think>\n```json\n{", Some("{"), true, true);
         check("A </reasoning> So", None, false, false);

@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unverified_candidate_needs_more_than_a_refusal_has() {
+    fn an_unverified_candidate_has_to_outweigh_a_refusal() {
         let unverified = |score| Scored { is_verified: false, ..one(score, "a") };
         assert_eq!(wins(&[unverified(0.0)], RIVALS, 0.001), None);
         assert_eq!(wins(&[unverified(8.0)], RIVALS, 0.001), Some(0));
     }
 
     #[test]
-    fn what_proves_its_place_wins_where_it_is_the_likeliest() {
+    fn a_proven_candidate_wins_if_it_is_the_likeliest() {
         let proven = Scored { is_proven: true, ..one(0.0, "a") };
         assert_eq!(wins(&[proven, one(-1.0, "b")], RIVALS, 0.001), Some(0));
         assert_eq!(wins(&[proven, one(0.5, "b")], RIVALS, 0.001), None);

@@ -208,7 +208,9 @@ impl std::fmt::Display for SpliceError {
             Self::Undecided => f.write_str("the fragment ended before it was certain where it begins"),
             Self::Ambiguous => f.write_str("the fragment fits in two places, and nothing decides between them"),
             Self::EarlyEnd => f.write_str("the fragment ends the document early"),
-            Self::AfterGap => f.write_str("text before the fragment is missing, and nothing proves where it belongs"),
+            Self::AfterGap => {
+                f.write_str("a part before the fragment was skipped, and no repeated text proves where it belongs")
+            }
             Self::Pending(bytes) => {
                 write!(f, "{bytes} bytes are pending, and it is not certain where the fragment begins")
             }

@@ -476,7 +476,7 @@ fn what_sinks_allocate_grows_with_the_text_and_no_faster() {
     }
 }
 
-/// Rows with a mistake, of each rule of the level `guess` that a row can have.
+/// Rows with a mistake for each rule of the level `guess` that applies to rows.
 const BROKEN_ROWS: [&str; 14] = [
     r#"{"id": 1, "title": "he said "x" and left"}"#,
     r#"{id: 1, title: "x"}"#,
@@ -498,7 +498,7 @@ const BROKEN_ROWS: [&str; 14] = [
 /// and its changes, so this counts the work.
 const READ_PER_BYTE: u64 = 1000;
 
-/// The most bytes allocated for the first mistakes, before they are habits.
+/// The most bytes allocated for the first mistakes, before they become habits.
 const FIRST_MISTAKES: u64 = 16 << 20;
 
 #[test]

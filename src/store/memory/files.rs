@@ -100,7 +100,7 @@ impl Folder {
             Some(LogFile { path: LogPath(path), file, length: length as u64, start: Checksum::of(id), checksum });
         // Several processes may have written the lost events. No later process may give their positions to other text.
         let lost_events = (lost / SHORTEST_EVENT) as u64;
-        answer.next_epoch = answer.next_epoch.max(answer.last.epoch + 1) + lost_events;
+        answer.next_epoch = answer.next_epoch.max(answer.last.epoch.saturating_add(1)).saturating_add(lost_events);
         if lost_events > 0 {
             let epoch = answer.next_epoch;
             answer.write(|log| log.epoch(epoch));

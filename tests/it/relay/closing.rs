@@ -1,11 +1,11 @@
-//! Documents that were given up and closed: the values that are left out, and the report.
+//! Documents that were given up and closed: the values that they lack, and their reports.
 
 use restitch::internal::relay::BodyRelay;
 use restitch::json::{CloseOptions, Partial};
 
 use super::*;
 
-/// A whole body whose text is cut by the limit on tokens, closed. Returns its text and its report.
+/// Closes a whole body whose text the token limit has cut. Returns its text and its report.
 fn closed_body(text: &str) -> (String, Value, Outcome) {
     let body = json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]});
     let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
@@ -38,7 +38,7 @@ fn finish(reason: &str) -> String {
 
 #[test]
 fn a_cut_number_is_left_out_of_a_body_and_named_in_a_stream() {
-    // The text, closed in a body and in a stream, with the value that is cut in each.
+    // The text, the closed text in a body and in a stream, and the cut value of each.
     for (text, body, cut_in_body, stream, cut_in_stream) in [
         (r#"{"km": 51"#, "{}", None, r#"{"km": 51}"#, Some("/km")),
         (r#"{"a": 1, "km": 51"#, r#"{"a": 1}"#, None, r#"{"a": 1, "km": 51}"#, Some("/km")),
@@ -87,7 +87,7 @@ fn a_closed_body_has_the_complete_part() {
 }
 
 #[test]
-fn a_cut_answer_is_left_as_it_is_by_default() {
+fn a_cut_answer_is_left_open_by_default() {
     let limits = || Limits::default().with_max_continuations(0);
     let text = r#"{"km": 51"#;
     let reply = closed(piece(text) + &finish("length") + DONE);

@@ -1,4 +1,4 @@
-//! Arguments of tool calls that are cut, in every API that has them as text.
+//! Cut arguments of tool calls, in every API that has them as text.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn relay(dialect: Dialect) -> Relay {
     Relay::new(Limits::default()).dialect(dialect).request(vec![tool], 1)
 }
 
-/// Sends a call through a relay. Each further call answers with these arguments, as a call or as text.
+/// Sends a tool call through a relay. Each further call answers with the next of `rests`, as a tool call or as text.
 fn run(
     relay: Relay,
     dialect: Dialect,
@@ -82,7 +82,7 @@ fn a_raw_line_end_in_arguments_is_repaired() {
             "{dialect}: {}",
             received.body
         );
-        // Events that repeat the arguments have them repaired, too.
+        // Events that repeat the arguments have the repaired ones, too.
         assert!(!received.body.contains(r#"\"a\nb"#), "{dialect}: {}", received.body);
         check_form(dialect, &received.body);
         let (received, _) = run(repairing(), dialect, &WRITTEN[..14], Some("length"), &[(SlotKind::Text, WRITTEN)]);
@@ -166,7 +166,7 @@ fn a_call_without_arguments_in_a_body_is_asked_for_again() {
         assert_eq!((asked.len(), asked[0].turn.as_ref()), (1, None), "{dialect}");
         assert_eq!(outcome.status(), Status::Complete, "{dialect}");
     }
-    // The server of Messages has read the arguments: whether `{}` is all of them, nothing shows.
+    // The Messages API sends parsed arguments, so `{}` may be all of them.
     let call = json!({"type": "tool_use", "id": "c", "name": "save", "input": {}});
     let first = json!({"id": "m", "type": "message", "role": "assistant", "content": [call],
         "stop_reason": "max_tokens", "stop_sequence": null})

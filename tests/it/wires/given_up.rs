@@ -1,4 +1,4 @@
-//! How an answer ends whose rest can't be had, and one whose rest was had: over all APIs, streamed and whole.
+//! The ends of answers that are given up or completed, in all APIs, streamed and whole.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::continued::{DOCUMENT, Fault, Relayed, carried, check_form, read, reas
 
 const NOW: Duration = Duration::ZERO;
 
-/// Where the first answer is cut: in the text of the second row.
+/// The offset of the first cut, in the text of the second row.
 const CUT: usize = 77;
 
 /// How the first answer is cut.
@@ -43,7 +43,7 @@ fn refusal() -> CallEnd {
     CallEnd::Rejected { reason: "no quota".to_owned(), transient: false, retry_after: None }
 }
 
-/// Returns the text of a continuation that brings a little, and then leaves the grammar or stops.
+/// Returns a continuation with a little new text that then becomes illegal or stops.
 fn wrong_rest(dialect: Dialect, request: &Request, delivered: &str, then: Then) -> String {
     let document = &DOCUMENT[..delivered.len().max(CUT) + 12];
     let rest = rest_of(dialect, document, request, delivered);
@@ -72,7 +72,7 @@ fn streamed(
     relayed
 }
 
-/// Returns a stream that is cut in this way, and how its transport ends.
+/// Returns a stream with this cut, and the end of its transport.
 fn first_stream(dialect: Dialect, kind: SlotKind, cut: FirstCut) -> (String, Fault) {
     let with = |reason| answer(dialect, kind, &DOCUMENT[..CUT], reason).stream();
     match cut {
@@ -110,7 +110,7 @@ fn a_stream_that_is_given_up_ends_like_its_first_cut() {
                 let ended = read(dialect, &body);
                 match cut {
                     FirstCut::Length | FirstCut::PrematureStop => {
-                        // Open arguments are never called, so they end by the limit.
+                        // Open arguments end by the limit, so that no client calls the tool.
                         let cut = if kind == SlotKind::Arguments { FirstCut::Length } else { cut };
                         let (like, _) = first_stream(dialect, kind, cut);
                         assert_eq!(ended.finish, read(dialect, &like).finish, "{context}");
@@ -138,7 +138,7 @@ fn is_no_success(reason: &Finish) -> bool {
     !matches!(reason, Finish::Stop | Finish::ToolCalls | Finish::FunctionCall)
 }
 
-/// The order of ends is one: a later cut that is worse than the first one counts.
+/// All ends have one order: a later, worse cut counts.
 #[test]
 fn a_later_cut_that_is_worse_than_the_first_counts() {
     for (first, second, expected) in [
@@ -162,9 +162,9 @@ fn a_later_cut_that_is_worse_than_the_first_counts() {
     }
 }
 
-/// What has delivered nothing is no cut of the answer: it was asked for again.
+/// A call that delivered no text is repeated, and its end does not count.
 #[test]
-fn a_call_that_delivered_nothing_is_no_first_cut() {
+fn a_call_without_text_is_not_the_first_cut() {
     let relay = relay(Dialect::Chat).give_up(GiveUp::Leave);
     let mut calls = 0;
     let relayed = streamed(relay, "", Fault::Dropped, |_, _| {
@@ -215,7 +215,7 @@ fn whole(
     }
 }
 
-/// The arguments of Messages are objects in a body: whole or absent.
+/// Leaves out the arguments of Messages: in a body they are objects, so they are never cut.
 fn carried_whole() -> impl Iterator<Item = (Dialect, SlotKind)> {
     carried().filter(|&(dialect, kind)| dialect != Dialect::Messages || kind == SlotKind::Text)
 }
@@ -253,7 +253,7 @@ fn a_body_that_is_given_up_ends_like_its_first_cut() {
     assert_eq!(cases, 10 * 2 * 3);
 }
 
-/// The last call is cut by its limit, or in the middle of prose, after it has closed the root.
+/// The last call closes the root, and its limit or a lost connection cuts the prose after it.
 #[test]
 fn an_answer_that_is_completed_ends_as_a_success() {
     for (dialect, kind) in carried() {
@@ -310,7 +310,7 @@ fn each_choice_that_is_given_up_ends_like_its_own_first_cut() {
         let relayed = streamed(relay, &first, fault, |relay, request| {
             calls += 1;
             let rest = wrong_rest(Dialect::Chat, request, relay.session().document().text(), Then::GoesWrong);
-            // Three failures in a row end a choice: each has one call that is joined.
+            // Three failures in a row end a choice. One call of each choice is joined.
             (calls == 1 || calls == 4).then(|| answer(Dialect::Chat, SlotKind::Text, &rest, Some("stop")).stream())
         });
         let body = String::from_utf8(relayed.body.clone()).unwrap();
@@ -318,7 +318,7 @@ fn each_choice_that_is_given_up_ends_like_its_own_first_cut() {
         let (_, transport_end) = relayed.end().unwrap();
         assert_eq!(calls, 6, "{body}");
         assert_eq!(ended.finish.get("0").map(String::as_str), Some("length"), "{body}");
-        // A lost choice has no reason.
+        // A lost choice has no finish reason.
         let (reason, expected) = match fault {
             Fault::Clean => (Some("stop"), TransportEnd::Closed),
             _ => (None, TransportEnd::Dropped),
@@ -329,7 +329,7 @@ fn each_choice_that_is_given_up_ends_like_its_own_first_cut() {
 
 /// Messages have one `stop_reason` for all blocks: that of the block that ended worst.
 #[test]
-fn one_reason_for_several_calls_is_that_of_the_worst() {
+fn a_shared_reason_is_that_of_the_worst_call() {
     let named = |data: &Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
     let block = |index: u32| {
         let call = json!({"type": "tool_use", "id": format!("toolu_{index}"), "name": "save", "input": {}});

@@ -237,7 +237,7 @@ fn damaged(whole: &[u8], at: usize, random: &mut impl FnMut(usize) -> usize) -> 
 }
 
 #[tokio::test]
-async fn a_damaged_file_has_a_part_of_the_answer_and_no_end() {
+async fn a_damaged_file_yields_the_answer_up_to_the_damage_and_no_end() {
     let place = Place::new();
     let (entries, whole) = whole_log(&place).await;
     let mut state = 39_u64;
@@ -294,7 +294,7 @@ async fn differs(store: &Memory, entries: &[Entry]) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn no_position_of_a_lost_event_comes_again() {
+async fn positions_of_lost_events_are_not_used_again() {
     let place = Place::new();
     let store = place.store(KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
