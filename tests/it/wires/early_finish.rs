@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::answers::answer;
 use super::continued::{
-    DOCUMENT, Fault, carried, check_form, events_of, read, reason, relay, relayed, rest_of, text_of,
+    DOCUMENT, Fault, Received, carried, check_form, events_of, read, reason, relay, relayed, rest_of, text_of,
+    through_with,
 };
 use crate::support::{Rng, chunks, random_cuts};
 
@@ -31,11 +32,6 @@ fn written(dialect: Dialect, name: &str, data: &str) -> String {
     }
 }
 
-/// The events of an answer, as they are written.
-fn pieces(dialect: Dialect, stream: &str) -> Vec<(String, String)> {
-    events_of(dialect, stream)
-}
-
 fn is_text(dialect: Dialect, name: &str, data: &str) -> bool {
     let stream = written(dialect, name, data);
     let read = read(dialect, &stream);
@@ -46,7 +42,7 @@ fn is_text(dialect: Dialect, name: &str, data: &str) -> bool {
 /// Returns the event that ends an answer for this reason.
 fn end_event(dialect: Dialect, kind: SlotKind, reason: &str) -> String {
     let stream = answer(dialect, kind, "", Some(reason)).stream();
-    let events = pieces(dialect, &stream);
+    let events = events_of(dialect, &stream);
     let ends = events.iter().find(|(name, data)| !read(dialect, &written(dialect, name, data)).finish.is_empty());
     let (name, data) = ends.expect("an answer has an end");
     written(dialect, name, data)
@@ -55,7 +51,7 @@ fn end_event(dialect: Dialect, kind: SlotKind, reason: &str) -> String {
 /// Adds a finish reason to every event with text. If the API has separate events for ends, adds one after each.
 fn finish_in_every_chunk(dialect: Dialect, kind: SlotKind, stream: &str, reason: &str) -> String {
     let mut out = String::new();
-    for (name, data) in pieces(dialect, stream) {
+    for (name, data) in events_of(dialect, stream) {
         let mut value: Value = serde_json::from_str(&data).unwrap_or_default();
         if !is_text(dialect, &name, &data) {
             out += &written(dialect, &name, &data);
@@ -78,7 +74,7 @@ fn finish_in_every_chunk(dialect: Dialect, kind: SlotKind, stream: &str, reason:
 }
 
 /// Checks that a stream passes unchanged and no rest is asked for, in many chunkings.
-fn check_passes(dialect: Dialect, stream: &str, fault: Fault, context: &str) {
+fn check_passes(dialect: Dialect, stream: &str, context: &str) {
     let mut rng = Rng::new(29);
     for round in 0..ROUNDS {
         let cuts = match round {
@@ -91,7 +87,7 @@ fn check_passes(dialect: Dialect, stream: &str, fault: Fault, context: &str) {
         let played = relayed(
             relay,
             stream.as_bytes(),
-            fault,
+            Fault::Clean,
             |body| chunks(body, &split(body)),
             |relay, request| panic!("{context}: {request:?} {:?}", relay.session().document().text()),
         );
@@ -109,7 +105,7 @@ fn a_finish_in_every_chunk_is_not_believed() {
         for early in ["stop", "length", "tool_calls"] {
             let every = finish_in_every_chunk(dialect, kind, &stream, early);
             assert_ne!(every, stream);
-            check_passes(dialect, &every, Fault::Clean, &format!("{dialect} {kind:?} {early}"));
+            check_passes(dialect, &every, &format!("{dialect} {kind:?} {early}"));
         }
     }
 }
@@ -118,19 +114,20 @@ fn a_finish_in_every_chunk_is_not_believed() {
 fn an_end_in_the_middle_is_not_believed() {
     for (dialect, kind) in carried() {
         let stream = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
-        let events: Vec<_> = pieces(dialect, &stream).iter().map(|(name, data)| written(dialect, name, data)).collect();
+        let events: Vec<_> =
+            events_of(dialect, &stream).iter().map(|(name, data)| written(dialect, name, data)).collect();
         let terminal = match dialect {
             Dialect::Chat | Dialect::Completions | Dialect::Cohere => "data: [DONE]\n\n".to_owned(),
             Dialect::Messages => written(dialect, "message_stop", "{\"type\":\"message_stop\"}"),
             _ => String::new(),
         };
-        let texts = pieces(dialect, &stream).iter().filter(|(name, data)| is_text(dialect, name, data)).count();
-        let first = pieces(dialect, &stream).iter().position(|(name, data)| is_text(dialect, name, data)).unwrap();
+        let texts = events_of(dialect, &stream).iter().filter(|(name, data)| is_text(dialect, name, data)).count();
+        let first = events_of(dialect, &stream).iter().position(|(name, data)| is_text(dialect, name, data)).unwrap();
         for at in first + 1..first + texts {
             let finish = end_event(dialect, kind, "length");
             for end in [finish.clone(), terminal.clone(), finish + &terminal] {
                 let stream = events[..at].concat() + &end + &events[at..].concat();
-                check_passes(dialect, &stream, Fault::Clean, &format!("{dialect} {kind:?} {at} {end}"));
+                check_passes(dialect, &stream, &format!("{dialect} {kind:?} {at} {end}"));
             }
         }
     }
@@ -153,13 +150,11 @@ fn an_answer_with_early_ends_is_continued_where_it_is_cut() {
                     let every = finish_in_every_chunk(dialect, kind, &stream, "stop");
                     let mut bodies = Vec::new();
                     for size in [1, 13, 1 << 16] {
-                        let split =
-                            |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
                         let played = relayed(
                             relay(dialect),
                             every.as_bytes(),
                             fault,
-                            |body| chunks(body, &split(body)),
+                            |body| body.chunks(size).collect(),
                             |relay, request| (rest(dialect, relay, request).into_bytes(), Fault::Clean),
                         );
                         let body = String::from_utf8(played.body.clone()).unwrap();
@@ -189,12 +184,11 @@ fn early_ends_of_a_continuation_are_not_believed() {
         let terminal = if matches!(dialect, Dialect::Chat | Dialect::Completions) { "data: [DONE]\n\n" } else { "" };
         for early in ["stop", "length"] {
             for size in [1, 13, 1 << 16] {
-                let split = |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
                 let played = relayed(
                     relay(dialect),
                     first.as_bytes(),
                     Fault::Clean,
-                    |body| chunks(body, &split(body)),
+                    |body| body.chunks(size).collect(),
                     |relay, request| {
                         let stream = rest(dialect, relay, request);
                         let every = finish_in_every_chunk(dialect, SlotKind::Text, &stream, early);
@@ -313,24 +307,21 @@ fn a_full_buffer_confirms_a_withheld_end() {
     assert!(is_over);
 }
 
+/// Sends a stream through a relay in pieces of `size` bytes. Fails if the relay asks for a rest.
+fn unasked(relay: Relay, stream: &str, size: usize) -> Received {
+    through_with(relay, stream.as_bytes(), Fault::Clean, size, |request, _| panic!("{request:?}"))
+}
+
 /// A withheld event with repairs is forwarded with its changes.
 #[test]
 fn a_repaired_answer_continues_after_an_early_end() {
     let stream = chat("{'a': ", Some("stop")) + &chat("[1,, ", Some("stop")) + &chat("2]}", Some("stop")) + DONE;
     for size in [1, 13, 1 << 16] {
-        let split = |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
         let relay = relay(Dialect::Chat).repair(RepairLevel::Syntax);
-        let played = relayed(
-            relay,
-            stream.as_bytes(),
-            Fault::Clean,
-            |body| chunks(body, &split(body)),
-            |_, request| panic!("{request:?}"),
-        );
-        let body = String::from_utf8(played.body.clone()).unwrap();
+        let Received { body, outcome, .. } = unasked(relay, &stream, size);
         let read = read(Dialect::Chat, &body);
         assert_eq!((read.text["0"].as_str(), &read.reasons["0"]), ("{\"a\": [1, 2]}", &Finish::Stop), "{body}");
-        assert_eq!(played.end().unwrap().0.status(), Status::Complete);
+        assert_eq!(outcome.status(), Status::Complete);
     }
 }
 
@@ -349,15 +340,7 @@ fn choices_continue_after_early_ends() {
         for (stream, finishes) in [(&every, 6), (&later, 3)] {
             let stream = stream.clone() + DONE;
             let relay = relay(Dialect::Chat).request(Vec::new(), 2);
-            let split = |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
-            let played = relayed(
-                relay,
-                stream.as_bytes(),
-                Fault::Clean,
-                |body| chunks(body, &split(body)),
-                |_, request| panic!("{request:?}"),
-            );
-            let body = String::from_utf8(played.body.clone()).unwrap();
+            let Received { body, .. } = unasked(relay, &stream, size);
             let read = read(Dialect::Chat, &body);
             for choice in ["0", "1"] {
                 assert_eq!((read.text[choice].as_str(), &read.reasons[choice]), ("[1, 2, 3]", &Finish::Stop), "{body}");

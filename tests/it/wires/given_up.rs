@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::chat::Transcript;
 use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
-use restitch::internal::wire::{Dialect, SlotKind, wire_of};
+use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::provider::Finish;
-use restitch::session::{CallEnd, ContinuationStrategy, GiveUp, Request, Status};
+use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};
 use serde_json::{Value, json};
 
 use super::answers::{answer, whole_body};
-use super::continued::{DOCUMENT, Fault, Relayed, carried, check_form, read, reason, relay, rest_of};
+use super::continued::{
+    DOCUMENT, Fault, Relayed, carried, check_form, read, reason, refusal, relay, rest_of, through_body,
+};
+use super::read_body;
 
 const NOW: Duration = Duration::ZERO;
 
@@ -37,10 +39,6 @@ enum Then {
     Stops,
     /// All are refused.
     Refused,
-}
-
-fn refusal() -> CallEnd {
-    CallEnd::Rejected { reason: "no quota".to_owned(), transient: false, retry_after: None }
 }
 
 /// Returns a continuation with a little new text that then becomes illegal or stops.
@@ -176,20 +174,6 @@ fn a_call_without_text_is_not_the_first_cut() {
     assert_eq!(read(Dialect::Chat, &body).finish["0"], "length", "{body}");
 }
 
-/// Takes the body that a relay has given out, if it is done.
-fn take_body(relay: &mut BodyRelay) -> (Option<Request>, Option<(String, Status)>) {
-    let (mut asked, mut body, mut done) = (None, String::new(), None);
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Bytes(bytes) => body = String::from_utf8(bytes.to_vec()).unwrap(),
-            Output::Call { request, .. } => asked = Some(request),
-            Output::Done { outcome, .. } => done = Some((body.clone(), outcome.status())),
-            _ => {}
-        }
-    }
-    (asked, done)
-}
-
 /// Plays a whole body and the calls after it. Returns the client's body.
 fn whole(
     dialect: Dialect,
@@ -198,32 +182,18 @@ fn whole(
     mut reply: impl FnMut(&BodyRelay, &Request) -> Option<Value>,
 ) -> (String, Status) {
     let relay = BodyRelay::new(Limits::default()).dialect(dialect).give_up(give_up);
-    let mut relay = match dialect {
+    let relay = match dialect {
         Dialect::Completions => relay.strategy(ContinuationStrategy::default().prefill(Default::default())),
         _ => relay,
     };
-    relay.handle_body(NOW, first.to_string());
-    loop {
-        let (asked, done) = take_body(&mut relay);
-        if let Some(done) = done {
-            return done;
-        }
-        match reply(&relay, &asked.unwrap()) {
-            Some(body) => relay.handle_body(NOW, body.to_string()),
-            None => relay.handle_end(NOW, refusal()),
-        }
-    }
+    let (body, _, outcome) =
+        through_body(relay, &first.to_string(), |relay, request| reply(relay, request).map(|body| body.to_string()));
+    (body, outcome.status())
 }
 
 /// Leaves out the arguments of Messages: in a body they are objects, so they are never cut.
 fn carried_whole() -> impl Iterator<Item = (Dialect, SlotKind)> {
     carried().filter(|&(dialect, kind)| dialect != Dialect::Messages || kind == SlotKind::Text)
-}
-
-fn read_whole(dialect: Dialect, body: &str) -> Transcript {
-    let mut whole = Transcript::default();
-    assert!(wire_of(dialect).read_body(body, &mut |delta| whole.push(&delta)), "{body}");
-    whole
 }
 
 #[test]
@@ -245,7 +215,7 @@ fn a_body_that_is_given_up_ends_like_its_first_cut() {
                 assert_eq!(status, Status::Incomplete, "{context}");
                 let expected = if kind == SlotKind::Arguments { "length" } else { cut };
                 let like = whole_body(dialect, kind, "", expected).to_string();
-                assert_eq!(read_whole(dialect, &body).finish, read_whole(dialect, &like).finish, "{context}");
+                assert_eq!(read_body(dialect, &body).finish, read_body(dialect, &like).finish, "{context}");
                 cases += 1;
             }
         }
@@ -288,7 +258,7 @@ fn an_answer_that_is_completed_ends_as_a_success() {
             let context = format!("{dialect} {kind:?} {last}: {body}");
             assert_eq!(status, Status::Complete, "{context}");
             let like = whole_body(dialect, kind, DOCUMENT, reason(kind)).to_string();
-            assert_eq!(read_whole(dialect, &body).finish, read_whole(dialect, &like).finish, "{context}");
+            assert_eq!(read_body(dialect, &body).finish, read_body(dialect, &like).finish, "{context}");
         }
     }
 }
