@@ -146,14 +146,9 @@ impl<E> FinalError<E> {
         self.closed().and_then(|text| serde_json::from_str(text).ok())
     }
 
-    /// Returns the reason.
+    /// Returns the reason. [`LiveError::from`] takes it out.
     pub fn error(&self) -> &LiveError<E> {
         &self.error
-    }
-
-    /// Returns the reason.
-    pub fn into_error(self) -> LiveError<E> {
-        self.error
     }
 }
 

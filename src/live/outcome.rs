@@ -53,7 +53,7 @@ impl LiveOutcome {
     }
 
     /// Returns the offset where the text ends, in bytes from the start of the stream's text. `None` if it is complete.
-    pub fn offset(&self) -> Option<usize> {
+    fn offset(&self) -> Option<usize> {
         match self {
             Self::Complete => None,
             Self::Incomplete(cut) => Some(cut.offset),
@@ -62,7 +62,7 @@ impl LiveOutcome {
     }
 
     /// Returns the JSON Pointer of the value that was due or open where the text ends. `None` if it is complete.
-    pub fn path(&self) -> Option<&str> {
+    fn path(&self) -> Option<&str> {
         match self {
             Self::Complete => None,
             Self::Incomplete(cut) => Some(&cut.path),

@@ -47,7 +47,7 @@ struct Alone {
 
 impl Alone {
     /// Returns whether the present text may be a separate document.
-    fn stands(&self) -> bool {
+    fn may_be_separate(&self) -> bool {
         self.slot.document().root_start().is_some() || self.after_string && !self.has_quote
     }
 
@@ -174,7 +174,7 @@ impl Session {
     /// Returns whether the answer is legal in both readings, and it is unknown whether the provider continues a
     /// prefill.
     pub(super) fn is_undecided(&self) -> bool {
-        let is_legal = |alone: &Alone| alone.stands() && !alone.slot.document().is_blank();
+        let is_legal = |alone: &Alone| alone.may_be_separate() && !alone.slot.document().is_blank();
         matches!(&self.base.reading, Reading::Both(alone) if !self.base.is_continued && is_legal(alone))
     }
 

@@ -84,8 +84,8 @@ impl Session {
             GiveUp::Error => Outcome::Failed { reason: Some(reason), cause, tally },
             GiveUp::Leave => {
                 // Clients must not call a tool with open arguments, whatever finish reason the server sent.
-                let told = |finish: &Finish| if self.is_tool_call() { Finish::Length } else { finish.clone() };
-                let finish = self.given_up_end().and_then(CallEnd::finish).map(told);
+                let reported = |finish: &Finish| if self.is_tool_call() { Finish::Length } else { finish.clone() };
+                let finish = self.given_up_end().and_then(CallEnd::finish).map(reported);
                 Outcome::Incomplete { reason, cause, finish, tally }
             }
             GiveUp::Close if self.is_tool_call() => {

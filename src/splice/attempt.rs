@@ -106,8 +106,8 @@ impl Attempt {
         let Candidate { at, overlap, .. } = self.candidate;
         let (repeated, new) = fragment.split_at_checked(at).unwrap_or((fragment, ""));
         let repeated = repeated.len().checked_sub(overlap).and_then(|from| repeated.get(from..)).unwrap_or(repeated);
-        let comes_again = !new.is_empty() && (new.starts_with(repeated) || repeated.starts_with(new));
-        self.lead.is_proven && !comes_again
+        let recurs = !new.is_empty() && (new.starts_with(repeated) || repeated.starts_with(new));
+        self.lead.is_proven && !recurs
     }
 
     pub(super) fn new(slot: &Slot, candidate: Candidate, lead: Lead, cap: usize) -> Self {

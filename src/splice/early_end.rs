@@ -13,7 +13,7 @@ impl Splice {
     }
 
     /// Whether the early end of this attempt is the end of the document: the previous answer to this cut ended there,
-    /// too, the cut is after a whole value, the answer began with the anchor, and no ellipsis stands for missing text.
+    /// too, the cut is after a whole value, the answer began with the anchor, and no ellipsis replaces missing text.
     pub(super) fn believes(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
         let Some(attempt) = deciding.attempts.get(winner) else { return false };
@@ -46,7 +46,7 @@ pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
     expect != Expect::Exact && more_is_due(slot) && only_closes(slot, up_to_root_end(slot, new))
 }
 
-/// Returns new text without the prose after the closer of the root: prose is no evidence about the end of the document.
+/// Returns new text without the prose after the closer of the root: prose is not evidence about the end of the document.
 /// JSON after the closer stays, because it may show that the document continues. Text that opens containers is more
 /// than closers, however it is chunked.
 fn up_to_root_end<'a>(slot: &Slot, new: &'a str) -> &'a str {

@@ -102,7 +102,7 @@ impl Relay {
             }
         }
         let is_done = self.event_summary.is.done;
-        let goes_on = match self.event_summary.end() {
+        let continues = match self.event_summary.end() {
             // Usage and `[DONE]` are still to come.
             Some(CallEnd::Finished(_)) => true,
             // Some servers send `[DONE]` before more text.
@@ -111,7 +111,7 @@ impl Relay {
             None => return ControlFlow::Continue(()),
         };
         self.call.end = self.call.end.take().or_else(|| self.event_summary.end());
-        if !goes_on {
+        if !continues {
             self.end_as_known(now, CallEnd::Closed);
             return ControlFlow::Break(());
         }

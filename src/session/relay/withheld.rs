@@ -105,7 +105,7 @@ impl Relay {
         };
         self.phase = Phase::Withheld(Withheld { event: Some(event), is_final, unobserved: Vec::new() });
         if is_final {
-            self.write_text_that_is_due(now);
+            self.write_due_text(now);
         }
     }
 
@@ -116,7 +116,7 @@ impl Relay {
     }
 
     /// Writes the text of the withheld event if it has waited for [`SETTLE`].
-    pub(super) fn write_text_that_is_due(&mut self, now: Duration) {
+    pub(super) fn write_due_text(&mut self, now: Duration) {
         if let Phase::Withheld(withheld) = &mut self.phase
             && let Some(event) = withheld.event.take_if(|event| event.text_due.is_some_and(|due| now >= due))
         {
