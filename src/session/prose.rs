@@ -76,9 +76,9 @@ impl Session {
             self.end_repair();
             self.slot.read_as_text();
             self.sections = Sections::new(super::SECTIONS);
-            let unread = self.unread.clone();
+            let unread = std::mem::take(&mut self.unread);
             self.push_text(&unread);
-            self.give_out_unread();
+            self.give_out_text(unread);
         }
     }
 
