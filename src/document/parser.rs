@@ -1,7 +1,7 @@
 //! Finds where the roots of a text begin and end: reads the envelope before a root, runs the machine of the open root,
 //! and handles the text after it. Keeps no text.
 
-use super::search::{FoundRoot, RootSearch, SCALARS};
+use super::search::{FoundRoot, RootSearch, SCALARS, ends_root};
 use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::{Machine, Sink};
@@ -15,7 +15,8 @@ use crate::json::{Machine, Sink};
 pub enum Trailing {
     /// The text is kept. [`Document::root_end`](crate::Document::root_end) says where the root ended. A next root is
     /// found in two cases: JSON after a tag that ends reasoning; and, if the root is a scalar or a short array of
-    /// scalars (`[1]`) without a fence, an object or an array with an object.
+    /// scalars (`[1]`) without a fence, an object or an array with an object. Such an array is prose if more prose follows it
+    /// in its line: `[1] Smith`.
     #[default]
     Stop,
     /// The text is an error: [`SyntaxErrorKind::TrailingText`].
@@ -55,6 +56,8 @@ pub(super) struct Parser {
 enum Tail {
     /// None of its bytes was examined.
     Touching,
+    /// The rest of the line after a short array of scalars shows whether the array is prose.
+    Line,
     /// A comma touches the root.
     Comma,
     /// It may have another root.
@@ -135,28 +138,37 @@ impl Parser {
             }
             match self.machine.feed_text(text, sink) {
                 Ok(_) => return Ok(self.machine.is_done()),
-                Err(error) if !self.reject_scalar(text, error.offset) => return Err(error),
+                Err(error) if !self.reject_prose(text, error.offset) => return Err(error),
                 Err(_) => {}
             }
         }
     }
 
-    /// Treats a first root that is malformed at `at` as prose, if it begins with a word (`then`) or a list marker
-    /// (`- one`, `1. one`). Returns whether it does. A scalar has emitted no event yet.
-    fn reject_scalar(&mut self, text: &str, at: usize) -> bool {
-        let first = self.start.and_then(|start| text.get(start..)?.chars().next());
+    /// Treats a first root that is malformed at `at` as prose, if it begins with a word (`then`), a word in brackets
+    /// (`[INST]`), or a list marker (`- one`, `1. one`). Returns whether it does. A sink begins anew with the next root.
+    pub(super) fn reject_prose(&mut self, text: &str, at: usize) -> bool {
+        let Some(start) = self.start.filter(|_| self.before == 0 && !self.finder().has_fence()) else { return false };
+        let Some(first) = text.get(start..).and_then(|root| root.chars().next()) else { return false };
         let next = text.get(at..).and_then(|rest| rest.chars().next());
-        let is_first = self.before == 0 && self.is_scalar && !self.finder().has_fence();
-        let is_prose = |&first: &char| match first {
-            '"' => false,
+        let is_prose = match first {
+            '[' => {
+                let mut words = text.get(start + 1..at).unwrap_or_default().chars();
+                // Text that is to be JSON is an error.
+                let may_be_prose = matches!(self.trailing, Trailing::Stop | Trailing::Block);
+                may_be_prose
+                    && words.all(|c| c.is_alphanumeric() || c.is_whitespace())
+                    && next.is_some_and(char::is_alphabetic)
+            }
+            '{' | '"' => false,
             't' | 'f' | 'n' => true,
             _ => next.is_some_and(char::is_whitespace),
         };
-        let Some(first) = first.filter(|first| is_first && is_prose(first)) else { return false };
-        (self.start, self.is_scalar) = (None, false);
-        self.machine.restart(0);
-        self.search.reject(first);
-        true
+        if is_prose {
+            (self.start, self.is_scalar) = (None, false);
+            self.machine.restart(0);
+            self.search.reject(first);
+        }
+        is_prose
     }
 
     /// Ends the search for the root, because the text ends here. Emits the remaining events of the root's text.
@@ -191,9 +203,9 @@ impl Parser {
 
     /// Consumes `text` from `from` on up to the start of the next root, if that is in it; returns where it begins.
     pub(super) fn find_root(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
-        let is_next = self.start.is_some();
-        let found = if is_next { self.next_root(text, from)? } else { self.search.feed(text) };
+        let found = if self.start.is_some() { self.next_root(text, from)? } else { self.search.feed(text) };
         if let Some(found) = found {
+            let is_next = self.start.is_some();
             self.start_root(text, found.start)?;
             self.before += usize::from(is_next);
         }
@@ -211,7 +223,7 @@ impl Parser {
             return Err(self.deviation(byte, at));
         }
         match self.trailing {
-            Trailing::Stop | Trailing::Block => self.root_in_tail(text),
+            Trailing::Stop | Trailing::Block => self.root_in_tail(text, from),
             Trailing::Error | Trailing::Next => match self.first_after_root(text, from) {
                 None => Ok(None),
                 Some((at, byte)) if self.trailing == Trailing::Next && self.roots.allows(byte) => {
@@ -222,8 +234,9 @@ impl Parser {
         }
     }
 
-    /// Returns the next root in the text after a root, which may be prose.
-    fn root_in_tail(&mut self, text: &str) -> Result<Option<FoundRoot>, SyntaxError> {
+    /// Returns where a further root begins in the text after a root, which may be prose; what precedes `from` was examined
+    /// before.
+    fn root_in_tail(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
         let end = self.machine.offset();
         loop {
             match &mut self.tail {
@@ -238,10 +251,21 @@ impl Parser {
                 Tail::Touching => {
                     let Some(&byte) = text.as_bytes().get(end) else { return Ok(None) };
                     self.tail = match byte {
+                        // A definition of a reference: `[1]: https://…`
+                        b':' if self.is_weak(text) && !self.is_scalar => return Ok(self.reject_array(text)),
                         b'{' | b'[' | b'}' | b']' | b'"' | b':' | b'0'..=b'9' => return Err(self.deviation(byte, end)),
                         b',' => Tail::Comma,
+                        _ if self.is_weak(text) && !self.is_scalar => Tail::Line,
                         _ => self.tail_of(text),
                     };
+                }
+                Tail::Line => {
+                    let line = text.get(end.max(from)..).unwrap_or_default().trim_start_matches([' ', '\t', '\r']);
+                    match line.chars().next() {
+                        None => return Ok(None),
+                        Some(c) if ends_root(c) => self.tail = self.tail_of(text),
+                        Some(_) => return Ok(self.reject_array(text)),
+                    }
                 }
                 Tail::Comma => {
                     let after = text.get(end + 1..).unwrap_or_default().bytes();
@@ -249,11 +273,22 @@ impl Parser {
                     match first {
                         None => return Ok(None),
                         Some((at, byte @ (b'{' | b'[' | b'"'))) => return Err(self.deviation(byte, end + 1 + at)),
+                        Some(_) if self.is_weak(text) && !self.is_scalar => return Ok(self.reject_array(text)),
                         Some(_) => self.tail = self.tail_of(text),
                     }
                 }
             }
         }
+    }
+
+    /// Treats an array of scalars that has ended as prose, since its line continues: `[1] Smith`. Returns where a root begins
+    /// in the text after it.
+    fn reject_array(&mut self, text: &str) -> Option<FoundRoot> {
+        let finder = RootFinder::after_root(self.machine.offset(), self.max_preamble, false);
+        self.search = RootSearch::with(finder, self.depth);
+        self.start = None;
+        self.machine.restart(0);
+        self.search.feed(text)
     }
 
     /// Returns how to read the text after the root.
@@ -277,9 +312,7 @@ impl Parser {
     /// Whether the ended root is certain without further text.
     #[cfg(any(feature = "live", feature = "cli"))]
     pub(super) fn is_settled(&self, text: &str) -> bool {
-        let number = self.root(text).strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default();
-        let is_reference = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && self.is_weak(text);
-        if self.is_scalar { text.len() > self.machine.offset() } else { !is_reference }
+        if self.is_scalar { text.len() > self.machine.offset() } else { !self.is_weak(text) }
     }
 
     /// Returns the text of a root that has ended.

@@ -48,8 +48,13 @@ impl Closed {
     fn ends_line(&self, text: &str) -> bool {
         let rest = text.get(self.range.end..).unwrap_or_default();
         let line = rest.split('\n').next().unwrap_or_default().trim();
-        line.is_empty() || line.starts_with(['<', '`', '*', '.', ';', '!', '。'])
+        line.chars().next().is_none_or(ends_root)
     }
+}
+
+/// Whether a root may end before this character in its line: prose goes on otherwise.
+pub(super) fn ends_root(c: char) -> bool {
+    matches!(c, '\n' | '<' | '`' | '*' | '.' | ';' | '!' | '。')
 }
 
 enum Step {

@@ -71,7 +71,10 @@ impl Session {
     pub(super) fn give_up(&mut self, reason: StopReason, finish: Option<Finish>) {
         let cause = self.last_cut.as_ref().and_then(|cut| cut.cause);
         let tally = self.tally_after(self.last_cut.as_ref().map(|cut| &cut.end));
-        let leaves = self.settings.give_up == GiveUp::Leave && self.give_out_unread();
+        let leaves = self.settings.give_up == GiveUp::Leave && !self.unread.is_empty();
+        if leaves {
+            self.give_out_text(self.unread.clone());
+        }
         let document = self.slot.document();
         let offset = document.text().len();
         // The client already has the beginning of a tool call.

@@ -1,7 +1,7 @@
 //! Repair on the way to the document: of the first answer by the document itself, of a continuation before it is joined.
 
 use super::{
-    CallEnd, CutCause, FirstAnswer, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent,
+    CallEnd, CutCause, FirstAnswer, GiveUp, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent,
     Settings,
 };
 use crate::context::Sections;
@@ -166,15 +166,13 @@ impl Session {
         ended
     }
 
-    /// Gives out what was not read at the cut, as it came, where nothing has followed it. Returns whether there is any.
-    pub(super) fn give_out_unread(&mut self) -> bool {
-        let unread = std::mem::take(&mut self.unread);
-        let is_left = !unread.is_empty();
-        self.give_out_text(unread);
-        is_left
+    /// Returns the end of an incomplete answer that was left unchanged, because it can't be read: the document lacks it.
+    pub(super) fn unread_end(&self) -> &str {
+        if self.settings.give_up == GiveUp::Leave { &self.unread } else { "" }
     }
 
-    fn give_out_text(&mut self, text: String) {
+    /// Gives out text that the document does not have.
+    pub(super) fn give_out_text(&mut self, text: String) {
         if !text.is_empty() {
             self.outputs.push_back(Output::Text(text));
         }

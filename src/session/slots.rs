@@ -47,6 +47,8 @@ struct Entry {
     has_begun: bool,
     session: Session,
     outcome: Option<Outcome>,
+    /// The whole text, where its end is not in the session's document.
+    unread: Option<String>,
 }
 
 /// A tool call in the answer to a repeated original request.
@@ -432,7 +434,11 @@ impl Slots {
 
     /// Keeps how the current slot ended.
     pub(super) fn keep(&mut self, outcome: Outcome) {
-        self.entry_mut().outcome = Some(outcome);
+        let entry = self.entry_mut();
+        let unread = entry.session.unread_end();
+        let is_left = matches!(outcome, Outcome::Incomplete { .. }) && !unread.is_empty();
+        entry.unread = is_left.then(|| [entry.session.answer_text(), unread].concat());
+        entry.outcome = Some(outcome);
     }
 
     /// Returns how the answer ended: as the slot that ended worst, with the tally of all. That slot becomes the current
@@ -518,11 +524,11 @@ impl Slots {
 impl Entry {
     fn new(session: Session) -> Self {
         let slot = Slot { id: FIRST, kind: SlotKind::Text };
-        Self { slot, has_begun: false, session, outcome: None }
+        Self { slot, has_begun: false, session, outcome: None, unread: None }
     }
 
     fn text(&self) -> SlotText<'_> {
-        SlotText { slot: self.slot, text: self.session.answer_text() }
+        SlotText { slot: self.slot, text: self.unread.as_deref().unwrap_or_else(|| self.session.answer_text()) }
     }
 }
 

@@ -312,6 +312,7 @@ fn a_mistake_is_told_by_all_commands() {
         ("]", "", "there is no JSON in the text"),
         ("[1}", "[]", "`}` closes nothing that is open here"),
         ("Hello.", "", "there is no JSON in the text"),
+        ("[1] Smith, J. Harbours. 2019.", "", "there is no JSON in the text"),
     ] {
         for command in ["close", "stitch"] {
             let ran = run(Path::new("."), &[command], text.as_bytes());

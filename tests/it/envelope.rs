@@ -103,7 +103,7 @@ fn json_after_reasoning_is_continued() {
 }
 
 /// Envelopes without a fence, as models write them: the text before the root, and the text after it.
-const ENVELOPES: [(&str, &str); 34] = [
+const ENVELOPES: [(&str, &str); 43] = [
     ("Here is the plan:\n\n", ""),
     ("Here is the plan:\n", "\n\nShall I go on?"),
     ("Sure! I made it for you.\n\n", "\n"),
@@ -138,6 +138,15 @@ const ENVELOPES: [(&str, &str); 34] = [
     ("> quoted words\n> and more\n\n", ""),
     ("> ", ""),
     ("答案如下：", ""),
+    ("[INST] Write it. [/INST]\n", ""),
+    ("[INST] Write it. [/INST]", "</s>"),
+    ("<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nWrite it. [/INST] ", " </s>"),
+    ("[TOOL_CALLS]", ""),
+    ("<s>", "</s>"),
+    ("<|im_start|>assistant\n", "<|im_end|>"),
+    ("<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
+    ("### Instruction:\nWrite it.\n\n### Response: ", ""),
+    ("[note: nothing is missing]\n\n", ""),
 ];
 
 const ROOTS: [&str; 3] = [
@@ -188,7 +197,16 @@ fn an_array_of_scalars_is_the_root_if_no_object_follows() {
         ("Tags: [\"a\", \"b\"]\n\nAs an object:\n{\"a\": 1}", Some("{\"a\": 1}")),
         ("[1]\n{\"a\": 1}", Some("{\"a\": 1}")),
         ("[\"a\", 1]\n\n[{\"a\": 1}]", Some("[{\"a\": 1}]")),
-        ("[1] says so.", Some("[1]")),
+        ("[1].\nMore.", Some("[1]")),
+        ("[1]\nMore.", Some("[1]")),
+        // The line continues: a reference, a link, a sentence.
+        ("[1] Smith, J. Harbours of the north. 2019.", None),
+        ("[1] \t says so.\n\nAll of it.", None),
+        ("[1](https://example.org) has it.", None),
+        ("[1]: https://example.org", None),
+        ("[], and nothing else.", None),
+        ("[1] Smith 2019\n\n[\"a\", \"b\"]", Some("[\"a\", \"b\"]")),
+        ("[\"a\", \"b\"] as an object:\n{\"a\": 1}", Some("{\"a\": 1}")),
         ("As [1] says: [2] is right.", None),
     ] {
         let mut document = restitch::Document::new(64);

@@ -2,6 +2,7 @@
 
 use restitch::internal::relay::BodyRelay;
 use restitch::json::{CloseOptions, Partial};
+use restitch::repair::RepairLevel;
 
 use super::*;
 
@@ -105,4 +106,35 @@ fn a_cut_answer_is_left_open_by_default() {
     });
     assert_eq!(ends.collect::<Vec<_>>(), [Status::Incomplete]);
     assert_eq!(restitch::session::GiveUp::default(), GiveUp::Leave);
+}
+
+/// A text with a mistake is cut where nothing that follows the mistake is certain. The body has all of it.
+#[test]
+fn a_body_that_is_given_up_has_all_text_of_its_answer() {
+    let texts = [
+        r#"{"a": "he said "x" and left", "b": [1, 2]}"#,
+        r#"{id: 1, "title": "x" "y": [tru, 'z'], }"#,
+        "{\"a\": 01, \"b\": \"c",
+    ];
+    for text in texts {
+        for cut in 1..=text.len() {
+            let content = |text: &str| {
+                let choice = json!({"index": 0, "message": {"content": text}, "finish_reason": "length"});
+                let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0)).repair(RepairLevel::Guess);
+                relay.handle_body(NOW, json!({"choices": [choice]}).to_string());
+                let mut bodies = std::iter::from_fn(|| relay.poll_output()).filter_map(|output| match output {
+                    Output::Bytes(bytes) => Some(serde_json::from_slice::<Value>(&bytes).unwrap()),
+                    _ => None,
+                });
+                bodies.next().unwrap()["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+            };
+            let reply = closed(super::text("a", &text[..cut]) + &finish("length") + DONE);
+            let mut relay = Relay::new(Limits::default().with_max_continuations(0)).repair(RepairLevel::Guess);
+            let stream = run_with(&mut relay, &[reply], |body| vec![body.to_vec()]).text();
+            let body = content(&text[..cut]);
+            assert_eq!(body, stream, "{:?}", &text[..cut]);
+            let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            assert_eq!(letters(&body), letters(&text[..cut]), "{body}");
+        }
+    }
 }
