@@ -11,7 +11,7 @@ use crate::support::Rng;
 use crate::tree::Tree;
 
 /// What `check` says of a text. Text after the root, which the others do not read, is left aside, unless it touches the root.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Whole,
     Cut,
@@ -74,11 +74,8 @@ fn has_answer_after_scalar(text: &str) -> bool {
 }
 
 fn agree(text: &str) -> Verdict {
-    let verdict = checked(text);
-    if has_answer_after_scalar(text) {
-        return verdict;
-    }
     let (close, json) = closed(text);
+    let verdict = if has_answer_after_scalar(text) { close } else { checked(text) };
     assert_eq!(close, verdict, "{text:?}");
     let stitched = stitch([text], Expect::Any, &Limits::default());
     assert_eq!(stitched.json, json, "{text:?}");
