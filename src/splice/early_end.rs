@@ -25,12 +25,13 @@ impl Splice {
         self.request.believes_early_end && is_after_value(slot) && began_as_asked && !new.contains(['.', '…'])
     }
 
-    /// Whether the new text of this attempt closes what is open, and does nothing else so far.
+    /// Whether the new text of this attempt closes what is open, and does nothing else so far. Members that the fragment has before the
+    /// one that was cut are new text, too.
     pub(super) fn closes_only(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
-        let at = deciding.attempts.get(winner).map(|attempt| attempt.candidate.at);
-        let new = at.and_then(|at| deciding.fragment.text.get(at..)).unwrap_or_default();
-        may_end_early(slot, self.request.expect, new)
+        let Some(attempt) = deciding.attempts.get(winner) else { return false };
+        let new = deciding.fragment.text.get(attempt.candidate.at..).unwrap_or_default();
+        attempt.lead.deferred.is_empty() && may_end_early(slot, self.request.expect, new)
     }
 
     /// Whether the new text of this attempt closes the root, and does nothing else.

@@ -200,6 +200,27 @@ impl Place {
         arrays.map(bits).sum()
     }
 
+    /// Returns the bits by which a repeat of the delivered text from `from` on identifies its place, where an element that it repeats
+    /// comes more than once in the array in which it begins: each repeated element counts its share in that array.
+    ///
+    /// The predictor knows too little of a few rows that differ in one value, and takes a chance repeat for a proof.
+    pub(super) fn bits_in_order(&self, slot: &Slot, from: usize) -> Option<f32> {
+        let is_around = |frame: &Frame| frame.kind == Kind::Array && frame.start < from;
+        let depth = slot.frames().iter().rposition(is_around)?;
+        let children = slot.child_index().children(depth);
+        let rows = children.get(children.len().saturating_sub(ROWS)..).unwrap_or_default();
+        let (before, whole) = rows.split_at(rows.partition_point(|row| row.span.start < from));
+        let count = |is_alike: &dyn Fn(&Child) -> bool| rows.iter().filter(|row| is_alike(row)).count();
+        let begun = before.last().and_then(|row| slot.text().get(from..row.span.end)).filter(|end| !end.is_empty());
+        let times = begun.map(|end| count(&|row| row.span.of(slot.text()).ends_with(end)));
+        let times = times.into_iter().chain(whole.iter().map(|row| count(&|other| other.digest == row.digest)));
+        let share = |times: usize| (rows.len() as f32 / times.max(1) as f32).log2();
+        let (recurs, bits) =
+            times.fold((false, 0.0), |(recurs, bits), times| (recurs || times > 1, bits + share(times)));
+        let own = self.element.as_ref().filter(|own| own.depth == depth).map_or(0.0, |own| own.most.min(share(1)));
+        recurs.then_some(bits + own)
+    }
+
     /// What is repeated from `from` on may as well come once more: whole elements where one is due, or text before which
     /// the same two bytes come as before the cut, not in the middle of a string that was cut.
     pub(super) fn is_in_a_row(&self, slot: &Slot, from: usize) -> bool {

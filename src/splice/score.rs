@@ -188,11 +188,16 @@ impl Scoring<'_> {
 impl Deciding {
     /// Whether the candidate was not asked for and repeats delivered text from the array element on that was cut, or from
     /// before it, and the fragment may have another element there. Either only brackets of the element were delivered, and no
-    /// number has come that counts on; or little identifies it, and the two elements before it are equal.
+    /// number has come that counts on; or little identifies it, and the two elements before it are equal. In parts of unknown origin,
+    /// also where it repeats elements that come again elsewhere, and the order of them says little.
     pub(super) fn may_be_another_element(&self, slot: &Slot, candidate: &Candidate) -> bool {
         let is_anchor = candidate.start.is_requested() || candidate.start == Start::Nearly;
         if is_anchor || candidate.overlap == 0 {
             return false;
+        }
+        let is_weak = || self.place.bits_in_order(slot, candidate.from).is_some_and(|bits| bits < prior::ENOUGH);
+        if self.place.expect == Expect::Any && is_weak() {
+            return true;
         }
         let frames = slot.frames();
         let is_identified = |depth| {
@@ -292,9 +297,14 @@ impl Deciding {
 
     /// What the end of the fragment means.
     pub(super) fn end(&mut self, slot: &Slot) -> End {
-        let end = self.fragment.text.trim_end_matches(is_space).len();
+        let mut end = self.fragment.text.trim_end_matches(is_space).len();
         if end == 0 {
             return End::Failed(SpliceError::Empty);
+        }
+        if self.place.expect == Expect::Any && slot.document().machine().in_string() {
+            // The spaces with which a part ends are text of the string, and nobody asks for them again.
+            let white = self.fragment.text.get(end..).unwrap_or_default();
+            end += white.len() - white.trim_start_matches(' ').len();
         }
         self.note_contradictions();
         self.attempts.iter_mut().for_each(Attempt::end);

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// The verdict of `check` on a text. It ignores text after the root that does not touch the root, because the others do
 /// not read it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Whole,
     Cut,
@@ -75,11 +75,8 @@ fn has_answer_after_scalar(text: &str) -> bool {
 }
 
 fn agree(text: &str) -> Verdict {
-    let verdict = checked(text);
-    if has_answer_after_scalar(text) {
-        return verdict;
-    }
     let (close, json) = closed(text);
+    let verdict = if has_answer_after_scalar(text) { close } else { checked(text) };
     assert_eq!(close, verdict, "{text:?}");
     let stitched = stitch([text], Expect::Any, &Limits::default());
     assert_eq!(stitched.json, json, "{text:?}");
