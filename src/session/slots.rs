@@ -28,7 +28,7 @@ pub(super) struct Slots {
     waiting: VecDeque<(usize, CallEnd)>,
     /// How the first call ended.
     ends: Ends,
-    /// The calls of the answer to the original request, where it was sent again for the arguments of one.
+    /// The calls of tools in a further answer, where it is asked for the arguments of one.
     repeated: Vec<RepeatedCall>,
     /// How many choices the answer is to have.
     expected: usize,
@@ -49,7 +49,7 @@ struct Entry {
     outcome: Option<Outcome>,
 }
 
-/// A call of an answer to the original request, sent again.
+/// A call of a tool in a further answer.
 #[derive(Debug)]
 struct RepeatedCall {
     id: SlotId,
@@ -244,11 +244,31 @@ impl Slots {
         if self.session().repeats_call() {
             return self.repeated_calls(now, answer);
         }
-        for (piece, text) in answer.texts().filter(|(_, text)| !text.is_empty()) {
-            if is_call || piece.slot.kind == SlotKind::Text && self.further_wire().choice_of(piece.slot.id) == 0 {
+        for (piece, text) in answer.texts() {
+            let is_of_call = is_call && !self.is_of_other_tool(piece);
+            if text.is_empty() {
+                continue;
+            }
+            if is_of_call
+                || !is_call && piece.slot.kind == SlotKind::Text && self.further_wire().choice_of(piece.slot.id) == 0
+            {
                 self.session_mut().handle_input(now, Input::Text(text));
             }
         }
+    }
+
+    /// Returns whether a piece of a call for the rest is of a call of another tool than the current slot's. Its arguments are not the
+    /// rest of these.
+    fn is_of_other_tool(&mut self, piece: &Piece) -> bool {
+        if piece.slot.kind != SlotKind::Arguments {
+            return false;
+        }
+        if !self.repeated.iter().any(|call| call.id == piece.slot.id) && self.repeated.len() < MAX_SLOTS {
+            let name = piece.name.clone().unwrap_or_default();
+            self.repeated.push(RepeatedCall { id: piece.slot.id, name, arguments: String::new() });
+        }
+        let named = self.repeated.iter().find(|call| call.id == piece.slot.id && !call.name.is_empty());
+        named.zip(self.session().tool_name()).is_some_and(|(call, own)| !own.is_empty() && call.name != own)
     }
 
     /// Takes the arguments of the current slot's call from an answer to the original request, sent again: of the call that has the
