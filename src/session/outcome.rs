@@ -212,6 +212,9 @@ pub enum StopReason {
     /// Two answers to the same cut ended the document early, and the cut does not show that it ends there: see
     /// [`SpliceError::EarlyEnd`](crate::splice::SpliceError::EarlyEnd).
     EarlyEnd,
+    /// More JSON came after the root that a continuation had closed: the answer does not end there, and that text was not
+    /// delivered.
+    MoreJson,
     /// A call ended with a reason that is not to be continued.
     Finish,
     /// The text has [`ParserLimits::max_text_bytes`](crate::ParserLimits::max_text_bytes).
@@ -237,6 +240,7 @@ impl StopReason {
             Self::Time => "time",
             Self::Progress => "progress",
             Self::EarlyEnd => "early_end",
+            Self::MoreJson => "more_json",
             Self::Finish => "finish",
             Self::Text => "text",
             Self::Overload => "overload",

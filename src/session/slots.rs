@@ -28,7 +28,7 @@ pub(super) struct Slots {
     waiting: VecDeque<(usize, CallEnd)>,
     /// How the first call ended.
     ends: Ends,
-    /// The tool calls of the answer to a repeated original request, from which the current slot takes its arguments.
+    /// The tool calls of a further answer from which the current slot takes its arguments.
     repeated: Vec<RepeatedCall>,
     /// How many choices the answer is to have.
     expected: usize,
@@ -51,7 +51,7 @@ struct Entry {
     unread: Option<String>,
 }
 
-/// A tool call in the answer to a repeated original request.
+/// A tool call in a further answer.
 #[derive(Debug)]
 struct RepeatedCall {
     id: SlotId,
@@ -246,11 +246,31 @@ impl Slots {
         if self.session().repeats_call() {
             return self.repeated_calls(now, answer);
         }
-        for (piece, text) in answer.texts().filter(|(_, text)| !text.is_empty()) {
-            if is_call || piece.slot.kind == SlotKind::Text && self.further_wire().choice_of(piece.slot.id) == 0 {
+        for (piece, text) in answer.texts() {
+            let is_of_call = is_call && !self.is_of_other_tool(piece);
+            if text.is_empty() {
+                continue;
+            }
+            if is_of_call
+                || !is_call && piece.slot.kind == SlotKind::Text && self.further_wire().choice_of(piece.slot.id) == 0
+            {
                 self.session_mut().handle_input(now, Input::Text(text));
             }
         }
+    }
+
+    /// Returns whether a piece of a call for the rest belongs to a call of another tool than the current slot's. The arguments of such
+    /// a call are not the rest.
+    fn is_of_other_tool(&mut self, piece: &Piece) -> bool {
+        if piece.slot.kind != SlotKind::Arguments {
+            return false;
+        }
+        if !self.repeated.iter().any(|call| call.id == piece.slot.id) && self.repeated.len() < MAX_SLOTS {
+            let name = piece.name.clone().unwrap_or_default();
+            self.repeated.push(RepeatedCall { id: piece.slot.id, name, arguments: String::new() });
+        }
+        let named = self.repeated.iter().find(|call| call.id == piece.slot.id && !call.name.is_empty());
+        named.zip(self.session().tool_name()).is_some_and(|(call, own)| !own.is_empty() && call.name != own)
     }
 
     /// Takes the current slot's arguments from the answer to the repeated original request: those of the tool call with

@@ -8,8 +8,7 @@ use crate::json::{CutState, Kind};
 impl Splice {
     /// Creates the flow of text that was joined.
     pub(super) fn flow(&self, slot: &Slot) -> Flow {
-        let is_text = self.request.expect == Expect::Exact;
-        Flow::new(slot, self.caps.pending, if is_text { Ellipsis::IsText } else { Ellipsis::Ends })
+        Flow::new(slot, self.caps.pending, Ellipsis::Ends)
     }
 
     /// Whether the early end of this attempt is the end of the document: the previous answer to this cut ended there,
@@ -42,9 +41,12 @@ impl Splice {
     }
 }
 
-/// Whether new text closes what is open, does nothing else so far, and more is due.
+/// Whether new text closes what is open, does nothing else so far, and more is due. A model that continues its own text may close it
+/// at once: there only an ellipsis says that text is missing.
 pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
-    expect != Expect::Exact && more_is_due(slot) && only_closes(slot, up_to_root_end(slot, new))
+    let new = up_to_root_end(slot, new);
+    let is_doubted = expect != Expect::Exact || new.contains(['.', '…']);
+    is_doubted && more_is_due(slot) && only_closes(slot, new)
 }
 
 /// Returns new text without the prose after the closer of the root: prose is not evidence about the end of the document.
@@ -78,17 +80,21 @@ fn is_after_value(slot: &Slot) -> bool {
     !machine.in_token() && machine.cut_state() == CutState::AfterValue
 }
 
-/// Whether new text has only closers until now. An ellipsis is allowed in the string that was cut, or in a string that
-/// holds nothing else. An empty string is a value.
+/// Whether new text has only closers until now. An ellipsis, also in brackets or after a comma, is allowed in the string that was
+/// cut, or in a string that holds nothing else. An empty string is a value.
 pub(super) fn only_closes(slot: &Slot, new: &str) -> bool {
     let mut in_string = slot.document().machine().in_string();
-    let mut has_text = true;
+    // Of the open string: it may end here, and it has something else than dots.
+    let (mut may_end, mut has_marks) = (true, false);
     for c in new.chars() {
         match c {
-            '"' if in_string && !has_text => return false,
-            '"' => (in_string, has_text) = (!in_string, false),
-            '.' | '…' => has_text = true,
+            '"' if in_string && (!may_end || has_marks) => return false,
+            '"' => (in_string, may_end, has_marks) = (!in_string, false, false),
+            '.' | '…' => (may_end, has_marks) = (true, false),
             c if is_space(c) => {}
+            ',' | '(' | '[' | '-' if in_string => has_marks = true,
+            // What an ellipsis is in ends after it.
+            ')' | ']' if in_string && may_end => {}
             '}' | ']' | ',' | '`' if !in_string => {}
             _ => return false,
         }

@@ -118,6 +118,27 @@ fn rejected(transient: bool, retry_after: Option<u64>) -> CallEnd {
     CallEnd::Rejected { reason: "429".to_owned(), transient, retry_after: retry_after.map(Duration::from_secs) }
 }
 
+/// The client would take the first text for all of them.
+#[test]
+fn more_json_after_the_root_is_no_success() {
+    for more in ["\n{\"id\": 2}\n", ", \"c\": 5}", "\n\nAnswer:\n{\"id\": 2}", "\n```\n\n```json\n{\"id\": 2}\n```"] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call("{\"id\": 1, \"name\": \"Rialto no", length());
+        let answer = format!("{}rth\"}}{more}", driver.anchor());
+        driver.call(&answer, stop());
+        let outcome = driver.ended(Status::Closed, 1, 0);
+        assert_eq!(outcome.reason(), Some(StopReason::MoreJson), "{more}");
+        assert_eq!(driver.client, "{\"id\": 1, \"name\": \"Rialto north\"}");
+    }
+    for end in ["\n```\n", "\n\nThat is all [of it]."] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call("{\"id\": 1, \"name\": \"Rialto no", length());
+        let answer = format!("{}rth\"}}{end}", driver.anchor());
+        driver.call(&answer, stop());
+        driver.ended(Status::Complete, 1, 0);
+    }
+}
+
 // The six test cases of the specification (accumulation_concept), by name.
 
 /// Does not enter accumulation mode, and can be used directly.

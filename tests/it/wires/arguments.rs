@@ -68,6 +68,19 @@ fn arguments_that_are_closed_too_early_are_a_failure() {
 }
 
 #[test]
+fn a_call_of_another_tool_brings_no_arguments() {
+    for dialect in DIALECTS {
+        let first = answer(dialect, SlotKind::Arguments, &ARGUMENTS[..10], Some("length")).stream();
+        let received = through_with(relay(dialect), first.as_bytes(), Fault::Clean, 64, |_, _| {
+            let other = answer(dialect, SlotKind::Arguments, ARGUMENTS, Some("tool_calls")).stream();
+            (other.replace("\"save\"", "\"refund\""), Fault::Clean)
+        });
+        assert_eq!(arguments(dialect, &received), ARGUMENTS[..10], "{dialect}: {}", received.body);
+        assert_eq!(received.outcome.status(), Status::Incomplete, "{dialect}");
+    }
+}
+
+#[test]
 fn a_raw_line_end_in_arguments_is_repaired() {
     const WRITTEN: &str = "{\"text\": \"a\nb\", \"n\": 1}";
     const REPAIRED: &str = "{\"text\": \"a\\nb\", \"n\": 1}";
