@@ -177,9 +177,9 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: &Stitc
     let mut stitcher = Stitcher::new(options, limits);
     let mut parts = parts.into_iter().enumerate().peekable();
     while let Some((number, part)) = parts.next() {
-        stitcher.take(number, part, parts.peek().is_none());
-        if stitcher.is_over() {
-            break;
+        match stitcher.is_over() {
+            true => stitcher.leave_out(number, part),
+            false => stitcher.take(number, part, parts.peek().is_none()),
         }
     }
     stitcher.finish()
@@ -192,6 +192,8 @@ struct Stitcher<'a, 'p> {
     slot: Slot,
     /// The first part leaves the grammar: nothing is joined to it.
     is_malformed: bool,
+    /// A part with text of its own came after the end of the document.
+    leaves_out: bool,
     /// The last part was not joined, or not to its end: a number is not whole where the text ends.
     breaks_off: bool,
     /// The parts after the last seam whose text may be missing.
@@ -224,6 +226,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             limits,
             slot: Slot::with_roots(limits, AllowedRoots::Any),
             is_malformed: false,
+            leaves_out: false,
             breaks_off: false,
             missing: Vec::new(),
             early_end: None,
@@ -331,6 +334,17 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         true
     }
 
+    /// Takes note of a part after the end of the document. It may have been meant for another place, unless the document has its
+    /// text, or it is a remark.
+    fn leave_out(&mut self, number: usize, part: &str) {
+        let document = self.slot.document();
+        let part = part.trim();
+        if document.is_complete() && part.contains(['"', '{', '}', '[', ']']) && !document.text().contains(part) {
+            self.leaves_out = true;
+            self.fail(number, SpliceError::AfterRoot);
+        }
+    }
+
     /// Accepts an early end after which no part was joined: that part was the last of the document.
     fn believe_early_end(&mut self) {
         let Some(EarlyEnd { number, part, missing }) = self.early_end.take().filter(|_| !self.is_over()) else {
@@ -362,7 +376,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         // The end of the parts ends a number. A byte that can't follow it says that it was to be another value.
         let breaks_off = self.breaks_off || self.is_malformed;
         let is_whole = !breaks_off && document.finish().is_ok() || document.is_complete();
-        let is_complete = is_whole && !self.is_malformed;
+        let is_complete = is_whole && !self.is_malformed && !self.leaves_out;
         let json = document.complete().unwrap_or_default();
         let status = match is_complete {
             true => Status::Complete,
@@ -452,6 +466,16 @@ mod tests {
         let whole = format!("{PIECE} were lit along the quay.\"}}");
         let parts = [PIECE, "at dusk and the lamps ", "were lit along the quay.\"}"];
         check(&parts, Expect::Any, Status::Complete, &whole, &[]);
+    }
+
+    #[test]
+    fn a_part_after_the_end_of_the_document_is_named() {
+        let whole = "[{\"id\": 1}, {\"id\": 2}, {\"id\": 3}]";
+        let parts = ["[{\"id\": 1}, {\"id\": 2}", ", {\"id\": 3}]", ", {\"id\": 4}, {\"id\": 5}"];
+        check(&parts, Expect::Any, Status::Closed, whole, &[2]);
+        // What repeats text of the document, and a remark, say nothing.
+        let parts = ["[{\"id\": 1}, {\"id\": 2}", ", {\"id\": 3}]", "{\"id\": 3}]\n", "That is all."];
+        check(&parts, Expect::Any, Status::Complete, whole, &[]);
     }
 
     #[test]

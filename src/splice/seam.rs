@@ -188,6 +188,8 @@ pub enum SpliceError {
     /// A part before the fragment was skipped, and the fragment repeats too little text to prove that it continues at
     /// the cut.
     AfterGap,
+    /// The document had ended before the fragment, which has other text.
+    AfterRoot,
     /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes) waited for the decision.
     Pending(usize),
     /// The fragment was joined and delivered up to this deviation, which is the new cut.
@@ -211,6 +213,7 @@ impl std::fmt::Display for SpliceError {
             Self::AfterGap => {
                 f.write_str("a part before the fragment was skipped, and no repeated text proves where it belongs")
             }
+            Self::AfterRoot => f.write_str("the document had ended before this part"),
             Self::Pending(bytes) => {
                 write!(f, "{bytes} bytes are pending, and it is not certain where the fragment begins")
             }
