@@ -388,10 +388,11 @@ impl Slots {
         (0..self.list.len()).any(|at| self.is_cut(at, &ends.of(self.choice(at), end)))
     }
 
-    /// Returns whether a choice would be continued, were it to end for this reason.
+    /// Returns whether a choice would be continued, were it to end for this reason while others go on. Those may be still to begin.
     pub(super) fn continues_choice(&self, choice: u32, reason: &Finish) -> bool {
         let end = CallEnd::Finished(reason.clone());
-        (0..self.list.len()).any(|at| self.choice(at) == choice && self.is_cut(at, &end))
+        let is_cut = |at| self.list.get(at).is_some_and(|entry| self.is_cut_among_others(at, entry, &end));
+        (0..self.list.len()).any(|at| self.choice(at) == choice && is_cut(at))
     }
 
     /// Returns whether a slot could be continued, if the limit ended the answer now, or the connection a slot of prose.
@@ -414,13 +415,18 @@ impl Slots {
             // A choice that has not begun can't be asked for alone.
             return false;
         }
+        self.is_cut_among_others(at, entry, end)
+    }
+
+    /// Returns whether a slot is cut, if all choices have begun.
+    fn is_cut_among_others(&self, at: usize, entry: &Entry, end: &CallEnd) -> bool {
         let (is_alone, is_call) = (self.list.len() == 1, entry.slot.kind == SlotKind::Arguments);
         if self.expected > 1 && entry.slot.kind == SlotKind::Arguments && entry.session.is_blank() {
             // The request asks for several choices, so a new answer can't be assigned to this one.
             return false;
         }
         // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
-        let can_be = is_alone || entry.session.has_delivered(end);
+        let can_be = is_alone && (self.expected == 1 || !entry.has_begun) || entry.session.has_delivered(end);
         let is_last =
             || self.list.iter().skip(at + 1).all(|other| self.wire.choice_of(other.slot.id) != self.choice(at));
         entry.session.would_continue(end) && can_be && (is_call || is_last())

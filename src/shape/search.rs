@@ -202,6 +202,9 @@ impl<'t> Search<'t, '_> {
         if begins_fence || !(is_strong || is_first) {
             return at + 1;
         }
+        if self.is_member(at) {
+            return at + self.read(at, None).end.max(1);
+        }
         let read = self.read(at, fence.map(|fence| fence.ticks));
         let mut end = at + read.end;
         let is_malformed = matches!(read.status, RepairStatus::Malformed(_));
@@ -230,6 +233,13 @@ impl<'t> Search<'t, '_> {
             self.roots.push(FoundRoot { root: root.0, repairs: root.1, is_fenced, begins_line, doubt });
         }
         end.max(at + 1)
+    }
+
+    /// Whether the bracket at `at` is the value of a member in a text of members without brackets around them, `"a": 1, "b": {}`:
+    /// it is not the root, and the other members are no text around it.
+    fn is_member(&self, at: usize) -> bool {
+        let before = self.text.get(..at).unwrap_or_default().trim();
+        before.starts_with('"') && before.strip_suffix(':').is_some_and(|key| key.trim_end().ends_with('"'))
     }
 
     /// Repairs the root at `at`. In a block whose fence has `ticks` backticks the root may be cut where the block ends.

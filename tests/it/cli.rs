@@ -1239,6 +1239,8 @@ fn repair_writes_the_json() {
     check_all(&["repair"], "[1, [2", 3, "[1, [2]]", "restitch: -: the text ends before its root is closed\n");
     check_all(&["repair"], "", 3, "", "restitch: -: the text ends before its root is closed\n");
     check_all(&["repair"], "No.", 4, "", "restitch: -: there is no JSON in the text\n");
+    // Members without brackets: the value of one is not the root.
+    check_all(&["repair"], "\"f\": 1, \"o\": {\"a\": 1}", 4, "", "restitch: -: there is no JSON in the text\n");
     let ran = run(Path::new("."), &["repair", "--level", "strict", "-q"], b"[1, 01]");
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (4, "[1, 0]", ""));
     check_all(&["repair", "--without", "extra_comma", "-q"], "{},", 4, "{}", "");

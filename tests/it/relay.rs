@@ -1,6 +1,7 @@
 //! Event streams through a relay, without sockets and clocks.
 
 mod arguments;
+mod choices;
 mod closing;
 mod operations;
 mod work;

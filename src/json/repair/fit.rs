@@ -100,6 +100,10 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
     let Some(start) = token.start.checked_sub(attempt.origin) else { return false };
     let text = attempt.out.get(start + 1..(token.end - 1).saturating_sub(attempt.origin)).unwrap_or_default();
     let edits = || attempt.edits.iter().filter(|edit| (token.start..token.end).contains(&edit.out));
+    if token.kind == TokenKind::Key && text.starts_with("\\\"") && edits().next().is_some() {
+        // Quotes before a key are no text of it.
+        return true;
+    }
     let swallows = |quote| content::swallows(text, quote) || content::ends_at_joint(text, quote);
     let opening = edits().next().filter(|edit| edit.out == token.start && edit.repair.rule == RepairRule::Quotes);
     if let Some(written) = opening.map(|edit| edit.repair.original.as_str()) {
@@ -111,6 +115,12 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
             2 => swallows(None) || content::joints(text) > 0,
             _ => false,
         };
+    }
+    let is_escaped =
+        edits().next().is_some_and(|edit| edit.out == token.start && edit.repair.rule == RepairRule::EscapedQuotes);
+    if is_escaped && text.matches("\\\"").count() % 2 == 1 {
+        // One of the quotes is that of another string.
+        return true;
     }
     let opened = edits().filter(|edit| edit.repair.rule == RepairRule::InnerQuote).count();
     let is_moved = opened % 2 == 1 && edits().any(|edit| edit.repair.rule == RepairRule::OpenString);

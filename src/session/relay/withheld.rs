@@ -6,9 +6,11 @@
 
 use std::time::Duration;
 
-use super::{Phase, Relay};
+use super::{EventSummary, Phase, Relay, Slots};
+use crate::provider::Finish;
 use crate::provider::wire::Slot;
 use crate::session::CallEnd;
+use crate::session::event_summary::Piece;
 use crate::sse::Event;
 
 /// A withheld end of a first answer, until an event confirms or refutes it.
@@ -40,6 +42,8 @@ struct EndEvent {
     /// Its offsets in the bytes of the call.
     range: std::ops::Range<u64>,
     last: LastEvent,
+    /// The finish reasons in it.
+    finishes: Vec<(u32, Finish)>,
     /// A repair changed its data, so its bytes must not be forwarded.
     is_changed: bool,
     /// When its text is written without the end. `None` if it has no text.
@@ -100,6 +104,7 @@ impl Relay {
         let event = EndEvent {
             range: start..at,
             last: self.last_event(data),
+            finishes: self.event_summary.finishes.clone(),
             is_changed,
             text_due: has_text.then(|| now.saturating_add(wait)),
         };
@@ -133,6 +138,25 @@ impl Relay {
             self.writer.observe(event_type, data);
         }
         let is_sent = withheld.event.is_some();
+        let has_more = |choice| has_more_of(&self.slots, &self.event_summary, choice);
+        let stands = |event: &mut EndEvent| {
+            let mut ends = event.finishes.iter().filter(|(choice, _)| !has_more(*choice));
+            ends.any(|(choice, reason)| self.slots.continues_choice(*choice, reason))
+        };
+        let mut withheld = withheld;
+        if let Some(event) = withheld.event.take_if(stands) {
+            // Another choice has more, and this one is cut: the client must not see its end before its rest.
+            self.forward(now, event.range.start);
+            self.call.raw.skip_to(event.range.end);
+            self.write_without_end(now, &event.last);
+            self.call.withheld.extend(event.finishes.iter().map(|(choice, _)| *choice));
+            self.note_early_end(false);
+            self.call.early = None;
+            return;
+        }
+        let finishes = withheld.event.iter().flat_map(|event| &event.finishes);
+        let ended: Vec<_> = finishes.map(|(choice, _)| *choice).filter(|choice| !has_more(*choice)).collect();
+        self.client.finished.extend(ended);
         if let Some(EndEvent { range, last: LastEvent { event_type, data: Some(data), .. }, .. }) =
             withheld.event.filter(|event| event.is_changed)
         {
@@ -164,12 +188,11 @@ impl Relay {
             self.client.finish = false;
             self.note_early_end(true);
         }
-        let (wire, pieces) = (self.slots.wire(), &self.event_summary.pieces);
-        // Reasoning belongs to an unknown choice.
-        let has_more = |choice| pieces.is_empty() || pieces.iter().any(|piece| wire.choice_of(piece.slot.id) == choice);
-        self.call.ends.take_back(has_more);
-        self.client.finished.retain(|choice| !has_more(*choice));
-        self.call.withheld.retain(|choice| !has_more(*choice));
+        let Self { slots, event_summary, call, client, .. } = self;
+        let has_more = |choice| has_more_of(slots, event_summary, choice);
+        call.ends.take_back(has_more);
+        client.finished.retain(|choice| !has_more(*choice));
+        call.withheld.retain(|choice| !has_more(*choice));
     }
 
     fn note_early_end(&mut self, is_sent: bool) {
@@ -193,6 +216,12 @@ impl Relay {
             _ => end,
         }
     }
+}
+
+/// Returns whether an event has more of a choice. Reasoning names no choice.
+fn has_more_of(slots: &Slots, event: &EventSummary, choice: u32) -> bool {
+    let is_of = |piece: &Piece| slots.wire().choice_of(piece.slot.id) == choice;
+    event.pieces.is_empty() || event.pieces.iter().any(is_of)
 }
 
 /// The time within which an event may refute an end. The text of an event with a finish reason waits for it, and so
