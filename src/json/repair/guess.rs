@@ -382,10 +382,11 @@ impl<'a> Guesses<'a> {
                 let from = last.start.saturating_sub(self.attempt.origin);
                 let before = self.attempt.out.get(..from).unwrap_or_default().trim_ascii_end();
                 let before = before.strip_suffix(',').unwrap_or(before).trim_ascii_end();
-                // A bracket that nothing follows was not opened for an empty array.
-                if !before.ends_with('[') {
-                    let out = self.attempt.origin + before.len();
-                    let at = self.attempt.in_offset(out);
+                let out = self.attempt.origin + before.len();
+                let at = self.attempt.in_offset(out);
+                // A bracket before a key was not opened for an empty array, unless a comma shows that it was.
+                let is_empty = before.ends_with('[');
+                if !is_empty || self.source.part(at, self.attempt.in_offset(last.start)).contains(',') {
                     self.add(out, (at, at), &by, RepairRule::MissingCloser, extra(count));
                 }
             }
