@@ -52,9 +52,9 @@ pub struct ParserLimits {
     pub max_lookahead: usize,
     /// Repairs of one document. The text is malformed where one more would be needed. Default 65,536.
     pub max_repairs: usize,
-    /// Readings that guesses about mistakes may try, for each KiB of the text before the mistake and for 16 KiB more. The text
-    /// is malformed where one more would be needed. Default 64: a mistake needs ten to a hundred, and one that the text has
-    /// made twice needs one, so only a text with different mistakes everywhere reaches it.
+    /// Readings that guesses about mistakes may try, for each KiB of text before the mistake and for 16 KiB more. Text
+    /// that needs more is malformed. Default 64: a new mistake needs ten to a hundred readings, a mistake made twice
+    /// before needs one, so only a text full of different mistakes reaches the limit.
     pub max_readings: usize,
     /// Bytes of text of one answer that are kept, over all of its texts and tool calls. Default 64 MiB. A longer first answer
     /// passes on unread; a continuation that makes the text longer is the last one.

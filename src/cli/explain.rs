@@ -13,7 +13,7 @@ use crate::splice::{AttemptStatus, Candidate, Expect, RequestedAnchor};
 pub(super) struct Explain {
     /// The parts count from 1 here.
     part: usize,
-    /// Left out if it is false. The text of a part before it may be missing, so only repeated text counts.
+    /// A part before it was skipped, so only repeated text proves where it belongs. Left out if false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     after_gap: bool,
     expect: &'static str,
@@ -83,7 +83,7 @@ impl From<&Explanation> for Explain {
 }
 
 impl Failed {
-    /// Creates the report on a part that failed. `why`: the explanations of all parts; empty if none were asked for.
+    /// Creates the report on a part that failed. `why`: the explanations of all parts, or empty without `--explain`.
     pub(super) fn new(failed: &FailedPart, why: &[Explanation]) -> Self {
         let own = why.iter().find(|why| why.part == failed.part && why.seam().is_none());
         Self { part: failed.part + 1, reason: failed.reason.to_string(), explain: own.map(Explain::from) }

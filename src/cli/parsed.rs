@@ -145,8 +145,8 @@ impl<S: Sink + Default> Parsed<S> {
         let mut document = Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
         let mut deviation = document.push_with(text, &mut sink).err().or_else(|| half_mistake(&document, half));
         if deviation.is_none() {
-            // Fails if the root is open, which the document knows itself. A number needs this call to end, and an array of
-            // numbers after prose to be the root.
+            // Ends a number, and settles an array of numbers after prose as the root. The error of an open root is not
+            // needed: the document has its cut.
             let _ = document.finish_with(&mut sink);
             deviation = document.text_after_scalar();
         }
@@ -163,7 +163,7 @@ impl<S: Sink + Default> Parsed<S> {
         }
     }
 
-    /// Returns whether the root is closed, and there is no mistake.
+    /// Returns whether the root is closed and without mistakes.
     pub(super) fn is_complete(&self) -> bool {
         self.exit() == Exit::Complete
     }
@@ -173,8 +173,8 @@ impl<S: Sink + Default> Parsed<S> {
         !self.document.is_complete() && self.deviation.is_none() && !self.document.is_prose()
     }
 
-    /// Returns whether the text is JSON as far as it goes. A scalar that other text touches, and a bracket that no JSON
-    /// follows, are prose: `1.4.5`, `[the docs]`.
+    /// Returns whether the text is JSON, perhaps cut. Prose may begin with a scalar that other text touches, or with a
+    /// bracket without JSON after it: `1.4.5`, `[the docs]`.
     pub(super) fn shows_json(&self) -> bool {
         let inside = || self.document.root().and_then(|root| root.strip_prefix(['{', '[']));
         self.deviation.is_none() || inside().is_some_and(|inside| !inside.trim().is_empty())

@@ -58,15 +58,16 @@ const EXAMPLES: &str = r#"Examples:
   restitch stitch --text --expect exact page1.md page2.md
   echo '{"id": 1, "parts": ["[1, 2", ", 3]"], "expect": "exact"}' | restitch stitch --jsonl
 
-A part that fails to merge is skipped. A part after it is joined only where repeated text proves its place; without one
-the document is closed. Fences, preambles and repeated text are removed. The document goes to standard output, notes on the seams to standard error.
+A part that fails to merge is skipped. A later part is joined only if repeated text proves its place; without such a
+part the document is closed. Fences, preambles and repeated text are removed. The document goes to standard output,
+notes on the seams to standard error.
 
 With --json: {"status": "complete|closed|failed", "json", "seams": [{"offset", "overlap", "alignment", "posterior"}],
 "failures"}. The posterior is the probability that the part belongs there; it is 1 where it was asked for. If the
 first part has a mistake, no other part is joined to it: `json` is closed before the mistake, as by `restitch close`,
 and `error` says what is wrong. With --rewind, `rewound` has the paths of the elements that were replaced. Bytes that
-are not UTF-8 are removed, and `removed_bytes` counts them. `failed` names the parts that were skipped or broke off:
-{"part", "reason"}; the first part is 1. With --explain, seams and skipped parts have a member `explain`: {"part",
+are not UTF-8 are removed, and `removed_bytes` counts them. `failed` names the parts that were skipped or joined in
+part: {"part", "reason"}; the first part is 1. With --explain, seams and skipped parts have a member `explain`: {"part",
 "expect", "cut", "anchor", "candidates", "pending", "decided", "repairs"}.
 
 With --text, parts are joined at their anchors only, or as they are with `--expect exact`. The text counts as complete
@@ -262,7 +263,7 @@ fn print_notes(answer: &Answer, console: &Console) {
         console.note(format_args!("replaced: {}", if path.is_empty() { "the root" } else { path }));
     }
     for failed in &answer.failed {
-        console.note(format_args!("part {} is not in the document to its end: {}", failed.part, failed.reason));
+        console.note(format_args!("part {} failed: {}", failed.part, failed.reason));
     }
     if answer.failures > 0 {
         console.note(format_args!("{} failed to merge", count(answer.failures, "part")));

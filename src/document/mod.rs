@@ -112,7 +112,8 @@ impl Document {
         }
     }
 
-    /// Sets the most bytes of prose in which a root may begin without a fence. Has no effect once text was pushed.
+    /// Sets the number of bytes of prose after which no root begins without a fence. Has no effect once text was
+    /// pushed.
     #[must_use]
     pub(crate) fn max_preamble(mut self, bytes: usize) -> Self {
         if self.text.is_empty() && self.dropped.bytes == 0 {
@@ -285,8 +286,8 @@ impl Document {
         }
     }
 
-    /// Ends the search for the root, as [`finish`](Self::finish) does: where none is certain, the text so far decides. An
-    /// open root stays open.
+    /// Ends the search for the root, as [`finish`](Self::finish) does: if no root is certain yet, it is chosen from the
+    /// text as it ends here. An open root stays open.
     pub(crate) fn settle<S: Sink + ?Sized>(&mut self, sink: &mut S) {
         self.parser.settle(&self.text, sink);
     }
@@ -381,7 +382,7 @@ impl Document {
         }
     }
 
-    /// Returns the first significant byte after the end of a closed root, if it is near that end.
+    /// Returns the first significant byte after a closed root, if it is near.
     pub(crate) fn byte_after_root(&self) -> Option<u8> {
         let after = self.text.as_bytes().get(self.root_end()?..)?;
         after.iter().take(AFTER_ROOT).copied().find(|byte| !byte.is_ascii_whitespace())
@@ -397,14 +398,14 @@ impl Document {
         self.parser.depth
     }
 
-    /// Whether the root is closed, and its reader needs no further text: what follows a scalar is white space, and the root
-    /// does not look like the first of a list of references (`[1]`).
+    /// Whether the root is closed and certain without further text: white space follows a scalar, and the root is not a
+    /// possible reference (`[1]`).
     #[cfg(any(feature = "live", feature = "cli"))]
     pub(crate) fn is_settled(&self) -> bool {
         self.is_complete() && self.parser.is_settled(&self.text)
     }
 
-    /// Returns the first significant text after a root that is a scalar without a fence. Such a scalar is a word of a
+    /// Returns the error for significant text after a scalar root without a fence. Such a scalar is a word of a
     /// sentence: `2026 was …`.
     #[cfg(feature = "cli")]
     pub(crate) fn text_after_scalar(&self) -> Option<SyntaxError> {
@@ -416,8 +417,8 @@ impl Document {
         self.parser.machine.is_done()
     }
 
-    /// Whether the text is JSON or is going to be: a root has begun, or a fence has opened that promises one. A bracket
-    /// after prose begins the root once JSON follows it.
+    /// Whether the text is JSON or will be: a root has begun, or a fence promises one. A bracket after prose begins the
+    /// root once JSON follows.
     pub fn is_json(&self) -> bool {
         self.parser.is_in_json() || self.parser.finder().promises_json()
     }
@@ -583,7 +584,7 @@ impl Document {
     }
 }
 
-/// Bytes after a root that are examined. A document has no longer white space between its parts.
+/// The number of bytes examined after a root. White space between the parts of a document is shorter.
 const AFTER_ROOT: usize = 1024;
 
 /// The number of bytes that [`Document::push_root_with`] takes at once: what follows the root in them is copied in

@@ -1,22 +1,22 @@
 //! Finds where the roots of a text begin and end: reads the envelope before a root, runs the machine of the open root,
 //! and handles the text after it. Keeps no text.
 
-use super::search::{FoundRoot, RootSearch, SCALARS};
+use super::search::{FoundRoot, RootSearch, SCALARS, ends_root};
 use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::{Machine, Sink};
 
 /// What happens to text after the end of a root, apart from white space and the fence around the root.
 ///
-/// Text that touches the end of a root is malformed, but for [`Next`](Self::Next): a scalar ends before white space, a
-/// fence or the end of the text (`1.2.3`, `"a""b"`), and no JSON touches a bracket that closes the root (`{}}`). Prose may
-/// touch that bracket: `{}.`.
-///
+/// Text that touches the end of a root is malformed, except with [`Next`](Self::Next): white space, a fence or the end
+/// of the text ends a scalar (`1.2.3` and `"a""b"` are malformed), and no JSON touches the closing bracket of a root
+/// (`{}}` is malformed). Prose may touch that bracket: `{}.`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trailing {
-    /// The text is kept. [`Document::root_end`](crate::Document::root_end) says where the root ended. Two things are still
-    /// looked for after a root, and are the next root: JSON after a tag that ends reasoning, and, if the root is a scalar
-    /// or a short array of scalars (`[1]`) without a fence, an object or an array that holds one.
+    /// The text is kept. [`Document::root_end`](crate::Document::root_end) says where the root ended. A next root is
+    /// found in two cases: JSON after a tag that ends reasoning; and, if the root is a scalar or a short array of
+    /// scalars (`[1]`) without a fence, an object or an array with an object. Such an array is prose if more prose follows it
+    /// in its line: `[1] Smith`.
     #[default]
     Stop,
     /// The text is an error: [`SyntaxErrorKind::TrailingText`].
@@ -45,7 +45,7 @@ pub(super) struct Parser {
     is_scalar: bool,
     /// The number of roots before the newest one.
     pub(super) before: usize,
-    /// The length of the text when the root was chosen without a byte that shows it.
+    /// The length of the text when [`settle`](Self::settle) ended the search for the root.
     pub(super) settled: Option<usize>,
     /// The machine of the newest root. All offsets count from the start of the text.
     pub(super) machine: Machine,
@@ -54,13 +54,15 @@ pub(super) struct Parser {
 /// The text after a root that has ended.
 #[derive(Clone, Debug)]
 enum Tail {
-    /// No byte of it was examined.
+    /// None of its bytes was examined.
     Touching,
+    /// The rest of the line after a short array of scalars shows whether the array is prose.
+    Line,
     /// A comma touches the root.
     Comma,
-    /// It may hold another root.
+    /// It may have another root.
     Searched(RootSearch),
-    /// It is not examined.
+    /// The parser does not examine it.
     Ignored,
 }
 
@@ -107,7 +109,7 @@ impl Parser {
         self.search.finder()
     }
 
-    /// Reads the text before a root, which is due there.
+    /// Reads the text before a root that is due.
     pub(super) fn read_envelope(&mut self, text: &str) {
         self.search.feed(text);
     }
@@ -136,31 +138,40 @@ impl Parser {
             }
             match self.machine.feed_text(text, sink) {
                 Ok(_) => return Ok(self.machine.is_done()),
-                Err(error) if !self.reject_scalar(text, error.offset) => return Err(error),
+                Err(error) if !self.reject_prose(text, error.offset) => return Err(error),
                 Err(_) => {}
             }
         }
     }
 
-    /// Takes a first root that is malformed at `at` for prose, if it begins with a word (`then`) or the mark of a list
-    /// (`- one`, `1. one`). Nothing of it was emitted. Returns whether it does.
-    fn reject_scalar(&mut self, text: &str, at: usize) -> bool {
-        let first = self.start.and_then(|start| text.get(start..)?.chars().next());
+    /// Treats a first root that is malformed at `at` as prose, if it begins with a word (`then`), a word in brackets
+    /// (`[INST]`), or a list marker (`- one`, `1. one`). Returns whether it does. A sink begins anew with the next root.
+    pub(super) fn reject_prose(&mut self, text: &str, at: usize) -> bool {
+        let Some(start) = self.start.filter(|_| self.before == 0 && !self.finder().has_fence()) else { return false };
+        let Some(first) = text.get(start..).and_then(|root| root.chars().next()) else { return false };
         let next = text.get(at..).and_then(|rest| rest.chars().next());
-        let is_first = self.before == 0 && self.is_scalar && !self.finder().has_fence();
-        let is_prose = |&first: &char| match first {
-            '"' => false,
+        let is_prose = match first {
+            '[' => {
+                let mut words = text.get(start + 1..at).unwrap_or_default().chars();
+                // Text that is to be JSON is an error.
+                let may_be_prose = matches!(self.trailing, Trailing::Stop | Trailing::Block);
+                may_be_prose
+                    && words.all(|c| c.is_alphanumeric() || c.is_whitespace())
+                    && next.is_some_and(char::is_alphabetic)
+            }
+            '{' | '"' => false,
             't' | 'f' | 'n' => true,
             _ => next.is_some_and(char::is_whitespace),
         };
-        let Some(first) = first.filter(|first| is_first && is_prose(first)) else { return false };
-        (self.start, self.is_scalar) = (None, false);
-        self.machine.restart(0);
-        self.search.reject(first);
-        true
+        if is_prose {
+            (self.start, self.is_scalar) = (None, false);
+            self.machine.restart(0);
+            self.search.reject(first);
+        }
+        is_prose
     }
 
-    /// Ends the search for the root: the text ends here. Emits what was not emitted of the root's text.
+    /// Ends the search for the root, because the text ends here. Emits the remaining events of the root's text.
     pub(super) fn settle<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
         if self.start.is_some() {
             return;
@@ -177,11 +188,11 @@ impl Parser {
         let Some(found) = found else { return };
         let read = self.start_root(text, found.start).and_then(|()| self.machine.feed_text(text, sink));
         if read.is_err() {
-            // Only a root in reasoning was not read before. Malformed text there is no answer.
+            // Only a root inside reasoning is read here for the first time. Malformed text there is not an answer.
             (self.start, self.search) = (None, RootSearch::with(RootFinder::of_text(text.len()), self.depth));
             self.machine.restart(0);
         }
-        // The text was read to its end.
+        // All text was read.
         self.ignore_tail();
     }
 
@@ -192,9 +203,9 @@ impl Parser {
 
     /// Consumes `text` from `from` on up to the start of the next root, if that is in it; returns where it begins.
     pub(super) fn find_root(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
-        let is_next = self.start.is_some();
-        let found = if is_next { self.next_root(text, from)? } else { self.search.feed(text) };
+        let found = if self.start.is_some() { self.next_root(text, from)? } else { self.search.feed(text) };
         if let Some(found) = found {
+            let is_next = self.start.is_some();
             self.start_root(text, found.start)?;
             self.before += usize::from(is_next);
         }
@@ -212,7 +223,7 @@ impl Parser {
             return Err(self.deviation(byte, at));
         }
         match self.trailing {
-            Trailing::Stop | Trailing::Block => self.root_in_tail(text),
+            Trailing::Stop | Trailing::Block => self.root_in_tail(text, from),
             Trailing::Error | Trailing::Next => match self.first_after_root(text, from) {
                 None => Ok(None),
                 Some((at, byte)) if self.trailing == Trailing::Next && self.roots.allows(byte) => {
@@ -223,8 +234,9 @@ impl Parser {
         }
     }
 
-    /// Returns where a further root begins in the text after a root, which may be prose.
-    fn root_in_tail(&mut self, text: &str) -> Result<Option<FoundRoot>, SyntaxError> {
+    /// Returns where a further root begins in the text after a root, which may be prose; what precedes `from` was examined
+    /// before.
+    fn root_in_tail(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
         let end = self.machine.offset();
         loop {
             match &mut self.tail {
@@ -239,10 +251,21 @@ impl Parser {
                 Tail::Touching => {
                     let Some(&byte) = text.as_bytes().get(end) else { return Ok(None) };
                     self.tail = match byte {
+                        // A definition of a reference: `[1]: https://…`
+                        b':' if self.is_weak(text) && !self.is_scalar => return Ok(self.reject_array(text)),
                         b'{' | b'[' | b'}' | b']' | b'"' | b':' | b'0'..=b'9' => return Err(self.deviation(byte, end)),
                         b',' => Tail::Comma,
+                        _ if self.is_weak(text) && !self.is_scalar => Tail::Line,
                         _ => self.tail_of(text),
                     };
+                }
+                Tail::Line => {
+                    let line = text.get(end.max(from)..).unwrap_or_default().trim_start_matches([' ', '\t', '\r']);
+                    match line.chars().next() {
+                        None => return Ok(None),
+                        Some(c) if ends_root(c) => self.tail = self.tail_of(text),
+                        Some(_) => return Ok(self.reject_array(text)),
+                    }
                 }
                 Tail::Comma => {
                     let after = text.get(end + 1..).unwrap_or_default().bytes();
@@ -250,6 +273,7 @@ impl Parser {
                     match first {
                         None => return Ok(None),
                         Some((at, byte @ (b'{' | b'[' | b'"'))) => return Err(self.deviation(byte, end + 1 + at)),
+                        Some(_) if self.is_weak(text) && !self.is_scalar => return Ok(self.reject_array(text)),
                         Some(_) => self.tail = self.tail_of(text),
                     }
                 }
@@ -257,7 +281,17 @@ impl Parser {
         }
     }
 
-    /// Returns how the text after the root is read.
+    /// Treats an array of scalars that has ended as prose, since its line continues: `[1] Smith`. Returns where a root begins
+    /// in the text after it.
+    fn reject_array(&mut self, text: &str) -> Option<FoundRoot> {
+        let finder = RootFinder::after_root(self.machine.offset(), self.max_preamble, false);
+        self.search = RootSearch::with(finder, self.depth);
+        self.start = None;
+        self.machine.restart(0);
+        self.search.feed(text)
+    }
+
+    /// Returns how to read the text after the root.
     fn tail_of(&self, text: &str) -> Tail {
         let end = self.machine.offset();
         if self.finder().has_fence() && self.trailing == Trailing::Block {
@@ -267,20 +301,18 @@ impl Parser {
         Tail::Searched(RootSearch::with(finder, self.depth))
     }
 
-    /// Whether the root, which has ended, is not the root if an object follows it: a scalar, or a short array of them, as
-    /// at the start of a list of references.
+    /// Whether a following object would be the root in place of this ended one: this one is a scalar or a short array
+    /// of scalars, as at the start of a list of references.
     fn is_weak(&self, text: &str) -> bool {
         let root = self.root(text);
         let has_scalars = root.len() <= SCALARS && root.starts_with('[') && !root.contains('{');
         self.before == 0 && !self.finder().has_fence() && (self.is_scalar || has_scalars)
     }
 
-    /// Whether the reader of a root that has ended needs no text after it.
+    /// Whether the ended root is certain without further text.
     #[cfg(any(feature = "live", feature = "cli"))]
     pub(super) fn is_settled(&self, text: &str) -> bool {
-        let number = self.root(text).strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or_default();
-        let is_reference = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && self.is_weak(text);
-        if self.is_scalar { text.len() > self.machine.offset() } else { !is_reference }
+        if self.is_scalar { text.len() > self.machine.offset() } else { !self.is_weak(text) }
     }
 
     /// Returns the text of a root that has ended.
@@ -288,12 +320,12 @@ impl Parser {
         self.start.and_then(|start| text.get(start..self.machine.offset())).unwrap_or_default()
     }
 
-    /// Notes that the newest root ended with the text: what comes later does not touch it.
+    /// Records that the newest root ended with the text: later text does not touch it.
     pub(super) fn end_touching(&mut self, text: &str) {
         self.tail = self.tail_of(text);
     }
 
-    /// Looks for no root in the text after the newest one.
+    /// Ends the search for roots after the newest one.
     pub(super) fn ignore_tail(&mut self) {
         self.tail = Tail::Ignored;
     }
@@ -338,7 +370,7 @@ impl Parser {
         Some((from + at, *text.as_bytes().get(from + at)?))
     }
 
-    /// Returns the error of text after a root that is a scalar, apart from white space and a fence.
+    /// Returns the error for text after a scalar root, except white space and a fence.
     #[cfg(feature = "cli")]
     pub(super) fn text_after_scalar(&self, text: &str) -> Option<SyntaxError> {
         let (at, byte) = self.first_after_root(text, 0).filter(|_| self.is_scalar && self.machine.is_done())?;
@@ -349,8 +381,7 @@ impl Parser {
         let first = text.as_bytes().get(start).copied();
         let is_container = matches!(first, Some(b'{' | b'['));
         if let Some(byte) = first.filter(|_| is_container && self.depth == 0) {
-            // The text ends before this byte, and no root has begun in it. Only here is the text before a root read
-            // again.
+            // The text ends before this byte, and no root has begun. Only this case reads the text before a root again.
             if self.start.is_none() {
                 self.search = self.fresh_search();
                 self.search.feed(text.get(..start).unwrap_or_default());

@@ -85,7 +85,7 @@ impl Document {
         self
     }
 
-    /// Makes the document repair all text that follows. The text so far stays.
+    /// Makes the document repair all further text. The present text stays.
     #[must_use]
     pub(crate) fn repairing_rest(mut self, options: RepairOptions) -> Self {
         if options.level() > repair::RepairLevel::Strict {
@@ -115,8 +115,8 @@ impl Document {
         tolerance.repairer.as_ref().map_or(&tolerance.unrepaired, Repairer::pending)
     }
 
-    /// Returns whether the text is malformed and not cut, if it ends here and [`finish_whole`](Self::finish_whole) has not closed
-    /// its root: it can't be repaired, or its closers are there and only a guess gives them their places.
+    /// Returns whether the text that ends here is malformed rather than cut, after [`finish_whole`](Self::finish_whole)
+    /// has not closed its root: no repair exists, or all closers are there and only a guess explains them.
     pub(crate) fn is_malformed_at_end(&self) -> bool {
         let repairer = self.tolerance.as_ref().and_then(|tolerance| tolerance.repairer.clone());
         let ended = repairer.map(|mut repairer| repairer.finish(&mut self.text.clone()));
@@ -140,7 +140,7 @@ impl Document {
         let Some(tail) = tail.filter(|tail| !tail.is_empty()) else { return false };
         let is_read = self.push_with(&tail, sink).is_ok();
         if !is_read && let Some(tolerance) = &mut self.tolerance {
-            // Text that touches the root is malformed, but it is a part of the answer.
+            // Text that touches the root is malformed, but still a part of the answer.
             self.text.push_str(&std::mem::take(&mut tolerance.unrepaired));
             self.parser.ignore_tail();
         }
@@ -195,7 +195,7 @@ impl Document {
                 }
                 root = self.text.split_off(end);
                 text = &root;
-                // After prose a root is found only when its first bytes are known to be JSON.
+                // After prose, a root is found only once its first bytes are known to be JSON.
                 self.parser.machine.feed_text(&self.text, sink)?;
             }
             tolerance.repairer =
@@ -234,6 +234,12 @@ impl Document {
                 tolerance.close();
                 let offset = self.text.len();
                 self.text.push_str(&unrepaired);
+                // Where a word may be a string, text after the root shows whether it is prose.
+                let are_words_known = tolerance.options.level() < repair::RepairLevel::Guess;
+                if are_words_known && self.parser.reject_prose(&self.text, offset) {
+                    self.text.truncate(offset);
+                    return Ok(Some(unrepaired));
+                }
                 tolerance.unrepaired = unrepaired;
                 self.reject(offset);
                 Err(SyntaxError { offset, ..error })

@@ -31,14 +31,14 @@ impl Document {
         self.set_back(root, frames.len(), start)
     }
 
-    /// Closes the open root as its complete part: forgets what is not certain, and appends the closers. Returns the path of
-    /// the string that they end, if they end one, as the completion's `cut_value`. `None`, and nothing changes, if the
-    /// root has no complete part or is closed. Takes O(depth) and the text after the last whole child.
+    /// Closes the open root as its complete part: drops uncertain text and appends the closers. If they close a string,
+    /// the completion's `cut_value` is its path. Returns `None` and changes nothing if the root has no complete part or
+    /// is closed. Reads the text after the last whole children again, in O(depth) besides.
     pub(crate) fn close_as_complete_part(&mut self) -> Option<Completion> {
         let root = self.parser.start.filter(|_| !self.is_complete())?;
         let mut suffix = String::new();
         let end = self.complete_into(CloseOptions::default(), &mut suffix)?;
-        // A number is left out.
+        // The complete part leaves a cut number out.
         let cut_value = self.completion().cut_value.filter(|_| self.parser.machine.in_string());
         let depth = self.parser.machine.frames().len();
         if !self.set_back(root, depth, end) {
@@ -49,7 +49,7 @@ impl Document {
         Some(Completion { suffix, synthesized: Vec::new(), cut_value })
     }
 
-    /// Forgets the text from `start` on. That is after the last whole child of the innermost of `depth` containers.
+    /// Forgets the text from `start` on, an offset after the last whole child of the innermost of `depth` containers.
     fn set_back(&mut self, root: usize, depth: usize, start: usize) -> bool {
         let Some(frames) = self.parser.machine.frames().get(..depth) else { return false };
         let mut machine = Machine::starting_at(root, self.parser.depth);

@@ -7,8 +7,8 @@ use crate::json::{CutState, Kind, Machine};
 
 /// A push parser for the text up to a root. Text goes in once, in chunks of any size.
 ///
-/// A bracket after prose is read by a machine of its own until there is evidence of JSON. Text is never read again when
-/// the bracket turns out to be prose: a further root may begin after the byte that is not JSON, not before it.
+/// A separate machine reads the text after a bracket in prose until there is evidence of JSON. If the bracket turns out
+/// to be prose, no text is read again: the next root begins after the byte that is not JSON, never before it.
 #[derive(Clone, Debug)]
 pub(crate) struct RootSearch {
     finder: RootFinder,
@@ -19,7 +19,7 @@ pub(crate) struct RootSearch {
     closed: Option<Closed>,
 }
 
-/// Where a root begins, and up to which offset its text is known to be JSON.
+/// The start of a root, and the offset up to which its text is known to be JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundRoot {
     pub(crate) start: usize,
@@ -30,7 +30,7 @@ pub(crate) struct FoundRoot {
 struct Candidate {
     start: usize,
     machine: Machine,
-    /// The number of open containers where the first colon has come.
+    /// The number of open containers at the first colon.
     member: Option<usize>,
     has_string: bool,
 }
@@ -38,18 +38,23 @@ struct Candidate {
 #[derive(Clone, Debug)]
 struct Closed {
     range: Range<usize>,
-    /// It looks like a reference or a check box: `[1]`, `[ ]`, `{}`.
+    /// It may be a reference or a check box: `[1]`, `[ ]`, `{}`.
     is_reference: bool,
 }
 
 impl Closed {
-    /// Whether its line or its sentence ends after it, or a tag or a fence follows. The text of a link goes on, and so does a
-    /// sentence that speaks of an array.
+    /// Whether its line or sentence ends after it, or a tag or a fence follows. After a link, or an array within a
+    /// sentence, the sentence continues.
     fn ends_line(&self, text: &str) -> bool {
         let rest = text.get(self.range.end..).unwrap_or_default();
         let line = rest.split('\n').next().unwrap_or_default().trim();
-        line.is_empty() || line.starts_with(['<', '`', '*', '.', ';', '!', '。'])
+        line.chars().next().is_none_or(ends_root)
     }
+}
+
+/// Whether a root may end before this character in its line: prose goes on otherwise.
+pub(super) fn ends_root(c: char) -> bool {
+    matches!(c, '\n' | '<' | '`' | '*' | '.' | ';' | '!' | '。')
 }
 
 enum Step {
@@ -75,8 +80,8 @@ impl RootSearch {
         &self.finder
     }
 
-    /// Reads the new part of `text`, which is the whole text so far. Returns the root, once it is certain; text after it is not
-    /// looked at.
+    /// Reads the new part of `text`. `text` has all text until now. Returns the root once it is certain, and then reads
+    /// no further.
     pub(crate) fn feed(&mut self, text: &str) -> Option<FoundRoot> {
         loop {
             let rest = text.get(self.finder.offset()..).filter(|rest| !rest.is_empty());
@@ -128,7 +133,7 @@ impl RootSearch {
         }
     }
 
-    /// Whether the text ends in what is JSON, unless an object follows it.
+    /// Whether the text ends in JSON that is the root, unless an object follows.
     pub(crate) fn is_in_json(&self) -> bool {
         self.open_root().is_some()
     }
@@ -138,7 +143,7 @@ impl RootSearch {
         self.closed.as_ref().is_none_or(|closed| closed.is_reference).then_some(candidate)
     }
 
-    /// Returns the root where nothing follows `text`. `is_last`: only white space may follow the root.
+    /// Returns the root if `text` is all there is. `is_last`: only white space may follow the root.
     pub(crate) fn settle(&mut self, text: &str, is_last: bool) -> Option<FoundRoot> {
         let open = self.open_root().map(|candidate| candidate.start..text.len());
         let closed = || {
@@ -153,8 +158,7 @@ impl RootSearch {
         Some(FoundRoot { start: range.start, end: range.end })
     }
 
-    /// Returns a search before the first byte that takes tags around reasoning for prose, if all text is reasoning that does
-    /// not end.
+    /// Returns a fresh search that treats tags around reasoning as prose, if the text ends inside reasoning.
     pub(super) fn without_reasoning(&self, fresh: RootFinder) -> Option<Self> {
         self.finder.in_reasoning().then(|| Self::with(fresh.ignoring_reasoning(), self.depth))
     }
@@ -190,12 +194,12 @@ impl Candidate {
         }
         self.has_string |= state == CutState::String;
         let is_member = self.member.is_some_and(|member| !(is_after_colon && open == member));
-        // Code and prose may have a word there: `{"a": file`.
+        // In code and prose a word may follow the colon: `{"a": file`.
         let is_word = state == CutState::Literal;
         if is_member && !is_word || self.len() >= SCALARS { Step::Root } else { Step::Open }
     }
 
-    /// Whether prose hardly begins like this.
+    /// Whether prose is unlikely to begin like this.
     fn is_evident(&self) -> bool {
         let state = self.machine.cut_state();
         let has_element = self.machine.frames().iter().any(|frame| frame.count > 0) && state != CutState::AfterValue;
@@ -203,11 +207,11 @@ impl Candidate {
     }
 }
 
-/// The longest array without strings that may be a reference, a citation of some works or an interval, in bytes.
+/// The length in bytes of the longest array without strings that may be a reference, a citation or an interval.
 const REFERENCE: usize = 16;
-/// A series of numbers in brackets that is this long is JSON, also while it is open: citations, vectors and matrices in
-/// prose are shorter.
+/// A series of numbers in brackets of this length in bytes is JSON even while it is open: citations, vectors and
+/// matrices in prose are shorter.
 const EVIDENT: usize = 64;
-/// An array that is this long is the root, although it holds scalars alone: until then its events wait for an object that
-/// may follow it.
+/// An array of this length in bytes is the root even if it holds only scalars. A shorter one may be a list of
+/// references before an object, so its events wait.
 pub(super) const SCALARS: usize = 256;

@@ -187,13 +187,13 @@ pub(crate) fn missing_fence(ticks: usize, tail: &str) -> Option<String> {
     }
 }
 
-/// Returns where the block ends that `text` begins in, after a fence of `ticks` backticks: before the line that closes it.
-/// `None` where the text ends first.
+/// Returns the length of the block that `text` begins with, up to the closing line of its fence of `ticks` backticks.
+/// `None` if there is no such line.
 pub(crate) fn block_end(text: &str, ticks: usize) -> Option<usize> {
     let mut closer = FenceCloser::text(ticks, false);
     let mut inside = String::new();
     closer.feed(text, &mut inside);
-    // The last line may be the one that closes, without a line end.
+    // The closing line may be the last one, without a line end.
     closer.feed("\n", &mut inside);
     closer.is_closed.then_some(inside.len())
 }

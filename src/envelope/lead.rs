@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lead {
     before: Before,
-    /// Brackets that are open in this paragraph. They hold code, or a part of a sentence.
+    /// The number of open brackets in this paragraph. Text in brackets is code, or a part of a sentence.
     open: u32,
     tag: Tag,
 }
@@ -16,7 +16,7 @@ enum Before {
     LineStart,
     /// The colon of a label. A colon after a quote belongs to a key: `"a": {`.
     Colon,
-    /// A tag that opens: `<answer>`, `<|message|>`.
+    /// An opening tag: `<answer>`, `<|message|>`. A marker of an instruction template: `[/INST]`, `[TOOL_CALLS]`.
     Tag,
     Quote,
     Text,
@@ -54,7 +54,7 @@ impl Lead {
         self.before = match c {
             '\n' => {
                 if self.before == Before::LineStart {
-                    // A bracket that a paragraph leaves open, as in `:(`, means nothing to the next one.
+                    // An unclosed bracket, as in `:(`, has no effect on the next paragraph.
                     self.open = 0;
                 }
                 Before::LineStart
@@ -63,7 +63,7 @@ impl Lead {
             '*' | '_' if self.before == Before::Colon => Before::Colon,
             // The mark of a quoted line.
             '>' if self.before == Before::LineStart => Before::LineStart,
-            '>' if self.tag.opens() => Before::Tag,
+            '>' | ']' if self.tag.opens() => Before::Tag,
             ':' | '：' if self.before != Before::Quote => Before::Colon,
             '"' | '\'' => Before::Quote,
             _ => Before::Text,
@@ -81,14 +81,16 @@ impl Tag {
         if self.is_ended || c == '\n' || c == '<' {
             *self = Self::default();
         }
-        let can_follow = match self.len {
-            0 => c == '<',
-            1 => c.is_alphabetic() || matches!(c, '|' | '/'),
-            len => len < LONGEST,
+        let can_follow = match (self.len, self.bytes[0]) {
+            (0, _) => matches!(c, '<' | '['),
+            (1, b'[') => c.is_ascii_uppercase() || c == '/',
+            (len, b'[') => c.is_ascii_uppercase() || c == '_' || c == ']' && len >= MARKER,
+            (1, _) => c.is_alphabetic() || matches!(c, '|' | '/'),
+            (len, _) => len < LONGEST,
         };
         if !can_follow {
             // `a < b`
-            return self.len = 0;
+            return *self = Self::default();
         }
         let mut buffer = [0; 4];
         for byte in c.encode_utf8(&mut buffer).bytes() {
@@ -97,18 +99,20 @@ impl Tag {
             }
             self.len += 1;
         }
-        self.is_ended = c == '>';
+        self.is_ended = c == if self.bytes[0] == b'[' { ']' } else { '>' };
     }
 
-    /// Whether the tag has ended and is one that opens.
+    /// Whether the tag has ended and is an opening tag. A marker that closes an instruction opens the answer.
     fn opens(&self) -> bool {
-        self.is_ended && self.bytes.get(1) != Some(&b'/')
+        self.is_ended && !self.bytes.starts_with(b"</")
     }
 }
 
-/// Bytes of a tag that are kept: the longest tag that ends reasoning.
+/// The number of bytes kept of a tag: as many as the longest tag that ends reasoning has.
 const TAG: usize = 12;
-/// Bytes of the longest tag: `<tool_call name="…">` is shorter.
+/// Bytes before the bracket that closes the shortest marker: `[OUT]`. `[AB]` is more often a name.
+const MARKER: usize = 4;
+/// The length of the longest tag in bytes: `<tool_call name="…">` is shorter.
 const LONGEST: usize = 128;
 
 #[cfg(test)]
@@ -128,6 +132,12 @@ mod tests {
             ("<answer>", true),
             ("<tool_call name=\"x\">", true),
             ("<|channel|>final<|message|>", true),
+            ("[INST] x [/INST] ", true),
+            ("[TOOL_CALLS]", true),
+            ("[1]", false),
+            ("[AB]", false),
+            ("[Enter]", false),
+            ("[/INST] and ", false),
             ("See ", false),
             ("x = ", false),
             ("a -> ", false),

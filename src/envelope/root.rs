@@ -28,9 +28,9 @@ impl AllowedRoots {
 /// A root is the first significant character, also after reasoning, or the first after the line that opens a Markdown
 /// fence ([CommonMark, fenced code blocks](https://spec.commonmark.org/0.31.2/#fenced-code-blocks)). A fence after prose
 /// counts only if its label is `json` or empty. In prose a bracket may begin a root if it begins a line, or follows a
-/// colon, a tag that opens, or the word `json` alone on its line.
+/// colon, an opening tag, or the word `json` alone on its line.
 ///
-/// A tag that ends reasoning, without one that opens it, makes reasoning of all text before it.
+/// A closing tag of reasoning without an opening tag makes all text before it reasoning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RootFinder {
     scanner: EnvelopeScanner,
@@ -55,18 +55,18 @@ pub(crate) struct RootFinder {
     in_block: bool,
     /// A root was found before: a fence after it needs the label `json`.
     is_further: bool,
-    /// A root was found before: only reasoning that ends shows that it was a draft.
+    /// A root was found before: it was a draft only if a tag that ends reasoning follows.
     needs_reasoning: bool,
     /// The text is not JSON: no root begins in it.
     is_text: bool,
-    /// A bracket may begin the root: it is not decided whether the text from there on is prose.
+    /// A bracket may begin the root, so the text after it may be JSON or prose.
     is_probing: bool,
 }
 
 /// Where a root begins, and how certain that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootStart {
-    /// The root begins at this offset. Nothing after that was taken.
+    /// The root begins at this offset. No text from there on was taken.
     Certain(usize),
     /// A bracket at this offset, which was taken, begins the root if JSON follows it.
     Possible(usize),
@@ -140,7 +140,8 @@ impl RootFinder {
         Self { knows_reasoning: false, ..self }
     }
 
-    /// Takes text up to where a root begins or may begin, if that is in it. After a certain start nothing is taken.
+    /// Takes text up to the first bracket that begins or may begin a root, if there is one. Takes no text after a
+    /// certain start.
     pub(crate) fn feed(&mut self, text: &str) -> Option<RootStart> {
         if self.is_text {
             self.offset += text.len();
@@ -174,23 +175,23 @@ impl RootFinder {
         self.offset
     }
 
-    /// Notes that the text after the bracket that may begin a root decides.
+    /// Records that the text after the possible start will decide.
     pub(crate) fn probe(&mut self) {
         self.is_probing = true;
     }
 
-    /// Notes that the bracket that may begin a root begins it.
+    /// Records that the root begins at the possible start.
     pub(crate) fn accept(&mut self) {
         (self.is_found, self.is_probing) = (true, false);
     }
 
-    /// Notes that the bracket that may begin a root is prose.
+    /// Records that the possible start is prose.
     pub(crate) fn reject(&mut self) {
         self.is_probing = false;
         self.note_prose();
     }
 
-    /// Notes that the start that was certain is prose: its first character, `c`, was not taken.
+    /// Records that the certain start is prose, and takes its first character, `c`.
     pub(crate) fn reject_certain(&mut self, c: char) {
         self.is_found = false;
         self.note_prose();
@@ -397,8 +398,8 @@ mod tests {
 
     const PREAMBLE: usize = 1024;
 
-    /// Where a root begins or may begin first, whether a fence precedes it, whether JSON is promised; fed whole and by
-    /// characters.
+    /// Checks the first start of a root, the fence before it, and whether JSON is promised, for the whole text and
+    /// character by character.
     fn look(text: &str, root: Option<RootStart>, fence: bool, promises: bool) {
         let mut whole = RootFinder::new(AllowedRoots::Containers, PREAMBLE);
         let found = whole.feed(text);
@@ -458,13 +459,13 @@ mod tests {
         check_possible("<think></think> So\n[1]", "[1]");
         check_possible("<answer>{", "{");
         check_possible("```js\n[1]", "[1]");
-        // Not inside a block, not far from the start.
+        // Inside a block, or far from the start, it may not.
         look("Code:\n```js\nlet a =\n{", None, false, false);
         look(&format!("{}\n{{", "a".repeat(PREAMBLE + 1)), None, false, false);
     }
 
     #[test]
-    fn a_tag_that_ends_reasoning_needs_none_that_opens_it() {
+    fn reasoning_may_end_without_an_opening_tag() {
         check("So {1} or\n```js\n[2]\n</think>\n\n{", Some("{"), false, false);
         check("A\n</think>\n```json\n{", Some("{"), true, true);
         check("A </reasoning> So", None, false, false);

@@ -36,8 +36,8 @@ pub(crate) enum ContentStart {
 pub(super) const REASONING: [(&str, &str); 3] =
     [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>")];
 
-/// Returns the text after reasoning in tags that `text` begins with. Returns all of `text` if it
-/// begins with something else, or if the reasoning does not end.
+/// Returns `text` without the reasoning in tags at its start. Returns all of `text` if there is none, or if the
+/// reasoning does not end.
 pub(crate) fn after_reasoning(text: &str) -> &str {
     let opened = REASONING.iter().find_map(|tags| Some((text.strip_prefix(tags.0)?, tags.1)));
     let after = opened.and_then(|(rest, end)| rest.get(memmem::find(rest.as_bytes(), end.as_bytes())? + end.len()..));
@@ -78,7 +78,7 @@ impl EnvelopeScanner {
         self.line.clear();
     }
 
-    /// Takes the tag that has just opened reasoning for text.
+    /// Treats the tag that has just opened reasoning as text.
     pub(super) fn forget_reasoning(&mut self) {
         (self.reasoning, self.due) = (None, ContentStart::Line);
     }

@@ -15,8 +15,8 @@ pub struct Completion {
     /// JSON Pointers of the values that hold something which nobody wrote: a `null`, the rest of a literal, a digit,
     /// the end of an escape. A string that is only closed is not listed.
     pub synthesized: Vec<String>,
-    /// The JSON Pointer of the number or string value that the text stopped in: what is read there may be the beginning of
-    /// another value. `5` of `5150` is a number, too.
+    /// The JSON Pointer of the number or string value in which the text stopped: its value may be the beginning of
+    /// another one, as `5` of `5150`.
     pub cut_value: Option<String>,
 }
 

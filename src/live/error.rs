@@ -25,7 +25,7 @@ pub enum LiveError<E> {
         /// The same place as line, column, path and excerpt.
         place: Place,
     },
-    /// The stream ended before the root was closed, or its answer was given up.
+    /// The stream ended before the root was closed, or the answer was given up.
     Truncated(Cut),
     /// The bytes are not UTF-8.
     Encoding {
@@ -93,7 +93,7 @@ impl<E: std::error::Error + 'static> std::error::Error for LiveError<E> {
     }
 }
 
-/// Why there is no root: the error of [`into_final`](super::LiveExt::into_final).
+/// Why the root is missing: the error of [`into_final`](super::LiveExt::into_final).
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -127,33 +127,28 @@ impl<E> FinalError<E> {
         Self { error, closed: is_of_text.then(|| document.complete()).flatten() }
     }
 
-    /// Whether the document is cut: the stream ended or failed before the root was closed, or its answer was given up.
+    /// Whether the document is cut: the stream ended or failed before the root was closed, or the answer was given up.
     pub fn is_cut(&self) -> bool {
         matches!(self.error, LiveError::Truncated(_) | LiveError::Stream(_))
     }
 
     /// Returns the root up to the cut, or up to the malformed text, as valid JSON: see
-    /// [`Document::complete`](crate::Document::complete). The model did not close it, unless only text after the root is
-    /// wrong: elements may be missing, and the last string may be the beginning of a longer one. `None` if nothing of a
-    /// root is certain, and if the root does not have the requested type.
+    /// [`Document::complete`](crate::Document::complete). Elements may be missing, and the last string may be shorter
+    /// than the model's, unless the error is about text after the root. `None` if no part of a root is certain, or if
+    /// the root does not have the requested type.
     pub fn closed(&self) -> Option<&str> {
         self.closed.as_deref()
     }
 
-    /// Returns [`closed`](Self::closed) as a `T`. `None` if there is nothing, or it is not a `T`, for example because a field
-    /// is missing.
+    /// Returns [`closed`](Self::closed) as a `T`. `None` if it is missing or not a `T`, for example because a field is
+    /// missing.
     pub fn closed_as<T: DeserializeOwned>(&self) -> Option<T> {
         self.closed().and_then(|text| serde_json::from_str(text).ok())
     }
 
-    /// Returns the reason.
+    /// Returns the reason. [`LiveError::from`] takes it out.
     pub fn error(&self) -> &LiveError<E> {
         &self.error
-    }
-
-    /// Returns the reason.
-    pub fn into_error(self) -> LiveError<E> {
-        self.error
     }
 }
 
@@ -170,7 +165,7 @@ impl<E: fmt::Display> fmt::Display for FinalError<E> {
 }
 
 impl<E: std::error::Error + 'static> std::error::Error for FinalError<E> {
-    /// Returns the source of the reason, which is part of the message already.
+    /// Returns the source of the reason: the message already has the reason itself.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
     }

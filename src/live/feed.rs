@@ -74,12 +74,12 @@ pub(super) struct Feed<S: LiveExt> {
     pub(super) error: Option<LiveError<StreamError<S>>>,
     /// How the text ended.
     pub(super) outcome: Option<LiveOutcome>,
-    /// Whether the answer of the stream is cut where the text that was read ends: what the stream adds there is not the
-    /// model's. A plain stream does not know.
+    /// Asks the stream whether its answer is cut at the end of the text read. The model did not write text after that.
+    /// Always false for a plain stream.
     is_cut: IsCut<S>,
 }
 
-/// Asks a stream whether its answer was given up, or ended before its end.
+/// Returns whether a stream's answer is cut: it was given up, or ended early.
 pub(crate) type IsCut<S> = fn(&S) -> bool;
 
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +97,8 @@ impl Options {
         Document::with_options(self.depth, self.roots, self.trailing).repairing(repair)
     }
 
-    /// With `Trailing::Stop`, text after the root is not read. It may even be invalid UTF-8. The byte after a scalar shows
-    /// where the scalar ends, and text after `[1]` whether that is a reference.
+    /// With `Trailing::Stop` the feed ends with the root: text after it may even be invalid UTF-8. Only a scalar needs
+    /// the byte that ends it, and `[1]` the text that shows whether it is a reference.
     fn is_over(self, document: &Document) -> bool {
         self.trailing == Trailing::Stop && document.is_settled()
     }
@@ -124,7 +124,7 @@ impl<S: LiveExt> Feed<S> {
         }
     }
 
-    /// Sets how the stream says that its answer is cut.
+    /// Sets how to ask the stream whether its answer is cut.
     #[cfg(feature = "stream")]
     pub(super) fn cut_where(&mut self, is_cut: IsCut<S>) {
         self.is_cut = is_cut;
@@ -149,7 +149,8 @@ impl<S: LiveExt> Feed<S> {
         let piece = ready!(self.stream.as_mut().poll_next(cx));
         let is_cut = (self.is_cut)(&self.stream);
         let result = match piece.map(Piece::into_result) {
-            // The model did not write it. The stream is read to its end, so that its own outcome is known.
+            // The model did not write this text. The feed still reads the stream to its end, which sets the stream's
+            // own outcome.
             Some(Ok(_)) if is_cut => return Poll::Ready(()),
             Some(Ok(text)) => self.push(text.as_text(), items),
             Some(Err(error)) => Err(LiveError::Stream(error)),
@@ -205,7 +206,7 @@ impl<S: LiveExt> Feed<S> {
     }
 
     fn finish<K: Items>(&mut self, is_cut: bool, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
-        // Where the answer is cut, nothing ends a root that is a number.
+        // A scalar root has no certain end at the cut of an answer.
         let is_scalar = self.document.root().is_some_and(|root| !root.starts_with(['{', '[']));
         if is_cut && is_scalar && !self.document.is_complete() {
             return Err(LiveError::Truncated(cut(&self.document)));
@@ -226,7 +227,7 @@ impl<S: LiveExt> Feed<S> {
         Err(LiveError::Encoding { offset: self.length() })
     }
 
-    /// Whether the only root has ended: bytes after it may be invalid UTF-8.
+    /// Whether the only root has ended, so that later bytes may be invalid UTF-8.
     fn has_root(&self) -> bool {
         self.options.trailing == Trailing::Stop && self.document.is_complete()
     }
@@ -295,13 +296,13 @@ macro_rules! adapter_methods {
                 &self.0.feed.document
             }
 
-            /// Returns how the text ended. `None` until the adapter has read to the end of the root or of the stream, and
-            /// after an invalid pattern.
+            /// Returns how the text ended. `None` before the adapter has reached the end of the root or of the stream,
+            /// and after an invalid pattern.
             pub fn outcome(&self) -> Option<&$crate::live::LiveOutcome> {
                 self.0.feed.outcome.as_ref()
             }
 
-            /// Sets how the stream says that its answer is cut.
+            /// Sets how to ask the stream whether its answer is cut.
             #[cfg(feature = "stream")]
             pub(crate) fn cut_where(mut self, is_cut: $crate::live::feed::IsCut<S>) -> Self {
                 self.0.feed.cut_where(is_cut);

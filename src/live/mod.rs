@@ -36,8 +36,8 @@
 //!   [`Trailing::Next`](crate::Trailing::Next) an adapter ends with the stream, which may hold no root at all.
 //! * Where the stream fails or ends early, all items that were read come first, then the [`LiveError`], then `None`
 //!   forever. [`outcome`](Events::outcome) says how the text ended.
-//! * A value counts as whole only if the model closed it. Over a `StitchText`, a view ends where the answer was given up. It
-//!   does not read the text that [`GiveUp::Close`](crate::session::GiveUp::Close) adds.
+//! * A value counts as whole only if the model closed it. A view of a `StitchText` ends where the answer was given up.
+//!   It does not read the text that [`GiveUp::Close`](crate::session::GiveUp::Close) adds.
 //! * The text of the newest root is kept; [`document`](Events::document) returns it.
 //! * [`completed`] and [`into_final`] read types through at most 127 nested containers (the limit of `serde_json`),
 //!   [`snapshots`] through at most 128. A deeper value is a [`LiveError::Type`]. Containers that the type ignores do
@@ -94,8 +94,8 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
     }
 
     /// Returns the root so far as a `T`, after every piece that changed what it shows. The root is closed where the
-    /// text stops, and an open string is shown as far as it was received: a snapshot is partial.
-    /// [`outcome`](Snapshots::outcome) says whether the last one is whole.
+    /// text stops, and an open string has the text received until then: a snapshot is partial. If
+    /// [`outcome`](Snapshots::outcome) is `Complete`, the last one is whole.
     ///
     /// A state that is not a `T` yet, because a missing field may still be received, is skipped. A state that cannot
     /// become a `T` is a [`LiveError::Type`]; so is a state that still misses something at the end of the root. Later
@@ -131,8 +131,8 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
         Completed::new(self, pattern)
     }
 
-    /// Returns the root as a `T`, as soon as it is complete. Where the document is cut, the error has the
-    /// [closed value](FinalError::closed). With [`Trailing::Error`](crate::Trailing::Error) or
+    /// Returns the root as a `T` once it is complete. If the document is cut, the error has the [closed
+    /// value](FinalError::closed). With [`Trailing::Error`](crate::Trailing::Error) or
     /// [`Trailing::Next`](crate::Trailing::Next), returns the last root at the end of the stream. Stays pending after
     /// that.
     ///

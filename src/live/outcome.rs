@@ -8,8 +8,8 @@ use super::LiveError;
 use crate::json::CutState;
 use crate::{Cut, Document};
 
-/// How the text that an adapter reads ended. The names are those of [`Status`](crate::session::Status) and
-/// [`CutCause`](crate::session::CutCause).
+/// How an adapter's text ended. [`Status`](crate::session::Status) and [`CutCause`](crate::session::CutCause) use the
+/// same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveOutcome {
@@ -28,7 +28,7 @@ pub enum LiveOutcome {
 }
 
 impl LiveOutcome {
-    /// Returns the outcome of a stream that ended with an error. `None`: the error is not about the text.
+    /// Returns the outcome of a stream that ended with an error. `None` if the error is not about the text.
     pub(super) fn of<E>(error: &LiveError<E>, document: &Document) -> Option<Self> {
         match error {
             LiveError::Stream(_) => Some(Self::Incomplete(cut(document))),
@@ -53,7 +53,7 @@ impl LiveOutcome {
     }
 
     /// Returns the offset where the text ends, in bytes from the start of the stream's text. `None` if it is complete.
-    pub fn offset(&self) -> Option<usize> {
+    fn offset(&self) -> Option<usize> {
         match self {
             Self::Complete => None,
             Self::Incomplete(cut) => Some(cut.offset),
@@ -62,7 +62,7 @@ impl LiveOutcome {
     }
 
     /// Returns the JSON Pointer of the value that was due or open where the text ends. `None` if it is complete.
-    pub fn path(&self) -> Option<&str> {
+    fn path(&self) -> Option<&str> {
         match self {
             Self::Complete => None,
             Self::Incomplete(cut) => Some(&cut.path),
@@ -90,7 +90,7 @@ impl fmt::Display for LiveOutcome {
     }
 }
 
-/// Writes `status`, and of text that is not complete `offset` and `path`.
+/// Writes `status`, and `offset` and `path` unless it is complete.
 impl Serialize for LiveOutcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

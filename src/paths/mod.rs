@@ -259,7 +259,11 @@ impl Sink for Paths {
         if matches!(event, Event::Key(_)) || (is_ignored && matches!(event, Event::Fragment(_))) {
             return;
         }
-        self.roots += usize::from(event.begins_value() && live.frames.is_empty());
+        if event.begins_value() && live.frames.is_empty() {
+            self.roots += 1;
+            // The root before may have been prose.
+            self.open.clear();
+        }
         match event {
             Event::Begin { at, .. } => {
                 let (matching, active) = self.enter(live);

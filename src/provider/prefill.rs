@@ -8,7 +8,7 @@ use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 
-/// Returns the text of the last message, if it is one of `role` and ends with text. `content` names the member with it.
+/// Returns the text of the last message, if `role` wrote it and it ends with text. `content` is the name of its member.
 pub(super) fn last_text(messages: Raw<'_>, role: &str, content: &str) -> Option<String> {
     text_of(content_of(messages.elements().last()?, role, content)?)
 }
@@ -18,7 +18,7 @@ fn content_of<'a>(message: Raw<'a>, role: &str, content: &str) -> Option<Raw<'a>
     message.member(content).filter(|_| word(message.member("role")).is_some_and(|own| own == role))
 }
 
-/// Returns a content's text: a string, or that of its blocks, if the last block has text.
+/// Returns the text of a content: a string, or the joined blocks, if the last block has text.
 fn text_of(content: Raw<'_>) -> Option<String> {
     if content.kind() != ValueKind::Array {
         return text(Some(content)).map(|text| text.into_owned());
@@ -27,13 +27,14 @@ fn text_of(content: Raw<'_>) -> Option<String> {
     content.elements().filter(is_text).map(|block| text(block.member("text"))).collect()
 }
 
-/// Returns whether a block has text of the answer. Gemini marks its reasoning with `thought`.
+/// Returns whether a block is text of the answer. Gemini marks reasoning with `thought`.
 fn is_text(block: &Raw<'_>) -> bool {
     block.member("text").is_some_and(|text| text.inner().is_some()) && !is_true(block.member("thought"))
 }
 
-/// Appends the turns that ask for the rest, each as `turn` writes it by its role and its text. With `replaces_prefill` the
-/// delivered text is put into the last message, the assistant's. An empty message is refused, so a blank text is left out.
+/// Appends the turns that ask for the rest; `turn` writes one from its role and text. With `replaces_prefill` the
+/// delivered text goes into the last message, the assistant's. Leaves out blank text, because APIs refuse an empty
+/// message.
 pub(super) fn append(
     messages: Raw<'_>,
     rest: &Rest<'_>,
@@ -59,7 +60,8 @@ pub(super) fn append(
     }
 }
 
-/// Returns a content with its text replaced. The last block of text keeps its other members; earlier ones are removed.
+/// Returns a content with its text replaced. The last text block keeps its other members; earlier text blocks are
+/// removed.
 pub(super) fn with_text(content: Raw<'_>, text: &str) -> String {
     if content.kind() != ValueKind::Array {
         return quoted(text);
@@ -80,7 +82,7 @@ pub(super) fn with_text(content: Raw<'_>, text: &str) -> String {
     format!("[{}]", blocks.join(","))
 }
 
-/// Returns the root that is open at the end of a prompt: its longest end that is JSON which has not ended.
+/// Returns the root that is open at the end of a prompt: the longest suffix that is an unfinished root.
 ///
 /// ```text
 /// List three ports as JSON: {"ports": [      ─▶  {"ports": [
@@ -95,7 +97,7 @@ pub(super) fn open_root(prompt: &str) -> Option<&str> {
         let mut machine = Machine::new(MAX_DEPTH);
         match machine.feed(rest) {
             Ok(_) if !machine.is_done() => return prompt.get(start..),
-            // Brackets inside a whole value begin no root.
+            // A bracket inside a whole value doesn't begin a root.
             Ok(_) => at = start + machine.offset().max(1),
             Err(error) => {
                 left = left.checked_sub(error.offset.min(rest.len()))?;
@@ -106,8 +108,8 @@ pub(super) fn open_root(prompt: &str) -> Option<&str> {
     None
 }
 
-/// How often the bytes of a prompt are read in the search for an open root: brackets that begin no JSON end it at once,
-/// and only a prompt that is made of them needs more.
+/// How many times the search for an open root may read a prompt. At most brackets, the first bytes show that no JSON
+/// begins; only a prompt full of such brackets needs more.
 const PASSES: usize = 8;
 
 /// The most open containers of a root at the end of a prompt.

@@ -37,8 +37,8 @@ pub(super) fn with_messages(prompt: &PlainPrompt<'_>, limit: &str) -> String {
     format!(r#"{{"model":{},"stream":true,"messages":[{}]{most}}}"#, quoted(prompt.model), messages(prompt))
 }
 
-/// Returns the base of the document after a prompt that is continued: the root that is open at its end. Only the answer shows
-/// whether it belongs to that root.
+/// Returns the base of the document after a prompt that the model continues: the root that is open at its end. Only the
+/// answer shows whether it continues that root.
 pub(super) fn base_of(prompt: Raw<'_>) -> Base {
     let prompt = text(Some(prompt));
     Base::prefill(prompt.as_deref().and_then(open_root).map(str::to_owned), false)

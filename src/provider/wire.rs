@@ -232,8 +232,8 @@ pub trait Writer: fmt::Debug + Send {
     /// Returns the data of an event with another text in place of its only text. `None` if it has no place for text.
     fn with_text(&self, data: &str, text: &str) -> Option<String>;
 
-    /// Returns the data of an event that repeats whole texts with these texts in their place, and takes note of them. `None` if
-    /// nothing of it changes.
+    /// Replaces the whole texts that an event repeats by `texts`. Returns the changed data, or `None` if nothing
+    /// changes.
     fn with_whole_texts(&mut self, data: &str, texts: &[SlotText<'_>]) -> Option<String> {
         let _ = (data, texts);
         None
@@ -324,18 +324,18 @@ pub enum Base {
     Prefill {
         /// That text.
         text: String,
-        /// The provider continues it literally: the request asks for that, or the API does so by itself. Otherwise the
-        /// model's capability tells, or the answer.
+        /// The request asks the provider to continue it literally, or the API always does. If false, the model's
+        /// capability or the answer shows whether it is continued.
         is_continued: bool,
-        /// The answer starts with the text, sent back.
+        /// The answer repeats the text at its start.
         is_returned: bool,
     },
-    /// The answer continues text that the request does not have.
+    /// The answer continues text that is not in the request.
     Elsewhere,
 }
 
 impl Base {
-    /// Creates a base from the text of the assistant that a request ends with, if there is any.
+    /// Creates a base from the assistant's text at the end of a request, if there is any.
     pub(super) fn prefill(text: Option<String>, is_continued: bool) -> Self {
         match text.filter(|text| !text.trim().is_empty()) {
             Some(text) => Self::Prefill { text, is_continued, is_returned: false },
@@ -428,8 +428,8 @@ pub struct Changes<'a> {
     pub max_tokens: Option<u64>,
     /// Leaves JSON mode as it is, although the rest is asked for.
     pub keeps_json_mode: bool,
-    /// The delivered text begins with the assistant's text that the request ends with ([`Base::Prefill`]): it takes the place
-    /// of that text.
+    /// The delivered text replaces the assistant's text at the end of the request ([`Base::Prefill`]), with which it
+    /// begins.
     pub replaces_prefill: bool,
 }
 

@@ -104,7 +104,7 @@ impl Conversation {
         capability: &Capability,
     ) -> Result<Response<Received>, CallEnd> {
         let is_prefix = retry.is_prefill();
-        // The client's own prefill was continued, whatever the table says.
+        // The provider continued the client's own prefill, whatever the table says.
         let is_known = self.route.may_prefill() && request.turn.as_ref().is_some_and(|turn| turn.replaces_prefill);
         if is_prefix
             && capability.prefill == PrefillForm::None

@@ -95,7 +95,7 @@ impl Route {
         self.config.continuation != ContinueBy::Off
     }
 
-    /// Returns whether the operator lets prefills ask for the rest.
+    /// Returns whether the operator allows prefills.
     pub(super) fn may_prefill(&self) -> bool {
         self.config.continuation != ContinueBy::Reprompt
     }

@@ -1,8 +1,9 @@
-//! The base of a document: a request may end with the beginning of the assistant's message, and the answer may continue it.
+//! Finds the base of a document: a request may end with the beginning of the assistant's message, which the answer
+//! continues.
 //!
-//! Where a root is open at the end of that text, the answer is read twice: after it, and as a document of its own. A reading
-//! ends with the first illegal byte. If both stay legal, the provider decides, and where nothing is known of it
-//! the answer passes unread.
+//! If a root is open at the end of that prefill, the session reads the answer twice: after the prefill, and as a
+//! separate document. A reading ends at its first illegal byte. If both remain legal, the provider's capability
+//! decides; if that is unknown, the answer passes unchanged.
 
 use super::returned_prefill::says_something;
 use super::{FirstAnswer, Phase, SECTIONS, Session};
@@ -14,7 +15,7 @@ use crate::splice::Slot;
 /// The base of a session's document.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Preceding {
-    /// The text that the request ends with. Empty if there is none.
+    /// The prefill at the end of the request, or empty.
     prefill: String,
     /// The provider continues it.
     is_continued: bool,
@@ -26,16 +27,16 @@ pub(super) struct Preceding {
 /// How the answer is read.
 #[derive(Clone, Debug, Default)]
 enum Reading {
-    /// It is a document of its own.
+    /// As a separate document.
     #[default]
     Alone,
-    /// It follows the prefill.
+    /// After the prefill.
     Continued,
-    /// Both ways. The session's slot has it after the prefill.
+    /// In both readings. The session's slot has the one after the prefill.
     Both(Box<Alone>),
 }
 
-/// An answer as a document of its own, beside the other reading.
+/// An answer as a separate document, beside the other reading.
 #[derive(Clone, Debug)]
 struct Alone {
     slot: Slot,
@@ -45,13 +46,14 @@ struct Alone {
 }
 
 impl Alone {
-    /// Returns whether the text so far is a legal answer of its own.
-    fn stands(&self) -> bool {
+    /// Returns whether the present text may be a separate document.
+    fn may_be_separate(&self) -> bool {
         self.slot.document().root_start().is_some() || self.after_string && !self.has_quote
     }
 
-    /// Takes text. Returns whether the answer is legal on its own; its first `read` bytes are legal after the prefill. A preamble
-    /// that continues the JSON of the prefill is not prose, so the root after it is not the answer's own.
+    /// Takes text. Returns whether the answer is still legal as a separate document. `read`: the number of its bytes
+    /// that are legal after the prefill. A preamble that continues the prefill's JSON is not prose, so no separate root
+    /// follows it.
     fn push(&mut self, text: &str, read: usize) -> bool {
         let had_root = self.slot.document().root_start().is_some();
         let is_read = self.slot.push(text).is_ok() && !is_followed_by_json(&self.slot);
@@ -81,7 +83,7 @@ impl Session {
         }
     }
 
-    /// Makes the answer a document of its own: a prefill is that of another slot.
+    /// Makes the answer a separate document, because the prefill belongs to another slot.
     pub(super) fn clear_base(&mut self) {
         if !self.base.prefill.is_empty() {
             self.base = Preceding::default();
@@ -89,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Takes a base from a snapshot: the first `length` bytes of the text.
+    /// Restores the base from a snapshot: the first `length` bytes of the text.
     pub(super) fn restore_base(&mut self, length: usize) {
         if let Some(prefill) = self.slot.document().text().get(..length).filter(|prefill| !prefill.is_empty()) {
             let prefill = prefill.to_owned();
@@ -97,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Forgets the text: the first answer begins, or begins again.
+    /// Forgets the text, since the first answer begins or is repeated.
     pub(super) fn begin(&mut self) {
         self.slot = self.settings.slot();
         self.sections = Sections::new(SECTIONS);
@@ -109,7 +111,7 @@ impl Session {
         let mut slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
         let mut sections = Sections::new(SECTIONS);
         if slot.push_with(&self.base.prefill, &mut sections).is_err() {
-            // The prefill has left the JSON grammar.
+            // The prefill is not JSON.
             if is_continued {
                 self.pass_without_base();
             }
@@ -124,34 +126,34 @@ impl Session {
         let own = Slot::with_roots(&self.settings.limits, self.settings.roots);
         let alone = Alone { slot: own, after_string, has_quote: false };
         if repairs && is_continued {
-            // A repaired answer is legal in nearly any place: it can't be compared.
+            // With repairs nearly any answer is legal in both readings, so they can't be compared.
             self.base.reading = Reading::Continued;
         } else {
             self.base.reading = Reading::Both(Box::new(alone));
-            // An answer whose place is unknown must not be changed.
+            // Without a certain reading the answer must not be changed.
             self.settings.repair = RepairLevel::Strict.into();
         }
         self.slot = slot.repairing_rest(self.settings.repair.clone());
         self.sections = sections;
     }
 
-    /// Lets the answer pass, since its base is unknown.
+    /// Forwards the answer unchanged, because its base is unknown.
     fn pass_without_base(&mut self) {
         self.stop_reading(None);
         self.tally.base_unknown = true;
     }
 
-    /// Returns the length of the base: the answer follows it in the document's text.
+    /// Returns the length of the base, which precedes the answer in the document's text.
     pub(super) fn base_len(&self) -> usize {
         if matches!(self.base.reading, Reading::Alone) { 0 } else { self.base.prefill.len() }
     }
 
-    /// Returns the text of the answer so far, without its base.
+    /// Returns the answer's text without the base.
     pub(super) fn answer_text(&self) -> &str {
         self.slot.document().text().get(self.base_len()..).unwrap_or_default()
     }
 
-    /// Returns whether the request ends with text that the answer may continue.
+    /// Returns whether the request ends with a prefill.
     pub(super) fn has_base(&self) -> bool {
         !self.base.prefill.is_empty()
     }
@@ -169,14 +171,15 @@ impl Session {
         self.slot.document().has_begun() && (self.base_len() == 0 || !self.answer_text().is_empty())
     }
 
-    /// Returns whether the answer is legal in both readings and the provider is not known to continue a prefill.
+    /// Returns whether the answer is legal in both readings, and it is unknown whether the provider continues a
+    /// prefill.
     pub(super) fn is_undecided(&self) -> bool {
-        let is_legal = |alone: &Alone| alone.stands() && !alone.slot.document().is_blank();
+        let is_legal = |alone: &Alone| alone.may_be_separate() && !alone.slot.document().is_blank();
         matches!(&self.base.reading, Reading::Both(alone) if !self.base.is_continued && is_legal(alone))
     }
 
-    /// Decides between two readings before they would keep more text than one session may, with `more` bytes in each: the
-    /// provider decides, or the answer passes unread.
+    /// Decides between two readings before they keep more text than one session may, if each receives `more` bytes: by
+    /// the provider's capability, or else the answer passes unread.
     pub(super) fn bound_base(&mut self, more: usize) {
         let Reading::Both(alone) = &self.base.reading else { return };
         let kept = self.slot.document().text().len() + alone.slot.document().text().len();
@@ -189,14 +192,14 @@ impl Session {
         }
     }
 
-    /// Returns whether the delivered text begins with the text that the request ends with.
+    /// Returns whether the delivered text begins with the request's prefill.
     pub(super) fn replaces_prefill(&self) -> bool {
         let is_repeated = || self.has_base() && self.slot.document().text().starts_with(&self.base.prefill);
         self.base_len() > 0 || is_repeated()
     }
 
-    /// Drops the other reading, since the rest is asked for in this one. A provider that has continued a prefill continues
-    /// another one, too.
+    /// Keeps the reading after the prefill and drops the other one, because the rest is requested for it. A provider
+    /// that has continued one prefill continues another, too.
     pub(super) fn settle_base(&mut self) {
         if self.base_len() > 0 {
             self.base.reading = Reading::Continued;
@@ -206,15 +209,15 @@ impl Session {
         }
     }
 
-    /// Records why the first answer has passed.
+    /// Records why the first answer passed unchanged.
     pub(super) fn note_unread(&mut self) {
         self.tally.base_unknown |= self.is_undecided();
         self.tally.malformed |=
             matches!(self.phase, Phase::First(FirstAnswer::Malformed)) && self.tally.limit.is_none();
     }
 
-    /// Reads text of the first answer in the other reading. The session's slot has the text; `is_legal` says whether it is legal
-    /// there. Returns whether one reading is left.
+    /// Reads text of the first answer as a separate document, after the session's slot has read it. `is_legal`: the
+    /// slot's reading is legal. Returns whether a legal reading is left.
     pub(super) fn read_alone(&mut self, text: &str, is_legal: bool) -> bool {
         let continues = is_legal && !is_followed_by_json(&self.slot);
         let Reading::Both(alone) = &mut self.base.reading else { return continues };
@@ -241,7 +244,7 @@ impl Session {
     }
 }
 
-/// Returns whether JSON follows the end of a closed root: the root is not the whole document.
+/// Returns whether JSON follows the end of a closed root, so that the root is not the whole document.
 fn is_followed_by_json(slot: &Slot) -> bool {
     matches!(slot.document().byte_after_root(), Some(b',' | b']' | b'}' | b':' | b'"'))
 }

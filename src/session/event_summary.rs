@@ -117,7 +117,7 @@ impl EventSummary {
         !is_marked && finishes.is_empty() && ended.is_empty() && usage.is_none() && error.is_none()
     }
 
-    /// Returns whether the event has more of the answer, so that an end before it is refuted.
+    /// Returns whether the event has more of the answer, which refutes an earlier end.
     pub(super) fn has_more(&self) -> bool {
         let begins = |piece: &Piece| piece.name.is_some();
         !self.text.is_empty() || self.is.reasoning || self.is.restart || self.pieces.iter().any(begins)

@@ -8,12 +8,12 @@ use crate::provider::Finish;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GiveUp {
-    /// Closes the document, and names the value that the cut goes through: [`Outcome::Closed`]. In a stream by the shortest
-    /// legal completion, since nothing that was sent can be taken back. It lists what was synthesized. In a whole body by
-    /// the complete part, which has no number that may be the beginning of another one.
+    /// Closes the document and names the cut value: [`Outcome::Closed`]. A stream gets the shortest legal completion,
+    /// because sent bytes can't be taken back; the outcome lists the synthesized values. A whole body becomes its
+    /// complete part, which leaves a cut number out.
     Close,
-    /// The default. Adds nothing, not even the end of a fence, and ends the answer like its first cut, or like a later one that is worse:
-    /// [`Outcome::Incomplete`]. A client that raises an error at a cut answer still does.
+    /// The default. Adds nothing, not even the end of a fence. The answer ends like its first cut, or like a later,
+    /// worse one: [`Outcome::Incomplete`]. A client that raises an error at a cut answer still does.
     #[default]
     Leave,
     /// Ends the answer with an error: [`Outcome::Failed`].
@@ -71,10 +71,13 @@ impl Session {
     pub(super) fn give_up(&mut self, reason: StopReason, finish: Option<Finish>) {
         let cause = self.last_cut.as_ref().and_then(|cut| cut.cause);
         let tally = self.tally_after(self.last_cut.as_ref().map(|cut| &cut.end));
-        let leaves = self.settings.give_up == GiveUp::Leave && self.give_out_unread();
+        let leaves = self.settings.give_up == GiveUp::Leave && !self.unread.is_empty();
+        if leaves {
+            self.give_out_text(self.unread.clone());
+        }
         let document = self.slot.document();
         let offset = document.text().len();
-        // Of a call the client has the beginning.
+        // The client already has the beginning of a tool call.
         if !self.has_begun() && !leaves && !self.is_tool_call() {
             return self.done(Outcome::Failed { reason: Some(reason), cause, tally });
         }
@@ -83,9 +86,9 @@ impl Session {
             GiveUp::Close if document.is_text() => Outcome::Incomplete { reason, cause, finish: None, tally },
             GiveUp::Error => Outcome::Failed { reason: Some(reason), cause, tally },
             GiveUp::Leave => {
-                // Arguments that are open can't be called, whatever the server said.
-                let told = |finish: &Finish| if self.is_tool_call() { Finish::Length } else { finish.clone() };
-                let finish = self.given_up_end().and_then(CallEnd::finish).map(told);
+                // Clients must not call a tool with open arguments, whatever finish reason the server sent.
+                let reported = |finish: &Finish| if self.is_tool_call() { Finish::Length } else { finish.clone() };
+                let finish = self.given_up_end().and_then(CallEnd::finish).map(reported);
                 Outcome::Incomplete { reason, cause, finish, tally }
             }
             GiveUp::Close if self.is_tool_call() => {
@@ -103,7 +106,7 @@ impl Session {
         self.done(outcome);
     }
 
-    /// Closes the open document. A document of which nothing was sent loses its uncertain end first.
+    /// Closes the open document. If no text was sent, drops its uncertain end first.
     fn close_document(&mut self) -> Completion {
         if let Some(closed) = self.settings.sends_at_end.then(|| self.slot.close_as_complete_part()).flatten() {
             return closed;

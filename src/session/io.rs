@@ -113,8 +113,8 @@ impl CallEnd {
         if let Self::TimedOut(limit) = self { Some(limit) } else { None }
     }
 
-    /// Returns whether this end is worse than another one, in the order of [`badness`]. An error that the upstream has written is
-    /// worse than an end without any word.
+    /// Returns whether this end is worse than another one, in the order of [`badness`]. A written error is worse than
+    /// an end of the stream without one.
     pub(super) fn is_worse_than(&self, other: &Self) -> bool {
         let is_error = matches!((self, other), (Self::Error(_), Self::Closed));
         is_error || badness(self.finish()) > badness(other.finish())
@@ -147,12 +147,12 @@ impl CallEnd {
     }
 }
 
-/// Orders the ends of an incomplete answer: the worse one is the larger one. With the best ends a client takes the answer for
-/// whole. A content filter is the worst end, because it forbids another call.
+/// Orders the ends of an incomplete answer: the larger, the worse. Clients treat an answer with one of the best ends as
+/// whole. A content filter is the worst, because it forbids another call.
 pub(super) fn badness(finish: Option<&Finish>) -> u8 {
     match finish {
         Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall) => 0,
-        // Nothing is known of such a reason.
+        // The meaning of such a reason is unknown.
         Some(Finish::Other(_)) => 1,
         Some(Finish::Length) | None => 2,
         Some(Finish::ContentFilter) => 3,

@@ -185,8 +185,8 @@ enum FirstAnswer {
 struct LastCut {
     end: CallEnd,
     cause: Option<CutCause>,
-    /// How the answer ends if it is given up here: like its first cut, or like a later one that is worse. Without a
-    /// continuation the client would have read the first one.
+    /// How the answer ends if it is given up: like its first cut, which the client would have read without a
+    /// continuation, or like a later, worse one.
     given_up: CallEnd,
 }
 
@@ -201,7 +201,7 @@ struct Continuation {
     sent: usize,
     /// The seam as it was reported.
     reported: Option<Seam>,
-    /// The arguments before it, for a call whose result is checked.
+    /// The arguments before this call, if its result is checked.
     before: Option<Box<Before>>,
 }
 
@@ -237,7 +237,7 @@ struct OpenCall {
     said: String,
     /// Bytes of its text.
     text_bytes: u64,
-    /// It is the original request again.
+    /// It repeats the original request.
     is_repeated: bool,
     /// The model that is asked, if its name is known and it has not written yet.
     model: Option<String>,
@@ -400,7 +400,8 @@ impl Session {
         self.is_stopped = true;
     }
 
-    /// Returns the document so far: its base, if the answer continues a prefill of the request, and all text that was given out.
+    /// Returns the current document: its base, if the answer continues a prefill of the request, and all text that was
+    /// given out.
     pub fn document(&self) -> &Document {
         self.slot.document()
     }

@@ -90,7 +90,7 @@ impl Session {
         self.settle_base();
         let added = self.answer_text().len();
         self.cut(now, end, added);
-        // A call before this one has delivered nothing, so this is the first cut.
+        // Earlier calls delivered no text, so this is the first cut.
         self.last_cut = None;
         self.note_cut(end, end.cause());
         if self.has_begun() {
@@ -183,6 +183,11 @@ impl Session {
         self.give_out(sent);
         self.count_repairs(splice.repairs().iter().map(|repair| repair.rule.as_str()));
         let finish = end.finish().cloned();
+        if self.slot.document().is_complete() && splice.has_more_json() && !self.is_tool_call() {
+            let added = self.slot.document().text().len().saturating_sub(delivered);
+            self.cut(now, end, added);
+            return self.give_up(StopReason::MoreJson, None);
+        }
         if self.slot.document().is_complete() {
             self.note_arguments(violation);
             let tally = self.tally.clone();
@@ -406,8 +411,8 @@ impl Session {
                 self.begin();
             } else {
                 self.is_continued = true;
-                // White space, the opening of a fence, or the beginning of a call was delivered: the root that belongs there is
-                // waited for.
+                // White space, the opening of a fence, or the beginning of a tool call was delivered: the root still
+                // has to follow.
                 self.wait_for(Splice::new(&self.slot, self.settings.expect, &self.settings.limits));
             }
             None
@@ -511,7 +516,8 @@ impl Spent {
 /// Whole bodies that may be lost in a row: each was written and is paid for, so a lost one is asked for once more.
 const MOST_LOST_BODIES: u32 = 2;
 
-/// Answers to one cut that end the document early before it is given up. A model that does it twice does it again.
+/// The number of early ends at one cut after which the answer is given up: a model that repeats an early end does not
+/// change its mind.
 const EARLY_ENDS: u32 = 2;
 
 /// Bytes of text that count as a token: what tokenizers need for English and for JSON, more or less.
@@ -528,8 +534,8 @@ fn mixed(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Returns the finish reason of an answer whose root is closed. Where the limit ended the call after the root, nothing of the
-/// document was cut.
+/// Returns the finish reason of an answer whose root is closed. If the limit ended the call after the root, the
+/// document itself was not cut.
 fn of_whole(reason: Finish) -> Finish {
     if reason == Finish::Length { Finish::Stop } else { reason }
 }

@@ -23,15 +23,16 @@ pub enum Outcome {
     },
     /// The document is whole. Prose: its rest was joined, and the last call gave a finish reason.
     Complete {
-        /// The finish reason of the last call, if it gave one. [`Finish::Stop`] where the limit ended it after the root.
+        /// The finish reason of the last call, if it gave one. [`Finish::Stop`] if the limit ended the call after the
+        /// root.
         finish: Option<Finish>,
         /// How the last call ended, if it gave no finish reason: the end of its stream was lost after the document's end.
         end: Option<CutCause>,
         /// What the calls brought.
         tally: Tally,
     },
-    /// The document was given up and closed: by the shortest legal completion, or in a whole body without what is not
-    /// certain. Elements may be missing.
+    /// The document was given up and closed: in a stream by the shortest legal completion, in a whole body as its
+    /// complete part. Elements may be missing.
     Closed {
         /// Why the loop ended.
         reason: StopReason,
@@ -40,8 +41,8 @@ pub enum Outcome {
         /// JSON Pointers of values that nobody wrote; see
         /// [`Completion::synthesized`](crate::json::Completion::synthesized).
         synthesized: Vec<String>,
-        /// The JSON Pointer of the number or string that the cut goes through: the document has the beginning of its value.
-        /// See [`Completion::cut_value`](crate::json::Completion::cut_value).
+        /// The JSON Pointer of the number or string in which the text was cut: the document may have only the beginning
+        /// of its value. See [`Completion::cut_value`](crate::json::Completion::cut_value).
         cut_value: Option<String>,
         /// The finish reason that ended the loop, if one did.
         finish: Option<Finish>,
@@ -54,7 +55,7 @@ pub enum Outcome {
         reason: StopReason,
         /// Why the delivered text ended where it did.
         cause: Option<CutCause>,
-        /// The finish reason of the first cut, if it gave one, or of a later cut that is worse.
+        /// The finish reason of the first cut, if it gave one, or of a later, worse cut.
         finish: Option<Finish>,
         /// What the calls brought.
         tally: Tally,
@@ -83,8 +84,8 @@ pub struct Tally {
     /// Seams whose place may be the wrong one: see [`Seam::ambiguous`]. Where the text repeats itself everywhere, no anchor
     /// is unique.
     pub ambiguous: u32,
-    /// Seams after which the document ended early: the cut was after a whole value, a continuation repeated the anchor and only
-    /// closed what was open, and the one before it at the same cut had ended early, too. Elements may be missing.
+    /// Seams after which the document ended early: the cut was after a whole value, the continuation had only the
+    /// anchor and closers, and the previous continuation of this cut had ended early, too. Elements may be missing.
     pub early_end: u32,
     /// Tokens of the answer of each call, the first one first; `None` where the provider named none.
     pub tokens: Vec<Option<u64>>,
@@ -110,7 +111,7 @@ pub struct Tally {
     /// The base of the document is unknown, so the answer passed unchanged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub base_unknown: bool,
-    /// The first answer has left the JSON grammar, and passed unchanged from there on.
+    /// The first answer is malformed, and passed unchanged from the mistake on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub malformed: bool,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
@@ -218,9 +219,12 @@ pub enum StopReason {
     /// The model reported no progress
     /// [`ContinuationLimits::max_stalled_reports`](crate::ContinuationLimits::max_stalled_reports) times in a row.
     Progress,
-    /// Two answers to the same cut ended the document early, and it is doubtful that it ends there: see
+    /// Two answers to the same cut ended the document early, and the cut does not show that it ends there: see
     /// [`SpliceError::EarlyEnd`](crate::splice::SpliceError::EarlyEnd).
     EarlyEnd,
+    /// More JSON came after the root that a continuation had closed: the answer does not end there, and that text was not
+    /// delivered.
+    MoreJson,
     /// A call ended with a reason that is not to be continued.
     Finish,
     /// The text has [`ParserLimits::max_text_bytes`](crate::ParserLimits::max_text_bytes).
@@ -251,6 +255,7 @@ impl StopReason {
             Self::Time => "time",
             Self::Progress => "progress",
             Self::EarlyEnd => "early_end",
+            Self::MoreJson => "more_json",
             Self::Finish => "finish",
             Self::Text => "text",
             Self::Patience => "patience",
@@ -409,7 +414,7 @@ impl Outcome {
         if let Self::Closed { synthesized, .. } = self { synthesized } else { &[] }
     }
 
-    /// Returns the JSON Pointer of the number or string that the cut goes through, in a document that was closed.
+    /// Returns the JSON Pointer of the cut number or string in a closed document.
     pub fn cut_value(&self) -> Option<&str> {
         if let Self::Closed { cut_value, .. } = self { cut_value.as_deref() } else { None }
     }
@@ -425,8 +430,9 @@ impl Outcome {
         }
     }
 
-    /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop stopped, how a
-    /// call without a finish reason ended, what was synthesized, which value was cut, and how many seams are ambiguous or end the document early, if any do.
+    /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop stopped, how a call
+    /// without a finish reason ended, the synthesized values, the cut value, and the numbers of ambiguous seams and of
+    /// early ends, if there are any.
     pub fn report(&self) -> String {
         let tally = self.tally();
         let mut report = serde_json::json!({
@@ -525,9 +531,8 @@ impl Serialize for Outcome {
             "cut_value": self.cut_value(),
             "finish": self.finish().map(Finish::as_str),
             "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
-            "parallel": tally.calls_unknown.then_some("unknown"), "base": tally.base_unknown.then_some("unknown"), "malformed": tally.malformed,
-            "schema_path": tally.schema_violation,
-            "limit": tally.limit,
+            "parallel": tally.calls_unknown.then_some("unknown"), "base": tally.base_unknown.then_some("unknown"),
+            "malformed": tally.malformed, "schema_path": tally.schema_violation, "limit": tally.limit,
         })
         .serialize(serializer)
     }

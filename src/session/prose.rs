@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::question::anchor;
 use super::{Attempts, CallEnd, ContinuationMode, FailureReason, Outcome, Parts, Phase, Session, StopReason, Turn};
 use crate::context::Sections;
+use crate::envelope::{FENCE, ends_in_block};
 use crate::overlap::Anchor;
 use crate::provider::Finish;
 use crate::splice::SpliceError;
@@ -81,9 +82,9 @@ impl Session {
             self.end_repair();
             self.slot.read_as_text();
             self.sections = Sections::new(super::SECTIONS);
-            let unread = self.unread.clone();
+            let unread = std::mem::take(&mut self.unread);
             self.push_text(&unread);
-            self.give_out_unread();
+            self.give_out_text(unread);
         }
     }
 
@@ -147,14 +148,20 @@ impl Session {
         }
         let mut new = String::new();
         let mut merged = splice.finish(&mut new);
-        let added = (self.slot.document().text().len() + new.len()).saturating_sub(delivered);
+        let text = self.slot.document().text();
+        let is_blank = is_blank(&new) && text.get(delivered..).is_none_or(is_blank);
+        // The model says that nothing follows. Where a sentence has ended, that is believed if it is said twice, or if
+        // the text gets the end of its last line.
+        let says_end = is_blank && finish.as_ref().is_some_and(|reason| *reason != Finish::Length);
+        let is_believed = ends_sentence(text) && (self.streaks.attempts.early_ends > 0 || !new.is_empty());
+        if says_end && !is_believed && merged.is_ok() {
+            merged = Err(SpliceError::EarlyEnd);
+            new.clear();
+        }
+        let added = (text.len() + new.len()).saturating_sub(delivered);
         let has_grown = added > 0;
-        // The model says that nothing follows. It is asked once more; said twice it is believed.
-        let says_end = !has_grown && finish.as_ref().is_some_and(|reason| *reason != Finish::Length);
-        match &mut merged {
-            Ok(_) if says_end && self.streaks.attempts.early_ends == 0 => merged = Err(SpliceError::EarlyEnd),
-            Ok(seam) => seam.early_end = says_end,
-            Err(_) => {}
+        if let Ok(seam) = &mut merged {
+            seam.early_end = says_end && !has_grown;
         }
         if let Ok(seam) = &merged
             && !is_reported
@@ -193,6 +200,18 @@ impl Session {
     }
 }
 
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// Whether a sentence or a block of code has ended at the end of a text. In the middle of a word or a sentence more is due.
+fn ends_sentence(text: &str) -> bool {
+    let text = text.trim_end();
+    let sentence = text.trim_end_matches(['"', '\'', '”', '’', '“', '»', ')', ']', '*', '_', '`']);
+    let has_ended = sentence.ends_with(['.', '!', '?', '。', '！', '？', '؟', '।']) || text.ends_with(FENCE);
+    has_ended && !ends_in_block(text)
+}
+
 /// Returns the last `most` bytes of a text, from the start of a word on.
 fn end_of(text: &str, most: usize) -> String {
     let from = text.len() - most.min(text.len());
@@ -200,4 +219,21 @@ fn end_of(text: &str, most: usize) -> String {
     let word = starts.skip_while(|(_, c)| !c.is_whitespace()).find(|(_, c)| !c.is_whitespace());
     let end = word.and_then(|(at, _)| text.get(at..)).unwrap_or_default();
     format!("[...] {end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ends_sentence;
+
+    #[test]
+    fn a_sentence_ends_with_its_mark_and_outside_of_code() {
+        for text in
+            ["It rained.", "Who?\n", "“It will rain.” ", "(so he *said!*)", "下雨了。", "So:\n```\na = 1\n```\n"]
+        {
+            assert!(ends_sentence(text), "{text:?}");
+        }
+        for text in ["It rai", "It rained", "Nets, ropes,", "So:\n", "```\nf().", "## The end", "- one (1)", ""] {
+            assert!(!ends_sentence(text), "{text:?}");
+        }
+    }
 }

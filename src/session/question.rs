@@ -54,7 +54,7 @@ impl Form {
 pub(super) struct Attempts {
     /// Answers with text that was not joined or had nothing new.
     pub(super) unjoined: u32,
-    /// Those of them that ended the document early.
+    /// The number of these answers that ended the document early.
     pub(super) early_ends: u32,
 }
 

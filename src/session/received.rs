@@ -94,7 +94,8 @@ impl Session {
         let waits = is_unsent && end.is_some();
         let sent = match end {
             _ if waits => open.sent,
-            // What follows the arguments may show that they do not end here: closed ones would be executed.
+            // Later text may show that the arguments do not end here, and a client executes closed ones. So the last
+            // bracket waits.
             Some(end) => open.sent.max(end.saturating_sub(1)),
             None => document.text().len(),
         };

@@ -4,13 +4,9 @@
 //!  Open, first call ──▶ the upstream's bytes, whole blocks at a time
 //!     │ a terminal event before the root is closed
 //!     ▼
-//!  Withheld ─▶ nothing; the rest of the call is read for its usage. More text leads back to `Open`.
-//!     │ the call is over
-//!     ▼
-//!  Open, further call ─▶ chunks with the first answer's id; comments while nothing comes
-//!     │ the session is done
-//!     ▼
-//!  Done ─▶ one finish, one usage, one `[DONE]`
+//!  Withheld ─▶ nothing; the relay reads the rest of the call for its usage. More text leads back to `Open`. │ the call
+//!     is over ▼ Open, further call ─▶ chunks with the first answer's id; comments while nothing comes │ the session is
+//!     done ▼ Done ─▶ one finish, one usage, one `[DONE]`
 //! ```
 //! A relay does no I/O and has no clock. Drain [`poll_output`](Relay::poll_output) after every input.
 
@@ -272,7 +268,7 @@ impl Relay {
                 break;
             }
             if matches!(self.phase, Phase::Withheld(_)) && self.room(rest.len()) == 0 {
-                // No more bytes can be withheld, so the end counts.
+                // The buffer is full, so the end counts.
                 self.end_as_known(now, CallEnd::Closed);
                 break;
             }
@@ -350,7 +346,7 @@ impl Relay {
         self.is_first_open() && !self.call.adopts
     }
 
-    /// Returns whether the raw bytes of the open call leave as they come, or may leave later.
+    /// Returns whether the raw bytes of the open call are forwarded, or may be forwarded later.
     fn keeps_raw(&self) -> bool {
         let is_read = matches!(self.phase, Phase::Open | Phase::Withheld(_));
         is_read && self.session().is_first() && !self.call.adopts
@@ -402,7 +398,7 @@ impl Relay {
         ControlFlow::Continue(())
     }
 
-    /// Ends the open call as its events have said, or else like this.
+    /// Ends the open call with the end that its events gave, or else with `otherwise`.
     fn end_as_known(&mut self, now: Duration, otherwise: CallEnd) {
         let end = self.call.end.take().unwrap_or(otherwise);
         self.end_call(now, end);

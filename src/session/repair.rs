@@ -1,7 +1,7 @@
 //! Repair on the way to the document: of the first answer by the document itself, of a continuation before it is joined.
 
 use super::{
-    CallEnd, CutCause, FirstAnswer, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent,
+    CallEnd, CutCause, FirstAnswer, GiveUp, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent,
     Settings,
 };
 use crate::context::Sections;
@@ -61,13 +61,13 @@ impl Session {
         !self.tally.repairs.is_empty() || !self.slot.document().pending().is_empty()
     }
 
-    /// Returns whether the first answer's document is whole, and some of its text was changed.
+    /// Returns whether the first answer's document is whole and has repairs.
     pub(super) fn is_repaired(&self) -> bool {
         !self.is_passing() && self.slot.document().is_complete() && self.has_changed_text()
     }
 
-    /// Returns whether the first answer is malformed, and not cut: the call had its own end, and the text can't be repaired. Asked
-    /// again, the model would write it again.
+    /// Returns whether the first answer is malformed rather than cut: the call had a regular end, and the text can't be
+    /// repaired. The model would write the same again.
     pub(super) fn is_malformed_at(&self, end: &CallEnd) -> bool {
         let is_ended = matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
         is_ended && self.repairs_text() && self.slot.document().is_malformed_at_end()
@@ -127,7 +127,7 @@ impl Session {
         self.finish_whole();
         let is_read = matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing));
         if is_read && self.repairs_text() && self.slot.document().is_malformed_at_end() {
-            // What is held back is not cut: no part of it is decided as if it were.
+            // The held text is not cut, so rules for cut text must not decide about it.
             let held = self.slot.document().pending().to_owned();
             self.phase = Phase::First(FirstAnswer::Malformed);
             return self.give_out_text(held);
@@ -140,7 +140,7 @@ impl Session {
     pub(super) fn end_repair(&mut self) {
         let unread = self.end_of_text(|slot, sink| slot.end_repair(sink));
         if !unread.is_empty() {
-            // Otherwise a repeated call has brought nothing, and what the call before it left unread stands.
+            // An empty rest comes from a repeated call without text: then the unread text of the previous call remains.
             self.unread = unread;
         }
         let document = self.slot.document();
@@ -167,15 +167,13 @@ impl Session {
         ended
     }
 
-    /// Gives out what was not read at the cut, as it came, where nothing has followed it. Returns whether there is any.
-    pub(super) fn give_out_unread(&mut self) -> bool {
-        let unread = std::mem::take(&mut self.unread);
-        let is_left = !unread.is_empty();
-        self.give_out_text(unread);
-        is_left
+    /// Returns the end of an incomplete answer that was left unchanged, because it can't be read: the document lacks it.
+    pub(super) fn unread_end(&self) -> &str {
+        if self.settings.give_up == GiveUp::Leave { &self.unread } else { "" }
     }
 
-    fn give_out_text(&mut self, text: String) {
+    /// Gives out text that the document does not have.
+    pub(super) fn give_out_text(&mut self, text: String) {
         if !text.is_empty() {
             self.outputs.push_back(Output::Text(text));
         }

@@ -40,7 +40,7 @@ pub struct Turn {
     pub prompt: String,
     /// The names of the prompt's tags, without angle brackets.
     pub tags: Vec<String>,
-    /// The original request ends with a message of the assistant with which `delivered` begins: `delivered` takes its place.
+    /// The original request ends with an assistant's message, which `delivered` replaces and begins with.
     pub replaces_prefill: bool,
     /// The answer is asked for as a JSON document of its own, so the request keeps its JSON mode.
     pub keeps_json_mode: bool,

@@ -119,8 +119,8 @@ impl Retry {
         body.and_then(|body| serde_json::from_str(&body).ok()).unwrap_or_else(|| original.clone())
     }
 
-    /// Returns the messages of this call: the original ones, followed by the ones that ask for the rest. A last message of the
-    /// assistant that the answer continues is replaced by the delivered text, which begins with it.
+    /// Returns the messages of this call: the original ones, followed by the ones that ask for the rest. If the answer
+    /// continues the assistant's last message, the delivered text, which begins with it, replaces it.
     ///
     /// Remove from the request what prescribes the form of the answer (`response_format`, tools), because the rest of a
     /// document matches no schema, unless the turn keeps its JSON mode ([`Turn::keeps_json_mode`](super::Turn)). [`body`](Self::body) and [`typed`](Self::typed) remove it.

@@ -28,7 +28,7 @@ pub(super) struct Slots {
     waiting: VecDeque<(usize, CallEnd)>,
     /// How the first call ended.
     ends: Ends,
-    /// The calls of the answer to the original request, where it was sent again for the arguments of one.
+    /// The tool calls of a further answer from which the current slot takes its arguments.
     repeated: Vec<RepeatedCall>,
     /// How many choices the answer is to have.
     expected: usize,
@@ -47,9 +47,11 @@ struct Entry {
     has_begun: bool,
     session: Session,
     outcome: Option<Outcome>,
+    /// The whole text, where its end is not in the session's document.
+    unread: Option<String>,
 }
 
-/// A call of an answer to the original request, sent again.
+/// A tool call in a further answer.
 #[derive(Debug)]
 struct RepeatedCall {
     id: SlotId,
@@ -83,7 +85,7 @@ impl Ends {
         self.finished.is_empty()
     }
 
-    /// Forgets the finish reasons of the choices that have more text.
+    /// Removes the finish reasons of the choices that have more text.
     pub(super) fn take_back(&mut self, has_more: impl Fn(u32) -> bool) {
         self.finished.retain(|(choice, _)| !has_more(*choice));
     }
@@ -244,15 +246,35 @@ impl Slots {
         if self.session().repeats_call() {
             return self.repeated_calls(now, answer);
         }
-        for (piece, text) in answer.texts().filter(|(_, text)| !text.is_empty()) {
-            if is_call || piece.slot.kind == SlotKind::Text && self.further_wire().choice_of(piece.slot.id) == 0 {
+        for (piece, text) in answer.texts() {
+            let is_of_call = is_call && !self.is_of_other_tool(piece);
+            if text.is_empty() {
+                continue;
+            }
+            if is_of_call
+                || !is_call && piece.slot.kind == SlotKind::Text && self.further_wire().choice_of(piece.slot.id) == 0
+            {
                 self.session_mut().handle_input(now, Input::Text(text));
             }
         }
     }
 
-    /// Takes the arguments of the current slot's call from an answer to the original request, sent again: of the call that has the
-    /// same place and name, if the calls before it are those that were delivered.
+    /// Returns whether a piece of a call for the rest belongs to a call of another tool than the current slot's. The arguments of such
+    /// a call are not the rest.
+    fn is_of_other_tool(&mut self, piece: &Piece) -> bool {
+        if piece.slot.kind != SlotKind::Arguments {
+            return false;
+        }
+        if !self.repeated.iter().any(|call| call.id == piece.slot.id) && self.repeated.len() < MAX_SLOTS {
+            let name = piece.name.clone().unwrap_or_default();
+            self.repeated.push(RepeatedCall { id: piece.slot.id, name, arguments: String::new() });
+        }
+        let named = self.repeated.iter().find(|call| call.id == piece.slot.id && !call.name.is_empty());
+        named.zip(self.session().tool_name()).is_some_and(|(call, own)| !own.is_empty() && call.name != own)
+    }
+
+    /// Takes the current slot's arguments from the answer to the repeated original request: those of the tool call with
+    /// the same position and name, if the calls before it equal the delivered ones.
     fn repeated_calls(&mut self, now: Duration, answer: &EventSummary) {
         let (mut repeated, mut arguments) = (std::mem::take(&mut self.repeated), String::new());
         let is_call = |entry: &&Entry| entry.has_begun && entry.slot.kind == SlotKind::Arguments;
@@ -308,7 +330,7 @@ impl Slots {
         let entry = self.entry_mut();
         (entry.slot, entry.has_begun) = (slot, true);
         if !is_first {
-            // The first text of a choice continues a prefill.
+            // Only the first text of a choice can continue a prefill.
             entry.session.clear_base();
         }
         if is_call {
@@ -328,8 +350,8 @@ impl Slots {
         self.received = 0;
     }
 
-    /// Takes note that the current session has asked for a call. If the original request is sent again, the first slot of its
-    /// answer may be another one.
+    /// Records that the current session has asked for a call. If that repeats the original request, its answer may
+    /// begin with another slot.
     pub(super) fn asked(&mut self) {
         self.repeated.clear();
         if self.session().is_first() {
@@ -366,10 +388,11 @@ impl Slots {
         (0..self.list.len()).any(|at| self.is_cut(at, &ends.of(self.choice(at), end)))
     }
 
-    /// Returns whether a choice would be continued, were it to end for this reason.
+    /// Returns whether a choice would be continued, were it to end for this reason while others go on. Those may be still to begin.
     pub(super) fn continues_choice(&self, choice: u32, reason: &Finish) -> bool {
         let end = CallEnd::Finished(reason.clone());
-        (0..self.list.len()).any(|at| self.choice(at) == choice && self.is_cut(at, &end))
+        let is_cut = |at| self.list.get(at).is_some_and(|entry| self.is_cut_among_others(at, entry, &end));
+        (0..self.list.len()).any(|at| self.choice(at) == choice && is_cut(at))
     }
 
     /// Returns whether a slot could be continued, if the limit ended the answer now, or the connection a slot of prose.
@@ -392,13 +415,18 @@ impl Slots {
             // A choice that has not begun can't be asked for alone.
             return false;
         }
+        self.is_cut_among_others(at, entry, end)
+    }
+
+    /// Returns whether a slot is cut, if all choices have begun.
+    fn is_cut_among_others(&self, at: usize, entry: &Entry, end: &CallEnd) -> bool {
         let (is_alone, is_call) = (self.list.len() == 1, entry.slot.kind == SlotKind::Arguments);
         if self.expected > 1 && entry.slot.kind == SlotKind::Arguments && entry.session.is_blank() {
-            // The request asks for several answers: a new answer can't be assigned to this choice.
+            // The request asks for several choices, so a new answer can't be assigned to this one.
             return false;
         }
         // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
-        let can_be = is_alone || entry.session.has_delivered(end);
+        let can_be = is_alone && (self.expected == 1 || !entry.has_begun) || entry.session.has_delivered(end);
         let is_last =
             || self.list.iter().skip(at + 1).all(|other| self.wire.choice_of(other.slot.id) != self.choice(at));
         entry.session.would_continue(end) && can_be && (is_call || is_last())
@@ -432,7 +460,11 @@ impl Slots {
 
     /// Keeps how the current slot ended.
     pub(super) fn keep(&mut self, outcome: Outcome) {
-        self.entry_mut().outcome = Some(outcome);
+        let entry = self.entry_mut();
+        let unread = entry.session.unread_end();
+        let is_left = matches!(outcome, Outcome::Incomplete { .. }) && !unread.is_empty();
+        entry.unread = is_left.then(|| [entry.session.answer_text(), unread].concat());
+        entry.outcome = Some(outcome);
     }
 
     /// Returns how the answer ended: as the slot that ended worst, with the tally of all. That slot becomes the current
@@ -494,7 +526,7 @@ impl Slots {
         self.list.iter().filter(|entry| entry.outcome.is_some()).map(Entry::text).collect()
     }
 
-    /// Returns the whole texts of the slots of a first answer that were repaired.
+    /// Returns the whole texts of the repaired slots of a first answer.
     pub(super) fn repaired_texts(&self) -> Vec<SlotText<'_>> {
         let is_repaired = |entry: &&Entry| entry.has_begun && entry.session.is_repaired();
         self.list.iter().filter(is_repaired).map(Entry::text).collect()
@@ -518,16 +550,16 @@ impl Slots {
 impl Entry {
     fn new(session: Session) -> Self {
         let slot = Slot { id: FIRST, kind: SlotKind::Text };
-        Self { slot, has_begun: false, session, outcome: None }
+        Self { slot, has_begun: false, session, outcome: None, unread: None }
     }
 
     fn text(&self) -> SlotText<'_> {
-        SlotText { slot: self.slot, text: self.session.answer_text() }
+        SlotText { slot: self.slot, text: self.unread.as_deref().unwrap_or_else(|| self.session.answer_text()) }
     }
 }
 
-/// Orders the outcomes of slots: the worse one is the larger one. Among incomplete slots the end decides. A lost connection is
-/// worse than a limit, because no finish reason of another slot can report it.
+/// Orders the outcomes of slots: the larger, the worse. Incomplete slots are compared by their ends. A lost connection
+/// is worse than a limit, because no finish reason of another slot can report it.
 fn rank(outcome: &Outcome) -> (u8, u8, bool) {
     match outcome {
         Outcome::PassedThrough { .. } => (0, 0, false),

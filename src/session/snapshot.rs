@@ -67,7 +67,7 @@ pub struct Snapshot {
     /// The text is prose, whatever is in it.
     #[serde(default)]
     is_text: bool,
-    /// Bytes at the beginning of the text that the request ends with.
+    /// The number of bytes at the start of the text that are the request's prefill.
     #[serde(default, skip_serializing_if = "is_zero")]
     base: usize,
     /// The session has ended.

@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use memchr::memmem::Finder;
-
 use super::Status;
 use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
-use crate::overlap::Anchor;
+use crate::overlap::{Anchor, may_come_again};
 use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, SpliceError, SpliceRequest};
 
 /// The document that the parts make.
@@ -21,7 +19,7 @@ pub struct Stitched {
     pub json: String,
     /// The seams, in order.
     pub seams: Vec<Seam>,
-    /// The parts that were skipped, or broke off after their seams, in order.
+    /// The parts that were skipped, or that became illegal after their seams, in order.
     pub failed: Vec<FailedPart>,
     /// Why each part after the first was joined where it was, or skipped. Empty unless
     /// [`explained`](StitchOptions::explained) was called.
@@ -31,13 +29,13 @@ pub struct Stitched {
     pub rewound: Vec<String>,
 }
 
-/// A part that was skipped, or not joined to its end. Its text may be missing from the document.
+/// A part that was skipped, or joined only in part. Its text may be missing from the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedPart {
     /// The part's number. The first part is 0.
     pub part: usize,
-    /// Why it was skipped, or where it broke off.
+    /// Why it was skipped, or where it became illegal.
     pub reason: SpliceError,
 }
 
@@ -47,7 +45,7 @@ pub struct FailedPart {
 pub struct Explanation {
     /// The part's number. The first part is 0.
     pub part: usize,
-    /// The text of a part before it may be missing, so only repeated text counts.
+    /// A part before it was skipped, so only repeated text proves where it belongs.
     pub after_gap: bool,
     /// The decision.
     pub explained: Explained,
@@ -138,14 +136,15 @@ pub enum Rewind {
     Element,
 }
 
-/// Joins parts in order. A part that fails to merge is skipped: the next one may be its retry, or may continue it.
+/// Joins parts in order. Skips a part that fails to merge: the next part may be its retry, or its continuation.
 ///
-/// So a part after a skipped one is joined only where it repeats enough delivered text to prove its place, never because it is
-/// legal at the cut. Without such a part the result is [`Closed`](Status::Closed), and [`Stitched::failed`] names the skipped
-/// part.
+/// After a skipped part, a later part is joined only if it repeats enough delivered text to prove its place; being
+/// legal at the cut is not enough. Without such a part the result is [`Closed`](Status::Closed), and
+/// [`Stitched::failed`] names the skipped part.
 ///
-/// A part that only closes what is open, although more is due, is a failure, too. If no later part is joined, it is believed where
-/// the cut is after a whole value and the part repeats the anchor; its seam has [`early_end`](Seam::early_end).
+/// A part that has only closers although more is due is a failure, too: an early end. If no later part is joined, the
+/// early end is accepted if the cut is after a whole value and the part repeats the anchor; the seam then has
+/// [`early_end`](Seam::early_end).
 ///
 /// ```
 /// use restitch::session::{stitch, Status};
@@ -178,9 +177,9 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: &Stitc
     let mut stitcher = Stitcher::new(options, limits);
     let mut parts = parts.into_iter().enumerate().peekable();
     while let Some((number, part)) = parts.next() {
-        stitcher.take(number, part, parts.peek().is_none());
-        if stitcher.is_over() {
-            break;
+        match stitcher.is_over() {
+            true => stitcher.leave_out(number, part),
+            false => stitcher.take(number, part, parts.peek().is_none()),
         }
     }
     stitcher.finish()
@@ -193,11 +192,13 @@ struct Stitcher<'a, 'p> {
     slot: Slot,
     /// The first part leaves the grammar: nothing is joined to it.
     is_malformed: bool,
+    /// A part with text of its own came after the end of the document.
+    leaves_out: bool,
     /// The last part was not joined, or not to its end: a number is not whole where the text ends.
     breaks_off: bool,
-    /// The parts since the last seam whose text may be missing.
+    /// The parts after the last seam whose text may be missing.
     missing: Vec<&'p str>,
-    /// The part that ended the document early since the last seam. It is believed if no later part is joined.
+    /// The last part that ended the document early, after the last seam.
     early_end: Option<EarlyEnd<'p>>,
     result: Stitched,
 }
@@ -206,7 +207,7 @@ struct Stitcher<'a, 'p> {
 struct EarlyEnd<'p> {
     number: usize,
     part: &'p str,
-    /// How many parts were missing when it was tried.
+    /// The number of missing parts when it was tried.
     missing: usize,
 }
 
@@ -225,6 +226,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             limits,
             slot: Slot::with_roots(limits, AllowedRoots::Any),
             is_malformed: false,
+            leaves_out: false,
             breaks_off: false,
             missing: Vec::new(),
             early_end: None,
@@ -232,7 +234,8 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         }
     }
 
-    /// Joins one part, or skips it. An early end is believed of the last part alone: others are followed by their retries.
+    /// Joins one part, or skips it. Accepts an early end only from the last part: another part may be followed by its
+    /// retry.
     fn take(&mut self, number: usize, part: &'p str, is_last: bool) {
         if !self.slot.document().text().is_empty() {
             return self.join(number, part, is_last);
@@ -266,7 +269,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             self.result.explanations.push(Explanation::new(number, after_gap, explained, part));
         }
         if let Some(seam) = splice.seam() {
-            // A part that only repeats does not continue the text that is missing. If its text may as well be new, it is missing,
+            // A part that only repeats delivered text does not fill the gap. If its text may be new, it is missing,
             // too.
             let may_be_new = 1.0 - seam.posterior > self.limits.continuation.max_risk;
             match seam.alignment {
@@ -293,17 +296,18 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         }
     }
 
-    /// Returns the text that a part must repeat where text before it may be missing: a tail of the delivered text that proves its
-    /// place, since no missing part has it twice. A missing part that was asked to repeat the tail has it once.
+    /// Returns the tail that a part must repeat to be joined after a gap. A missing part may have this tail only where it
+    /// repeats delivered text, and no part that continues a missing one begins with it.
     fn anchor(&self) -> Option<Range<usize>> {
         let text = self.slot.document().text();
         let anchor = Anchor::of(text, self.limits.continuation.max_anchor_chars);
         let first = anchor.filter(|_| !self.missing.is_empty())?.range;
-        let recurs = |start: usize| {
-            let tail = Finder::new(text.get(start..first.end).unwrap_or_default());
-            self.missing.iter().any(|part| tail.find_iter(part.as_bytes()).nth(1).is_some())
-        };
         let root = self.slot.document().root_start().unwrap_or_default();
+        let recurs = |start: usize| {
+            let (delivered, tail) = (text.get(root..first.end), text.get(start..first.end));
+            let (Some(delivered), Some(tail)) = (delivered, tail) else { return false };
+            self.missing.iter().any(|part| may_come_again(delivered, tail, part))
+        };
         let mut start = first.start.max(root);
         while start > root && recurs(start) {
             let longer = first.end.saturating_sub(2 * (first.end - start)).max(root);
@@ -330,12 +334,23 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         true
     }
 
-    /// Believes the part that ended the document early after which nothing was joined: it was the last part of the document.
+    /// Takes note of a part after the end of the document. It may have been meant for another place, unless the document has its
+    /// text, or it is a remark.
+    fn leave_out(&mut self, number: usize, part: &str) {
+        let document = self.slot.document();
+        let part = part.trim();
+        if document.is_complete() && part.contains(['"', '{', '}', '[', ']']) && !document.text().contains(part) {
+            self.leaves_out = true;
+            self.fail(number, SpliceError::AfterRoot);
+        }
+    }
+
+    /// Accepts an early end after which no part was joined: that part was the last of the document.
     fn believe_early_end(&mut self) {
         let Some(EarlyEnd { number, part, missing }) = self.early_end.take().filter(|_| !self.is_over()) else {
             return;
         };
-        // The gap before it stays: repeated text has to prove its place again.
+        // The gap before the part remains: repeated text has to prove its place again.
         let before = self.missing.iter().take(missing).copied().collect();
         let (missing, breaks_off) = (std::mem::replace(&mut self.missing, before), self.breaks_off);
         let (failed, explanations) = (self.result.failed.clone(), self.result.explanations.clone());
@@ -361,7 +376,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         // The end of the parts ends a number. A byte that can't follow it says that it was to be another value.
         let breaks_off = self.breaks_off || self.is_malformed;
         let is_whole = !breaks_off && document.finish().is_ok() || document.is_complete();
-        let is_complete = is_whole && !self.is_malformed;
+        let is_complete = is_whole && !self.is_malformed && !self.leaves_out;
         let json = document.complete().unwrap_or_default();
         let status = match is_complete {
             true => Status::Complete,
@@ -386,9 +401,10 @@ mod tests {
     fn a_piece_of_a_string_and_a_refusal_look_alike() {
         let pieces = ["{\"a\": \"one ", "two ", "three\", \"b\": 1}"];
         check(&pieces, Expect::Exact, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", &[]);
-        // Nothing shows whether `two ` belongs to the document, and nothing that the next part repeats proves its place.
+        // It is unknown whether `two ` belongs to the document, and the text that the next part repeats does not prove
+        // its place.
         check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"one \"}", &[1, 2]);
-        // The same where the last part fits only after the skipped one.
+        // Likewise if the last part is legal only after the skipped one.
         let pieces = ["{\"a\": \"x\\u00", "e9 yz", "\", \"b\": 1}"];
         check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"x\"}", &[1, 2]);
         // Repeated text decides.
@@ -431,6 +447,38 @@ mod tests {
     }
 
     #[test]
+    fn a_part_after_a_skipped_one_is_not_joined_where_equal_rows_repeat_the_tail() {
+        let row = |value: u32| format!("{{\"kind\": \"lamp\", \"value\": {value}}}, ");
+        let delivered = format!("[{}{}{{\"kind\": \"la", row(1), row(2));
+        // The skipped part has the same rows again, or ends inside them.
+        let again = format!("mp\": 0}}, {}{}{{\"kind\": \"lamp\"", row(1), row(2));
+        let begun = format!("mp\": 0}}, {}{{\"kind\"", row(1));
+        for skipped in [again, begun] {
+            let last = format!("{}{}{{\"kind\": \"lamp\", \"value\": 3}}]", &row(1)[17..], row(2));
+            let parts = [delivered.as_str(), &skipped, &last];
+            let stitched = stitch(parts, Expect::Any, &Limits::default());
+            assert_eq!(stitched.status, Status::Closed, "{stitched:?}");
+        }
+    }
+
+    #[test]
+    fn a_space_at_the_end_of_a_part_that_is_cut_in_a_string_is_text() {
+        let whole = format!("{PIECE} were lit along the quay.\"}}");
+        let parts = [PIECE, "at dusk and the lamps ", "were lit along the quay.\"}"];
+        check(&parts, Expect::Any, Status::Complete, &whole, &[]);
+    }
+
+    #[test]
+    fn a_part_after_the_end_of_the_document_is_named() {
+        let whole = "[{\"id\": 1}, {\"id\": 2}, {\"id\": 3}]";
+        let parts = ["[{\"id\": 1}, {\"id\": 2}", ", {\"id\": 3}]", ", {\"id\": 4}, {\"id\": 5}"];
+        check(&parts, Expect::Any, Status::Closed, whole, &[2]);
+        // What repeats text of the document, and a remark, say nothing.
+        let parts = ["[{\"id\": 1}, {\"id\": 2}", ", {\"id\": 3}]", "{\"id\": 3}]\n", "That is all."];
+        check(&parts, Expect::Any, Status::Complete, whole, &[]);
+    }
+
+    #[test]
     fn the_rest_of_a_part_that_breaks_off_is_missing() {
         let parts = ["[{\"id\": 1}, {\"id\": 2}", ", {\"id\": 3}, {id: 4}", ", {\"id\": 5}]"];
         check(&parts, Expect::Any, Status::Closed, "[{\"id\": 1}, {\"id\": 2}, {\"id\": 3}, {}]", &[1, 2]);
@@ -444,9 +492,9 @@ mod tests {
         let stitched = stitch([open, early], Expect::Any, &Limits::default());
         assert_eq!((stitched.status, stitched.json.as_str()), (Status::Complete, early));
         assert!(stitched.seams[0].early_end, "{stitched:?}");
-        // It was the last one if nothing is joined after it.
+        // No part is joined after it, so it was the last one.
         check(&[open, early, "I can't help with that."], Expect::Any, Status::Complete, early, &[2]);
-        // Inside a string the end is doubtful, and so is one with an ellipsis.
+        // An end inside a string is doubtful, and so is one with an ellipsis.
         let cut = &open[..open.len() - 3];
         check(
             &[cut, &format!("{cut}\"]}}")],

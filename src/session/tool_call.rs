@@ -13,9 +13,9 @@ use crate::splice::{Slot, Splice};
 impl Session {
     /// Makes the session's text the arguments of a tool call. Call this before the first input.
     ///
-    /// The rest is asked for by a re-prompt that names the tool, since a prefill continues texts alone. Guesses change no
-    /// arguments, and when the rest can't be had they stay open: [`GiveUp::Close`](super::GiveUp::Close) ends them
-    /// as incomplete.
+    /// A re-prompt that names the tool asks for the rest, because a prefill continues only texts. Guesses never change
+    /// arguments, and arguments that are given up stay open: [`GiveUp::Close`](super::GiveUp::Close) ends them as
+    /// incomplete.
     pub(super) fn set_tool_call(&mut self, tool: Tool) {
         self.clear_base();
         let settings = &mut self.settings;
@@ -83,19 +83,19 @@ impl Session {
         has_root || self.lacks_arguments(end)
     }
 
-    /// Returns whether the open call is the original request again, since nothing of the arguments was delivered: the answer has
-    /// the call once more.
+    /// Returns whether the open call repeats the original request because no argument was delivered. The answer then
+    /// has the whole tool call again.
     pub(super) fn repeats_call(&self) -> bool {
         self.is_tool_call() && self.call.is_repeated && matches!(self.phase, Phase::Continuing(_))
     }
 
-    /// Returns the name of the tool that is called.
+    /// Returns the name of the called tool.
     pub(super) fn tool_name(&self) -> Option<&str> {
         self.settings.tool.as_ref().map(|tool| tool.name.as_str())
     }
 
-    /// Returns what is illegal after arguments that a continuation has closed: white space, a fence and prose may follow, and
-    /// JSON shows that they were closed too early.
+    /// Returns the error for JSON after arguments that a continuation has closed: it shows that they were closed too
+    /// early. Only white space, a fence and prose may follow.
     pub(super) fn error_after_arguments(&self, splice: &Splice) -> Option<SyntaxError> {
         let offset = self.slot.document().root_end().filter(|_| self.is_tool_call())?;
         let is_json = |c: &char| matches!(c, ',' | ':' | '[' | ']' | '{' | '}' | '"' | '-' | '0'..='9');
@@ -103,7 +103,7 @@ impl Session {
         Some(SyntaxError { kind: SyntaxErrorKind::TrailingText(byte), offset })
     }
 
-    /// Sets arguments back to the first `length` bytes, before the bracket that has closed them.
+    /// Truncates arguments to `length` bytes, before the bracket that closed them.
     pub(super) fn reopen_arguments(&mut self, length: usize) {
         let text = self.slot.document().text().get(..length).unwrap_or_default().to_owned();
         self.slot = Slot::with_roots(&self.settings.limits, self.settings.roots);

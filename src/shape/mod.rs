@@ -41,8 +41,8 @@ use search::Found;
 
 /// Finds the root of a whole text, and repairs it. Fences, prose and reasoning around the root are no mistakes.
 ///
-/// Of several roots one in a fence is taken, else one that begins a line, ends the text or is far larger than all others,
-/// else the first one; the report has the others.
+/// Of several roots, takes one in a fence, else one that begins a line, ends the text or is far larger than all others,
+/// else the first one. The report has the others.
 ///
 /// ```
 /// use restitch::repair::{RepairOptions, RepairStatus};
@@ -124,12 +124,12 @@ fn parse_text<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErr
     })
 }
 
-/// How many times as large as another root an answer is of which the other one is an example.
+/// An answer is at least this many times as large as a root that is only an example.
 const LARGE: usize = 4;
 
 impl<'t> Found<'t> {
     /// Takes one of the roots, and says whether it is in a fence: those that fit count most, then those in a fence, then
-    /// those that look least like prose, then the [score](Self::score), then the first.
+    /// those that are least similar to prose, then the [score](Self::score), then the first.
     fn choose(mut self, text: &str, fits: impl Fn(&Root<'t>) -> bool) -> (Repaired<'t>, bool) {
         let is_one = self.roots.len() == 1;
         let fits = |root: &Root<'t>| is_one || fits(root);
@@ -149,9 +149,9 @@ impl<'t> Found<'t> {
         (Repaired { status, json, range, repairs: chosen.repairs, others }, chosen.is_fenced)
     }
 
-    /// Returns how much a root looks like the answer, and not like a draft of it or an example: it begins a line (2), the
-    /// text ends with it and it is of the first one's kind (1), it is far larger than all others (1). A text that begins with a root has that root, also if
-    /// it can't be repaired.
+    /// Returns how likely a root is the answer, and not a draft or an example: it begins a line (2), it ends the text
+    /// and is of the same type as the first root (1), it is far larger than all others (1). A malformed root at the
+    /// start of the text outweighs all: the text is malformed then.
     fn score(&self, at: usize, ends_text: bool) -> usize {
         let size = |root: usize| self.roots.get(root).map_or(0, |found| found.root.range.len());
         let is_large = (0..self.roots.len()).all(|other| other == at || size(other).saturating_mul(LARGE) <= size(at));
@@ -163,14 +163,15 @@ impl<'t> Found<'t> {
         2 * usize::from(begins_line) + usize::from(ends_text && self.may_replace(at)) + usize::from(is_large)
     }
 
-    /// Whether a root can be a later form of the first one: both are in fences or neither, and both are objects or arrays.
+    /// Whether a root can be a later version of the first one: both are in fences or neither is, and both are objects
+    /// or both are arrays.
     fn may_replace(&self, at: usize) -> bool {
         let kind = |root: &search::FoundRoot<'t>| (root.is_fenced, root.root.json.bytes().next());
         let Some(found) = self.roots.get(at).map(kind) else { return false };
         self.roots.iter().map(kind).find(|first| first.0 == found.0) == Some(found)
     }
 
-    /// Returns the first root of those that the text ends with: lines of NDJSON are one series.
+    /// Returns the first root of the series that ends the text. Lines of NDJSON are one series.
     fn last_series(&self, text: &str) -> Option<usize> {
         let mut from = text.trim_end_matches('`').trim_end().len();
         let mut first = None;

@@ -27,7 +27,7 @@ pub(super) struct FoundRoot<'t> {
     pub(super) root: Root<'t>,
     pub(super) repairs: Vec<Repair>,
     pub(super) is_fenced: bool,
-    /// It is the first thing of its line, of its block or of the text.
+    /// It begins its line, its block or the text.
     pub(super) begins_line: bool,
     /// How much the root looks like something else: prose, or code in another language.
     pub(super) doubt: Doubt,
@@ -70,7 +70,7 @@ pub(super) fn body(text: &str) -> (Range<usize>, bool) {
         start..start + part.trim_matches(is_space).len()
     };
     let start = text.len() - after_reasoning(text.trim_start()).len();
-    // A tag that is alone at the start of its line: the text may speak of it elsewhere.
+    // Only a tag at the start of a line counts: elsewhere the text may mention the tag.
     let end = reasoning_end(text).filter(|end| text.get(..end.start).unwrap_or_default().ends_with('\n'));
     let all = trimmed(start.max(end.map_or(0, |end| end.end))..text.len());
     let part = text.get(all.clone()).unwrap_or_default();
@@ -96,7 +96,7 @@ fn is_blank(text: Option<&str>) -> bool {
     text.unwrap_or_default().trim_start().is_empty()
 }
 
-/// Returns where a text begins after white space, a byte order mark, reasoning and comments.
+/// Returns the offset after leading white space, byte order mark, reasoning and comments.
 fn skip_lead(text: &str) -> usize {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     loop {
@@ -148,7 +148,7 @@ impl<'t> Search<'t, '_> {
                     drafts = std::mem::take(&mut self.roots);
                     (self.at, self.fresh, self.fence) = (tag.end, Some(tag.end), None);
                 }
-                // A tag before this place is in a string of a root.
+                // A tag before this offset is in a string of a root.
                 end = reasoning_end(self.rest(self.at)).map(|end| end.start + self.at..end.end + self.at);
                 continue;
             }
@@ -202,6 +202,9 @@ impl<'t> Search<'t, '_> {
         if begins_fence || !(is_strong || is_first) {
             return at + 1;
         }
+        if self.is_member(at) {
+            return at + self.read(at, None).end.max(1);
+        }
         let read = self.read(at, fence.map(|fence| fence.ticks));
         let mut end = at + read.end;
         let is_malformed = matches!(read.status, RepairStatus::Malformed(_));
@@ -230,6 +233,13 @@ impl<'t> Search<'t, '_> {
             self.roots.push(FoundRoot { root: root.0, repairs: root.1, is_fenced, begins_line, doubt });
         }
         end.max(at + 1)
+    }
+
+    /// Whether the bracket at `at` is the value of a member in a text of members without brackets around them, `"a": 1, "b": {}`:
+    /// it is not the root, and the other members are no text around it.
+    fn is_member(&self, at: usize) -> bool {
+        let before = self.text.get(..at).unwrap_or_default().trim();
+        before.starts_with('"') && before.strip_suffix(':').is_some_and(|key| key.trim_end().ends_with('"'))
     }
 
     /// Repairs the root at `at`. In a block whose fence has `ticks` backticks the root may be cut where the block ends.

@@ -100,14 +100,14 @@ struct Progress {
 }
 
 impl Attempt {
-    /// Returns whether the repeated text proves its place in this fragment. Text that comes twice in a row may be the next one of
-    /// equal rows as well as a repeat.
+    /// Returns whether the repeated text proves its place in this fragment. Text that occurs twice in a row may be the
+    /// next of several equal rows, or a repeat.
     pub(super) fn is_proven(&self, fragment: &str) -> bool {
         let Candidate { at, overlap, .. } = self.candidate;
         let (repeated, new) = fragment.split_at_checked(at).unwrap_or((fragment, ""));
         let repeated = repeated.len().checked_sub(overlap).and_then(|from| repeated.get(from..)).unwrap_or(repeated);
-        let comes_again = !new.is_empty() && (new.starts_with(repeated) || repeated.starts_with(new));
-        self.lead.is_proven && !comes_again
+        let recurs = !new.is_empty() && (new.starts_with(repeated) || repeated.starts_with(new));
+        self.lead.is_proven && !recurs
     }
 
     pub(super) fn new(slot: &Slot, candidate: Candidate, lead: Lead, cap: usize) -> Self {
@@ -263,8 +263,8 @@ impl Attempt {
         self.progress.is_verified |= self.machine.is_done() && !is_repeat;
     }
 
-    /// Returns whether the fragment may end here: nothing that it has written waits for a place behind the cut, and nothing that
-    /// goes on at the cut was left out as a repeat.
+    /// Returns whether the fragment may end here: no value of it is deferred until after the cut element, and no text
+    /// that continues at the cut was skipped as a repeat.
     pub(super) fn may_end(&self) -> bool {
         let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
         !is_repeat && !self.flow.has_deferred()

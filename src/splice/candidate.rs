@@ -140,6 +140,8 @@ pub enum RejectReason {
     AfterRoot,
     /// More bytes wait in it than may.
     Pending,
+    /// What it takes for new text is what the request wanted to be repeated.
+    Repeats,
 }
 
 impl std::fmt::Display for RejectReason {
@@ -149,6 +151,7 @@ impl std::fmt::Display for RejectReason {
             Self::Overwrites => f.write_str("a delivered member would be overwritten"),
             Self::AfterRoot => f.write_str("text goes on after the end of the root"),
             Self::Pending => f.write_str("too much waits in it"),
+            Self::Repeats => f.write_str("its new text is the anchor"),
         }
     }
 }

@@ -17,9 +17,10 @@ pub(super) struct Scored {
     pub(super) document: Sum,
     /// The new text has shown that it goes on in the document.
     pub(super) is_verified: bool,
-    /// The candidate may win: it is verified, or the fragment has ended. Without this it only counts against the others.
+    /// The candidate may win: it is verified, or the fragment has ended. Otherwise it only lowers the probability of
+    /// the others.
     pub(super) may_win: bool,
-    /// The fragment has ended, and what it repeats proves the place: it wins once it is likelier than everything else together.
+    /// The fragment has ended, and its repeated text proves the place: it wins if its probability is above one half.
     pub(super) is_proven: bool,
     /// All of it may be a value of its own.
     pub(super) is_alone: bool,
@@ -40,7 +41,7 @@ pub(super) struct Rivals {
     pub(super) other: f32,
     /// The fragment is no continuation, although the grammar has verified a candidate.
     pub(super) other_verified: f32,
-    /// The fragment follows text that is missing, and its beginning repeats delivered text by chance.
+    /// Text before the fragment is missing, and the fragment's beginning equals delivered text by chance.
     pub(super) after_gap: f32,
 }
 
@@ -53,7 +54,8 @@ pub(super) enum Decision {
     Wait,
 }
 
-/// The risk at which a reading is as likely as everything else together.
+/// The risk that a candidate takes whose repeated text proves its place: it only has to be likelier than all other
+/// readings together.
 const HALF: f64 = 0.5;
 
 /// Decides between the candidates.
@@ -142,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unverified_candidate_needs_more_than_a_refusal_has() {
+    fn an_unverified_candidate_has_to_outweigh_a_refusal() {
         let unverified = |score| Scored { is_verified: false, ..one(score, "a") };
         assert_eq!(wins(&[unverified(0.0)], RIVALS, 0.001), None);
         assert_eq!(wins(&[unverified(8.0)], RIVALS, 0.001), Some(0));
     }
 
     #[test]
-    fn what_proves_its_place_wins_where_it_is_the_likeliest() {
+    fn a_proven_candidate_wins_if_it_is_the_likeliest() {
         let proven = Scored { is_proven: true, ..one(0.0, "a") };
         assert_eq!(wins(&[proven, one(-1.0, "b")], RIVALS, 0.001), Some(0));
         assert_eq!(wins(&[proven, one(0.5, "b")], RIVALS, 0.001), None);

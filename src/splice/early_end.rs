@@ -8,12 +8,11 @@ use crate::json::{CutState, Kind};
 impl Splice {
     /// Creates the flow of text that was joined.
     pub(super) fn flow(&self, slot: &Slot) -> Flow {
-        let is_text = self.request.expect == Expect::Exact;
-        Flow::new(slot, self.caps.pending, if is_text { Ellipsis::IsText } else { Ellipsis::Ends })
+        Flow::new(slot, self.caps.pending, Ellipsis::Ends)
     }
 
-    /// Whether the early end of this attempt is the end of the document: another answer to the cut ended there, too, the cut is
-    /// after a whole value, the answer began with what it was asked to repeat, and no ellipsis says that text is missing.
+    /// Whether the early end of this attempt is the end of the document: the previous answer to this cut ended there,
+    /// too, the cut is after a whole value, the answer began with the anchor, and no ellipsis replaces missing text.
     pub(super) fn believes(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
         let Some(attempt) = deciding.attempts.get(winner) else { return false };
@@ -25,12 +24,13 @@ impl Splice {
         self.request.believes_early_end && is_after_value(slot) && began_as_asked && !new.contains(['.', '…'])
     }
 
-    /// Whether the new text of this attempt closes what is open, and does nothing else so far.
+    /// Whether the new text of this attempt closes what is open, and does nothing else so far. Members that the fragment has before the
+    /// one that was cut are new text, too.
     pub(super) fn closes_only(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
-        let at = deciding.attempts.get(winner).map(|attempt| attempt.candidate.at);
-        let new = at.and_then(|at| deciding.fragment.text.get(at..)).unwrap_or_default();
-        may_end_early(slot, self.request.expect, new)
+        let Some(attempt) = deciding.attempts.get(winner) else { return false };
+        let new = deciding.fragment.text.get(attempt.candidate.at..).unwrap_or_default();
+        attempt.lead.deferred.is_empty() && may_end_early(slot, self.request.expect, new)
     }
 
     /// Whether the new text of this attempt closes the root, and does nothing else.
@@ -41,13 +41,17 @@ impl Splice {
     }
 }
 
-/// Whether new text closes what is open, does nothing else so far, and more is due.
+/// Whether new text closes what is open, does nothing else so far, and more is due. A model that continues its own text may close it
+/// at once: there only an ellipsis says that text is missing.
 pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
-    expect != Expect::Exact && more_is_due(slot) && only_closes(slot, up_to_root_end(slot, new))
+    let new = up_to_root_end(slot, new);
+    let is_doubted = expect != Expect::Exact || new.contains(['.', '…']);
+    is_doubted && more_is_due(slot) && only_closes(slot, new)
 }
 
-/// Returns new text without the prose after the closer of the root, which says nothing of the document's end. Further JSON stays: it
-/// may show that the text goes on. Text that opens containers is more than closers wherever it is divided.
+/// Returns new text without the prose after the closer of the root: prose is not evidence about the end of the document.
+/// JSON after the closer stays, because it may show that the document continues. Text that opens containers is more
+/// than closers, however it is chunked.
 fn up_to_root_end<'a>(slot: &Slot, new: &'a str) -> &'a str {
     let mut in_string = slot.document().machine().in_string();
     let mut open = slot.frames().len();
@@ -76,17 +80,21 @@ fn is_after_value(slot: &Slot) -> bool {
     !machine.in_token() && machine.cut_state() == CutState::AfterValue
 }
 
-/// Whether new text closes what is open, and says nothing else so far: an ellipsis may be in the string that was cut, or in a
-/// string of its own. An empty string is a value.
+/// Whether new text has only closers until now. An ellipsis, also in brackets or after a comma, is allowed in the string that was
+/// cut, or in a string that holds nothing else. An empty string is a value.
 pub(super) fn only_closes(slot: &Slot, new: &str) -> bool {
     let mut in_string = slot.document().machine().in_string();
-    let mut has_text = true;
+    // Of the open string: it may end here, and it has something else than dots.
+    let (mut may_end, mut has_marks) = (true, false);
     for c in new.chars() {
         match c {
-            '"' if in_string && !has_text => return false,
-            '"' => (in_string, has_text) = (!in_string, false),
-            '.' | '…' => has_text = true,
+            '"' if in_string && (!may_end || has_marks) => return false,
+            '"' => (in_string, may_end, has_marks) = (!in_string, false, false),
+            '.' | '…' => (may_end, has_marks) = (true, false),
             c if is_space(c) => {}
+            ',' | '(' | '[' | '-' if in_string => has_marks = true,
+            // What an ellipsis is in ends after it.
+            ')' | ']' if in_string && may_end => {}
             '}' | ']' | ',' | '`' if !in_string => {}
             _ => return false,
         }

@@ -11,7 +11,8 @@ use crate::error::SyntaxErrorKind;
 use crate::json::Sink;
 
 impl Splice {
-    /// The fragment's own root begins at `root` of the text that waits: that part of it is delivered.
+    /// Joins a fragment whose own root begins at the offset `root` of the pending text, and delivers the text from
+    /// there on.
     pub(super) fn open<S: Sink + ?Sized>(&mut self, slot: &mut Slot, root: usize, sink: &mut S) {
         if let Some(rest) = slot.document().rest_of_fence() {
             // The fence before the root was cut inside its opening line.
@@ -59,8 +60,8 @@ impl Splice {
         self.join_at(slot, &attempt, &fragment, seam, sink);
     }
 
-    /// Whether nothing was asked for, and the place is less than all but certain, or the text that is repeated does not prove it, or
-    /// another place is repeated, too.
+    /// Whether a seam of unknown origin needs a flag: its risk is above the share without a flag, its repeated text
+    /// does not prove the place, or another candidate repeats text, too.
     fn is_doubtful(&self, attempt: &Attempt, fragment: &str, seam: &Seam) -> bool {
         let candidate = &attempt.candidate;
         if self.request.expect != Expect::Any || candidate.start.is_requested() {
@@ -97,7 +98,7 @@ impl Splice {
         self.state = State::Joined(seam, self.flow(slot));
     }
 
-    /// Whether a place that nobody asked for needs a flag at this probability.
+    /// Whether a seam of unknown origin needs a flag at this probability.
     fn is_flagged(&self, posterior: f64) -> bool {
         1.0 - posterior > self.caps.max_risk * prior::UNFLAGGED
     }
@@ -128,7 +129,7 @@ impl Splice {
 
     /// Delivers what follows a root that has ended, as far as it belongs to the answer.
     pub(super) fn deliver_after_root<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        self.after_root = self.after_root.or_else(|| text.chars().find(|c| !c.is_whitespace()));
+        self.after_root.take(text);
         let text = self.fenced.after_root(slot.document(), text);
         if !text.is_empty() && slot.push_with(&text, sink).is_err() {
             // A further block has ended there.

@@ -79,10 +79,38 @@ pub struct Splice {
     /// The most bytes that waited for the decision.
     max_pending: usize,
     state: State,
-    /// The first significant character of the fragment after the document's root.
-    after_root: Option<char>,
+    after_root: TextAfterRoot,
     /// What became of the candidates, for an explanation.
     candidates: Candidates,
+}
+
+/// What follows the document's root in the fragment.
+#[derive(Clone, Copy, Debug, Default)]
+struct TextAfterRoot {
+    /// Its first significant character.
+    first: Option<char>,
+    /// Its last line has more than white space.
+    is_in_line: bool,
+    /// It goes on as JSON does after a value, or a line of it begins with an opening bracket.
+    has_json: bool,
+}
+
+impl TextAfterRoot {
+    fn take(&mut self, text: &str) {
+        for c in text.chars() {
+            match c {
+                '\n' => self.is_in_line = false,
+                c if c.is_whitespace() => {}
+                c => {
+                    let begins_value = matches!(c, '{' | '[') && !self.is_in_line;
+                    let goes_on = self.first.is_none() && matches!(c, ',' | ':' | '"');
+                    self.has_json |= begins_value || goes_on;
+                    self.first.get_or_insert(c);
+                    self.is_in_line = true;
+                }
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -108,7 +136,7 @@ impl Splice {
     pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
         let mut request = request.into();
         if request.after_gap && request.expect == Expect::Exact {
-            // The end of what was asked to be continued is missing.
+            // The fragment continues the skipped part, whose end is not in the document.
             request.expect = Expect::Any;
         }
         let text = slot.document().text();
@@ -127,7 +155,7 @@ impl Splice {
             caps,
             max_pending: 0,
             state,
-            after_root: None,
+            after_root: TextAfterRoot::default(),
             candidates: Candidates::default(),
         }
     }
@@ -139,7 +167,12 @@ impl Splice {
 
     /// Returns the first significant character of the fragment after the document's root.
     pub(crate) fn after_root(&self) -> Option<char> {
-        self.after_root
+        self.after_root.first
+    }
+
+    /// Returns whether more JSON follows the document's root in the fragment: the text may not end there.
+    pub(crate) fn has_more_json(&self) -> bool {
+        self.after_root.has_json
     }
 
     /// Returns the places that were tried, once it is decided, the one that won first. Empty where nothing was delivered.
@@ -215,7 +248,7 @@ impl Splice {
         if let State::Opening(search, pending) = &mut self.state {
             pending.push_str(text);
             let found = search.feed(pending);
-            // Text after the evidence of a root did not wait.
+            // Text after the evidence of a root was not pending.
             let waited = found.map_or(pending.len(), |root| root.end);
             self.max_pending = self.max_pending.max(waited);
             if waited > self.caps.pending {

@@ -174,8 +174,8 @@ impl Place {
         own.map_or(bits, |own| bits.min(own.most))
     }
 
-    /// Returns the bits by which elements that have come more than once cost more than their share in the array says, where the
-    /// delivered text from `from` on is repeated by the fragment's text from `begin` on.
+    /// Returns the bits by which recurring elements cost more than their share in the array explains. The fragment from
+    /// `begin` on repeats the delivered text from `from` on.
     pub(super) fn recurring(&self, slot: &Slot, from: usize, begin: usize, costs: &Costs) -> f32 {
         let index = slot.child_index();
         let arrays = slot.frames().iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array);
@@ -185,7 +185,7 @@ impl Place {
             let repeated = children.get(first..).unwrap_or_default().iter();
             let recurring = repeated.filter(|child| index.find(depth, child.digest).nth(1).is_some());
             let at = |offset: usize| begin + offset - from;
-            // Many elements identify a place, whatever each of them counts.
+            // After `ROWS` elements the order of the elements identifies the place, so the rest count the minimum.
             let last = children.get(children.len().saturating_sub(ROWS)..).unwrap_or_default();
             let share = |child: &Child| {
                 let times = last.iter().filter(|other| other.digest == child.digest).count();
@@ -198,6 +198,27 @@ impl Place {
             bits.map(|bits| bits.max(0.0)).sum::<f32>()
         };
         arrays.map(bits).sum()
+    }
+
+    /// Returns the bits by which a repeat of the delivered text from `from` on identifies its place, where an element that it repeats
+    /// comes more than once in the array in which it begins: each repeated element counts its share in that array.
+    ///
+    /// The predictor knows too little of a few rows that differ in one value, and takes a chance repeat for a proof.
+    pub(super) fn bits_in_order(&self, slot: &Slot, from: usize) -> Option<f32> {
+        let is_around = |frame: &Frame| frame.kind == Kind::Array && frame.start < from;
+        let depth = slot.frames().iter().rposition(is_around)?;
+        let children = slot.child_index().children(depth);
+        let rows = children.get(children.len().saturating_sub(ROWS)..).unwrap_or_default();
+        let (before, whole) = rows.split_at(rows.partition_point(|row| row.span.start < from));
+        let count = |is_alike: &dyn Fn(&Child) -> bool| rows.iter().filter(|row| is_alike(row)).count();
+        let begun = before.last().and_then(|row| slot.text().get(from..row.span.end)).filter(|end| !end.is_empty());
+        let times = begun.map(|end| count(&|row| row.span.of(slot.text()).ends_with(end)));
+        let times = times.into_iter().chain(whole.iter().map(|row| count(&|other| other.digest == row.digest)));
+        let share = |times: usize| (rows.len() as f32 / times.max(1) as f32).log2();
+        let (recurs, bits) =
+            times.fold((false, 0.0), |(recurs, bits), times| (recurs || times > 1, bits + share(times)));
+        let own = self.element.as_ref().filter(|own| own.depth == depth).map_or(0.0, |own| own.most.min(share(1)));
+        recurs.then_some(bits + own)
     }
 
     /// What is repeated from `from` on may as well come once more: whole elements where one is due, or text before which
@@ -213,11 +234,11 @@ impl Place {
         is_alike || self.is_element_due() && is_element_start(slot, from)
     }
 
-    /// Returns the most bits that repeated text may count which [is in a row](Self::is_in_a_row) and begins at `from`: so many for
-    /// each element that begins in it.
+    /// Returns the most bits that repeated text from `from` on may count if it [is in a row](Self::is_in_a_row): a
+    /// fixed number for each element that begins in the text.
     ///
-    /// A repeat that has the beginning of the cut element may count what tells this element from others, too. An answer that was
-    /// asked to repeat the anchor hardly begins at another row, so there it counts no more than one.
+    /// A repeat with the beginning of the cut element may also count the bits that distinguish this element. An answer
+    /// that was asked to repeat the anchor rarely begins at another row, so there the repeat counts as one element.
     pub(super) fn most_in_a_row(&self, slot: &Slot, from: usize) -> f32 {
         if self.expect != Expect::Any {
             return prior::IN_A_ROW;
@@ -225,7 +246,7 @@ impl Place {
         let elements = |depth: usize| {
             let children = slot.child_index().children(depth);
             let repeated = children.len() - children.partition_point(|child| child.span.start < from);
-            // Of an array that comes again for the most part nothing is known but these elements.
+            // If the fragment repeats most of the array, these elements are all that is known about it.
             if 2 * repeated <= children.len() { repeated } else { 0 }
         };
         let arrays = slot.frames().iter().enumerate().filter(|(_, frame)| frame.kind == Kind::Array);
@@ -235,8 +256,8 @@ impl Place {
         prior::IN_A_ROW * rows.max(1) as f32 + identity
     }
 
-    /// Returns whether the delivered text from `from` on is long, unique and unbordered near the cut, or all of it: whatever repeats it
-    /// goes on at the cut.
+    /// Returns whether a fragment that repeats the delivered text from `from` on continues at the cut: this text is
+    /// long, or all that was delivered, and it is unbordered and unique near the cut.
     pub(super) fn is_proof(&self, slot: &Slot, from: usize) -> bool {
         let root = slot.document().root_start().unwrap_or_default();
         let near =

@@ -75,8 +75,8 @@ pub(super) const LOST_AFTER_VALUES: f32 = -12.0;
 /// Bits for the reading that a whole element is missing before the new text: models hardly ever skip one.
 pub(super) const SKIPPED: f32 = -14.0;
 
-/// Bits for the reading that a part after a gap begins with text that only looks like the end of the delivered text. One half:
-/// the part before it was skipped, so this one continues the skipped part or repeats what precedes it.
+/// Bits for the reading that a part after a gap begins with text that equals the end of the delivered text by chance.
+/// One half: the part before it was skipped, so this part continues the skipped one, or repeats text before it.
 pub(super) const AFTER_GAP: f32 = -1.0;
 
 /// Bits for the reading that the answer is no continuation, but a refusal or a question: 4 in 100 answers.
@@ -120,7 +120,8 @@ impl Start {
             // A prefill is continued, and hardly anything else.
             (Expect::Exact, Self::Cut) => 950.0,
             (Expect::Exact, _) => thousandths / 20.0,
-            // The request is unknown: parts of a stream go on at the cut, or repeat some of the text before it: see `tail`.
+            // The request is unknown: parts of a stream continue at the cut, or repeat some of the text before it; see
+            // `tail`.
             (Expect::Any, Self::Cut) => 300.0,
             _ => thousandths,
         };
@@ -149,11 +150,11 @@ impl Start {
     }
 }
 
-/// The bytes of the shortest tail that parts of unknown origin overlap by. Text that repeats itself has shorter ones by chance:
-/// tests/cases/seam/escapes-that-repeat.md.
+/// The length in bytes of the shortest tail that counts as an overlap of parts of unknown origin. Periodic text has
+/// shorter ones by chance: tests/cases/seam/escapes-that-repeat.md.
 pub(super) const OVERLAP: usize = 16;
 
-/// Returns the prior of all tails together, where the fragment repeats this many bytes of the delivered text.
+/// Returns the prior of all tails together, if the fragment repeats `repeated` bytes of the delivered text.
 pub(super) fn tail(expect: Expect, repeated: usize) -> f32 {
     match expect {
         // Parts that overlap are as frequent as parts that do not.
@@ -162,10 +163,11 @@ pub(super) fn tail(expect: Expect, repeated: usize) -> f32 {
     }
 }
 
-/// The share of `max_risk` that a seam nobody asked for may have without a flag: a document has several such seams.
+/// The share of `max_risk` that a seam of unknown origin may have without a flag: a document has several such seams.
 pub(super) const UNFLAGGED: f64 = 0.1;
 
-/// The bytes of a repeat from which on it may be meant: parts hardly overlap by fewer, and chance repeats fewer often.
+/// The length in bytes from which on a repeat counts as intended: parts rarely overlap by less, and shorter repeats
+/// occur by chance.
 pub(super) const REPEATED: usize = 8;
 
 /// The most bits by which a fragment that is unlike the document speaks for no continuation: new text may well be unlike
@@ -191,8 +193,8 @@ pub(super) const STRANGE_KEY: f32 = 9.0;
 /// The bits of a repeat that are more than chance: with fewer it is open whether the fragment begins again at all.
 pub(super) const ENOUGH: f32 = 12.0;
 
-/// The most bits of each row of a repeat that may as well be the next rows: one repeated row must not outweigh that, and
-/// several that come again in the same order do.
+/// The most bits of each row of a repeat, since the rows may be new ones that equal the old ones. One repeated row must
+/// not outweigh this reading; several rows in the same order do.
 pub(super) const IN_A_ROW: f32 = 8.0;
 
 /// Bits for the reading that a fragment ends while it still repeats delivered text: most answers bring something new.

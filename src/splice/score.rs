@@ -19,7 +19,7 @@ use crate::json::Kind;
 pub(super) enum End {
     /// The attempt with this number wins, with this probability.
     Join(usize, f64),
-    /// This many bytes were repeated, and nothing is new, with this probability.
+    /// The fragment repeats this many bytes and has no new text, with this probability.
     Repeat(usize, f64),
     Failed(SpliceError),
 }
@@ -64,7 +64,7 @@ struct Scoring<'a> {
     near: &'a Near,
     fragment: &'a Fragment,
     lost: Option<&'a Lost>,
-    /// The fragment has ended: nothing more can verify a candidate.
+    /// The fragment has ended, so no further text can verify a candidate.
     at_end: bool,
 }
 
@@ -93,14 +93,14 @@ impl Scoring<'_> {
         }
     }
 
-    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer that was asked
-    /// for the anchor and does not repeat enough of it may be a refusal, or another row.
+    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer
+    /// that was asked for the anchor and repeats too little text may be a refusal, or another row.
     fn may_end(&self, attempt: &Attempt) -> bool {
         attempt.may_end() && (self.place.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
     }
 
-    /// Whether the fragment repeats the whole anchor, which occurs nowhere else. After a gap a legal place proves nothing, and
-    /// neither does a shorter tail: rows of the missing text may end as the delivered ones do.
+    /// Whether the fragment repeats the whole anchor, and the anchor is unique. After a gap, text that is legal at the
+    /// cut proves nothing. A shorter tail doesn't either: a missing row may end like a delivered one.
     fn repeats_anchor(&self, candidate: &Candidate) -> bool {
         let root = self.slot.document().root_start().unwrap_or_default();
         candidate.overlap > 0 && candidate.from <= self.near.from.max(root) && !self.near.is_ambiguous
@@ -188,11 +188,16 @@ impl Scoring<'_> {
 impl Deciding {
     /// Whether the candidate was not asked for and repeats delivered text from the array element on that was cut, or from
     /// before it, and the fragment may have another element there. Either only brackets of the element were delivered, and no
-    /// number has come that counts on; or little identifies it, and the two elements before it are equal.
+    /// number has come that counts on; or little identifies it, and the two elements before it are equal. In parts of unknown origin,
+    /// also where it repeats elements that come again elsewhere, and the order of them says little.
     pub(super) fn may_be_another_element(&self, slot: &Slot, candidate: &Candidate) -> bool {
         let is_anchor = candidate.start.is_requested() || candidate.start == Start::Nearly;
         if is_anchor || candidate.overlap == 0 {
             return false;
+        }
+        let is_weak = || self.place.bits_in_order(slot, candidate.from).is_some_and(|bits| bits < prior::ENOUGH);
+        if self.place.expect == Expect::Any && is_weak() {
+            return true;
         }
         let frames = slot.frames();
         let is_identified = |depth| {
@@ -254,8 +259,7 @@ impl Deciding {
         }
     }
 
-    /// The risk that a decision may take now. Nothing was asked of parts of unknown origin: while more text may decide, they wait for
-    /// it.
+    /// The risk that a decision may take now. A part of unknown origin waits while further text can reduce the risk.
     fn max_risk(&self, at_end: bool) -> f64 {
         let waits = self.place.expect == Expect::Any && !at_end && self.fragment.text.len() < ALONE;
         if waits { self.caps.max_risk * prior::UNFLAGGED } else { self.caps.max_risk }
@@ -293,9 +297,14 @@ impl Deciding {
 
     /// What the end of the fragment means.
     pub(super) fn end(&mut self, slot: &Slot) -> End {
-        let end = self.fragment.text.trim_end_matches(is_space).len();
+        let mut end = self.fragment.text.trim_end_matches(is_space).len();
         if end == 0 {
             return End::Failed(SpliceError::Empty);
+        }
+        if self.place.expect == Expect::Any && slot.document().machine().in_string() {
+            // The spaces with which a part ends are text of the string, and nobody asks for them again.
+            let white = self.fragment.text.get(end..).unwrap_or_default();
+            end += white.len() - white.trim_start_matches(' ').len();
         }
         self.note_contradictions();
         self.attempts.iter_mut().for_each(Attempt::end);

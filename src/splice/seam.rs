@@ -31,11 +31,11 @@ pub struct SpliceRequest {
     /// The request asked for a document of its own: the containers on the path to the element that was cut, that element in
     /// full, and what follows it.
     pub rerooted: bool,
-    /// The answer to the same cut before this one ended the document early. If this one does, too, it is believed where the cut
+    /// The previous answer to this cut ended the document early. If this one does, too, the end is accepted if the cut
     /// is after a whole value and the fragment begins with the anchor.
     pub believes_early_end: bool,
-    /// Text between the delivered text and the fragment may be missing, because a part before it was skipped. Only repeated
-    /// text proves then that the fragment continues at the cut.
+    /// Text between the delivered text and the fragment may be missing, because a part was skipped. Then only repeated
+    /// text proves that the fragment continues at the cut.
     pub after_gap: bool,
 }
 
@@ -105,10 +105,10 @@ pub struct Seam {
     /// How it was joined.
     pub alignment: Alignment,
     /// Whether the place may be the wrong one: it rests on an anchor that may also occur elsewhere; or it was not asked for, and
-    /// the fragment repeats an array element that may be another one; or the request is unknown, and the place is less than all but
-    /// certain; or the anchor was repeated with other brackets, commas or
-    /// colons, so it may be another value. At the end of the fragment also whether it was not asked
-    /// for, and the fragment broke off at text that is illegal there.
+    /// the fragment repeats an array element that may be another one; or the request is unknown, and the decision is
+    /// less certain than it has to be without a flag; or the anchor was repeated with other brackets, commas or colons,
+    /// so it may be another value. At the end of the fragment also whether it was not asked for, and the fragment broke
+    /// off at text that is illegal there.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.
     pub pending: usize,
@@ -185,8 +185,11 @@ pub enum SpliceError {
     Ambiguous,
     /// The new text only closes what is open, although more is due.
     EarlyEnd,
-    /// Text before the fragment is missing, and the fragment repeats too little to prove that it continues at the cut.
+    /// A part before the fragment was skipped, and the fragment repeats too little text to prove that it continues at
+    /// the cut.
     AfterGap,
+    /// The document had ended before the fragment, which has other text.
+    AfterRoot,
     /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes) waited for the decision.
     Pending(usize),
     /// The fragment was joined and delivered up to this deviation, which is the new cut.
@@ -207,7 +210,10 @@ impl std::fmt::Display for SpliceError {
             Self::Undecided => f.write_str("the fragment ended before it was certain where it begins"),
             Self::Ambiguous => f.write_str("the fragment fits in two places, and nothing decides between them"),
             Self::EarlyEnd => f.write_str("the fragment ends the document early"),
-            Self::AfterGap => f.write_str("text before the fragment is missing, and nothing proves where it belongs"),
+            Self::AfterGap => {
+                f.write_str("a part before the fragment was skipped, and no repeated text proves where it belongs")
+            }
+            Self::AfterRoot => f.write_str("the document had ended before this part"),
             Self::Pending(bytes) => {
                 write!(f, "{bytes} bytes are pending, and it is not certain where the fragment begins")
             }

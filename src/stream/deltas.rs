@@ -177,7 +177,7 @@ impl Engine for Deltas {
         if let Some(tokens) = chunk.tokens {
             self.session.handle_input(now, Input::Tokens(tokens));
         }
-        // Text after a finish shows that the finish was none.
+        // Text after a finish refutes it.
         self.finish = chunk.finish.or(self.finish.take().filter(|_| chunk.text.is_empty()));
         if self.session.is_first() && !self.session.repairs_text() && !chunk.text.is_empty() {
             self.first = Some(chunk.text);

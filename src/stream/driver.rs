@@ -72,12 +72,12 @@ pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) observer: Option<Observer<'a>>,
     /// The error with which the last call ended: the reader gets it if the answer ends there.
     error: Option<E>,
-    /// The error with which the first call was lost: the reader gets it if the answer is given up without another one.
+    /// The error of a lost first call: the reader gets it if the answer is given up without a later error.
     first_error: Option<E>,
-    /// Whether the call that was asked for last is to bring the rest.
+    /// Whether the last requested call asks for the rest.
     asks_for_rest: bool,
     pub(super) outcome: Option<Outcome>,
-    /// The engine has given the answer up: the model did not write the text that follows.
+    /// The engine has given the answer up, so later text is not the model's.
     pub(super) has_given_up: bool,
     /// Whether the engine has been told that the first call is open.
     started: bool,
@@ -149,7 +149,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             }
             let now = self.origin.elapsed();
             if now.saturating_sub(*began.get_or_insert(now)) >= SLICE {
-                // The other tasks of the thread get their turn.
+                // Lets other tasks of the thread run.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -210,8 +210,8 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             match output {
                 Output::Event(SessionEvent::Fallback { .. }) => self.has_given_up = true,
                 Output::Call { request, at } => {
-                    // A further call replaces the one that failed. The error of a first call that delivered text stays: an
-                    // answer that is given up ends like its first cut.
+                    // A further call replaces the failed one and its error. The error of a first call that delivered
+                    // text stays, because an answer that is given up ends like its first cut.
                     let error = self.error.take();
                     if !mem::replace(&mut self.asks_for_rest, request.turn.is_some()) {
                         self.first_error = error.filter(|_| request.turn.is_some());
@@ -321,8 +321,8 @@ impl<G: Engine + fmt::Debug, E> fmt::Debug for Driver<'_, G, E> {
     }
 }
 
-/// How long one poll may work. The chunks of a stream are far below that; a repair on the level `guess` may take milliseconds
-/// for a chunk, and gives nothing to the reader meanwhile.
+/// The longest time of one poll. Chunks usually take far less, but a repair on the level `guess` may take milliseconds
+/// per chunk without any output.
 const SLICE: Duration = Duration::from_millis(5);
 
 const FOREVER: Duration = Duration::from_secs(1 << 32);

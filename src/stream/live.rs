@@ -1,4 +1,4 @@
-//! Typed views of an answer's text. They know whether the answer was given up.
+//! Typed views of an answer's text, which end where the answer was given up.
 
 use serde::de::DeserializeOwned;
 
@@ -7,15 +7,16 @@ use crate::live::{Completed, Events, IntoFinal, LiveExt, Snapshots};
 use crate::provider::Finish;
 use crate::session::Status;
 
-/// The methods of [`LiveExt`]. These views end where the answer is given up, so they take no text for the model's that
-/// [`GiveUp::Close`](crate::session::GiveUp::Close) adds. A view of another stream around this one sees it as text.
+/// The methods of [`LiveExt`] for views that end where the answer is given up. They don't read the text that
+/// [`GiveUp::Close`](crate::session::GiveUp::Close) adds. A view of another stream around this one can't tell that text
+/// apart.
 impl<E> StitchText<'_, E> {
     /// Returns every event, as [`LiveExt::events`] does.
     pub fn events(self) -> Events<Self> {
         LiveExt::events(self).cut_where(Self::is_cut)
     }
 
-    /// Returns the root so far, as [`LiveExt::snapshots`] does.
+    /// Returns the growing root, as [`LiveExt::snapshots`] does.
     pub fn snapshots<T: DeserializeOwned>(self) -> Snapshots<Self, T> {
         LiveExt::snapshots(self).cut_where(Self::is_cut)
     }
@@ -30,7 +31,8 @@ impl<E> StitchText<'_, E> {
         LiveExt::into_final(self).cut_where(Self::is_cut)
     }
 
-    /// Returns whether the text so far, or before the last item, is all that the model wrote of the answer, and not its end.
+    /// Returns whether the answer is cut: the model wrote no text after the current position, or after the last item,
+    /// and the answer has no regular end.
     fn is_cut(&self) -> bool {
         let ends_early = |status, finish: Option<&Finish>| match status {
             Status::Complete => false,

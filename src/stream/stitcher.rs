@@ -127,8 +127,8 @@ impl Stitcher {
         self
     }
 
-    /// Sets what is delivered when the loop gives up. Default: [`GiveUp::Leave`], which adds nothing to the text. The
-    /// [outcome](Stitch::outcome) says that the answer is not whole.
+    /// Sets the end of an answer that is given up. Default: [`GiveUp::Leave`], which adds no text. The
+    /// [outcome](Stitch::outcome) shows that the answer is not whole.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.give_up = give_up;
@@ -162,8 +162,8 @@ impl Stitcher {
     }
 
     /// Reads what the request's body says of its answer, after [`dialect`](Self::dialect): tools, the number of choices, stop
-    /// sequences, JSON mode, and the beginning of the assistant's message that the answer continues. Without it the arguments of tool calls are continued without their schema, and one choice is
-    /// expected.
+    /// sequences, JSON mode, and the assistant's prefill. Without it the arguments of tool calls are continued without
+    /// their schema, and one choice is expected.
     #[must_use]
     pub fn request(self, body: &str) -> Self {
         let request = self.dialect.wire().parse("", body.as_bytes());

@@ -10,8 +10,9 @@ use restitch::{AllowedRoots, Document, Limits, SyntaxErrorKind};
 use crate::support::Rng;
 use crate::tree::Tree;
 
-/// What `check` says of a text. Text after the root, which the others do not read, is left aside, unless it touches the root.
-#[derive(Debug, PartialEq, Eq)]
+/// The verdict of `check` on a text. It ignores text after the root that does not touch the root, because the others do
+/// not read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Whole,
     Cut,
@@ -34,7 +35,7 @@ fn checked(text: &str) -> Verdict {
     }
 }
 
-/// Whether the text at `offset`, which follows the root, can't follow it there.
+/// Whether the text at `offset`, after the root, touches the root and is illegal there.
 fn touches(text: &str, offset: usize) -> bool {
     let (root, after) = text.split_at(offset);
     if root.ends_with([' ', '\n', '\t', '\r']) {
@@ -50,7 +51,7 @@ fn touches(text: &str, offset: usize) -> bool {
 /// Returns whether a text is whole, and its JSON. `close` does the same with it.
 fn closed(text: &str) -> (Verdict, String) {
     let mut document = Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
-    // Prose is no JSON that was cut: `- 1` begins a list.
+    // Prose is not cut JSON: `- 1` begins a list.
     let is_wrong = document.push(text).is_err() || document.is_prose();
     let is_whole = !is_wrong && (document.finish().is_ok() || document.is_complete());
     let verdict = if is_whole {
@@ -63,7 +64,7 @@ fn closed(text: &str) -> (Verdict, String) {
     (verdict, document.complete().unwrap_or_default())
 }
 
-/// Whether an object or an array follows a scalar: `close` may take it for the answer, as in `[1] … {`.
+/// Whether an object or an array follows a scalar. `close` may choose it as the root.
 fn has_answer_after_scalar(text: &str) -> bool {
     let checked = check(text.as_bytes(), NonZeroUsize::MAX).unwrap();
     let Some(error) = checked.error.filter(|error| matches!(error.kind, SyntaxErrorKind::TrailingText(_))) else {
@@ -74,11 +75,8 @@ fn has_answer_after_scalar(text: &str) -> bool {
 }
 
 fn agree(text: &str) -> Verdict {
-    let verdict = checked(text);
-    if has_answer_after_scalar(text) {
-        return verdict;
-    }
     let (close, json) = closed(text);
+    let verdict = if has_answer_after_scalar(text) { close } else { checked(text) };
     assert_eq!(close, verdict, "{text:?}");
     let stitched = stitch([text], Expect::Any, &Limits::default());
     assert_eq!(stitched.json, json, "{text:?}");

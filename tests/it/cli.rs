@@ -248,7 +248,7 @@ fn close_writes_the_complete_part_to_the_byte() {
 }
 
 #[test]
-fn close_finds_json_after_a_preamble_and_takes_no_text_that_touches_a_root() {
+fn close_finds_json_after_a_preamble_and_refuses_text_that_touches_a_root() {
     for before in
         ["Here is the plan:\n\n", "**Answer:** ", "json\n", "<answer>", "[1] Smith 2019\n\n", "1. one\n- two\n"]
     {
@@ -312,6 +312,7 @@ fn a_mistake_is_told_by_all_commands() {
         ("]", "", "there is no JSON in the text"),
         ("[1}", "[]", "`}` closes nothing that is open here"),
         ("Hello.", "", "there is no JSON in the text"),
+        ("[1] Smith, J. Harbours. 2019.", "", "there is no JSON in the text"),
     ] {
         for command in ["close", "stitch"] {
             let ran = run(Path::new("."), &[command], text.as_bytes());
@@ -565,7 +566,7 @@ fn stitch_joins_parts() {
     let ran = run(&folder, &["stitch", "--json", "first", "second", "refusal", "exact"], b"");
     assert_eq!(
         without_posteriors(&ran.out),
-        r#"{"status":"closed","json":"{\"title\": \"café\", \"list\": [1]}","seams":[{"offset":14,"overlap":0,"alignment":"exact"}],"failures":2,"failed":[{"part":3,"reason":"the fragment fits nowhere"},{"part":4,"reason":"text before the fragment is missing, and nothing proves where it belongs"}]}
+        r#"{"status":"closed","json":"{\"title\": \"café\", \"list\": [1]}","seams":[{"offset":14,"overlap":0,"alignment":"exact"}],"failures":2,"failed":[{"part":3,"reason":"the fragment fits nowhere"},{"part":4,"reason":"a part before the fragment was skipped, and no repeated text proves where it belongs"}]}
 "#
     );
     let ran = run(&folder, &["stitch", "--json", "first", "second", "refusal", "fence"], b"");
@@ -665,7 +666,7 @@ restitch: part 4: skipped: the fragment ended before it was certain where it beg
               exact, cut: open; repeats nothing; new from byte 0
                 adds `two `
   decided     never; 4 bytes pending
-restitch: part 5: skipped: text before the fragment is missing, and nothing proves where it belongs
+restitch: part 5: skipped: a part before the fragment was skipped, and no repeated text proves where it belongs
   expected    any
   cut         byte 27, in `string`, at /b
   anchor      26 bytes, unique
@@ -675,9 +676,9 @@ restitch: part 5: skipped: text before the fragment is missing, and nothing prov
                 adds `three", "c": [4]}`
   decided     never; 17 bytes pending
 restitch: seam at byte 11: anchor, 11 bytes repeated
-restitch: part 2 is not in the document to its end: the fragment fits nowhere
-restitch: part 4 is not in the document to its end: the fragment ended before it was certain where it begins
-restitch: part 5 is not in the document to its end: text before the fragment is missing, and nothing proves where it belongs
+restitch: part 2 failed: the fragment fits nowhere
+restitch: part 4 failed: the fragment ended before it was certain where it begins
+restitch: part 5 failed: a part before the fragment was skipped, and no repeated text proves where it belongs
 restitch: 3 parts failed to merge
 restitch: the parts end before the document does: closed
 "#
@@ -1238,6 +1239,8 @@ fn repair_writes_the_json() {
     check_all(&["repair"], "[1, [2", 3, "[1, [2]]", "restitch: -: the text ends before its root is closed\n");
     check_all(&["repair"], "", 3, "", "restitch: -: the text ends before its root is closed\n");
     check_all(&["repair"], "No.", 4, "", "restitch: -: there is no JSON in the text\n");
+    // Members without brackets: the value of one is not the root.
+    check_all(&["repair"], "\"f\": 1, \"o\": {\"a\": 1}", 4, "", "restitch: -: there is no JSON in the text\n");
     let ran = run(Path::new("."), &["repair", "--level", "strict", "-q"], b"[1, 01]");
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (4, "[1, 0]", ""));
     check_all(&["repair", "--without", "extra_comma", "-q"], "{},", 4, "{}", "");

@@ -102,8 +102,8 @@ fn json_after_reasoning_is_continued() {
     check(&["<think>No.</think> It is [1, "], "<think>No.</think> It is [1, ");
 }
 
-/// Envelopes without a fence around the root, as models write them: what precedes it, and what follows it.
-const ENVELOPES: [(&str, &str); 34] = [
+/// Envelopes without a fence, as models write them: the text before the root, and the text after it.
+const ENVELOPES: [(&str, &str); 43] = [
     ("Here is the plan:\n\n", ""),
     ("Here is the plan:\n", "\n\nShall I go on?"),
     ("Sure! I made it for you.\n\n", "\n"),
@@ -138,6 +138,15 @@ const ENVELOPES: [(&str, &str); 34] = [
     ("> quoted words\n> and more\n\n", ""),
     ("> ", ""),
     ("答案如下：", ""),
+    ("[INST] Write it. [/INST]\n", ""),
+    ("[INST] Write it. [/INST]", "</s>"),
+    ("<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nWrite it. [/INST] ", " </s>"),
+    ("[TOOL_CALLS]", ""),
+    ("<s>", "</s>"),
+    ("<|im_start|>assistant\n", "<|im_end|>"),
+    ("<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
+    ("### Instruction:\nWrite it.\n\n### Response: ", ""),
+    ("[note: nothing is missing]\n\n", ""),
 ];
 
 const ROOTS: [&str; 3] = [
@@ -169,7 +178,7 @@ fn a_root_is_found_after_each_envelope() {
 fn an_answer_after_each_envelope_is_continued() {
     for (before, _) in ENVELOPES {
         for root in ROOTS {
-            // From the first member's value on there is evidence of JSON.
+            // The first member's value is evidence of JSON.
             let from = root.find(':').unwrap() + 3;
             for cut in (from..root.len() - 20).step_by(5).filter(|&cut| root.is_char_boundary(cut)) {
                 let (first, whole) = (format!("{before}{}", &root[..cut]), format!("{before}{root}"));
@@ -188,7 +197,16 @@ fn an_array_of_scalars_is_the_root_if_no_object_follows() {
         ("Tags: [\"a\", \"b\"]\n\nAs an object:\n{\"a\": 1}", Some("{\"a\": 1}")),
         ("[1]\n{\"a\": 1}", Some("{\"a\": 1}")),
         ("[\"a\", 1]\n\n[{\"a\": 1}]", Some("[{\"a\": 1}]")),
-        ("[1] says so.", Some("[1]")),
+        ("[1].\nMore.", Some("[1]")),
+        ("[1]\nMore.", Some("[1]")),
+        // The line continues: a reference, a link, a sentence.
+        ("[1] Smith, J. Harbours of the north. 2019.", None),
+        ("[1] \t says so.\n\nAll of it.", None),
+        ("[1](https://example.org) has it.", None),
+        ("[1]: https://example.org", None),
+        ("[], and nothing else.", None),
+        ("[1] Smith 2019\n\n[\"a\", \"b\"]", Some("[\"a\", \"b\"]")),
+        ("[\"a\", \"b\"] as an object:\n{\"a\": 1}", Some("{\"a\": 1}")),
         ("As [1] says: [2] is right.", None),
     ] {
         let mut document = restitch::Document::new(64);
@@ -206,14 +224,14 @@ fn an_array_of_scalars_is_the_root_if_no_object_follows() {
         let _ = slow.finish_with(&mut sink);
         assert_eq!((slow.root(), &slowly), (root, &all), "{text:?}");
     }
-    // Cut in a long array, or after a string.
+    // An answer that is cut in a long array, or after a string, is continued.
     let numbers = "Here:\n[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 1";
     check(&[numbers, &format!("{}9]", &numbers[6..])], &format!("{numbers}9]"));
     check(&["Here:\n[\"one\", \"tw", "[\"one\", \"two\"]"], "Here:\n[\"one\", \"two\"]");
 }
 
 #[test]
-fn reasoning_that_does_not_end_hides_nothing_at_the_end_of_the_text() {
+fn a_root_inside_unfinished_reasoning_is_found_at_the_end_of_the_text() {
     let mut document = restitch::Document::new(64);
     document.push("<think>Maybe so.\n\n{\"a\": [1, 2").unwrap();
     assert!(!document.is_json());
@@ -262,7 +280,7 @@ fn text_that_touches_the_end_of_a_root_is_malformed() {
     }
 }
 
-/// Answers that are prose, with brackets, links, citations, formulas and code.
+/// Prose answers with brackets, links, citations, formulas and code.
 fn prose() -> Vec<String> {
     let texts = [include_str!("../cases/prose/writing.txt"), include_str!("../cases/prose/code.txt")];
     let all = texts.iter().flat_map(|text| text.split("----\n")).filter(|text| !text.trim().is_empty());
@@ -280,7 +298,7 @@ fn prose_stays_prose() {
         let cuts = (1..text.len()).step_by(7).chain([text.len()]).filter(|&cut| text.is_char_boundary(cut));
         for cut in cuts {
             if is_json_so_far(&text[..cut]) && text.starts_with(['{', '[']) {
-                // Nothing tells this text from the beginning of a document.
+                // This text equals the beginning of a document.
                 continue;
             }
             for end in &ends {

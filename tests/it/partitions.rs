@@ -1,4 +1,5 @@
-//! Documents in parts that overlap by chance: they are joined where the overlap proves the place, and never wrong without a word.
+//! Documents in parts that overlap by a random length: they are joined if the overlap proves the place, and each wrong
+//! document is flagged.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn sentence(rng: &mut Rng, words: usize) -> String {
     (0..words).map(|_| WORDS[rng.below(WORDS.len())]).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a document of one of four kinds: long strings, a table, numbers, equal rows.
+/// Returns a document of one of four types: long strings, a table, numbers, equal rows.
 fn document(rng: &mut Rng) -> String {
     let rows = |rows: Vec<String>| format!("{{\"rows\": [{}]}}", rows.join(", "));
     match rng.below(4) {
@@ -29,7 +30,7 @@ fn document(rng: &mut Rng) -> String {
     }
 }
 
-/// Returns the offset that lies this many characters before `at`.
+/// Returns the offset `characters` characters before `at`.
 fn before(text: &str, at: usize, characters: usize) -> usize {
     if characters == 0 { at } else { text[..at].char_indices().rev().nth(characters - 1).map_or(0, |(at, _)| at) }
 }
@@ -43,7 +44,7 @@ fn squeezed(text: &str) -> String {
 }
 
 #[test]
-fn parts_are_joined_where_they_overlap_and_never_wrong_in_silence() {
+fn overlapping_parts_are_joined_and_wrong_documents_are_flagged() {
     let mut rng = Rng::new(0x5eed_0039);
     let (mut right, mut proven, mut closed) = (0, 0, 0);
     for _ in 0..600 {
@@ -109,6 +110,6 @@ fn an_answer_that_repeats_less_than_asked_and_is_cut_in_the_same_string_is_joine
         assert_eq!(session.document().text(), text);
         failures += outcome.tally().failures;
     }
-    // The words of one answer come again by chance; the next question decides.
+    // In one answer the words recur by chance, so that it needs a second question.
     assert!(failures <= 1, "{failures} answers were not joined");
 }

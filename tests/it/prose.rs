@@ -404,6 +404,23 @@ fn an_answer_that_was_whole_ends_whole() {
     assert_eq!((ended.client.as_str(), ended.status()), (&LETTER[..150], Status::Incomplete));
 }
 
+/// Nothing of such an answer is taken for the end, and it ends like the cut.
+#[test]
+fn an_end_inside_a_sentence_is_never_believed() {
+    for cut in [40, 45, 66, 80] {
+        assert!(LETTER.is_char_boundary(cut) && !LETTER[..cut].trim_end().ends_with('.'));
+        for new in ["", "\n", " \n\n"] {
+            let delivered = LETTER[..cut].trim_end();
+            let ended = run_all(&continuing(), delivered, &CallEnd::Dropped, &|request, _| {
+                (request.turn.as_ref().unwrap().anchor.clone() + new, stop())
+            });
+            assert_eq!((ended.client.as_str(), ended.status()), (delivered, Status::Incomplete), "{new:?}");
+            assert_eq!((ended.outcome.reason(), ended.outcome.finish()), (Some(StopReason::EarlyEnd), None));
+            assert_eq!((ended.requests.len(), ended.seams.len(), ended.failures.len()), (2, 0, 2));
+        }
+    }
+}
+
 #[test]
 fn giving_up_adds_nothing() {
     let ended = |give_up| {

@@ -267,8 +267,8 @@ fn json_mode_that_stays_asks_for_a_document() {
     assert_eq!(value["rows"].as_array().unwrap().len(), 4);
 }
 
-/// Returns the outcome and the text of a session whose two answers repeat the anchor and then have this text. Nothing of the first
-/// one is joined.
+/// Returns the outcome and the text of a session in which two answers repeat the anchor and then have the text `new`.
+/// Checks that the first one is not joined.
 fn ends_early_twice(give_up: GiveUp, delivered: &str, new: &str) -> (Outcome, String) {
     let mut session = Session::new(Limits::default());
     session.set_give_up(give_up);
@@ -305,7 +305,7 @@ fn an_early_end_after_a_whole_value_is_believed_the_second_time() {
 }
 
 #[test]
-fn a_doubtful_early_end_is_given_up_and_nothing_of_it_is_written() {
+fn a_doubtful_early_end_is_given_up_and_not_written() {
     for (delivered, new) in [
         ("{\"rows\": [\"one\", \"tw", "\"]}"),
         ("{\"rows\": [\"one\", \"tw", "…\"]}"),
@@ -316,7 +316,7 @@ fn a_doubtful_early_end_is_given_up_and_nothing_of_it_is_written() {
     ] {
         let (outcome, text) = ends_early_twice(GiveUp::Leave, delivered, new);
         assert_eq!((outcome.status(), outcome.reason()), (Status::Incomplete, Some(StopReason::EarlyEnd)), "{new}");
-        // It ends as its first cut did.
+        // It ends like its first cut.
         assert_eq!((text.as_str(), outcome.finish()), (delivered, Some(&Finish::Length)), "{new}");
         assert_eq!((outcome.tally().failures, outcome.tally().early_end), (2, 0));
         let report: Value = serde_json::from_str(&outcome.report()).unwrap();

@@ -1,6 +1,7 @@
 //! Event streams through a relay, without sockets and clocks.
 
 mod arguments;
+mod choices;
 mod closing;
 mod operations;
 mod work;
@@ -944,7 +945,7 @@ fn a_whole_body_that_stops_early_is_continued_unless_stops_are_believed() {
     }
 }
 
-/// Closers after which a model takes its leave are no better than closers alone.
+/// A farewell after the closers does not make an early end more certain.
 #[test]
 fn prose_after_closers_does_not_make_them_believed() {
     let delivered = "{\"rows\": [{\"id\": 1, \"name\": \"Sousa ";

@@ -73,7 +73,7 @@ fn a_difference_before_the_element_is_rejected() {
     // It contradicts nothing: it fits nowhere, and is no reason to give up anything.
     check_refused(&[begun, r#"{"error": "no"}"#]);
     check_refused(&[begun, "I'm sorry, but I can't help with that."]);
-    // A later part is the retry where it repeats what was delivered. The position alone proves nothing.
+    // A later part is the retry if it repeats delivered text. Its position proves nothing.
     let skipped = r#"{"title": "Other", "rows": [{"id": 1}, {"id": 2, "t": "sec"#;
     let stitched = rewound(&[begun, skipped, r#"tten"}]}"#]);
     assert_eq!((stitched.status, stitched.failed.len(), stitched.seams.len()), (Status::Closed, 2, 0));

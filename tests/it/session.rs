@@ -130,10 +130,8 @@ fn a_refusal_for_good_ends_the_answer() {
     assert_eq!((driver.calls.len(), driver.session.is_done()), (1, true));
     let outcome = driver.outcome.as_ref().unwrap();
     assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Refused)));
-    let mut strategy = ContinuationStrategy::default();
-    strategy.prefill = Some(PrefillOptions::default());
     let mut driver = Driver::new(Limits::default());
-    driver.session.set_strategy(strategy);
+    driver.session.set_strategy(ContinuationStrategy::default().prefill(PrefillOptions::default()));
     driver.call("{\"sections\": [{\"id\"", length()).call("", rejected(false, None));
     let modes: Vec<_> = driver.calls.iter().map(|(request, _)| request.turn.as_ref().unwrap().mode).collect();
     assert_eq!(modes, [ContinuationMode::Prefill, ContinuationMode::Reprompt]);
@@ -167,6 +165,27 @@ fn an_unknown_finish_reason_is_a_cut_and_a_refusal_is_none() {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"sections\": [{\"id\"", ended(reason));
         assert_eq!(driver.calls.len(), usize::from(is_cut), "{reason}");
+    }
+}
+
+/// The client would take the first text for all of them.
+#[test]
+fn more_json_after_the_root_is_no_success() {
+    for more in ["\n{\"id\": 2}\n", ", \"c\": 5}", "\n\nAnswer:\n{\"id\": 2}", "\n```\n\n```json\n{\"id\": 2}\n```"] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call("{\"id\": 1, \"name\": \"Rialto no", length());
+        let answer = format!("{}rth\"}}{more}", driver.anchor());
+        driver.call(&answer, stop());
+        let outcome = driver.ended(Status::Closed, 1, 0);
+        assert_eq!(outcome.reason(), Some(StopReason::MoreJson), "{more}");
+        assert_eq!(driver.client, "{\"id\": 1, \"name\": \"Rialto north\"}");
+    }
+    for end in ["\n```\n", "\n\nThat is all [of it]."] {
+        let mut driver = Driver::new(Limits::default());
+        driver.call("{\"id\": 1, \"name\": \"Rialto no", length());
+        let answer = format!("{}rth\"}}{end}", driver.anchor());
+        driver.call(&answer, stop());
+        driver.ended(Status::Complete, 1, 0);
     }
 }
 

@@ -83,7 +83,7 @@ fn a_fence_inside_a_string_does_not_end_the_block() {
 }
 
 #[test]
-fn reasoning_ends_with_its_tag_and_hides_nothing_without_it() {
+fn reasoning_ends_with_its_tag_and_may_hold_the_root_without_it() {
     for (text, json) in [
         ("Maybe {\"b\": 2} would do.\n</think>\n\n{\"a\": 1}", "{\"a\": 1}"),
         ("{\"b\": 2}\n</thinking>```json\n{\"a\": 1}\n```", "{\"a\": 1}"),

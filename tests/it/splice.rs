@@ -93,7 +93,7 @@ impl Table {
         let is_flagged = stitched.seams.iter().any(|seam| seam.ambiguous);
         match stitched.status {
             Status::Complete if right => row.right += 1,
-            // The report says that the place may be another one.
+            // The report flags the seam as ambiguous.
             Status::Complete if is_flagged => row.ambiguous += 1,
             _ if !sure => row.ambiguous += 1,
             Status::Complete => row.wrong += 1,
@@ -121,8 +121,7 @@ impl Table {
 
 /// Cuts of every document up to 20 KB: every byte of a short one. Each cut counts the end of the document anew.
 ///
-/// Where a token was cut or is due and only closers follow, the end of the document is doubtful for all answers: these cuts are left
-/// out.
+/// Leaves out cuts in or before a token after which only closers follow, because every answer there is a doubtful end.
 fn for_every_cut(seeded: usize, mut body: impl FnMut(&str, usize, &Anchor)) {
     let (documents, recorded) = all_documents(20_000);
     let mut total = 0;

@@ -443,6 +443,6 @@ fn a_call_for_the_rest_ends_with_the_time() {
     assert_eq!((outcome.status(), outcome.reason()), (Status::Incomplete, Some(StopReason::Time)));
     let limit = outcome.tally().limit.as_ref().unwrap();
     assert_eq!((limit.name.as_str(), limit.value.as_u64()), ("max_total_time", Some(50)));
-    // What had come stays. The number may have been longer.
+    // The received text stays. The number may have been longer.
     assert_eq!(session.document().text(), "[1, 2, 3");
 }

@@ -399,7 +399,7 @@ async fn a_call_is_over_before_the_next_begins() {
     while stream.next().await.is_some() {
         assert!(calls.open() <= 1);
     }
-    // The first call's connection stays open after `[DONE]`: more text could come for half a second.
+    // The first call's connection stays open after `[DONE]`, so the next call waits half a second for more text.
     assert_eq!(calls.times(), [500]);
 }
 
@@ -604,9 +604,9 @@ async fn a_finish_decides_whether_the_rest_is_asked_for() {
     assert_eq!(outcome.tally().tokens, [Some(7)]);
 }
 
-/// An answer with a finish in every delta, or with an early one, is over at the end of its stream.
+/// With a finish in every delta, or an early one, the answer ends with its stream.
 #[tokio::test(start_paused = true)]
-async fn text_after_a_finish_takes_the_finish_back() {
+async fn text_after_a_finish_refutes_it() {
     let said = |text: &str, finish: Option<Finish>| Ok(TextDelta::from((text.to_owned(), finish)));
     let stop = || Some(Finish::Stop);
     let whole = vec![said("[1, ", stop()), said("2, ", stop()), said("3]", stop())];
@@ -825,7 +825,7 @@ async fn one_call_for_an_sdk() {
     assert_eq!(refused.await.unwrap_err(), Lost::Forbidden);
 }
 
-/// Each part of an event takes a while, and the reader gets nothing before the last one.
+/// Each part of an event takes some time, and the reader gets no item before the last part.
 #[tokio::test]
 async fn a_long_poll_lets_other_tasks_run() {
     let parts =

@@ -209,8 +209,8 @@ fn splits_are_what_they_say() {
     }
 }
 
-/// Returns whether the rest of a document only closes what is open, and the cut is not after a whole value: such an end is given
-/// up, since a model that ends early writes the same.
+/// Returns whether the rest of a document has only closers and the cut is not after a whole value. Such an end is given
+/// up, because an early end looks the same.
 pub(crate) fn is_doubtful_end(document: &str, cut: usize) -> bool {
     let mut delivered = Document::new(usize::MAX);
     delivered.push(&document[..cut]).unwrap();
@@ -218,7 +218,7 @@ pub(crate) fn is_doubtful_end(document: &str, cut: usize) -> bool {
     !is_after_value && only_closes(&document[cut..])
 }
 
-/// Returns whether text has nothing but closers, white space and dots.
+/// Returns whether text has only closers, white space and dots.
 pub(crate) fn only_closes(text: &str) -> bool {
     text.chars().all(|c| matches!(c, '"' | '}' | ']' | ' ' | '\t' | '\r' | '\n' | '.' | '…'))
 }

@@ -476,7 +476,7 @@ fn what_sinks_allocate_grows_with_the_text_and_no_faster() {
     }
 }
 
-/// Rows with a mistake, of each rule of the level `guess` that a row can have.
+/// Rows with a mistake for each rule of the level `guess` that applies to rows.
 const BROKEN_ROWS: [&str; 14] = [
     r#"{"id": 1, "title": "he said "x" and left"}"#,
     r#"{id: 1, title: "x"}"#,
@@ -498,7 +498,7 @@ const BROKEN_ROWS: [&str; 14] = [
 /// and its changes, so this counts the work.
 const READ_PER_BYTE: u64 = 1000;
 
-/// The most bytes allocated for the first mistakes, before they are habits.
+/// The most bytes allocated for the first mistakes, before they become habits.
 const FIRST_MISTAKES: u64 = 16 << 20;
 
 #[test]
@@ -514,6 +514,21 @@ fn a_mistake_in_every_row_costs_the_same_in_each_row() {
         let [(short, once), (long, more)] = costs;
         assert!(once <= FIRST_MISTAKES + READ_PER_BYTE * short, "{row}: {once} for {short} bytes");
         assert!(more <= once + READ_PER_BYTE * (long - short), "{row}: {once} for {short} bytes, {more} for {long}");
+    }
+}
+
+/// The same for ten megabytes, which have more mistakes than the limit on repairs allows by default. `RESTITCH_ROW` chooses a row.
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes minutes for each row without optimization")]
+fn a_mistake_in_every_row_costs_the_same_up_to_ten_megabytes() {
+    let options = RepairOptions::default().within(&restitch::Limits::default().with_max_repairs(usize::MAX));
+    let chosen: Option<usize> = std::env::var("RESTITCH_ROW").ok().map(|row| row.parse().unwrap());
+    for (_, row) in BROKEN_ROWS.iter().enumerate().filter(|(at, _)| chosen.is_none_or(|chosen| chosen == *at)) {
+        let text = format!("[{}]", vec![*row; 10_000_000 / row.len()].join(", "));
+        let mut status = None;
+        let cost = measure(|| status = Some(repair_root(&text, &options).status)).bytes_total;
+        assert_eq!(status, Some(RepairStatus::Repaired), "{row}");
+        assert!(cost <= FIRST_MISTAKES + READ_PER_BYTE * text.len() as u64, "{row}: {cost} for {} bytes", text.len());
     }
 }
 

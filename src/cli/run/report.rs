@@ -145,7 +145,7 @@ pub(super) fn report(
         Some(said) => said.complete().unwrap_or_default(),
         None => document.root().unwrap_or_default().to_owned(),
     };
-    // The complete part has nothing synthesized, and no number whose end is not known.
+    // The complete part has no synthesized values and no cut number.
     let (synthesized, cut_value) = match args.is_written_at_the_end() {
         true => (&[][..], None),
         false => (outcome.synthesized(), outcome.cut_value()),

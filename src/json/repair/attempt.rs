@@ -24,7 +24,7 @@ pub(super) struct Source<'a> {
     pub(super) options: &'a RepairOptions,
     /// The repaired text that is final, from the root on: keys of the path are in it.
     pub(super) released: &'a str,
-    /// The repaired text after that up to where attempts begin: no guess changes it any more.
+    /// The repaired text between `released` and the start of the attempts. No guess changes it any more.
     pub(super) held: &'a str,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Edit {
     pub(super) out: usize,
     /// A separator between tokens that nothing separates as written.
     pub(super) is_tight: bool,
-    /// Of a guess: the mistake that it explains. Its cost is that of the plan.
+    /// The mistake that this edit explains, if it is a guess.
     pub(super) guess: Option<Mistake>,
 }
 
@@ -419,8 +419,8 @@ impl Attempt {
         path
     }
 
-    /// Returns the attempt as one that begins at the offset `base`, where no change of the text straddles. The machine of
-    /// that place is the one that it is read from again.
+    /// Returns the part of the attempt from the offset `base` on. No edit may straddle `base`. Reading it again needs a
+    /// machine at `base`.
     pub(super) fn rebased(&self, base: usize) -> Self {
         let count = self.edits.partition_point(|edit| edit.out_end() <= base);
         let first = self.recorder.tokens.partition_point(|token| token.start < base);
@@ -438,7 +438,7 @@ impl Attempt {
         }
     }
 
-    /// Goes on as an attempt that began inside of this one.
+    /// Replaces the end of this attempt by an attempt that began inside it.
     pub(super) fn replace_tail(&mut self, tail: Self) {
         self.out.truncate(tail.origin - self.origin);
         self.out.push_str(&tail.out);

@@ -1,4 +1,4 @@
-//! The meaning of one backslash in a string: the text after it decides.
+//! Finds the meaning of a backslash in a string by the text after it.
 
 use memchr::memchr2;
 
@@ -9,11 +9,11 @@ use super::recovery::Quote;
 pub(super) enum Meaning {
     /// An escape in every string.
     Plain,
-    /// An escape that only a writer who escapes makes.
+    /// An escape that proves a writer who escapes.
     Escape,
-    /// An escaped backslash, which only such a writer makes, too.
+    /// An escaped backslash, which also proves such a writer.
     Pair,
-    /// Two backslashes: text in a raw string, one escaped backslash in another.
+    /// Two backslashes: both are text in a raw string; elsewhere they are one escaped backslash.
     RowEnd,
     /// Text in a raw string, unless its writer escapes other characters.
     Word,
@@ -25,8 +25,8 @@ pub(super) enum Meaning {
     Last,
 }
 
-/// Returns the length and the meaning of the escape that `text` begins with; `None` if it needs more text. `is_first`
-/// means that the string begins here; `may_close`, that the string is raw and has no escape so far.
+/// Returns the length and the meaning of the escape at the start of `text`; `None` if it needs more text. `is_first`:
+/// the string begins here. `may_close`: the string is raw, and no escape precedes this one.
 pub(super) fn meaning(
     text: &str,
     quote: Option<Quote>,
@@ -48,7 +48,7 @@ pub(super) fn meaning(
             closes(after, is_end).map(|is_last| if is_last { Meaning::Last } else { Meaning::Escape })
         }
         c if ends(c) => Some(Meaning::Escape),
-        // An apostrophe that a writer of another language escaped.
+        // An escaped apostrophe, as in other languages.
         '\'' => Some(Meaning::Plain),
         'n' | 'r' | 't' => short(c, after, is_end),
         'b' | 'f' | '/' => Some(Meaning::Either),
@@ -61,8 +61,8 @@ pub(super) fn meaning(
     Some((1 + c.len_utf8(), found))
 }
 
-/// Returns the meaning of two backslashes before `after`. White space or another backslash follows the end of a row in a
-/// formula. Before a closing quote a raw string needs two backslashes, too.
+/// Returns the meaning of two backslashes before `after`. In a formula, two backslashes before white space or another
+/// backslash end a row. Before a closing quote even a raw string needs two backslashes.
 fn pair(after: &str, ends: impl Fn(char) -> bool) -> Option<Meaning> {
     let mut chars = after.chars();
     Some(match chars.next()? {
@@ -112,10 +112,11 @@ fn closes(after: &str, is_end: bool) -> Option<bool> {
     is_whole.then_some(is_end && text.len() == after.len())
 }
 
-/// The most bytes between such a quote and the next one: longer than names are.
+/// The most bytes between such a quote and the next one: no name is longer.
 const NEXT_QUOTE: usize = 256;
 
-/// Whether two backslashes begin the path of a server, as in `\\server\share`. `None` if the answer needs more text.
+/// Whether two backslashes begin the path of a network share, as in `\\server\share`. `None` if the answer needs more
+/// text.
 fn begins_share(after: &str) -> Option<bool> {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let name: usize = after.chars().take(NAME + 1).take_while(|&c| is_name(c)).map(char::len_utf8).sum();
@@ -126,7 +127,7 @@ fn begins_share(after: &str) -> Option<bool> {
     Some(chars.next()? == '\\' && name > 1 && !matches!(chars.next()?, '\\' | '"'))
 }
 
-/// The longest name of a server, as in DNS.
+/// The length of the longest server name, as in DNS.
 const NAME: usize = 255;
 
 /// Returns the meaning of `\n`, `\r` or `\t` before `after`: an escape before the beginning of a line, and perhaps a word
@@ -135,7 +136,7 @@ fn short(c: char, after: &str, is_end: bool) -> Option<Meaning> {
     let mut chars = after.chars();
     let next = chars.next()?;
     if c == 'r' {
-        // Nobody ends a line with a carriage return alone: before a letter the backslash is text.
+        // No line ends with a carriage return alone, so before a letter the backslash is text.
         return Some(if next.is_alphabetic() { Meaning::Either } else { Meaning::Plain });
     }
     if next.is_lowercase() {
@@ -188,13 +189,13 @@ fn code(after: &str, is_end: bool) -> Option<Meaning> {
     Some(if begins_text { Meaning::Escape } else { Meaning::Word })
 }
 
-/// The beginning of the second half of a surrogate pair, as in `\udc`.
+/// The length of the beginning of a pair's second half, as in `\udc`.
 const LOW: usize = 4;
 
-/// The digits of a `\u` escape.
+/// The number of digits in a `\u` escape.
 pub(super) const CODE: usize = 4;
 
-/// The text after `\u` where no code follows.
+/// The text after `\u` that is not a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// The text ends in it.
@@ -221,8 +222,8 @@ impl Word {
     }
 }
 
-/// Whether `\n` or `\t` and `rest` are a command of LaTeX. Without its first letter a command is not a word (except `\tan`),
-/// so that no line begins with it: the backslash is text even if the writer escapes line ends.
+/// Whether `\n` or `\t` and `rest` are a LaTeX command. Without their first letter these commands are not words (except
+/// `\tan`), so no line begins with them: the backslash is text even if the writer escapes line ends.
 fn is_command(first: char, rest: &str) -> bool {
     let (names, beginnings): (&[&str], &[&str]) = match first {
         'n' => (&N, &["subset", "supset", "left", "right", "triangle", "eq"]),
@@ -256,5 +257,5 @@ const T: [&str; 15] = [
     "hinspace",
 ];
 
-/// The length of the longest one.
+/// The length of the longest of these commands.
 const COMMAND: usize = 18;

@@ -1,4 +1,4 @@
-//! Guesses about strings as other languages write them: sums of strings, repeated quotes, quotes that do not match.
+//! Guesses about strings in the syntax of other languages: string sums, repeated quotes, quotes that do not match.
 
 use super::RepairRule;
 use super::attempt::{Edit, Mode, Token, TokenKind};
@@ -41,8 +41,8 @@ impl Guesses<'_> {
         }
     }
 
-    /// Closes a string at a quote of another kind than the opening one. Without that, the string ran to a later quote or to the
-    /// end of the text.
+    /// Closes a string at a quote that differs from the opening one. Otherwise the string runs to a later quote or to
+    /// the end of the text.
     pub(super) fn mixed_quotes(&mut self, token: Token, start: usize, text: &str) {
         let is_opening = |edit: &&Edit| edit.out == token.start && edit.repair.rule == RepairRule::Quotes;
         let opening = self.attempt.edits.iter().find(is_opening).and_then(|edit| edit.repair.original.chars().next());
@@ -71,5 +71,5 @@ impl Guesses<'_> {
     }
 }
 
-/// The most offsets in a string at which it may end.
+/// The most offsets in a string that are tried as its end.
 const PLACES: usize = 16;

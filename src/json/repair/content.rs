@@ -34,9 +34,9 @@ pub(super) fn joints(text: &str) -> u32 {
     after.filter(|after| is_joint(after)).take(JOINTS).count() as u32
 }
 
-/// Whether quotes part `text` as members are parted, `", "key":`, or end it as the last one, `"}`: a string that a guess opened again
-/// and that has such quotes holds structure that had parsed. Brackets that the text opens itself are a part of it, with all
-/// that is between them. `quote` is that of the string, if it is not `"`.
+/// Whether `text` has quotes as members have, between two (`", "key":`) or after the last (`"}`). A string with such
+/// quotes that a guess opened again holds structure that had parsed. Text between brackets that the text itself opens
+/// does not count. `quote`: the quote of the string, if it is not `"`.
 pub(super) fn swallows(text: &str, quote: Option<Quote>) -> bool {
     let (mut depth, mut rest) = (0_usize, text);
     while let Some(c) = rest.chars().next() {
@@ -64,8 +64,8 @@ fn begins_member(after: &str, quote: Option<Quote>) -> bool {
     beyond(after).and_then(beyond).is_some_and(|after| skip_space(after).starts_with([':', '\u{ff1a}']))
 }
 
-/// Whether a comma, a key in straight quotes and its colon follow: a straight quote before them closes a string, whatever
-/// has opened it. `None`: the text that follows decides, and has not come.
+/// Whether a comma, a key in straight quotes and its colon follow: a straight quote before them closes a string,
+/// whatever its opening quote is. `None` if the answer needs more text.
 pub(super) fn is_before_member(after: &str) -> Option<bool> {
     let end = (0..=after.len().min(MEMBER_START)).rev().find(|&at| after.is_char_boundary(at)).unwrap_or(0);
     let mut rest = after.get(..end).unwrap_or_default();
@@ -85,7 +85,7 @@ pub(super) fn is_before_member(after: &str) -> Option<bool> {
     Some(true)
 }
 
-/// The most bytes that are read to find a key and its colon: longer keys are rare, and a stream must not wait for more.
+/// The most bytes searched for a key and its colon: longer keys are rare, and a stream must not wait longer.
 const MEMBER_START: usize = 256;
 
 /// Returns the text after its first quote.
@@ -93,23 +93,23 @@ fn after_quote(text: &str, quote: Option<Quote>) -> Option<&str> {
     text.char_indices().take(KEY_IN_TEXT).find_map(|(at, _)| strip_quote(text.get(at..)?, quote))
 }
 
-/// Returns the text after the quote that it begins with: one that would end a string in these quotes, or in `"`.
+/// Returns the text after its leading quote, which ends a string with this quote, or with `"`.
 fn strip_quote(text: &str, quote: Option<Quote>) -> Option<&str> {
     let Some(quote) = quote else { return text.strip_prefix("\\\"") };
     text.strip_prefix(|c| quote.ends(c))
 }
 
-/// The most characters of a key, or of the words before it, that are looked at.
+/// The most characters searched for a quote of a key.
 const KEY_IN_TEXT: usize = 64;
 
-/// Whether closing brackets follow that are no quoted text themselves.
+/// Whether closing brackets follow, and no quote comes right after them.
 fn ends_container(after: &str, quote: Option<Quote>) -> bool {
     let after = skip_space(after);
     let beyond = after.trim_start_matches(['}', ']']);
     beyond.len() < after.len() && strip_quote(beyond, quote).is_none()
 }
 
-/// Whether a text ends with a quote and a comma, as between two strings: the quote that closes it opens the next one.
+/// Whether a text ends with a quote and a comma, as between two strings: then its closing quote opens the next string.
 pub(super) fn ends_at_joint(text: &str, quote: Option<Quote>) -> bool {
     let before = text.trim_end().strip_suffix(',').map(str::trim_end);
     before.is_some_and(|before| match quote {
@@ -127,7 +127,8 @@ fn skip_space(text: &str) -> &str {
     rest
 }
 
-/// Whether text after a root belongs to it: it has a key, or closes a bracket that it does not open and has a quote.
+/// Whether text after a root belongs to the root: it has a key, or it has a quote and closes a bracket that it does not
+/// open.
 pub(super) fn is_of_root(after: &str) -> bool {
     let (mut depth, mut has_quote, mut closes) = (0_usize, false, false);
     for (at, c) in after.char_indices() {

@@ -23,11 +23,11 @@ pub(super) struct Context {
     depths: HashMap<String, usize>,
 }
 
-/// The most keys that are remembered: siblings are close to each other.
+/// The most keys remembered: siblings are close to each other.
 const KEYS: usize = 256;
 
 impl Context {
-    /// Remembers tokens of `text`, which begins at the offset `origin`.
+    /// Remembers the tokens of `text`, which begins at the offset `origin`.
     pub(super) fn learn(&mut self, tokens: &[Token], text: &str, origin: usize) {
         for token in tokens {
             let Some(start) = token.start.checked_sub(origin) else { continue };
@@ -86,8 +86,8 @@ pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
     strings.filter(|&(start, end)| inner(start, end) && is_odd(start, end)).map(|_| ODD_QUOTES).sum()
 }
 
-/// Whether a guess makes text of structure that had parsed: a string that it opened again holds members or elements, a key
-/// holds elements, or the end of a string was moved.
+/// Whether a guess turns parsed structure into text: a string that it opened again holds members or elements, a key
+/// holds elements, or the guess moved the end of a string.
 pub(super) fn rewrites(attempt: &Attempt) -> bool {
     let machine = &attempt.machine;
     let kind = if machine.in_key() { TokenKind::Key } else { TokenKind::String };
@@ -100,17 +100,27 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
     let Some(start) = token.start.checked_sub(attempt.origin) else { return false };
     let text = attempt.out.get(start + 1..(token.end - 1).saturating_sub(attempt.origin)).unwrap_or_default();
     let edits = || attempt.edits.iter().filter(|edit| (token.start..token.end).contains(&edit.out));
+    if token.kind == TokenKind::Key && text.starts_with("\\\"") && edits().next().is_some() {
+        // Quotes before a key are no text of it.
+        return true;
+    }
     let swallows = |quote| content::swallows(text, quote) || content::ends_at_joint(text, quote);
     let opening = edits().next().filter(|edit| edit.out == token.start && edit.repair.rule == RepairRule::Quotes);
     if let Some(written) = opening.map(|edit| edit.repair.original.as_str()) {
-        // Opening such a quote again changes no text and leaves no edit, so every closing quote in the string counts. Three
-        // quotes may enclose any text.
+        // Opening such a quote again leaves no edit, so every closing quote in the string counts. Triple quotes may
+        // enclose any text.
         let quote = written.chars().next().and_then(Quote::opening);
         return match written.chars().count() {
             1 => swallows(quote) || swallows(None),
             2 => swallows(None) || content::joints(text) > 0,
             _ => false,
         };
+    }
+    let is_escaped =
+        edits().next().is_some_and(|edit| edit.out == token.start && edit.repair.rule == RepairRule::EscapedQuotes);
+    if is_escaped && text.matches("\\\"").count() % 2 == 1 {
+        // One of the quotes is that of another string.
+        return true;
     }
     let opened = edits().filter(|edit| edit.repair.rule == RepairRule::InnerQuote).count();
     let is_moved = opened % 2 == 1 && edits().any(|edit| edit.repair.rule == RepairRule::OpenString);

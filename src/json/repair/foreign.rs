@@ -22,7 +22,7 @@ impl Attempt {
         let Some(c) = rest.chars().next() else { return Ok(false) };
         let slashes = rest.len() - rest.trim_start_matches('\\').len();
         let after = rest.get(slashes..).and_then(|rest| rest.chars().next());
-        // Text that was escaped twice has escapes of its own.
+        // Text that was escaped twice may have further escapes.
         let fate = if quote == Quote::Escaped { None } else { self.fate(Some(quote), source, rest) };
         match fate {
             Some(Fate::Wait) => return Ok(false),
@@ -58,7 +58,7 @@ impl Attempt {
                 if found == rest.len() && !source.is_end {
                     return Ok(false);
                 }
-                // Of more quotes than close the string, the first ones are text.
+                // If there are more quotes than close the string, the first ones are text.
                 let closes = found == count;
                 if closes {
                     self.mode = Mode::Json;
@@ -104,10 +104,11 @@ impl Attempt {
     ) -> Result<bool, SyntaxError> {
         let end = match kind {
             Comment::Line => rest.find('\n'),
-            Comment::Block => {
-                // The opening `/*` is no end, and a star may be the last byte of the push before.
-                let from = self.at.saturating_sub(1).max(start + 2);
-                source.rest(from).find("*/").map(|at| from + at + 2 - self.at)
+            Comment::Block(closing) => {
+                // The opening `/*` is no end, and the push before may end inside of one.
+                let from = self.at.saturating_sub(closing.len() - 1).max(start + closing.len());
+                let from = (start..=from).rev().find(|&at| !source.rest(at).is_empty()).unwrap_or(from);
+                source.rest(from).find(closing).map(|at| from + at + closing.len() - self.at)
             }
         };
         let is_over = end.is_some() || source.is_end;

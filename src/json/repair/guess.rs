@@ -93,7 +93,7 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// Adds a plan after which the text is read otherwise.
+    /// Adds a plan that changes the mode of reading.
     pub(super) fn add_in(&mut self, mode: Mode, out: usize, range: (usize, usize), by: &str, rule: RepairRule) {
         self.add(out, range, by, rule, 0);
         if let Some(plan) = self.plans.last_mut().filter(|plan| plan.out == out && plan.rule == rule) {
@@ -101,7 +101,7 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// Returns the mistake that a rule explains here, without its number.
+    /// Returns the mistake that a rule explains here. Its number is set later.
     fn mistake(&self, rule: RepairRule) -> Mistake {
         let next = self.next.map(|next| if next.is_alphanumeric() { 'a' } else { next });
         Mistake { rule, state: self.state, next, number: 0 }
@@ -144,6 +144,7 @@ impl<'a> Guesses<'a> {
                 if let Some((end, end_in)) = self.child_end()
                     && (self.state == State::AfterElement || !matches!(next, '{' | '['))
                     && !self.opens_next(end)
+                    && !self.touches_word(end, next)
                 {
                     // Where a comma is forgotten, white space is left.
                     self.add(end, (end_in, end_in), ",", RepairRule::MissingComma, u32::from(end == out));
@@ -171,12 +172,21 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// Whether the quote that closes a string at `end` is likely to open the next token: a bracket or a comma is before it, and
-    /// no space after it.
+    /// Whether the closing quote at `end` more likely opens the next token: a bracket or a comma precedes it, and no
+    /// space follows.
     fn opens_next(&self, end: usize) -> bool {
         let before = self.attempt.out.get(..end.saturating_sub(self.attempt.origin)).unwrap_or_default();
         let text = before.strip_suffix('"').filter(|text| !text.is_empty()).map(str::trim_ascii_end);
         end == self.attempt.machine.offset() && text.is_some_and(|text| text.ends_with(['{', '[', ',']))
+    }
+
+    /// Whether the next token, `next`, touches the value that ends at `end`, and one of them is a word and the other one has quotes:
+    /// the word is a part of a string then. A number may be followed by a key.
+    fn touches_word(&self, end: usize, next: char) -> bool {
+        let before = self.attempt.out.get(..end.saturating_sub(self.attempt.origin)).unwrap_or_default();
+        let ends_in_word = before.ends_with(char::is_alphanumeric) && self.state == State::AfterElement;
+        let is_word_after = before.ends_with('"') && next.is_alphanumeric();
+        end == self.attempt.machine.offset() && (ends_in_word && next == '"' || is_word_after)
     }
 
     /// Whether the last token is a comma.
@@ -187,6 +197,10 @@ impl<'a> Guesses<'a> {
     /// No colon after a key, or a colon before its closing quote.
     fn missing_colon(&mut self, out: usize, at: usize) {
         let key = self.attempt.recorder.tokens.last().filter(|token| token.kind == TokenKind::Key);
+        if key.is_some_and(|key| key.end - key.start == 2) {
+            // Nobody means an empty key: the quotes are doubled, or belong to other text.
+            return;
+        }
         let end = key.map_or(0, |key| key.end).max(self.attempt.origin + 2) - 2;
         let start = self.attempt.in_offset(end);
         let is_inside = self.source.part(start, start + 2) == ":\"";
@@ -232,6 +246,9 @@ impl<'a> Guesses<'a> {
         }
         let by = quoted(word);
         let end = at + word.len();
+        if !is_key && after.starts_with(',') {
+            self.words_with_commas(out, at);
+        }
         match (is_key, is_quoted) {
             (_, true) => self.add(out, (at, end + 1), &by, RepairRule::MissingQuote, 0),
             (true, false) if after.trim_ascii_start().starts_with(':') && word.chars().count() <= KEY => {
@@ -242,14 +259,39 @@ impl<'a> Guesses<'a> {
         }
     }
 
+    /// A value of a member whose text has commas, without the first quote: `"to": Vigo, Leith",`.
+    fn words_with_commas(&mut self, out: usize, at: usize) {
+        if self.attempt.machine.frames().last().is_none_or(|top| top.kind != Kind::Object) {
+            return;
+        }
+        let (rest, is_cut) = self.ahead(at);
+        let is_over = self.source.is_end && !is_cut;
+        let Some(end) = rest.find(['"', '\n', '{', '}', '[', ']', '\\']) else {
+            self.waits |= !is_cut && !is_over;
+            return;
+        };
+        let (text, after) = rest.split_at(end);
+        let Some(after) = after.strip_prefix('"').map(str::trim_ascii_start) else { return };
+        self.waits |= after.is_empty() && !is_cut && !is_over;
+        let ends_text = text.ends_with(|c: char| !c.is_whitespace() && !matches!(c, ',' | ':'));
+        if ends_text && (after.starts_with([',', '}']) || after.is_empty() && is_over) {
+            self.add(out, (at, at + end + 1), &quoted(text), RepairRule::MissingQuote, structure(text));
+        }
+    }
+
+    /// Returns the text from `at` on, up to the end of the look-ahead, and whether more text follows.
+    fn ahead(&self, at: usize) -> (&'a str, bool) {
+        let rest = self.source.rest(at);
+        let most = (self.attempt.at - at).saturating_add(self.source.options.caps.lookahead);
+        let most = (0..=most.min(rest.len())).rev().find(|&end| rest.is_char_boundary(end)).unwrap_or(0);
+        (rest.get(..most).unwrap_or_default(), most < rest.len())
+    }
+
     /// Returns the word that begins at `at`, and what follows it in the look-ahead. `None`, whatever the pieces are: no end of
     /// the word is there, or not the token after a key that ends a line; and while that may still come.
     fn word(&mut self, at: usize, is_key: bool) -> Option<(&'a str, &'a str)> {
-        let (source, rest) = (self.source, self.source.rest(at));
-        let most = (self.attempt.at - at).saturating_add(source.options.caps.lookahead);
-        let most = (0..=most.min(rest.len())).rev().find(|&end| rest.is_char_boundary(end)).unwrap_or(0);
-        let is_cut = most < rest.len();
-        let rest = rest.get(..most).unwrap_or_default();
+        let source = self.source;
+        let (rest, is_cut) = self.ahead(at);
         let ends = |c: char| matches!(c, '"' | ',' | '}' | ']' | '{' | '[' | '\n') || is_key && c == ':';
         let (word, after) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
         if after.is_empty() || is_key && after.trim_ascii_start().is_empty() {
@@ -298,7 +340,7 @@ impl<'a> Guesses<'a> {
                 }
                 let at = start + content.len();
                 if let Some(quote) = content.chars().last().filter(|c| CLOSING.contains(c)) {
-                    // It closes the string, although another one has opened it.
+                    // It closes the string, although the opening quote differs.
                     let at = at - quote.len_utf8();
                     self.add(self.attempt.out_offset(at), (at, at + quote.len_utf8()), "\"", RepairRule::Quotes, 0);
                     continue;
@@ -342,7 +384,11 @@ impl<'a> Guesses<'a> {
                 let before = before.strip_suffix(',').unwrap_or(before).trim_ascii_end();
                 let out = self.attempt.origin + before.len();
                 let at = self.attempt.in_offset(out);
-                self.add(out, (at, at), &by, RepairRule::MissingCloser, extra(count));
+                // A bracket before a key was not opened for an empty array, unless a comma shows that it was.
+                let is_empty = before.ends_with('[');
+                if !is_empty || self.source.part(at, self.attempt.in_offset(last.start)).contains(',') {
+                    self.add(out, (at, at), &by, RepairRule::MissingCloser, extra(count));
+                }
             }
         }
     }
@@ -376,13 +422,27 @@ impl<'a> Guesses<'a> {
                 self.add(out, (at, at + 1), &closer.to_string(), RepairRule::WrongCloser, 0);
             }
         }
-        for place in closers {
+        // No bracket is too many where one is lost.
+        let is_one_lost = closers.clone().next().is_some_and(|place| self.ends_unopened(place));
+        for place in closers.filter(|_| !is_one_lost) {
             let start = self.attempt.in_offset(place);
             let is_written = self.source.part(start, start + 1).starts_with(['}', ']']);
             if is_written {
                 self.add(place, (start, start + 1), "", RepairRule::ExtraCloser, 0);
             }
         }
+    }
+
+    /// Whether the array that the bracket at `place` closes has a container, and then other values alone: the bracket that opens
+    /// those is lost. Without this one they would be elements beside the container, or of it.
+    fn ends_unopened(&self, place: usize) -> bool {
+        let mut before = self.attempt.recorder.tokens.iter().rev().skip_while(|token| token.start >= place).peekable();
+        let Some(depth) = before.peek().filter(|last| last.kind != TokenKind::Close).map(|last| last.depth) else {
+            return false;
+        };
+        let first =
+            before.find(|token| token.depth != depth || matches!(token.kind, TokenKind::Key | TokenKind::Close));
+        first.is_some_and(|token| token.kind == TokenKind::Close && token.depth == depth)
     }
 
     /// Quotes before a bracket, or where nothing but a separator may follow.
@@ -410,14 +470,17 @@ impl<'a> Guesses<'a> {
             let mut inside = self.attempt.edits.iter().filter(|edit| (token.start..out).contains(&edit.out));
             let start = (token.start + 1).saturating_sub(self.attempt.origin);
             let content = self.attempt.out.get(start..=out - self.attempt.origin).unwrap_or_default();
-            // Opening a quote of another kind again leaves no edit.
+            // Opening another type of quote again leaves no edit.
             let is_kept = |c: char| covering.is_some_and(|edit| edit.repair.original.starts_with(c));
             let is_first = inside.all(|edit| edit.repair.rule != RepairRule::InnerQuote) && !content.contains(is_kept);
             let after = self.source.rest(self.attempt.in_offset(token.end)).trim_ascii_start();
-            if token.kind == TokenKind::Key && after.starts_with(':')
+            // Doubled quotes before a key are no text of the key.
+            let is_doubled = token.kind == TokenKind::Key && token.end - token.start == 2;
+            if is_doubled
+                || token.kind == TokenKind::Key && after.starts_with(':')
                 || is_first && after.starts_with([',', ':', '}', ']'])
             {
-                // A separator follows a whole token. A later mistake is no evidence against it.
+                // A separator follows, so the token is whole. A later mistake doesn't change that.
                 continue;
             }
             let extra = structure(content);

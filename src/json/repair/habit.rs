@@ -1,23 +1,23 @@
-//! Mistakes that a writer makes again: what was found in a text is likely in the rest of it.
+//! Mistakes that a writer repeats: a mistake found once is more likely in the rest of the text.
 
 use super::super::grammar::State;
 use super::RepairRule;
 use super::attempt::Edit;
 use super::guess::{NEXT_QUOTE, Plan};
 
-/// A mistake: what explains it, and where in the grammar it shows.
+/// A mistake: the rule that explains it, and the grammar state in which it appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) rule: RepairRule,
     /// The state at the deviation.
     pub(super) state: State,
-    /// The character there; `a` for any letter or digit.
+    /// The character at the deviation; `a` for any letter or digit.
     pub(super) next: Option<char>,
     /// The index among the plans of its rule.
     pub(super) number: usize,
 }
 
-/// The guesses that were accepted in a text so far.
+/// The accepted guesses of a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Habits {
     /// One bit a rule.
@@ -28,9 +28,9 @@ pub(super) struct Habits {
 
 /// What a mistake costs that the text has already.
 const AGAIN: u32 = 4;
-/// The number of searches that must have found a mistake before it is explained without one: one may be a coincidence.
+/// The number of searches that must find a mistake before habit alone explains it: one may be a coincidence.
 const CONFIRMED: u32 = 2;
-/// The most different mistakes that are counted: a text with more of them has no habit.
+/// The most different mistakes counted: a text with more has no habit.
 const MISTAKES: usize = 32;
 
 impl Habits {
@@ -54,24 +54,24 @@ impl Habits {
         (known & bit(plan.rule) > 0 && plan.cost > NEXT_QUOTE).then_some(AGAIN)
     }
 
-    /// Whether the mistake of a plan was made before: in the text, or in the guesses of a reading.
+    /// Whether this mistake was made before: in the text, or in the guesses of a reading.
     pub(super) fn is_again(&self, plan: &Plan, edits: &[Edit]) -> bool {
         let mut guesses = edits.iter().filter_map(|edit| edit.guess);
         guesses.any(|guess| guess == plan.mistake) || self.mistakes.iter().any(|(known, _)| *known == plan.mistake)
     }
 
-    /// Returns the plan whose mistake was made most often, if one was made often enough.
+    /// Returns the plan with the most frequent mistake, if it was made often enough.
     pub(super) fn choose<'p>(&self, plans: impl Iterator<Item = &'p Plan>) -> Option<&'p Plan> {
         let count =
             |plan: &Plan| self.mistakes.iter().find(|(known, _)| *known == plan.mistake).map_or(0, |known| known.1);
         let known = plans.map(|plan| (count(plan), plan)).filter(|(count, _)| *count >= CONFIRMED);
-        // Among equals the first one, which is the likeliest.
+        // Of equally frequent ones, the first is the likeliest.
         known.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, plan)| plan)
     }
 }
 
-/// Only how tokens are written makes a mistake cheaper. Brackets are miscounted now and then; commas and quotes inside strings
-/// were measured: expecting them again makes more texts other documents than it restores.
+/// Only mistakes in the spelling of tokens become cheaper. Miscounted brackets are not a habit. For commas and for
+/// quotes inside strings it was measured: expecting them again breaks more texts than it restores.
 fn bit(rule: RepairRule) -> u32 {
     match rule {
         RepairRule::KeyQuote

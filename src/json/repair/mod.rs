@@ -135,7 +135,7 @@ fn read_strictly(text: &str, caps: &rule::RepairCaps) -> (Result<(), SyntaxError
         let part = rest.get(..end).unwrap_or_default();
         match machine.feed(part.as_bytes()) {
             Ok(read) if read == part.len() && end < rest.len() && !machine.is_done() => {
-                // The rest of a string decides what its escapes are.
+                // The rest of a string decides the meaning of its escapes.
                 if machine.in_string() {
                     continue;
                 }

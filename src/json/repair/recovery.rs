@@ -55,7 +55,7 @@ pub(super) enum Quote {
 }
 
 /// Opening quotes, and what closes them.
-const QUOTES: [(char, &[char]); 7] = [
+const QUOTES: [(char, &[char]); 9] = [
     ('\'', &['\'']),
     ('`', &['`', '\u{b4}']),
     ('\u{b4}', &['\u{b4}']),
@@ -63,6 +63,9 @@ const QUOTES: [(char, &[char]); 7] = [
     ('\u{201c}', &['\u{201d}']),
     ('\u{201e}', &['\u{201c}', '\u{201d}']),
     ('\u{ab}', &['\u{bb}']),
+    // Those of full width.
+    ('\u{ff02}', &['\u{ff02}']),
+    ('\u{ff07}', &['\u{ff07}']),
 ];
 
 impl Quote {
@@ -90,7 +93,8 @@ impl Quote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comment {
     Line,
-    Block,
+    /// Ends with this text.
+    Block(&'static str),
 }
 
 /// Returns what is done about a deviation.
@@ -101,7 +105,7 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
         state if state.in_string() => control(c),
         state if state.in_literal() => literal(place),
         state if state.in_number() => match place.open {
-            // The first dash begins a number, until the second one comes.
+            // A single dash begins a number; a second one may follow.
             "-" if place.rest == "-" && !place.is_end => Recovery::Wait,
             "-" if is_dashes(place.rest.strip_prefix('-')) => Recovery::Comment(Comment::Line),
             _ => Recovery::None,
@@ -148,6 +152,9 @@ fn escape(place: &Place<'_>, c: char) -> Recovery {
 /// What closes a block of code: no quotes.
 pub(super) const FENCE: &str = "```";
 
+/// What opens a comment of markup.
+const MARKUP: &str = "<!--";
+
 /// Recoveries of what stands between tokens: white space of other kinds, comments.
 fn between(place: &Place<'_>, c: char) -> Recovery {
     let replace = |by: &str| Recovery::Replace { len: c.len_utf8(), by: by.to_owned(), rule: RepairRule::Space };
@@ -166,10 +173,12 @@ fn between(place: &Place<'_>, c: char) -> Recovery {
         | '\u{c}' => replace(" "),
         '/' => match place.rest.as_bytes().get(1) {
             Some(b'/') => Recovery::Comment(Comment::Line),
-            Some(b'*') => Recovery::Comment(Comment::Block),
+            Some(b'*') => Recovery::Comment(Comment::Block("*/")),
             None if !place.is_end => Recovery::Wait,
             _ => Recovery::None,
         },
+        '<' if place.rest.starts_with(MARKUP) => Recovery::Comment(Comment::Block("-->")),
+        '<' if MARKUP.starts_with(place.rest) && !place.is_end => Recovery::Wait,
         '#' => match place.rest.as_bytes().get(1) {
             Some(b' ' | b'\n' | b'#' | b'!') => Recovery::Comment(Comment::Line),
             None if !place.is_end => Recovery::Wait,
@@ -185,7 +194,7 @@ fn between(place: &Place<'_>, c: char) -> Recovery {
     }
 }
 
-/// Whether white space follows two dashes, which begin a comment then.
+/// Whether white space follows two dashes: then they begin a comment.
 fn is_dashes(rest: Option<&str>) -> bool {
     rest.is_some_and(|rest| rest.starts_with([' ', '\t', '\n', '\r']))
 }

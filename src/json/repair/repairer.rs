@@ -24,14 +24,14 @@ pub struct Repairer {
     from: usize,
     /// The reading that is certain, or led to the deviation that the guesses are about.
     trunk: Attempt,
-    /// A machine at the end of the text that no guess changes any more, and the context learned from that text.
+    /// A machine at the end of the text that no guess changes any more. `context` was learned from that text.
     settled: Machine,
     context: Context,
     /// The guesses about a deviation, while one is open.
     search: Option<Search>,
     log: Vec<Repair>,
     habits: Habits,
-    /// How many readings were tried.
+    /// The number of readings tried.
     readings: usize,
     /// The end of the last guess that was accepted, in the repaired text. It is not taken back.
     accepted: usize,
@@ -92,8 +92,8 @@ impl Repairer {
         self.trunk.machine.finish().map_err(|error| SyntaxError { offset: self.trunk.at, ..error })
     }
 
-    /// Reads the whole text, and ends it, as [`finish`](Self::finish) does. Unlike a stream, this sees the whole of each
-    /// string before its escapes are read.
+    /// Reads the whole text and ends it, as [`finish`](Self::finish) does. Unlike a stream, it has all of a string
+    /// before it reads the escapes.
     pub(super) fn read_whole(&mut self, text: &str, root: &mut String) -> Result<(), SyntaxError> {
         self.window.push_str(text);
         self.finish(root)
@@ -209,7 +209,8 @@ impl Repairer {
         let fits = |plan: &Plan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
         let Some(first) = plans.iter().map(|plan| plan.out).min() else { return otherwise };
-        // The unchanged text is a reading, too: objects may be listed, but a string or a member after a root belongs to it.
+        // The unchanged text is a reading, too: further objects may be a list, but a string or a member after a root
+        // belongs to the root.
         let rest = source.rest(trunk.at).trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
         let as_it_is = match stop {
             Stop::End => OPEN_ROOT + guess::cost_of_open_string(&trunk),
@@ -231,7 +232,8 @@ impl Repairer {
         self.trunk.out.get(..end.saturating_sub(self.trunk.origin)).unwrap_or_default()
     }
 
-    /// Returns an attempt without the text that no plan from `first` on changes or looks at, and the machine at its beginning.
+    /// Returns the machine at a base offset, and the attempt from there on. Plans from the offset `first` on neither
+    /// change nor read the text before the base.
     fn based(&mut self, trunk: &Attempt, first: usize) -> (Machine, Attempt) {
         let tokens = &trunk.recorder.tokens;
         let next = tokens.partition_point(|token| token.end < first);
@@ -264,8 +266,8 @@ impl Repairer {
         }
     }
 
-    /// Moves the settled machine to the end of the last accepted guess, or less far if a certain recovery may still change the
-    /// text before that; at least to the end of the final text.
+    /// Moves the settled machine to the end of the last accepted guess, or to an earlier offset from which on a certain
+    /// recovery may still change text; at least to the end of the final text.
     fn settle(&mut self, root: &str) {
         let mut end = self.accepted.min(self.trunk.certain()).max(self.trunk.origin);
         let within = |edit: &&Edit| edit.out < end && end < edit.out_end();
@@ -301,7 +303,7 @@ impl Repairer {
         let limit = (0..=limit).rev().find(|&at| source.window.is_char_boundary(at)).unwrap_or(0);
         let source = Source { window: source.window.get(..limit).unwrap_or_default(), is_end: is_whole, ..source };
         if self.is_done() && is_whole && is_list_of_roots(source.rest(self.trunk.at), self.options.caps.depth) {
-            // Nothing of the text has to change.
+            // No text has to change.
             return Next::Close;
         }
         let known = Known { habits: &self.habits, context: &self.context };
@@ -311,7 +313,7 @@ impl Repairer {
         let after = source.rest(self.trunk.at);
         let comma = self.trunk.at + (after.len() - after.trim_start().len());
         let is_before_member = content::is_before_member(after) == Some(true);
-        // A habit costs a few readings for each mistake, and needs no budget.
+        // A habit costs at most `STEPS` readings per mistake, so it needs no budget.
         let found = search.follow(known, &source);
         let found = found.unwrap_or_else(|| search.run(known, &source, &mut readings, allowed));
         self.readings = readings;
@@ -326,7 +328,7 @@ impl Repairer {
                 let before = self.trunk.at;
                 self.trunk.replace_tail(*attempt);
                 match stop {
-                    // No reading explains the member, and none may drop it.
+                    // No reading explains the member, and dropping it is not allowed.
                     Stop::Done if self.trunk.at <= before && is_before_member => {
                         Next::Fail(SyntaxError { kind: SyntaxErrorKind::TrailingText(b','), offset: comma })
                     }
@@ -432,8 +434,8 @@ impl Repairer {
     }
 }
 
-/// Returns the offsets, as written, of the keys that were read with their colons. They are protected: a later mistake is no
-/// evidence against them.
+/// Returns the written offsets of the keys that were read with their colons. These keys are protected: a later mistake
+/// doesn't change that they were keys.
 fn written_keys(trunk: &Attempt) -> Vec<usize> {
     let has_colon = |token: &&Token| {
         let after = trunk.out.get(token.end.saturating_sub(trunk.origin)..).unwrap_or_default();
@@ -443,7 +445,7 @@ fn written_keys(trunk: &Attempt) -> Vec<usize> {
     keys.map(|token| trunk.in_offset(token.start)).collect()
 }
 
-/// Whether `rest` lists whole containers, each after a comma, and nothing else but white space and a fence.
+/// Whether `rest` has whole containers, each after a comma, and otherwise only white space and a fence.
 fn is_list_of_roots(rest: &str, depth: usize) -> bool {
     let mut rest = rest.trim_start();
     let mut has_root = false;
@@ -459,12 +461,12 @@ fn is_list_of_roots(rest: &str, depth: usize) -> bool {
     has_root && (rest.is_empty() || rest.starts_with(FENCE))
 }
 
-/// Tokens that attempts have before the first one that a plan changes: plans look at the end of the value before it, and at
-/// the comma between them.
+/// The number of tokens that an attempt keeps before the first one that a plan changes: plans read the end of the
+/// previous value, and the comma after it.
 const TOKENS_BEFORE: usize = 4;
 
-/// The readings of so many KiB are allowed from the beginning of a text on: the first mistakes need most of them, and 1,024
-/// readings, at some 40 microseconds for the longest, are an acceptable delay.
+/// A text has the budget of this many KiB from its beginning on: the first mistakes need the most readings. 1,024
+/// readings of up to 40 microseconds are an acceptable delay.
 const FREE_KIB: usize = 16;
 
 /// Bytes of an open string that are not likely to be anything else.
@@ -482,7 +484,7 @@ enum Next {
 }
 
 impl Attempt {
-    /// Returns the tokens of the repaired text from where the machine `settled` is.
+    /// Returns the tokens of the repaired text after the offset of `settled`.
     fn tokens(&self, settled: &Machine) -> Vec<Token> {
         let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
         let text = self.out.get(settled.offset() - self.origin..).unwrap_or_default();
@@ -498,7 +500,7 @@ impl Attempt {
             return machine.certain_string();
         }
         if state.in_literal() || state == State::Minus {
-            // A second dash would begin a comment.
+            // A second dash would make it a comment.
             return machine.token_start();
         }
         match machine.frames().last() {

@@ -99,7 +99,7 @@ rules! {
         "['a']" => "[\"a\"]";
     Literal "literal" Syntax 1, "`True`, `False`, `None`, or a literal in another case.",
         "[True, None]" => "[true, null]";
-    Comment "comment" Syntax 1, "A comment: `//`, `/* */`, `# ` or `-- `.",
+    Comment "comment" Syntax 1, "A comment: `//`, `/* */`, `<!-- -->`, `# ` or `-- `.",
         "[1 /* one */]" => "[1 ]";
     Space "space" Syntax 1, "White space that JSON does not know, or a byte order mark, between tokens.",
         "[\u{a0}1]" => "[ 1]";

@@ -20,12 +20,12 @@ use super::{RepairLevel, RepairRule};
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     readings: BinaryHeap<Reverse<Reading>>,
-    /// The machine at the beginning of all attempts; they share the text before it.
+    /// The machine at the start of all attempts. They share the text before it.
     base: Machine,
     /// The reading that led to the deviation, and the plans about it.
     parent: Arc<Attempt>,
     plans: Vec<Plan>,
-    /// How many readings were planned.
+    /// The number of planned readings.
     planned: usize,
     /// The number of readings that were expanded at each position.
     replaced: HashMap<Spot, usize>,
@@ -33,7 +33,7 @@ pub(super) struct Search {
     keys: Vec<usize>,
 }
 
-/// The position where a reading stopped. Readings with the same position continue alike.
+/// The state in which a reading stopped. Readings in the same state continue alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Spot {
     at: usize,
@@ -113,10 +113,11 @@ pub(super) struct Places {
     is_again: bool,
 }
 
-/// The most readings that are expanded at one position. They differ only in the guesses before it, so the cheapest ones are
-/// enough; with all of them the work would grow exponentially with the mistakes in the look-ahead.
+/// The most readings expanded at one position. They differ only in earlier guesses, so the cheapest ones are enough.
+/// Expanding all would make the work exponential in the mistakes of the look-ahead.
 const REPLACED: usize = 4;
-/// The most mistakes that a habit explains in a row: more of them without two values between them are another mistake.
+/// The most mistakes in a row that habits explain: more without two values between them show that the habit does not
+/// apply.
 const STEPS: usize = 6;
 /// Values that must end after the first deviation, and after the last guess. Mistakes within them are explained together,
 /// so that the first one is not explained in a way that makes the second.
@@ -135,8 +136,8 @@ pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 
 impl Search {
-    /// Creates a search about the place where `parent` stopped. `base` is the machine where that attempt begins, `keys` are
-    /// the offsets of the protected keys.
+    /// Creates a search about the deviation at which `parent` stopped. `base`: the machine at the start of `parent`.
+    /// `keys`: the offsets of the protected keys.
     pub(super) fn new(base: Machine, parent: Attempt, plans: Vec<Plan>, keys: Vec<usize>, habits: &Habits) -> Self {
         let parent = Arc::new(parent);
         let mut search = Self {
@@ -183,8 +184,8 @@ impl Search {
         self.readings.push(Reverse(Reading { cost, rest: 0, number: self.planned, state }));
     }
 
-    /// Explains the deviation, and the deviations soon after it, by the habits of the text. Returns `None` if no habit fits or
-    /// the text after the guesses does not confirm them.
+    /// Explains the deviation, and those soon after it, by the habits of the text. Returns `None` if no habit applies,
+    /// or if the text after the guesses does not confirm them.
     pub(super) fn follow(&self, known: Known<'_>, source: &Source<'_>) -> Option<Found> {
         let mut attempt = Arc::clone(&self.parent);
         let mut plans = self.plans.clone();
@@ -369,13 +370,13 @@ impl Spot {
     }
 }
 
-/// Whether guesses may have taken a bracket inside a string for the end of the root.
+/// Whether guesses may have made a bracket inside a string the end of the root.
 fn moves_end(edits: &[Edit]) -> bool {
     let count = |rule: RepairRule| edits.iter().filter(|edit| edit.guess.is_some() && edit.repair.rule == rule).count();
     count(RepairRule::InnerQuote) % 2 == 1 || count(RepairRule::OpenString) + count(RepairRule::MissingQuote) > 0
 }
 
-/// Whether text in the line of a closing bracket, or a quote after it, looks like the rest of a string.
+/// Whether the text after a closing bracket looks like the rest of a string: it has text in the same line, or a quote.
 fn goes_on(after: &str) -> bool {
     let line = after.lines().next().unwrap_or_default().trim_matches([' ', '\t', '}', ']', '`']);
     !line.is_empty() || after.contains('"')
@@ -417,7 +418,7 @@ fn apply(parent: &Attempt, plan: &Plan, base: &Machine, source: &Source<'_>) -> 
         at: plan.start,
         edits: parent.edits.iter().take_while(is_before).cloned().collect(),
         mode: plan.mode,
-        // A string that a guess opens again keeps its evidence.
+        // If a guess opens a string again, its evidence remains.
         writer: parent.writer.filter(|writer| writer.token < plan.out),
         recorder,
     };

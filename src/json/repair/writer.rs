@@ -1,4 +1,4 @@
-//! Decides whether the writer of a string escaped it, and doubles the backslashes if not.
+//! Decides whether the writer of a string escaped, and doubles the backslashes if not.
 //!
 //! A string is escaped or it is not. A backslash before a letter without an escape, as in `\d`, proves that its writer
 //! did not escape: `\b` and `\f` in the same string are text, too. Line ends are the exception: many writers of raw
@@ -13,19 +13,20 @@ use super::backslash::{self, Meaning};
 use super::recovery::Quote;
 use crate::error::SyntaxError;
 
-/// The evidence in the open string: the first offset of each kind in the text as written, `usize::MAX` for none.
+/// The evidence in the open string. `raw`, `escape` and `pair` are the first offsets, as written, with such evidence;
+/// `usize::MAX` if there is none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer {
     /// The opening quote of the string in the repaired text.
     pub(super) token: usize,
     /// The offset of a backslash that begins the string.
     first: Option<usize>,
-    /// The end of the text that was searched for evidence, and whether the string ends there.
+    /// The end of the searched text. `is_over`: the string ends there.
     read: usize,
     is_over: bool,
     /// A backslash that can only be text: the writer does not escape.
     raw: usize,
-    /// An escape that only a writer who escapes makes.
+    /// An escape that proves a writer who escapes.
     escape: usize,
     /// An escaped backslash.
     pair: usize,
@@ -34,9 +35,9 @@ pub(super) struct Writer {
 /// The decision about a backslash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// So many bytes are read unchanged; the grammar and the other recoveries decide.
+    /// The next bytes, this many, are read unchanged: the grammar and the other recoveries decide.
     Keep(usize),
-    /// So many backslashes are text, and each is doubled.
+    /// The next backslashes, this many, are text: each is doubled.
     Double(usize),
     /// The decision needs more text.
     Wait,
@@ -49,11 +50,11 @@ impl Writer {
         Self { token, first, read: at, is_over: false, raw: none, escape: none, pair: none }
     }
 
-    /// Decides about the backslash at `at`. A stream decides by the rest of the string within the look-ahead, a whole text
-    /// by the whole string.
+    /// Decides about the backslash at `at`: in a stream by the rest of the string within the look-ahead, in a whole
+    /// text by the whole string.
     pub(super) fn fate(&mut self, at: usize, quote: Option<Quote>, source: &Source<'_>) -> Fate {
         if at > self.read {
-            // There is no backslash in between, or a guess made the closing quote a part of the string.
+            // The text between has no backslash, or a guess made the closing quote a part of the string.
             (self.read, self.is_over) = (at, false);
         }
         self.search(quote, source);
@@ -77,7 +78,7 @@ impl Writer {
         }
     }
 
-    /// Searches the text so far for evidence, up to the end of the string.
+    /// Searches the available text for evidence, up to the end of the string.
     fn search(&mut self, quote: Option<Quote>, source: &Source<'_>) {
         while !self.is_over {
             let rest = source.rest(self.read);
@@ -133,7 +134,7 @@ impl Attempt {
         self.feed(rest.get(..end).unwrap_or_default()).map(|_| end < rest.len())
     }
 
-    /// Decides about the backslash that `rest` begins with. `None` if no escape begins there.
+    /// Decides about the backslash at the start of `rest`. `None` if no escape begins there.
     pub(super) fn fate(&mut self, quote: Option<Quote>, source: &Source<'_>, rest: &str) -> Option<Fate> {
         let state = self.machine.state();
         let is_new = rest.starts_with('\\') && state.in_string() && !state.in_open_escape();

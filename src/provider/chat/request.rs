@@ -145,7 +145,7 @@ pub fn has_member(body: &str, key: &str) -> bool {
     Raw::root(body).and_then(|root| root.member(key)).is_some()
 }
 
-/// Appends the messages that ask for the rest. Of the flags that ask to continue a message only that of the last one may stay.
+/// Appends the messages that ask for the rest. Only the last message may have a flag that asks to continue it.
 fn append(messages: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mut Edits) {
     let last = messages.elements().last().filter(|last| last.kind() == ValueKind::Object);
     let content = last.and_then(|last| last.member("content")).filter(|_| replaces_prefill);
@@ -179,10 +179,10 @@ fn append(messages: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mu
     }
 }
 
-/// The members of a last message that ask to continue it.
+/// The members by which the last message asks to be continued.
 const FLAGS: [&str; 2] = ["prefix", "partial"];
 
-/// The members of a request that ask to continue its last message: the first is `true` then.
+/// The members of a request that ask to continue its last message, if the first is `true`.
 const FINAL: [&str; 2] = ["continue_final_message", "add_generation_prompt"];
 
 /// Removes what would force another form on the rest.

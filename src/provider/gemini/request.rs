@@ -239,7 +239,7 @@ const CONFIG: [&str; 2] = ["generationConfig", "generation_config"];
 const CANDIDATES: [&str; 2] = ["candidateCount", "candidate_count"];
 const LIMIT: [&str; 2] = ["maxOutputTokens", "max_output_tokens"];
 const THINKING: [&str; 2] = ["thinkingConfig", "thinking_config"];
-/// The member that names an answer which this one continues.
+/// The member that names the answer to continue.
 const CONTINUED: [&str; 2] = ["continuationToken", "continuation_token"];
 const TOOL_CONFIG: [&str; 2] = ["toolConfig", "tool_config"];
 const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];

@@ -25,7 +25,7 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         wants_reasoning: matches!(thinks.as_deref(), Some("enabled" | "adaptive")),
         max_tokens: cap.and_then(|cap| cap.as_u64()),
         tools: tools.into_iter().flat_map(|tools| tools.elements()).filter_map(tool).collect(),
-        // A last message of the assistant is continued, or refused.
+        // The API continues an assistant's last message, or refuses it.
         base: Base::prefill(prefill::last_text(messages, "assistant", "content"), true),
     })
 }

@@ -334,11 +334,11 @@ impl Writer {
     }
 }
 
-/// An event that repeats whole texts, and its changes.
+/// Edits an event that repeats whole texts.
 struct Changes<'a> {
     edits: Edits,
     is_changed: bool,
-    /// The texts as the client has them.
+    /// The texts that the client has received.
     texts: &'a [SlotText<'a>],
 }
 

@@ -46,11 +46,11 @@ pub(super) struct OpenCall {
     pub(super) lost: Option<LostConnection>,
     /// How its choices have ended.
     pub(super) ends: Ends,
-    /// The choices whose ends were withheld while others had more text.
+    /// The choices whose ends were withheld because other choices had more text.
     pub(super) withheld: Vec<u32>,
-    /// How the call is going to end, once its last events have been read, unless one of them has more text.
+    /// The end that the last events gave, unless later text refutes it.
     pub(super) end: Option<CallEnd>,
-    /// When the event came that ends the stream, unless more text has followed it.
+    /// When the event that ends the stream was received, unless later text refutes it.
     pub(super) done_at: Option<Duration>,
     /// The last refuted end of a first answer.
     pub(super) early: Option<EarlyEnd>,
@@ -102,7 +102,7 @@ impl Relay {
             }
         }
         let is_done = self.event_summary.is.done;
-        let goes_on = match self.event_summary.end() {
+        let continues = match self.event_summary.end() {
             // Usage and `[DONE]` are still to come.
             Some(CallEnd::Finished(_)) => true,
             // Some servers send `[DONE]` before more text.
@@ -111,7 +111,7 @@ impl Relay {
             None => return ControlFlow::Continue(()),
         };
         self.call.end = self.call.end.take().or_else(|| self.event_summary.end());
-        if !goes_on {
+        if !continues {
             self.end_as_known(now, CallEnd::Closed);
             return ControlFlow::Break(());
         }

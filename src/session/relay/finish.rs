@@ -101,7 +101,7 @@ impl Relay {
         TransportEnd::Closed
     }
 
-    /// Ends the stream like the first cut, or like a later one that is worse, so that a client sees the failure which it would
+    /// Ends the stream like the first cut, or like a later, worse one, so that a client sees the failure which it would
     /// have seen without a continuation.
     fn leave(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
         if outcome.finish().is_some() {

@@ -137,7 +137,8 @@ impl Relay {
         if is_cut && !self.is_known_as_early() {
             // Another choice goes on, so what was held back was not the last of the stream.
             self.let_go();
-            // What precedes the event's block: other blocks, and the end of a line break whose beginning has left.
+            // The bytes before the event's block: other blocks, and the end of a line break whose beginning was already
+            // sent.
             self.forward_before(now, at);
             let event = self.last_event(data.map(str::to_owned));
             self.write_without_end(now, &event);
@@ -151,7 +152,7 @@ impl Relay {
         self.leave_or_hold(now, at, data.filter(|_| is_changed));
     }
 
-    /// Lets an event leave, unless it ends a slot that is not whole. `changed`: its data, if that was changed.
+    /// Forwards an event, unless it ends a slot that is not whole. `changed`: its data, if a repair changed it.
     fn leave_or_hold(&mut self, now: Duration, at: u64, changed: Option<&str>) {
         match changed {
             Some(data) => {

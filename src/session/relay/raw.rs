@@ -82,7 +82,7 @@ impl RawBytes {
         let _ = self.take_to(to);
     }
 
-    /// Returns how many bytes of the call have left.
+    /// Returns the number of bytes of the call that were forwarded.
     pub(super) fn forwarded(&self) -> u64 {
         self.forwarded
     }

@@ -43,7 +43,7 @@ impl Relay {
         (None, false)
     }
 
-    /// Returns the data of an event with the repaired texts in place of those that it repeats. `None` if nothing changes.
+    /// Replaces the texts that an event repeats by the repaired ones. Returns its data, or `None` if nothing changes.
     fn with_whole_texts(&mut self, data: &str) -> Option<String> {
         let texts = self.slots.repaired_texts();
         if texts.is_empty() { None } else { self.writer.with_whole_texts(data, &texts) }

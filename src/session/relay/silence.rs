@@ -31,7 +31,7 @@ impl Relay {
 
     /// Time has passed: the client is told that the stream lives, or a silent call is over.
     pub fn handle_timeout(&mut self, now: Duration) {
-        self.write_text_that_is_due(now);
+        self.write_due_text(now);
         if let Some(silence) = self.silence().filter(|silence| now >= silence.at) {
             self.finish_whole(now);
             let end = silence.end();

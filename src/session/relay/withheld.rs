@@ -1,4 +1,4 @@
-//! The end of a first answer that is not whole: kept back until the next event shows whether it was the end.
+//! Withholds the end of a first answer that is not whole, until the next event confirms or refutes it.
 //!
 //! Some gateways put a finish reason into every chunk, send one early, or send `[DONE]` in the middle; Gemini 1.x sent `STOP`
 //! with every chunk. An event with more of the answer refutes the end: the relay forwards the withheld bytes unchanged and
@@ -6,24 +6,26 @@
 
 use std::time::Duration;
 
-use super::{Phase, Relay};
+use super::{EventSummary, Phase, Relay, Slots};
+use crate::provider::Finish;
 use crate::provider::wire::Slot;
 use crate::session::CallEnd;
+use crate::session::event_summary::Piece;
 use crate::sse::Event;
 
 /// A withheld end of a first answer, until an event confirms or refutes it.
 #[derive(Debug)]
 pub(super) struct Withheld {
-    /// The event with the end. `None` once its text was written.
+    /// The event with the end. `None` after its text was written.
     event: Option<EndEvent>,
-    /// The answer is not continued, so the end of the stream needs no proof.
+    /// The answer is not continued, so the end needs no confirmation.
     pub(super) is_final: bool,
     /// Names and data of later events, which the writer has not observed.
     unobserved: Vec<(String, String)>,
 }
 
 impl Withheld {
-    /// Returns an end whose event was written without it, so no bytes are withheld.
+    /// Creates an end whose event was already written without it, so no bytes are withheld.
     pub(super) fn written(is_final: bool) -> Self {
         Self { event: None, is_final, unobserved: Vec::new() }
     }
@@ -40,17 +42,19 @@ struct EndEvent {
     /// Its offsets in the bytes of the call.
     range: std::ops::Range<u64>,
     last: LastEvent,
-    /// Its data differs from its bytes, because its text was repaired.
+    /// The finish reasons in it.
+    finishes: Vec<(u32, Finish)>,
+    /// A repair changed its data, so its bytes must not be forwarded.
     is_changed: bool,
-    /// When its text is written without its end. `None`: it has no text.
+    /// When its text is written without the end. `None` if it has no text.
     text_due: Option<Duration>,
 }
 
-/// What an event has besides the end of an answer.
+/// The content of an event without the end of the answer.
 #[derive(Debug)]
 pub(super) struct LastEvent {
     event_type: String,
-    /// `None`: its texts are written alone.
+    /// The data to write without the end. `None`: only the texts are written.
     data: Option<String>,
     texts: Vec<(Slot, String)>,
 }
@@ -59,20 +63,19 @@ pub(super) struct LastEvent {
 #[derive(Debug)]
 pub(super) struct EarlyEnd {
     end: CallEnd,
-    /// The client has it.
+    /// The client has received it.
     pub(super) is_sent: bool,
 }
 
 impl Relay {
-    /// Returns the content of the event that was read, besides the end of the answer. `data`: the data of an event with a finish
-    /// reason. Without it, and where an event has nothing besides the end, its texts are written alone.
+    /// Takes the content of the current event. `data`: its data, if it has a finish reason.
     pub(super) fn last_event(&mut self, data: Option<String>) -> LastEvent {
         let texts = self.event_summary.texts().filter(|(_, text)| !text.is_empty());
         let texts = texts.map(|(piece, text)| (piece.slot, text.to_owned())).collect();
         LastEvent { event_type: std::mem::take(&mut self.event_summary.event_type), data, texts }
     }
 
-    /// Writes an event without the end of the answer.
+    /// Writes an event without the end of the answer. If no data remains, writes only its texts.
     pub(super) fn write_without_end(&mut self, now: Duration, event: &LastEvent) {
         let data = event.data.as_deref().map(|data| self.writer.without_end(data));
         if let Some(data) = data.filter(|data| !data.is_empty()) {
@@ -101,12 +104,13 @@ impl Relay {
         let event = EndEvent {
             range: start..at,
             last: self.last_event(data),
+            finishes: self.event_summary.finishes.clone(),
             is_changed,
             text_due: has_text.then(|| now.saturating_add(wait)),
         };
         self.phase = Phase::Withheld(Withheld { event: Some(event), is_final, unobserved: Vec::new() });
         if is_final {
-            self.write_text_that_is_due(now);
+            self.write_due_text(now);
         }
     }
 
@@ -117,7 +121,7 @@ impl Relay {
     }
 
     /// Writes the text of the withheld event if it has waited for [`SETTLE`].
-    pub(super) fn write_text_that_is_due(&mut self, now: Duration) {
+    pub(super) fn write_due_text(&mut self, now: Duration) {
         if let Phase::Withheld(withheld) = &mut self.phase
             && let Some(event) = withheld.event.take_if(|event| event.text_due.is_some_and(|due| now >= due))
         {
@@ -134,6 +138,25 @@ impl Relay {
             self.writer.observe(event_type, data);
         }
         let is_sent = withheld.event.is_some();
+        let has_more = |choice| has_more_of(&self.slots, &self.event_summary, choice);
+        let stands = |event: &mut EndEvent| {
+            let mut ends = event.finishes.iter().filter(|(choice, _)| !has_more(*choice));
+            ends.any(|(choice, reason)| self.slots.continues_choice(*choice, reason))
+        };
+        let mut withheld = withheld;
+        if let Some(event) = withheld.event.take_if(stands) {
+            // Another choice has more, and this one is cut: the client must not see its end before its rest.
+            self.forward(now, event.range.start);
+            self.call.raw.skip_to(event.range.end);
+            self.write_without_end(now, &event.last);
+            self.call.withheld.extend(event.finishes.iter().map(|(choice, _)| *choice));
+            self.note_early_end(false);
+            self.call.early = None;
+            return;
+        }
+        let finishes = withheld.event.iter().flat_map(|event| &event.finishes);
+        let ended: Vec<_> = finishes.map(|(choice, _)| *choice).filter(|choice| !has_more(*choice)).collect();
+        self.client.finished.extend(ended);
         if let Some(EndEvent { range, last: LastEvent { event_type, data: Some(data), .. }, .. }) =
             withheld.event.filter(|event| event.is_changed)
         {
@@ -144,7 +167,7 @@ impl Relay {
         self.note_early_end(is_sent);
     }
 
-    /// Confirms the withheld end: writes the text of its event, and drops all other withheld bytes.
+    /// Confirms the withheld end: writes the text of its event and drops the other withheld bytes.
     pub(super) fn confirm_end(&mut self, now: Duration) {
         if !matches!(self.phase, Phase::Withheld(_)) {
             return;
@@ -155,22 +178,21 @@ impl Relay {
         self.withhold(now);
     }
 
-    /// Takes back the ends of the choices of an event that has more of the answer.
+    /// Revokes the ends of the choices for which an event has more of the answer.
     pub(super) fn take_back_ends(&mut self) {
         if self.client.finish {
-            // Text after the root is not part of the document. After an error a part of the answer may be missing.
+            // Text after the root does not belong to the document. After an error, a part of the answer may be missing.
             if self.is_whole() || matches!(self.call.end, Some(CallEnd::Error(_))) {
                 return;
             }
             self.client.finish = false;
             self.note_early_end(true);
         }
-        let (wire, pieces) = (self.slots.wire(), &self.event_summary.pieces);
-        // Reasoning names no choice.
-        let has_more = |choice| pieces.is_empty() || pieces.iter().any(|piece| wire.choice_of(piece.slot.id) == choice);
-        self.call.ends.take_back(has_more);
-        self.client.finished.retain(|choice| !has_more(*choice));
-        self.call.withheld.retain(|choice| !has_more(*choice));
+        let Self { slots, event_summary, call, client, .. } = self;
+        let has_more = |choice| has_more_of(slots, event_summary, choice);
+        call.ends.take_back(has_more);
+        client.finished.retain(|choice| !has_more(*choice));
+        call.withheld.retain(|choice| !has_more(*choice));
     }
 
     fn note_early_end(&mut self, is_sent: bool) {
@@ -179,15 +201,15 @@ impl Relay {
         self.call.early = self.call.end.take().map(|end| EarlyEnd { end, is_sent });
     }
 
-    /// Returns whether an event with text has the same end as the last refuted one. Its text does not wait: the client knows this
-    /// early end already, and the end of the stream decides.
+    /// Returns whether an event with text repeats the end that was refuted last. Its text does not wait: the client has
+    /// seen this early end already, and the end of the stream decides.
     pub(super) fn is_known_as_early(&self) -> bool {
         let Some(early) = &self.call.early else { return false };
         let is_same = |(_, reason): &(u32, _)| early.end.finish() == Some(reason);
         !self.event_summary.text.is_empty() && !self.call.adopts && self.event_summary.finishes.iter().all(is_same)
     }
 
-    /// Returns the end of an answer whose stream has ended cleanly: the early end, if no other one followed it.
+    /// Returns the end of an answer whose stream ended cleanly: the last early end, unless another end followed.
     pub(super) fn end_or_early(&mut self, end: CallEnd) -> CallEnd {
         match self.call.early.take() {
             Some(early) if end == CallEnd::Closed => early.end,
@@ -196,8 +218,14 @@ impl Relay {
     }
 }
 
-/// The time within which an event may refute an end. Two things wait for it: the text of an event with a finish reason, and the
-/// next call after `[DONE]`. Servers end the transport right after the true end, and that ends the wait. So the time is lost only where a
-/// server keeps the connection open after `[DONE]`, and once where a gateway puts a finish reason into every chunk. It is longer
-/// than the usual time between two chunks of a model.
+/// Returns whether an event has more of a choice. Reasoning names no choice.
+fn has_more_of(slots: &Slots, event: &EventSummary, choice: u32) -> bool {
+    let is_of = |piece: &Piece| slots.wire().choice_of(piece.slot.id) == choice;
+    event.pieces.is_empty() || event.pieces.iter().any(is_of)
+}
+
+/// The time within which an event may refute an end. The text of an event with a finish reason waits for it, and so
+/// does the next call after `[DONE]`. It is longer than the usual time between two chunks of a model. Servers end the
+/// transport right after the true end, which ends the wait. So it only costs time if a server keeps the connection open
+/// after `[DONE]`, and once per stream if a gateway puts a finish reason into every chunk.
 pub(super) const SETTLE: Duration = Duration::from_millis(500);

@@ -92,7 +92,8 @@ impl Deciding {
         }
         let (start, prior) = self.place.start_at(slot, from, self.near.from);
         let is_proven = self.place.is_proof(slot, from);
-        // The anchor but for its first characters proves what the anchor does: it counts like one that was repeated nearly.
+        // The anchor without its first characters proves as much as the whole anchor: it counts like a nearly repeated
+        // one.
         let is_nearly_anchor = is_proven
             && self.place.expect == Expect::Anchor
             && !self.near.is_ambiguous
@@ -138,6 +139,11 @@ impl Deciding {
         if !is_first && !on_own_line && (end - start < FEW || !is_announced()) {
             return;
         }
+        if start == fragment.begin && end - start >= FEW && !self.near.is_ambiguous {
+            // The answer began as it was asked to. Whatever follows, the anchor is no new text.
+            self.reject_exact(start);
+        }
+        let fragment = &self.fragment;
         let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
         let is_requested = is_first || on_own_line && !is_cut_tried && !is_after_bracket;
         let start_kind = if is_requested { Start::Requested } else { Start::Nearly };
@@ -156,6 +162,18 @@ impl Deciding {
         }
         self.fragment.anchor_end = (end - start >= FEW).then_some(end);
         self.add(slot, Candidate { from, evidence, ..candidate }, self.lead());
+    }
+
+    /// Rejects the candidates that take text from the cut on, up to `last`, for new.
+    fn reject_exact(&mut self, last: usize) {
+        let rejected = &mut self.rejected;
+        self.attempts.retain(|attempt| {
+            let is_new = attempt.candidate.alignment == Alignment::Exact && attempt.candidate.at <= last;
+            if is_new {
+                rejected.list(attempt, RejectReason::Repeats);
+            }
+            !is_new
+        });
     }
 
     /// Adds the candidate in which the fragment repeats the anchor with this number of edits.
@@ -207,15 +225,19 @@ fn significant_end(text: &str) -> usize {
 
 impl Rejected {
     pub(super) fn note(&mut self, attempt: &Attempt, error: &FlowError) {
+        self.list(attempt, RejectReason::from(error));
+    }
+
+    fn list(&mut self, attempt: &Attempt, reason: RejectReason) {
         if self.listed.len() >= LISTED {
             self.unlisted += 1;
             return;
         }
-        let status = AttemptStatus::Rejected { byte: attempt.next, reason: RejectReason::from(error) };
+        let status = AttemptStatus::Rejected { byte: attempt.next, reason };
         self.listed.push(Candidate { status, ..attempt.candidate.clone() });
     }
 }
 
-/// Bytes at the start of the anchor that an answer may leave out. Where more are missing, the answer may begin in the next one
-/// of two equal rows.
+/// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer may begin in the
+/// second of two equal rows.
 const LOST: usize = 8;

@@ -19,7 +19,7 @@ pub(super) struct Answer {
     pub(super) dropped: Option<Position>,
     pub(super) last: Position,
     pub(super) phase: Phase,
-    /// The epoch of the process that continues it, if this one does not write it to its end.
+    /// The epoch of the next process, if this one does not finish the answer.
     pub(super) next_epoch: u64,
     /// When it expires, if nobody reads it.
     pub(super) until: Instant,

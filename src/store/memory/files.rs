@@ -2,8 +2,8 @@
 //!
 //! Each answer has a file. A record is a line with its kind, its fields and a checksum. If the last field is a length, that many
 //! bytes and a line end follow the line. A checksum covers the answer's id and all records up to its own, so a record that is
-//! damaged, missing, repeated or moved fails the check, and so do all records after it. Reading ends before that record. It
-//! is cut off, like one that a process has not written to its end, and the answer counts as broken off there.
+//! damaged, missing, repeated or moved fails the check, and so do all records after it. Reading ends before that
+//! record. The rest of the file is cut off, like a half-written record, and the answer counts as broken off there.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -55,7 +55,8 @@ impl Folder {
         Ok(names.iter().filter_map(|name| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok()).collect())
     }
 
-    /// Reads the log of an answer, and why the answer is gone, if it is. `None`: the file has no valid beginning, and is removed.
+    /// Reads the log of an answer, and the reason if the answer is gone. Removes a file without a valid beginning and
+    /// returns `None`.
     pub(super) fn read(&self, id: AnswerId) -> io::Result<Option<(Answer, Option<Gone>)>> {
         let path = self.path_of(id);
         let text = fs::read(&path)?;
@@ -97,9 +98,9 @@ impl Folder {
         file.set_len(length as u64)?;
         answer.log =
             Some(LogFile { path: LogPath(path), file, length: length as u64, start: Checksum::of(id), checksum });
-        // The lost events may be those of several processes: no later one may give their positions to other text.
+        // Several processes may have written the lost events. No later process may give their positions to other text.
         let lost_events = (lost / SHORTEST_EVENT) as u64;
-        answer.next_epoch = answer.next_epoch.max(answer.last.epoch + 1) + lost_events;
+        answer.next_epoch = answer.next_epoch.max(answer.last.epoch.saturating_add(1)).saturating_add(lost_events);
         if lost_events > 0 {
             let epoch = answer.next_epoch;
             answer.write(|log| log.epoch(epoch));
@@ -170,7 +171,7 @@ impl LogFile {
         self.write(&records)
     }
 
-    /// Notes the epoch of the next process.
+    /// Appends the epoch of the next process.
     fn epoch(&mut self, next: u64) -> io::Result<()> {
         let mut records = self.records();
         records.add(&format!("epoch {next}"), None);
@@ -196,7 +197,7 @@ impl LogFile {
         self.path
     }
 
-    /// Returns no records, to which those are added that follow the last one.
+    /// Begins a batch of records after the last one.
     fn records(&self) -> NewRecords {
         NewRecords { text: Vec::new(), checksum: self.checksum }
     }
@@ -213,15 +214,15 @@ impl LogFile {
     }
 }
 
-/// Records that are about to be appended to a log.
+/// A batch of records to append to a log.
 struct NewRecords {
     text: Vec<u8>,
-    /// The checksum of the last of them.
+    /// The checksum of the batch's last record.
     checksum: Checksum,
 }
 
 impl NewRecords {
-    /// Adds a record. `line`: its kind and fields; the last field is the length of `bytes`, if the record has any.
+    /// Adds a record. `line`: its kind and fields. The last field is the length of `bytes`, if any.
     fn add(&mut self, line: &str, bytes: Option<&[u8]>) {
         self.checksum = self.checksum.after(line, bytes.unwrap_or_default());
         self.text.extend(format!("{line} {}\n", self.checksum).into_bytes());
@@ -235,7 +236,7 @@ impl NewRecords {
     }
 }
 
-/// The CRC-32 of an answer's id and of the records of its log up to one of them.
+/// The CRC-32 of an answer's id and of its log up to the end of one record.
 #[derive(Clone, Copy, Debug)]
 struct Checksum(u32);
 
@@ -271,7 +272,7 @@ enum Record {
     Gone(Opening, Gone),
 }
 
-/// The records of a log, up to the first one that is not whole or fails the check.
+/// The records of a log, up to the first half-written or damaged one.
 struct Records<'a> {
     text: &'a [u8],
     /// After the last record.
@@ -351,7 +352,7 @@ fn from_hex(written: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
-/// The bytes of an event's record that has no bytes of its own: `event 1-1 0 00000000`, and two line ends.
+/// The length of the shortest record of an event: `event 1-1 0 00000000` and two line ends.
 const SHORTEST_EVENT: usize = 22;
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".log";

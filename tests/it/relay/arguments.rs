@@ -71,7 +71,7 @@ fn arguments_that_are_cut_anywhere_become_whole() {
             // A rest that only closes what is open is asked for once more.
             let ended = run(Relay::new(Limits::default()), &[first, rest(), rest()]);
             if ARGUMENTS[at..].starts_with('"') && only_closes(&ARGUMENTS[at..]) {
-                // Nothing shows that the string was at its end.
+                // The string may have been longer.
                 assert_eq!(ended.arguments(0), (ARGUMENTS[..at].to_owned(), 1), "{at}: {}", ended.body);
                 assert_eq!(ended.report()["stop"], "early_end");
                 continue;
@@ -254,7 +254,7 @@ fn a_call_that_is_cut_before_its_arguments_is_asked_for_again() {
             let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[first, again]);
             assert_eq!(ended.arguments(0), (VALID.to_owned(), 1), "{}", ended.body);
             assert_eq!((ended.finishes(), ended.transport_end), (vec!["tool_calls".to_owned()], TransportEnd::Closed));
-            // Nothing was delivered that could be an anchor.
+            // No delivered text could be an anchor.
             assert_eq!(ended.requests[0].turn, None);
         }
     }
@@ -268,10 +268,10 @@ fn a_call_that_is_cut_before_its_arguments_is_asked_for_again() {
 }
 
 #[test]
-fn arguments_of_another_call_do_not_become_those_of_a_repeated_one() {
+fn arguments_of_another_call_are_not_taken_for_a_repeated_call() {
     let begun = call(1, "other") + &part(1, "{\"a\": 1}") + &call(0, "write");
     for again in [
-        // Another tool, other arguments before it, text, and nothing.
+        // Another tool, other arguments before it, a missing call, text, and no text.
         call(0, "other") + &part(0, VALID),
         call(1, "other") + &part(1, "{\"a\": 2}") + &call(0, "write") + &part(0, VALID),
         call(0, "write") + &part(0, VALID),
@@ -319,7 +319,7 @@ fn arguments_after_which_more_json_follows_are_not_closed() {
                 let answer = || closed(text("b", &closing) + &text("b", prose) + &finish("b", "stop") + DONE);
                 let ended =
                     run(Relay::new(Limits::default()).request(schema.clone(), 1), &[first(), answer(), answer()]);
-                // Nothing shows that a call without parameters was meant.
+                // The tool may have parameters, so `{}` is doubtful.
                 let is_doubted = delivered == "{";
                 let (arguments, reason) =
                     if is_doubted { (delivered.to_owned(), "length") } else { (closing.clone(), "tool_calls") };
@@ -343,7 +343,7 @@ fn arguments_are_repaired_like_text() {
     const WRITTEN: &str = "{\"text\": \"a\nb\", 'n': True,}";
     const REPAIRED: &str = "{\"text\": \"a\\nb\", \"n\": true}";
     for at in 0..=WRITTEN.len() {
-        // The first part is in the event that begins the call.
+        // The event that begins the call has the first part.
         let begun = json!({"index": 0, "id": "call_0", "type": "function", "function": {"name": "write", "arguments": &WRITTEN[..at]}});
         let begun = event(
             &json!({"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [begun]}}]}),
@@ -364,7 +364,7 @@ fn arguments_are_repaired_like_text() {
             ended.body
         );
     }
-    // A guess would be executed.
+    // A guess is not applied, because the client would execute it.
     let guessed = call(0, "write") + &part(0, "{\"text\": a b}") + &finish("a", "tool_calls") + DONE;
     let ended = run(relay(), &[closed(guessed.clone())]);
     assert_eq!((ended.body, ended.outcome.status()), (guessed, Status::PassedThrough));
@@ -382,7 +382,7 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
         (RepairLevel::Guess, "{\"a\": \"b}"),
         (RepairLevel::Guess, "{\"a\": \"he said \"x\" and left}"),
     ] {
-        // Arguments are repaired on `syntax`, where the string is open and its rest is asked for.
+        // Arguments are repaired on `syntax` only: there the string is open, and its rest is asked for.
         let is_open_on_syntax = written == "{\"a\": \"b}";
         for is_call in [false, true].into_iter().filter(|is_call| !(*is_call && is_open_on_syntax)) {
             let reason = if is_call { "tool_calls" } else { "stop" };
@@ -396,13 +396,13 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
             assert_eq!(report["malformed"], true, "{level:?} {written}");
         }
     }
-    // What was repaired before has left.
+    // Earlier repairs were already sent.
     let stream = text("a", "[1 2 : 3]") + &finish("a", "stop") + DONE;
     let ended = run(Relay::new(Limits::default()).repair(RepairLevel::Guess), &[closed(stream)]);
     assert_eq!((ended.text().as_str(), ended.requests.len()), ("[1, 2 : 3]", 0));
     assert_eq!(ended.finishes(), ["stop"]);
     assert!(ended.outcome.tally().malformed);
-    // Text that only stops is asked for, as before.
+    // If text only stops early, its rest is asked for.
     let first = closed(text("a", "{'a': [1, 2") + &finish("a", "stop") + DONE);
     let rest = closed(text("b", "{'a': [1, 2, 3]}") + &finish("b", "stop") + DONE);
     let ended = run(Relay::new(Limits::default()).repair(RepairLevel::Syntax), &[first, rest]);

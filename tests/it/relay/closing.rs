@@ -1,11 +1,12 @@
-//! Documents that were given up and closed: the values that are left out, and the report.
+//! Documents that were given up and closed: the values that they lack, and their reports.
 
 use restitch::internal::relay::BodyRelay;
 use restitch::json::{CloseOptions, Partial};
+use restitch::repair::RepairLevel;
 
 use super::*;
 
-/// A whole body whose text is cut by the limit on tokens, closed. Returns its text and its report.
+/// Closes a whole body whose text the token limit has cut. Returns its text and its report.
 fn closed_body(text: &str) -> (String, Value, Outcome) {
     let body = json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]});
     let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
@@ -38,7 +39,7 @@ fn finish(reason: &str) -> String {
 
 #[test]
 fn a_cut_number_is_left_out_of_a_body_and_named_in_a_stream() {
-    // The text, closed in a body and in a stream, with the value that is cut in each.
+    // The text, the closed text in a body and in a stream, and the cut value of each.
     for (text, body, cut_in_body, stream, cut_in_stream) in [
         (r#"{"km": 51"#, "{}", None, r#"{"km": 51}"#, Some("/km")),
         (r#"{"a": 1, "km": 51"#, r#"{"a": 1}"#, None, r#"{"a": 1, "km": 51}"#, Some("/km")),
@@ -87,7 +88,7 @@ fn a_closed_body_has_the_complete_part() {
 }
 
 #[test]
-fn a_cut_answer_is_left_as_it_is_by_default() {
+fn a_cut_answer_is_left_open_by_default() {
     let limits = || Limits::default().with_max_continuations(0);
     let text = r#"{"km": 51"#;
     let reply = closed(piece(text) + &finish("length") + DONE);
@@ -105,4 +106,35 @@ fn a_cut_answer_is_left_as_it_is_by_default() {
     });
     assert_eq!(ends.collect::<Vec<_>>(), [Status::Incomplete]);
     assert_eq!(restitch::session::GiveUp::default(), GiveUp::Leave);
+}
+
+/// A text with a mistake is cut where nothing that follows the mistake is certain. The body has all of it.
+#[test]
+fn a_body_that_is_given_up_has_all_text_of_its_answer() {
+    let texts = [
+        r#"{"a": "he said "x" and left", "b": [1, 2]}"#,
+        r#"{id: 1, "title": "x" "y": [tru, 'z'], }"#,
+        "{\"a\": 01, \"b\": \"c",
+    ];
+    for text in texts {
+        for cut in 1..=text.len() {
+            let content = |text: &str| {
+                let choice = json!({"index": 0, "message": {"content": text}, "finish_reason": "length"});
+                let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0)).repair(RepairLevel::Guess);
+                relay.handle_body(NOW, json!({"choices": [choice]}).to_string());
+                let mut bodies = std::iter::from_fn(|| relay.poll_output()).filter_map(|output| match output {
+                    Output::Bytes(bytes) => Some(serde_json::from_slice::<Value>(&bytes).unwrap()),
+                    _ => None,
+                });
+                bodies.next().unwrap()["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+            };
+            let reply = closed(super::text("a", &text[..cut]) + &finish("length") + DONE);
+            let mut relay = Relay::new(Limits::default().with_max_continuations(0)).repair(RepairLevel::Guess);
+            let stream = run_with(&mut relay, &[reply], |body| vec![body.to_vec()]).text();
+            let body = content(&text[..cut]);
+            assert_eq!(body, stream, "{:?}", &text[..cut]);
+            let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            assert_eq!(letters(&body), letters(&text[..cut]), "{body}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Strings whose writer did not escape: all of their backslashes are text, and no other string is changed.
+//! Strings whose writer did not escape: all their backslashes are text, and no other string is changed.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::raw_strings::{Raw, formula, markdown, path, regex};
 use crate::fuzz::repair::{check_text, fed};
 use crate::support::{Rng, chunks, random_cuts};
 
-/// Strings of each kind.
+/// The number of strings of each type.
 const STRINGS: u64 = 240;
 
 const LEVELS: [RepairLevel; 2] = [RepairLevel::Syntax, RepairLevel::Guess];
@@ -23,17 +23,17 @@ fn strings() -> impl Iterator<Item = (&'static str, Raw)> {
     KINDS.into_iter().flat_map(of)
 }
 
-/// Returns the value of a text that is repaired, and whether anything was changed; `None` if it is not restored.
+/// Returns the value of a repaired text, or `None` if the text is not restored.
 fn read(text: &str, level: RepairLevel) -> Option<Value> {
     let answer = repair_root(text, &RepairOptions::new(level));
     let is_whole = matches!(answer.status, RepairStatus::Repaired | RepairStatus::Valid);
     serde_json::from_str(&answer.json).ok().filter(|_| is_whole && answer.end == text.len())
 }
 
-/// A string without a mistake. In a raw string its backslashes would be doubled.
+/// A string without mistakes. In a raw string its backslashes would be doubled.
 const ESCAPED: &str = r#"\b\f\n\r\tnew\nold \u00e9\/ \"so\""#;
 
-/// Documents with a string: alone, as a key, and among strings without a mistake.
+/// Returns documents with a string: alone, as a key, and among strings without mistakes.
 fn documents(raw: &Raw) -> [(String, Value); 4] {
     let (written, value) = (&raw.written, &raw.value);
     let escaped: Value = serde_json::from_str(&format!("\"{ESCAPED}\"")).unwrap();
@@ -76,13 +76,13 @@ fn a_string_is_escaped_or_it_is_not() {
 }
 
 #[test]
-fn the_same_strings_escaped_stay_as_they_are() {
+fn escaped_strings_are_not_changed() {
     for (kind, raw) in strings() {
         for level in RepairLevel::ALL {
             let text = json!({"a": raw.value, "b": [raw.value]}).to_string();
             let answer = repair_root(&text, &RepairOptions::new(level));
             assert_eq!((answer.status, &answer.json), (RepairStatus::Valid, &text), "{kind}");
-            // A mistake in another string proves nothing about this one.
+            // A mistake in one string is not evidence about another.
             if level > RepairLevel::Strict {
                 let value = json!(raw.value);
                 let text = |first: &str| format!("[\"{first}\", {value}, {{{value}: {value}}}]");
@@ -94,7 +94,7 @@ fn the_same_strings_escaped_stay_as_they_are() {
 }
 
 #[test]
-fn raw_strings_in_pieces_are_those_of_the_whole() {
+fn raw_strings_are_repaired_alike_in_all_chunkings() {
     for (at, (kind, raw)) in strings().enumerate() {
         let (text, _) = documents(&raw)[at % 4].clone();
         let (alone, cut) = text.split_at(text.char_indices().map(|(at, _)| at).nth(at % 30).unwrap_or(0));
@@ -111,7 +111,7 @@ fn raw_strings_in_pieces_are_those_of_the_whole() {
     }
 }
 
-/// What decides about a backslash, and what ends a string.
+/// Pieces of strings that decide about a backslash or end the string.
 const PIECES: [&str; 42] = [
     "\\",
     "\\\\",
@@ -158,7 +158,7 @@ const PIECES: [&str; 42] = [
 ];
 
 #[test]
-fn any_backslashes_in_pieces_are_those_of_the_whole() {
+fn backslashes_are_repaired_alike_in_all_chunkings() {
     for seed in 0..4000 {
         let rng = &mut Rng::new(seed);
         let quote = rng.pick(&["\"", "\"", "'"]);
@@ -179,20 +179,20 @@ fn any_backslashes_in_pieces_are_those_of_the_whole() {
     }
 }
 
-/// Strings, most of them raw, and their repaired form.
+/// Strings, mostly raw, and their repairs.
 const MEANT: [(&str, &str); 29] = [
     (r"^\d+\.\d{2}\b", r"^\\d+\\.\\d{2}\\b"),
     (r"$\lambda = \frac{v}{f}$", r"$\\lambda = \\frac{v}{f}$"),
     (r"C:\docs\new", r"C:\\docs\\new"),
     (r"Step 1:\nLet \alpha = 1.", r"Step 1:\nLet \\alpha = 1."),
-    // Without a letter that has no escape nothing is proven.
+    // No letter without an escape: nothing proves a raw string.
     (r"a\nnew \frac", r"a\nnew \frac"),
     (r"\_ \* \-", "_ * -"),
     (r"it\'s C:\x", r"it's C:\\x"),
     (r"\_ \* \d", r"\\_ \\* \\d"),
-    // Before other characters than a lower-case letter they are line ends, and tabs.
+    // Before anything but a lower-case letter, `\n` and `\t` are escapes.
     (r"\x\n(a)\tB", r"\\x\n(a)\tB"),
-    // Nothing but a line feed follows a carriage return in a text.
+    // Only a line feed follows a carriage return.
     (r"\lVert x \rVert\r\n", r"\\lVert x \\rVert\r\n"),
     // The writer escapes: a quote, a backslash, the beginning of a line.
     (r#"\"so\" \nnew \x"#, r#"\"so\" \nnew \\x"#),
@@ -204,10 +204,10 @@ const MEANT: [(&str, &str); 29] = [
     (r"\n他\nnew \x", r"\n他\nnew \\x"),
     // A quantifier does not begin a list.
     (r"\n*\s\tab", r"\n*\\s\\tab"),
-    // No line begins with a command of a formula.
+    // No line begins with a LaTeX command.
     (r"So:\nLet \theta, \nu \neq \nabla \times \alpha", r"So:\nLet \\theta, \\nu \\neq \\nabla \\times \\alpha"),
     (r"So:\nLet \alpha\nwhere\ne.g. x", r"So:\nLet \\alpha\nwhere\ne.g. x"),
-    // Rows of a formula end with two backslashes.
+    // Two backslashes end the row of a formula.
     (r"\begin{cases} \nu \\ \theta \\\hline \end{cases}", r"\\begin{cases} \\nu \\\\ \\theta \\\\\\hline \\end{cases}"),
     (r"\\alpha \\ \x", r"\\alpha \\ \\x"),
     (r"\\server\docs\new", r"\\\\server\\docs\\new"),
@@ -221,7 +221,7 @@ const MEANT: [(&str, &str); 29] = [
 ];
 
 #[test]
-fn each_backslash_of_a_raw_string_is_what_its_string_says() {
+fn a_raw_string_decides_the_meaning_of_each_backslash() {
     for (written, json) in MEANT {
         for level in LEVELS {
             let options = RepairOptions::new(level);
@@ -230,7 +230,7 @@ fn each_backslash_of_a_raw_string_is_what_its_string_says() {
             assert_eq!(answer.json, format!("[\"{json}\"]"), "{level}");
             assert_eq!(fed(text.split_inclusive(|_| true), &options).1, answer.json, "{level}");
         }
-        // The same in other quotes.
+        // Single quotes make no difference.
         if !written.contains(['\'', '"']) {
             let answer = repair_root(&format!("['{written}']"), &RepairOptions::new(RepairLevel::Syntax));
             assert_eq!(answer.json, format!("[\"{json}\"]"), "single quotes");
@@ -238,13 +238,13 @@ fn each_backslash_of_a_raw_string_is_what_its_string_says() {
     }
 }
 
-/// Texts in which a raw string ends with a backslash, and their repaired form.
+/// Texts in which a raw string ends with a backslash, and their repairs.
 const LAST: [(&str, &str); 7] = [
     (r#"{"dir": "C:\docs\new\", "n": 1}"#, r#"{"dir": "C:\\docs\\new\\", "n": 1}"#),
     (r#"{"dir": "C:\docs\new\"}"#, r#"{"dir": "C:\\docs\\new\\"}"#),
     (r#"["C:\docs\", "D:\src\"]"#, r#"["C:\\docs\\", "D:\\src\\"]"#),
     (r#"[{"a": "\docs\" }, {"a": 1}]"#, r#"[{"a": "\\docs\\" }, {"a": 1}]"#),
-    // With an escaped quote these are whole, too.
+    // These texts are also whole with an escaped quote.
     (r#"["\docs \"x\", \"y\"", 1]"#, r#"["\\docs \"x\", \"y\"", 1]"#),
     (r#"["\docs\", ", 1]"#, r#"["\\docs\", ", 1]"#),
     (r#"["\docs\"]", "]"]"#, r#"["\\docs\"]", "]"]"#),
@@ -260,7 +260,7 @@ fn a_raw_string_may_end_with_a_backslash() {
     }
 }
 
-/// Returns the text that a document on the level `syntax` shows, and the text that it holds back.
+/// Returns the text that a document on the level `syntax` shows, and the text that it holds.
 fn shown(text: &str) -> (String, String) {
     let mut document = Document::new(16).repairing(RepairOptions::new(RepairLevel::Syntax));
     for delta in text.split_inclusive(|_| true) {
@@ -270,7 +270,7 @@ fn shown(text: &str) -> (String, String) {
 }
 
 #[test]
-fn a_stream_holds_back_from_the_first_escape_that_the_string_may_change() {
+fn a_stream_holds_text_from_the_first_undecided_escape_on() {
     for (text, pending) in [
         (r#"["a \"b\" \\c d"#, ""),
         (r#"["One\nTwo\nthree, "#, ""),

@@ -1,9 +1,9 @@
-//! Strings of writers that do not escape, beside the values that they mean: regular expressions, paths, formulas, and
-//! Markdown with formulas in it, whose line ends are escaped.
+//! Strings of writers that do not escape, with their intended values: regular expressions, paths, formulas, and
+//! Markdown with raw formulas and escaped line ends.
 
 use crate::support::Rng;
 
-/// A string as it stands between its quotes, and its value.
+/// The text of a string between its quotes, and its intended value.
 #[derive(Clone, Debug)]
 pub(super) struct Raw {
     pub(super) written: String,
@@ -60,7 +60,7 @@ const REGEX: [&str; 40] = [
     r"\tab",
 ];
 
-/// One of each letter, and more of those that have an escape.
+/// At least one segment for each letter, and several for letters that have an escape.
 const SEGMENTS: [&str; 50] = [
     "apps",
     "bin",
@@ -151,7 +151,7 @@ const FORMULA: [&str; 34] = [
     r"\tilde{t}",
 ];
 
-/// Lines of Markdown, and how each is written after a line end.
+/// Beginnings of Markdown lines.
 const LINES: [&str; 20] = [
     "Step 1: the speed is ",
     "Let ",
@@ -175,7 +175,7 @@ const LINES: [&str; 20] = [
     "e.g. ",
 ];
 
-/// A regular expression with at least one class.
+/// Returns a regular expression with at least one class.
 pub(super) fn regex(rng: &mut Rng) -> Raw {
     let mut text = String::from(rng.pick(&["^", "", r"\b", "(?i)"]));
     let class = rng.below(5);
@@ -186,7 +186,7 @@ pub(super) fn regex(rng: &mut Rng) -> Raw {
     Raw::text(text)
 }
 
-/// A path of Windows with at least one segment before whose first letter a backslash is no escape.
+/// Returns a Windows path. The backslash before at least one segment is not an escape.
 pub(super) fn path(rng: &mut Rng) -> Raw {
     let mut text = String::from(rng.pick(&["C:", "D:", "%HOME%", r"\\server", ".."]));
     let plain = rng.below(4);
@@ -198,7 +198,7 @@ pub(super) fn path(rng: &mut Rng) -> Raw {
     Raw::text(text)
 }
 
-/// A formula with at least one command that is no escape.
+/// Returns a formula. The backslash of at least one command is not an escape.
 pub(super) fn formula(rng: &mut Rng) -> Raw {
     let (open, close) = [("$", "$"), ("$$", "$$"), (r"\(", r"\)"), ("", ""), (r"\[", r"\]")][rng.below(5)];
     let plain = rng.below(4);
@@ -208,7 +208,7 @@ pub(super) fn formula(rng: &mut Rng) -> Raw {
     Raw::text(format!("{open}{}{close}", parts.join(rng.pick(&[" = ", " + ", " "]))))
 }
 
-/// Markdown whose line ends are escaped and whose formulas are not. At least one line begins as a line does.
+/// Returns Markdown with escaped line ends and raw formulas. At least one line begins like a line of text.
 pub(super) fn markdown(rng: &mut Rng) -> Raw {
     let (mut written, mut value) = (String::from("Solution"), String::from("Solution"));
     let begins = rng.below(4);

@@ -165,13 +165,14 @@ fn between(source: &Source, rng: &mut Rng) -> Option<usize> {
 }
 
 fn comment(source: &Source, rng: &mut Rng) -> Option<Mistake> {
-    const COMMENTS: [&str; 8] = [
+    const COMMENTS: [&str; 9] = [
         "// first item\n",
         "// the \"name\" isn't final\n",
         " // see https://example.org/a, b: [c]\n",
         "/* note */",
         " /* spans\n two lines, with a \"quote */ ",
         "/***/",
+        "<!-- note, \"a\": [1] -->",
         " # added by hand\n",
         " # don't use {this}\n",
     ];

@@ -103,7 +103,7 @@ pub(crate) fn run(
             Output::Event(_) | Output::Text(_) => {}
             Output::Done(outcome) => {
                 let delivered = session.document().text();
-                // Giving up an end that looks like an early one is right.
+                // Giving up a doubtful end is right.
                 let is_given_up = outcome.status() != Status::Complete && has_early_end;
                 let is_doubtful = is_given_up && text.starts_with(delivered) && is_doubtful_end(text, delivered.len());
                 let is_true = || read(session.document().text()).is_some_and(|node| node.is(truth));

@@ -190,8 +190,8 @@ impl Row<'_> {
         join(self.case.delivered, self.case.fragment, self.line.expect, chunk)
     }
 
-    /// Returns whether the fragment brings the rest of the document, and that is an end which is given up: only closers, and the cut
-    /// is not after a whole value, or the fragment does not begin with the anchor.
+    /// Returns whether the right rest of the document is a doubtful end, which is given up: it has only closers, and
+    /// the cut is not after a whole value or the fragment does not begin with the anchor.
     pub(crate) fn is_doubtful_end(&self) -> bool {
         let anchor = &self.case.delivered[join::anchor(self.case.delivered)..];
         let begins_as_asked = || self.case.fragment.starts_with(anchor.trim_end());

@@ -48,7 +48,7 @@ struct Key {
 pub(crate) struct Table {
     cells: BTreeMap<Key, Cell>,
     pub(crate) wrong: Vec<(&'static str, String)>,
-    /// Ends of documents that are given up like early ends, see [`Row::is_doubtful_end`]. They count as right.
+    /// True ends that are given up like early ends, see [`Row::is_doubtful_end`]. They count as right.
     pub(crate) doubtful: usize,
 }
 

@@ -1,16 +1,14 @@
-//! Arguments of tool calls that are cut, in every API that has them as text.
-
-use std::time::Duration;
+//! Cut arguments of tool calls, in every API that has them as text.
 
 use restitch::Limits;
-use restitch::internal::relay::{BodyRelay, Output, Relay};
+use restitch::internal::relay::{BodyRelay, Relay};
 use restitch::internal::wire::{Dialect, SlotKind, Tool};
 use restitch::repair::RepairLevel;
 use restitch::session::{Outcome, Request, Status};
 use serde_json::json;
 
-use super::answers::answer;
-use super::continued::{Fault, Received, check_form, read, through_with};
+use super::answers::{answer, whole_body};
+use super::continued::{Fault, Received, check_form, read, through_body, through_with};
 
 const DIALECTS: [Dialect; 4] = [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Cohere];
 
@@ -21,7 +19,7 @@ fn relay(dialect: Dialect) -> Relay {
     Relay::new(Limits::default()).dialect(dialect).request(vec![tool], 1)
 }
 
-/// Sends a call through a relay. Each further call answers with these arguments, as a call or as text.
+/// Sends a tool call through a relay. Each further call answers with the next of `rests`, as a tool call or as text.
 fn run(
     relay: Relay,
     dialect: Dialect,
@@ -70,6 +68,19 @@ fn arguments_that_are_closed_too_early_are_a_failure() {
 }
 
 #[test]
+fn a_call_of_another_tool_brings_no_arguments() {
+    for dialect in DIALECTS {
+        let first = answer(dialect, SlotKind::Arguments, &ARGUMENTS[..10], Some("length")).stream();
+        let received = through_with(relay(dialect), first.as_bytes(), Fault::Clean, 64, |_, _| {
+            let other = answer(dialect, SlotKind::Arguments, ARGUMENTS, Some("tool_calls")).stream();
+            (other.replace("\"save\"", "\"refund\""), Fault::Clean)
+        });
+        assert_eq!(arguments(dialect, &received), ARGUMENTS[..10], "{dialect}: {}", received.body);
+        assert_eq!(received.outcome.status(), Status::Incomplete, "{dialect}");
+    }
+}
+
+#[test]
 fn a_raw_line_end_in_arguments_is_repaired() {
     const WRITTEN: &str = "{\"text\": \"a\nb\", \"n\": 1}";
     const REPAIRED: &str = "{\"text\": \"a\\nb\", \"n\": 1}";
@@ -82,7 +93,7 @@ fn a_raw_line_end_in_arguments_is_repaired() {
             "{dialect}: {}",
             received.body
         );
-        // Events that repeat the arguments have them repaired, too.
+        // Events that repeat the arguments have the repaired ones, too.
         assert!(!received.body.contains(r#"\"a\nb"#), "{dialect}: {}", received.body);
         check_form(dialect, &received.body);
         let (received, _) = run(repairing(), dialect, &WRITTEN[..14], Some("length"), &[(SlotKind::Text, WRITTEN)]);
@@ -91,63 +102,12 @@ fn a_raw_line_end_in_arguments_is_repaired() {
     }
 }
 
-/// A whole body with a call, or with one text.
-fn body(dialect: Dialect, kind: SlotKind, text: &str, is_cut: bool) -> String {
-    let is_call = kind == SlotKind::Arguments;
-    let call = json!({"id": "c", "type": "function", "function": {"name": "save", "arguments": text}});
-    match dialect {
-        Dialect::Chat => {
-            let message = match is_call {
-                true => json!({"role": "assistant", "content": null, "tool_calls": [call]}),
-                false => json!({"role": "assistant", "content": text}),
-            };
-            let reason = if is_call { "tool_calls" } else { "stop" };
-            let reason = if is_cut { "length" } else { reason };
-            json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": reason}]})
-        }
-        Dialect::Responses => {
-            let item = match is_call {
-                true => {
-                    json!({"id": "f", "type": "function_call", "call_id": "c", "name": "save", "arguments": text, "status": "completed"})
-                }
-                false => json!({"id": "m", "type": "message", "role": "assistant", "status": "completed",
-                    "content": [{"type": "output_text", "text": text, "annotations": []}]}),
-            };
-            json!({"id": "r", "object": "response", "status": if is_cut { "incomplete" } else { "completed" },
-                "incomplete_details": is_cut.then(|| json!({"reason": "max_output_tokens"})), "output": [item]})
-        }
-        Dialect::Cohere => {
-            let message = match is_call {
-                true => json!({"role": "assistant", "tool_calls": [call]}),
-                false => json!({"role": "assistant", "content": [{"type": "text", "text": text}]}),
-            };
-            let reason = if is_call { "TOOL_CALL" } else { "COMPLETE" };
-            json!({"id": "c", "finish_reason": if is_cut { "MAX_TOKENS" } else { reason }, "message": message})
-        }
-        other => panic!("{other}"),
-    }
-    .to_string()
-}
-
 /// Sends a whole body through a relay. Each further call answers with the next of these bodies.
 fn run_body(dialect: Dialect, first: &str, rests: &[String]) -> (String, Vec<Request>, Outcome) {
     let tool = Tool { name: "save".to_owned(), schema: Some(r#"{"type":"object"}"#.to_owned()) };
-    let mut relay = BodyRelay::new(Limits::default()).dialect(dialect).tools(vec![tool]);
-    relay.handle_body(Duration::ZERO, first);
-    let (mut whole, mut asked) = (String::new(), Vec::new());
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Call { request, .. } => {
-                let rest = rests[asked.len().min(rests.len() - 1)].clone();
-                asked.push(request);
-                relay.handle_body(Duration::ZERO, rest);
-            }
-            Output::Bytes(bytes) => whole = String::from_utf8(bytes.to_vec()).unwrap(),
-            Output::Done { outcome, .. } => return (whole, asked, outcome),
-            _ => {}
-        }
-    }
-    panic!("the relay is not done")
+    let relay = BodyRelay::new(Limits::default()).dialect(dialect).tools(vec![tool]);
+    let mut rests = rests.iter().cloned();
+    through_body(relay, first, |_, _| rests.next())
 }
 
 fn arguments_of_body(dialect: Dialect, body: &str) -> String {
@@ -159,14 +119,14 @@ const BODIES: [Dialect; 3] = [Dialect::Chat, Dialect::Responses, Dialect::Cohere
 #[test]
 fn a_call_without_arguments_in_a_body_is_asked_for_again() {
     for dialect in BODIES {
-        let first = body(dialect, SlotKind::Arguments, "", true);
-        let again = body(dialect, SlotKind::Arguments, ARGUMENTS, false);
+        let first = whole_body(dialect, SlotKind::Arguments, "", "length").to_string();
+        let again = whole_body(dialect, SlotKind::Arguments, ARGUMENTS, "tool_calls").to_string();
         let (whole, asked, outcome) = run_body(dialect, &first, &[again]);
         assert_eq!(arguments_of_body(dialect, &whole), ARGUMENTS, "{dialect}: {whole}");
         assert_eq!((asked.len(), asked[0].turn.as_ref()), (1, None), "{dialect}");
         assert_eq!(outcome.status(), Status::Complete, "{dialect}");
     }
-    // The server of Messages has read the arguments: whether `{}` is all of them, nothing shows.
+    // The Messages API sends parsed arguments, so `{}` may be all of them.
     let call = json!({"type": "tool_use", "id": "c", "name": "save", "input": {}});
     let first = json!({"id": "m", "type": "message", "role": "assistant", "content": [call],
         "stop_reason": "max_tokens", "stop_sequence": null})
@@ -178,8 +138,9 @@ fn a_call_without_arguments_in_a_body_is_asked_for_again() {
 #[test]
 fn arguments_in_a_body_that_are_closed_too_early_are_a_failure() {
     for dialect in BODIES {
-        let first = body(dialect, SlotKind::Arguments, "{", true);
-        let rests = ["{}, \"city\": \"Vigo\"}", ARGUMENTS].map(|rest| body(dialect, SlotKind::Text, rest, false));
+        let first = whole_body(dialect, SlotKind::Arguments, "{", "length").to_string();
+        let rests = ["{}, \"city\": \"Vigo\"}", ARGUMENTS];
+        let rests = rests.map(|rest| whole_body(dialect, SlotKind::Text, rest, "stop").to_string());
         let (whole, asked, outcome) = run_body(dialect, &first, &rests);
         assert_eq!(arguments_of_body(dialect, &whole), ARGUMENTS, "{dialect}: {whole}");
         assert_eq!((asked.len(), outcome.tally().failures), (2, 1), "{dialect}");

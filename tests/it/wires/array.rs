@@ -52,7 +52,7 @@ fn a_healthy_array_passes_unchanged() {
 #[test]
 fn an_array_that_is_cut_by_the_limit_becomes_whole() {
     let rest = array(DOCUMENT, Some("stop"));
-    // A cut inside the last number is not among them: a rest that only closes says nothing of its digits.
+    // Leaves out cuts inside the last number: a rest with only closers does not show whether digits are missing.
     for at in (1..DOCUMENT.len() - 1).filter(|&at| DOCUMENT.is_char_boundary(at)) {
         let first = array(&DOCUMENT[..at], Some("length"));
         let received = through(relay(), first.as_bytes(), Fault::Clean, [1, 7, 64][at % 3], &rest);

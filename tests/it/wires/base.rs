@@ -1,19 +1,17 @@
-//! Answers that continue the assistant's text with which their request ends.
-
-use std::time::Duration;
+//! Answers to requests that end with a prefill.
 
 use restitch::Limits;
 use restitch::internal::chat::{Changes, Rest};
-use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
+use restitch::internal::relay::{BodyRelay, Relay, TransportEnd};
 use restitch::internal::wire::{Base, Dialect, SlotKind, wire_of};
 use restitch::provider::capability::PrefillForm;
 use restitch::session::{ContinuationMode, Request, Status};
 use serde_json::{Value, json};
 
-use super::answers::answer;
-use super::continued::{Fault, Received, check_form, read, through_with};
+use super::answers::{answer, whole_body};
+use super::continued::{Fault, Received, check_form, read, through_body, through_with};
 
-/// A request whose last message begins the answer.
+/// Returns a request whose last message begins the answer.
 fn request(dialect: Dialect, prefill: &str) -> Value {
     let turns = json!([{"role": "user", "content": "Go"}, {"role": "assistant", "content": prefill}]);
     match dialect {
@@ -26,7 +24,7 @@ fn request(dialect: Dialect, prefill: &str) -> Value {
     }
 }
 
-/// The text of the message that a request ends with, or of its prompt.
+/// Returns the text of a request's last message, or of its prompt.
 fn last_text(body: &str) -> String {
     let body: Value = serde_json::from_str(body).unwrap();
     let list = [&body["messages"], &body["input"], &body["contents"]].into_iter().find_map(Value::as_array);
@@ -52,7 +50,7 @@ fn prefill(text: &str, is_continued: bool) -> Base {
     Base::Prefill { text: text.to_owned(), is_continued, is_returned: false }
 }
 
-/// Sends an answer through a relay; `rest` is the text of each further call.
+/// Sends an answer through a relay. Each further call answers with `rest`.
 fn run(dialect: Dialect, base: &Base, text: &str, reason: Option<&str>, rest: &str) -> (Received, Vec<Request>) {
     let first = answer(dialect, SlotKind::Text, text, reason).stream();
     let mut asked = Vec::new();
@@ -63,45 +61,16 @@ fn run(dialect: Dialect, base: &Base, text: &str, reason: Option<&str>, rest: &s
     (received, asked)
 }
 
-/// A whole body with one text.
+/// Returns a whole body with one text.
 fn body(dialect: Dialect, text: &str, is_cut: bool) -> String {
-    let reason = if is_cut { "length" } else { "stop" };
-    match dialect {
-        Dialect::Chat => json!({"id": "a", "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}]}),
-        Dialect::Completions => json!({"id": "a", "choices": [{"index": 0, "text": text, "finish_reason": reason}]}),
-        Dialect::Responses => json!({"id": "r", "object": "response", "status": if is_cut { "incomplete" } else { "completed" },
-            "incomplete_details": is_cut.then(|| json!({"reason": "max_output_tokens"})),
-            "output": [{"id": "m", "type": "message", "role": "assistant", "status": "completed",
-                "content": [{"type": "output_text", "text": text, "annotations": []}]}]}),
-        Dialect::Messages => json!({"id": "m", "type": "message", "role": "assistant", "content": [{"type": "text", "text": text}],
-            "stop_reason": if is_cut { "max_tokens" } else { "end_turn" }, "stop_sequence": null}),
-        Dialect::Gemini => json!({"candidates": [{"content": {"role": "model", "parts": [{"text": text}]},
-            "finishReason": if is_cut { "MAX_TOKENS" } else { "STOP" }, "index": 0}]}),
-        Dialect::Ollama => json!({"model": "m", "message": {"role": "assistant", "content": text}, "done": true, "done_reason": reason}),
-        Dialect::Cohere => json!({"id": "c", "finish_reason": if is_cut { "MAX_TOKENS" } else { "COMPLETE" },
-            "message": {"role": "assistant", "content": [{"type": "text", "text": text}]}}),
-        other => panic!("{other}"),
-    }
-    .to_string()
+    whole_body(dialect, SlotKind::Text, text, if is_cut { "length" } else { "stop" }).to_string()
 }
 
-/// Sends a whole body through a relay. Returns the body that it gives out, and how often it asked.
+/// Sends a whole body through a relay. Returns the client's body, the number of further calls, and the status.
 fn run_body(dialect: Dialect, base: &Base, first: &str, rest: &str) -> (String, usize, Status) {
-    let mut relay = BodyRelay::new(Limits::default()).dialect(dialect).base(base);
-    relay.handle_body(Duration::ZERO, first);
-    let (mut whole, mut asked) = (String::new(), 0);
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Call { .. } => {
-                asked += 1;
-                relay.handle_body(Duration::ZERO, body(dialect, rest, false));
-            }
-            Output::Bytes(bytes) => whole = String::from_utf8(bytes.to_vec()).unwrap(),
-            Output::Done { outcome, .. } => return (whole, asked, outcome.status()),
-            _ => {}
-        }
-    }
-    panic!("the relay is not done")
+    let relay = BodyRelay::new(Limits::default()).dialect(dialect).base(base);
+    let (whole, asked, outcome) = through_body(relay, first, |_, _| Some(body(dialect, rest, false)));
+    (whole, asked.len(), outcome.status())
 }
 
 fn text_of_body(dialect: Dialect, body: &str) -> String {
@@ -113,11 +82,11 @@ fn text_of(dialect: Dialect, stream: &str) -> String {
 }
 
 #[test]
-fn a_request_tells_the_text_that_its_answer_continues() {
+fn a_request_names_the_text_that_its_answer_continues() {
     for dialect in Dialect::ALL {
         let is_continued = dialect == Dialect::Messages;
         assert_eq!(base_of(dialect, &request(dialect, "{\"a\": [")), prefill("{\"a\": [", is_continued), "{dialect}");
-        // A conversation that ends with the user begins a new answer.
+        // After a user's message the answer begins anew.
         let mut body = request(dialect, "{\"a\": [");
         if let Some(list) = ["messages", "input", "contents"].iter().find(|key| !body[**key].is_null()) {
             body[*list].as_array_mut().unwrap().reverse();
@@ -137,7 +106,7 @@ fn a_request_tells_the_text_that_its_answer_continues() {
     let mut body = request(Dialect::Gemini, "[");
     body["continuationToken"] = json!("t");
     assert_eq!(base_of(Dialect::Gemini, &body), Base::Elsewhere);
-    // The server keeps the conversation, and the answer is a new one.
+    // The server has the conversation, and the answer begins anew.
     let next = json!({"previous_response_id": "r", "input": "Go on"});
     assert_eq!(base_of(Dialect::Responses, &next), Base::Empty);
 }
@@ -188,17 +157,14 @@ fn an_answer_inside_a_document_is_read_to_its_end() {
         for cut in 9..TEXT.len() {
             let (received, asked) = run(dialect, &base, &TEXT[..cut], Some("length"), &TEXT[cut..]);
             let text = text_of(dialect, &received.body);
-            if asked.is_empty() {
-                // A rest that only closes may be asked for once more.
-                panic!("{dialect} {cut}: {}", received.body);
-            }
+            assert!(!asked.is_empty(), "{dialect} {cut}: {}", received.body);
             assert_eq!((text.as_str(), received.outcome.status()), (TEXT, Status::Complete), "{dialect} {cut}");
         }
     }
 }
 
 #[test]
-fn an_answer_that_fits_both_ways_passes() {
+fn an_answer_that_is_legal_in_both_readings_passes() {
     for dialect in Dialect::ALL {
         for (before, text, reason) in [
             ("{\"items\": [", "{\"x\": 1}", Some("stop")),
@@ -221,7 +187,7 @@ fn an_answer_that_fits_both_ways_passes() {
 }
 
 #[test]
-fn a_provider_that_continues_decides_what_fits_both_ways() {
+fn a_provider_that_continues_prefills_decides_between_legal_readings() {
     for dialect in Dialect::ALL {
         let (received, asked) =
             run(dialect, &prefill("{\"items\": [", true), "{\"x\": 1", Some("length"), "}, {\"x\": 2}]}");
@@ -231,18 +197,18 @@ fn a_provider_that_continues_decides_what_fits_both_ways() {
 }
 
 #[test]
-fn an_answer_that_is_a_root_of_its_own_is_continued_alone() {
+fn an_answer_with_a_separate_root_is_continued_without_the_prefill() {
     for (before, text, rest) in [
-        // It can't follow the prefill.
+        // It is illegal after the prefill.
         ("{", "{\"a\": [1", ", 2]}"),
         ("{\"a\": \"b", "Sure:\n```json\n{\"a\": \"b\", \"c\": 1", ", \"d\": 2}\n```"),
-        // It repeats all of the prefill.
+        // It repeats the whole prefill.
         (
             "{\"title\": \"Ports of the north\", \"items\": [",
             "{\"title\": \"Ports of the north\", \"items\": [1",
             ", 2]}",
         ),
-        // No root is open before it.
+        // The prefill has no open root.
         ("Here it is:", "[1, 2", ", 3]"),
     ] {
         for is_continued in [false, true] {
@@ -280,7 +246,7 @@ fn an_answer_whose_base_is_not_in_the_request_passes_unread() {
 }
 
 #[test]
-fn nothing_of_an_answer_after_a_prefill_asks_for_the_whole_answer_again() {
+fn an_empty_answer_after_a_prefill_repeats_the_original_request() {
     let base = prefill("{\"a\": [", true);
     let (received, asked) = run(Dialect::Chat, &base, "", None, "1]}");
     assert_eq!((text_of(Dialect::Chat, &received.body).as_str(), asked[0].turn.as_ref()), ("1]}", None));
@@ -288,13 +254,13 @@ fn nothing_of_an_answer_after_a_prefill_asks_for_the_whole_answer_again() {
 }
 
 #[test]
-fn a_repair_changes_the_answer_alone() {
+fn a_repair_changes_only_the_answer() {
     let base = prefill("{'a': [", true);
     let first = answer(Dialect::Chat, SlotKind::Text, "1, 2,]}", Some("stop")).stream();
     let relay = Relay::new(Limits::default()).repair(restitch::repair::RepairLevel::Syntax);
     let received =
         through_with(relay.base(&base), first.as_bytes(), Fault::Clean, 64, |_, _| panic!("nothing is missing"));
-    // The base is not JSON, and it is the client's own.
+    // The prefill is not JSON, and restitch never changes a prefill.
     assert_eq!(received.body, first);
     let base = prefill("{\"a\": [", true);
     let relay = Relay::new(Limits::default()).repair(restitch::repair::RepairLevel::Syntax);

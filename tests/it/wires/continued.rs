@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use restitch::Limits;
 use restitch::internal::chat::Transcript;
-use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::repair::RepairLevel;
-use restitch::session::{ContinuationStrategy, GiveUp, Outcome, Request, Status, StopReason};
+use restitch::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, Request, Status, StopReason};
 use serde_json::{Value, json};
 
 use super::answers::answer;
@@ -141,6 +141,36 @@ pub(super) fn through_with(
     let (outcome, transport_end) = relayed.end().unwrap();
     let (outcome, calls) = (outcome.clone(), relayed.calls());
     Received { body: whole_chars(relayed.body), outcome, transport_end, calls }
+}
+
+/// Sends a whole body through a relay. `reply` answers each further call, or refuses it. Returns the client's body, the
+/// requests for the rest, and the outcome.
+pub(super) fn through_body(
+    mut relay: BodyRelay,
+    first: &str,
+    mut reply: impl FnMut(&BodyRelay, &Request) -> Option<String>,
+) -> (String, Vec<Request>, Outcome) {
+    relay.handle_body(NOW, first);
+    let (mut body, mut asked) = (String::new(), Vec::new());
+    while let Some(output) = relay.poll_output() {
+        match output {
+            Output::Call { request, .. } => {
+                match reply(&relay, &request) {
+                    Some(rest) => relay.handle_body(NOW, rest),
+                    None => relay.handle_end(NOW, refusal()),
+                }
+                asked.push(request);
+            }
+            Output::Bytes(bytes) => body = String::from_utf8(bytes.to_vec()).unwrap(),
+            Output::Done { outcome, .. } => return (body, asked, outcome),
+            _ => {}
+        }
+    }
+    panic!("the relay is not done")
+}
+
+pub(super) fn refusal() -> CallEnd {
+    CallEnd::Rejected { reason: "no quota".to_owned(), transient: false, retry_after: None }
 }
 
 /// Returns the text of a body, without the half of a character that a broken stream may end with.

@@ -1,4 +1,5 @@
-//! Ends after which an answer goes on: a finish reason in every chunk, an early one, and the end of the stream in its middle.
+//! Early ends of answers: a finish reason in every chunk, a finish reason in the middle, the end of the stream in the
+//! middle.
 
 use std::time::Duration;
 
@@ -13,14 +14,15 @@ use serde_json::{Value, json};
 
 use super::answers::answer;
 use super::continued::{
-    DOCUMENT, Fault, carried, check_form, events_of, read, reason, relay, relayed, rest_of, text_of,
+    DOCUMENT, Fault, Received, carried, check_form, events_of, read, reason, relay, relayed, rest_of, text_of,
+    through_with,
 };
 use crate::support::{Rng, chunks, random_cuts};
 
-/// How often a stream is divided otherwise.
+/// The number of chunkings of each stream.
 const ROUNDS: usize = 12;
 
-/// Writes an event of an API's stream.
+/// Returns an event as an API writes it.
 fn written(dialect: Dialect, name: &str, data: &str) -> String {
     match dialect {
         Dialect::Ollama => format!("{data}\n"),
@@ -30,11 +32,6 @@ fn written(dialect: Dialect, name: &str, data: &str) -> String {
     }
 }
 
-/// The events of an answer, as they are written.
-fn pieces(dialect: Dialect, stream: &str) -> Vec<(String, String)> {
-    events_of(dialect, stream)
-}
-
 fn is_text(dialect: Dialect, name: &str, data: &str) -> bool {
     let stream = written(dialect, name, data);
     let read = read(dialect, &stream);
@@ -42,19 +39,19 @@ fn is_text(dialect: Dialect, name: &str, data: &str) -> bool {
     of_calls + read.text.values().map(String::len).sum::<usize>() > 0
 }
 
-/// Returns an event that ends an answer for this reason: that of an answer without text.
+/// Returns the event that ends an answer for this reason.
 fn end_event(dialect: Dialect, kind: SlotKind, reason: &str) -> String {
     let stream = answer(dialect, kind, "", Some(reason)).stream();
-    let events = pieces(dialect, &stream);
+    let events = events_of(dialect, &stream);
     let ends = events.iter().find(|(name, data)| !read(dialect, &written(dialect, name, data)).finish.is_empty());
     let (name, data) = ends.expect("an answer has an end");
     written(dialect, name, data)
 }
 
-/// Puts a finish reason into every event with text, or behind it where the API has events of their own for ends.
+/// Adds a finish reason to every event with text. If the API has separate events for ends, adds one after each.
 fn finish_in_every_chunk(dialect: Dialect, kind: SlotKind, stream: &str, reason: &str) -> String {
     let mut out = String::new();
-    for (name, data) in pieces(dialect, stream) {
+    for (name, data) in events_of(dialect, stream) {
         let mut value: Value = serde_json::from_str(&data).unwrap_or_default();
         if !is_text(dialect, &name, &data) {
             out += &written(dialect, &name, &data);
@@ -76,8 +73,8 @@ fn finish_in_every_chunk(dialect: Dialect, kind: SlotKind, stream: &str, reason:
     out
 }
 
-/// Plays a stream that nothing is to be asked after, in many divisions: it passes as it came.
-fn check_passes(dialect: Dialect, stream: &str, fault: Fault, context: &str) {
+/// Checks that a stream passes unchanged and no rest is asked for, in many chunkings.
+fn check_passes(dialect: Dialect, stream: &str, context: &str) {
     let mut rng = Rng::new(29);
     for round in 0..ROUNDS {
         let cuts = match round {
@@ -90,7 +87,7 @@ fn check_passes(dialect: Dialect, stream: &str, fault: Fault, context: &str) {
         let played = relayed(
             relay,
             stream.as_bytes(),
-            fault,
+            Fault::Clean,
             |body| chunks(body, &split(body)),
             |relay, request| panic!("{context}: {request:?} {:?}", relay.session().document().text()),
         );
@@ -108,7 +105,7 @@ fn a_finish_in_every_chunk_is_not_believed() {
         for early in ["stop", "length", "tool_calls"] {
             let every = finish_in_every_chunk(dialect, kind, &stream, early);
             assert_ne!(every, stream);
-            check_passes(dialect, &every, Fault::Clean, &format!("{dialect} {kind:?} {early}"));
+            check_passes(dialect, &every, &format!("{dialect} {kind:?} {early}"));
         }
     }
 }
@@ -117,31 +114,32 @@ fn a_finish_in_every_chunk_is_not_believed() {
 fn an_end_in_the_middle_is_not_believed() {
     for (dialect, kind) in carried() {
         let stream = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
-        let events: Vec<_> = pieces(dialect, &stream).iter().map(|(name, data)| written(dialect, name, data)).collect();
+        let events: Vec<_> =
+            events_of(dialect, &stream).iter().map(|(name, data)| written(dialect, name, data)).collect();
         let terminal = match dialect {
             Dialect::Chat | Dialect::Completions | Dialect::Cohere => "data: [DONE]\n\n".to_owned(),
             Dialect::Messages => written(dialect, "message_stop", "{\"type\":\"message_stop\"}"),
             _ => String::new(),
         };
-        let texts = pieces(dialect, &stream).iter().filter(|(name, data)| is_text(dialect, name, data)).count();
-        let first = pieces(dialect, &stream).iter().position(|(name, data)| is_text(dialect, name, data)).unwrap();
+        let texts = events_of(dialect, &stream).iter().filter(|(name, data)| is_text(dialect, name, data)).count();
+        let first = events_of(dialect, &stream).iter().position(|(name, data)| is_text(dialect, name, data)).unwrap();
         for at in first + 1..first + texts {
             let finish = end_event(dialect, kind, "length");
             for end in [finish.clone(), terminal.clone(), finish + &terminal] {
                 let stream = events[..at].concat() + &end + &events[at..].concat();
-                check_passes(dialect, &stream, Fault::Clean, &format!("{dialect} {kind:?} {at} {end}"));
+                check_passes(dialect, &stream, &format!("{dialect} {kind:?} {at} {end}"));
             }
         }
     }
 }
 
-/// Returns what a model answers that continues the document.
+/// Returns the answer of a model that continues the document.
 fn rest(dialect: Dialect, relay: &Relay, request: &restitch::session::Request) -> String {
     let text = rest_of(dialect, DOCUMENT, request, relay.session().document().text());
     answer(dialect, SlotKind::Text, &text, Some("stop")).stream()
 }
 
-/// The last one of many ends is the end.
+/// Of several ends the last one counts.
 #[test]
 fn an_answer_with_early_ends_is_continued_where_it_is_cut() {
     for (dialect, kind) in carried() {
@@ -152,13 +150,11 @@ fn an_answer_with_early_ends_is_continued_where_it_is_cut() {
                     let every = finish_in_every_chunk(dialect, kind, &stream, "stop");
                     let mut bodies = Vec::new();
                     for size in [1, 13, 1 << 16] {
-                        let split =
-                            |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
                         let played = relayed(
                             relay(dialect),
                             every.as_bytes(),
                             fault,
-                            |body| chunks(body, &split(body)),
+                            |body| body.chunks(size).collect(),
                             |relay, request| (rest(dialect, relay, request).into_bytes(), Fault::Clean),
                         );
                         let body = String::from_utf8(played.body.clone()).unwrap();
@@ -180,7 +176,7 @@ fn an_answer_with_early_ends_is_continued_where_it_is_cut() {
     }
 }
 
-/// The same in a call for the rest: its text is joined, whatever it says of its end.
+/// All text of a call for the rest is joined, whatever ends it has in between.
 #[test]
 fn early_ends_of_a_continuation_are_not_believed() {
     for (dialect, kind) in carried() {
@@ -188,18 +184,17 @@ fn early_ends_of_a_continuation_are_not_believed() {
         let terminal = if matches!(dialect, Dialect::Chat | Dialect::Completions) { "data: [DONE]\n\n" } else { "" };
         for early in ["stop", "length"] {
             for size in [1, 13, 1 << 16] {
-                let split = |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
                 let played = relayed(
                     relay(dialect),
                     first.as_bytes(),
                     Fault::Clean,
-                    |body| chunks(body, &split(body)),
+                    |body| body.chunks(size).collect(),
                     |relay, request| {
                         let stream = rest(dialect, relay, request);
                         let every = finish_in_every_chunk(dialect, SlotKind::Text, &stream, early);
                         let every = match terminal.is_empty() {
                             true => every,
-                            // Behind every event, but the last.
+                            // After every event except the last.
                             false => every
                                 .replace("\n\n", &format!("\n\n{terminal}"))
                                 .replace("[DONE]\n\ndata: [DONE]\n\n", "[DONE]\n\n"),
@@ -236,7 +231,7 @@ fn chat(text: &str, reason: Option<&str>) -> String {
 
 const DONE: &str = "data: [DONE]\n\n";
 
-/// The longest time that anything waits to see whether an end is one.
+/// The longest wait for the confirmation of an end.
 const LONGEST: Duration = Duration::from_millis(500);
 
 #[test]
@@ -248,24 +243,24 @@ fn text_beside_a_finish_waits_for_the_next_event_or_a_short_time() {
     assert_eq!(drained(&mut relay).0, chat("[1, ", None));
     relay.handle_bytes(now, chat("2, ", Some("length")).into());
     assert_eq!(drained(&mut relay).0, "");
-    // Nothing follows: the text leaves without the finish.
+    // No event follows: the text is sent without the finish.
     let due = relay.poll_timeout().unwrap();
     assert_eq!(due, now + LONGEST);
     relay.handle_timeout(due);
     let (body, is_over) = drained(&mut relay);
     assert_eq!((read(Dialect::Chat, &body).text["0"].as_str(), is_over), ("2, ", false), "{body}");
     assert!(read(Dialect::Chat, &body).finish.is_empty(), "{body}");
-    // More text after all: from here on such events leave at once, with all that they have.
+    // More text follows: from then on such events are forwarded without waiting.
     for text in ["3, ", "4, "] {
         relay.handle_bytes(due, chat(text, Some("length")).into());
         assert_eq!(drained(&mut relay).0, chat(text, Some("length")));
     }
-    // Another reason is news.
+    // Another finish reason waits again.
     relay.handle_bytes(due, chat("5, ", Some("stop")).into());
     assert_eq!(drained(&mut relay).0, "");
     relay.handle_bytes(due, chat("6, ", None).into());
     assert_eq!(drained(&mut relay).0, chat("5, ", Some("stop")) + &chat("6, ", None));
-    // The last event ends the document: nothing of it is kept back.
+    // The last event ends the document, so it does not wait.
     relay.handle_bytes(due, chat("7]", Some("stop")).into());
     assert_eq!(drained(&mut relay).0, chat("7]", Some("stop")));
     relay.handle_bytes(due, DONE.into());
@@ -286,22 +281,22 @@ fn the_end_of_a_stream_is_believed_after_a_short_time() {
         assert_eq!(due, now + LONGEST);
         relay.handle_timeout(due);
         assert!(drained(&mut relay).1, "the rest is asked for");
-        // So is it for the call that brings the rest.
+        // A call for the rest waits, too.
         relay.handle_open(due);
         relay.handle_bytes(due, Bytes::from(chat("[1, 2, ", None) + &end));
         assert!(!drained(&mut relay).1);
         relay.handle_timeout(due + LONGEST);
         assert!(drained(&mut relay).1, "the next rest is asked for");
-        // Where the document is whole, nothing waits.
+        // A whole document does not wait.
         relay.handle_open(due + LONGEST);
         relay.handle_bytes(due + LONGEST, Bytes::from(chat("[1, 2, 3]", None) + &end));
         assert!(drained(&mut relay).1);
     }
 }
 
-/// What is kept back is bounded.
+/// The withheld bytes are bounded.
 #[test]
-fn an_end_that_never_ends_is_believed() {
+fn a_full_buffer_confirms_a_withheld_end() {
     let mut relay = Relay::new(Limits::default().with_max_event_bytes(200)).give_up(GiveUp::Leave);
     relay.handle_bytes(Duration::ZERO, Bytes::from(chat("[1, ", None) + &chat("", Some("length"))));
     let mut is_over = false;
@@ -312,30 +307,27 @@ fn an_end_that_never_ends_is_believed() {
     assert!(is_over);
 }
 
-/// A repaired event that seemed to be the last leaves with its changes.
+/// Sends a stream through a relay in pieces of `size` bytes. Fails if the relay asks for a rest.
+fn unasked(relay: Relay, stream: &str, size: usize) -> Received {
+    through_with(relay, stream.as_bytes(), Fault::Clean, size, |request, _| panic!("{request:?}"))
+}
+
+/// A withheld event with repairs is forwarded with its changes.
 #[test]
-fn a_repaired_answer_goes_on_after_an_early_end() {
+fn a_repaired_answer_continues_after_an_early_end() {
     let stream = chat("{'a': ", Some("stop")) + &chat("[1,, ", Some("stop")) + &chat("2]}", Some("stop")) + DONE;
     for size in [1, 13, 1 << 16] {
-        let split = |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
         let relay = relay(Dialect::Chat).repair(RepairLevel::Syntax);
-        let played = relayed(
-            relay,
-            stream.as_bytes(),
-            Fault::Clean,
-            |body| chunks(body, &split(body)),
-            |_, request| panic!("{request:?}"),
-        );
-        let body = String::from_utf8(played.body.clone()).unwrap();
+        let Received { body, outcome, .. } = unasked(relay, &stream, size);
         let read = read(Dialect::Chat, &body);
         assert_eq!((read.text["0"].as_str(), &read.reasons["0"]), ("{\"a\": [1, 2]}", &Finish::Stop), "{body}");
-        assert_eq!(played.end().unwrap().0.status(), Status::Complete);
+        assert_eq!(outcome.status(), Status::Complete);
     }
 }
 
 /// Two choices with a finish in each of their chunks: both are healthy.
 #[test]
-fn choices_go_on_after_early_ends() {
+fn choices_continue_after_early_ends() {
     let chunk = |choice: u32, text: &str, reason: Option<&str>| {
         let choice = json!({"index": choice, "delta": {"content": text}, "finish_reason": reason});
         format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
@@ -348,20 +340,13 @@ fn choices_go_on_after_early_ends() {
         for (stream, finishes) in [(&every, 6), (&later, 3)] {
             let stream = stream.clone() + DONE;
             let relay = relay(Dialect::Chat).request(Vec::new(), 2);
-            let split = |body: &'_ [u8]| (1..body.len().div_ceil(size)).map(|n| n * size).collect::<Vec<_>>();
-            let played = relayed(
-                relay,
-                stream.as_bytes(),
-                Fault::Clean,
-                |body| chunks(body, &split(body)),
-                |_, request| panic!("{request:?}"),
-            );
-            let body = String::from_utf8(played.body.clone()).unwrap();
+            let Received { body, .. } = unasked(relay, &stream, size);
             let read = read(Dialect::Chat, &body);
             for choice in ["0", "1"] {
                 assert_eq!((read.text[choice].as_str(), &read.reasons[choice]), ("[1, 2, 3]", &Finish::Stop), "{body}");
             }
-            // Where both choices have begun, the first finish of one is taken out: the other's text does not wait for it.
+            // If both choices have begun, the first finish of one choice is removed, so that the other choice's text
+            // does not wait.
             assert_eq!(body.matches("\"finish_reason\":\"stop\"").count(), finishes, "{body}");
             assert_eq!(body == stream, finishes == 6, "{body}");
         }

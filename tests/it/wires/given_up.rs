@@ -1,21 +1,23 @@
-//! How an answer ends whose rest can't be had, and one whose rest was had: over all APIs, streamed and whole.
+//! The ends of answers that are given up or completed, in all APIs, streamed and whole.
 
 use std::time::Duration;
 
 use restitch::Limits;
-use restitch::internal::chat::Transcript;
 use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
-use restitch::internal::wire::{Dialect, SlotKind, wire_of};
+use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::provider::Finish;
-use restitch::session::{CallEnd, ContinuationStrategy, GiveUp, Request, Status};
+use restitch::session::{ContinuationStrategy, GiveUp, Request, Status};
 use serde_json::{Value, json};
 
 use super::answers::{answer, whole_body};
-use super::continued::{DOCUMENT, Fault, Relayed, carried, check_form, read, reason, relay, rest_of};
+use super::continued::{
+    DOCUMENT, Fault, Relayed, carried, check_form, read, reason, refusal, relay, rest_of, through_body,
+};
+use super::read_body;
 
 const NOW: Duration = Duration::ZERO;
 
-/// Where the first answer is cut: in the text of the second row.
+/// The offset of the first cut, in the text of the second row.
 const CUT: usize = 77;
 
 /// How the first answer is cut.
@@ -39,11 +41,7 @@ enum Then {
     Refused,
 }
 
-fn refusal() -> CallEnd {
-    CallEnd::Rejected { reason: "no quota".to_owned(), transient: false, retry_after: None }
-}
-
-/// Returns the text of a continuation that brings a little, and then leaves the grammar or stops.
+/// Returns a continuation with a little new text that then becomes illegal or stops.
 fn wrong_rest(dialect: Dialect, request: &Request, delivered: &str, then: Then) -> String {
     let document = &DOCUMENT[..delivered.len().max(CUT) + 12];
     let rest = rest_of(dialect, document, request, delivered);
@@ -72,7 +70,7 @@ fn streamed(
     relayed
 }
 
-/// Returns a stream that is cut in this way, and how its transport ends.
+/// Returns a stream with this cut, and the end of its transport.
 fn first_stream(dialect: Dialect, kind: SlotKind, cut: FirstCut) -> (String, Fault) {
     let with = |reason| answer(dialect, kind, &DOCUMENT[..CUT], reason).stream();
     match cut {
@@ -110,7 +108,7 @@ fn a_stream_that_is_given_up_ends_like_its_first_cut() {
                 let ended = read(dialect, &body);
                 match cut {
                     FirstCut::Length | FirstCut::PrematureStop => {
-                        // Open arguments are never called, so they end by the limit.
+                        // Open arguments end by the limit, so that no client calls the tool.
                         let cut = if kind == SlotKind::Arguments { FirstCut::Length } else { cut };
                         let (like, _) = first_stream(dialect, kind, cut);
                         assert_eq!(ended.finish, read(dialect, &like).finish, "{context}");
@@ -138,7 +136,7 @@ fn is_no_success(reason: &Finish) -> bool {
     !matches!(reason, Finish::Stop | Finish::ToolCalls | Finish::FunctionCall)
 }
 
-/// The order of ends is one: a later cut that is worse than the first one counts.
+/// All ends have one order: a later, worse cut counts.
 #[test]
 fn a_later_cut_that_is_worse_than_the_first_counts() {
     for (first, second, expected) in [
@@ -162,9 +160,9 @@ fn a_later_cut_that_is_worse_than_the_first_counts() {
     }
 }
 
-/// What has delivered nothing is no cut of the answer: it was asked for again.
+/// A call that delivered no text is repeated, and its end does not count.
 #[test]
-fn a_call_that_delivered_nothing_is_no_first_cut() {
+fn a_call_without_text_is_not_the_first_cut() {
     let relay = relay(Dialect::Chat).give_up(GiveUp::Leave);
     let mut calls = 0;
     let relayed = streamed(relay, "", Fault::Dropped, |_, _| {
@@ -176,20 +174,6 @@ fn a_call_that_delivered_nothing_is_no_first_cut() {
     assert_eq!(read(Dialect::Chat, &body).finish["0"], "length", "{body}");
 }
 
-/// Takes the body that a relay has given out, if it is done.
-fn take_body(relay: &mut BodyRelay) -> (Option<Request>, Option<(String, Status)>) {
-    let (mut asked, mut body, mut done) = (None, String::new(), None);
-    while let Some(output) = relay.poll_output() {
-        match output {
-            Output::Bytes(bytes) => body = String::from_utf8(bytes.to_vec()).unwrap(),
-            Output::Call { request, .. } => asked = Some(request),
-            Output::Done { outcome, .. } => done = Some((body.clone(), outcome.status())),
-            _ => {}
-        }
-    }
-    (asked, done)
-}
-
 /// Plays a whole body and the calls after it. Returns the client's body.
 fn whole(
     dialect: Dialect,
@@ -198,32 +182,18 @@ fn whole(
     mut reply: impl FnMut(&BodyRelay, &Request) -> Option<Value>,
 ) -> (String, Status) {
     let relay = BodyRelay::new(Limits::default()).dialect(dialect).give_up(give_up);
-    let mut relay = match dialect {
+    let relay = match dialect {
         Dialect::Completions => relay.strategy(ContinuationStrategy::default().prefill(Default::default())),
         _ => relay,
     };
-    relay.handle_body(NOW, first.to_string());
-    loop {
-        let (asked, done) = take_body(&mut relay);
-        if let Some(done) = done {
-            return done;
-        }
-        match reply(&relay, &asked.unwrap()) {
-            Some(body) => relay.handle_body(NOW, body.to_string()),
-            None => relay.handle_end(NOW, refusal()),
-        }
-    }
+    let (body, _, outcome) =
+        through_body(relay, &first.to_string(), |relay, request| reply(relay, request).map(|body| body.to_string()));
+    (body, outcome.status())
 }
 
-/// The arguments of Messages are objects in a body: whole or absent.
+/// Leaves out the arguments of Messages: in a body they are objects, so they are never cut.
 fn carried_whole() -> impl Iterator<Item = (Dialect, SlotKind)> {
     carried().filter(|&(dialect, kind)| dialect != Dialect::Messages || kind == SlotKind::Text)
-}
-
-fn read_whole(dialect: Dialect, body: &str) -> Transcript {
-    let mut whole = Transcript::default();
-    assert!(wire_of(dialect).read_body(body, &mut |delta| whole.push(&delta)), "{body}");
-    whole
 }
 
 #[test]
@@ -245,7 +215,7 @@ fn a_body_that_is_given_up_ends_like_its_first_cut() {
                 assert_eq!(status, Status::Incomplete, "{context}");
                 let expected = if kind == SlotKind::Arguments { "length" } else { cut };
                 let like = whole_body(dialect, kind, "", expected).to_string();
-                assert_eq!(read_whole(dialect, &body).finish, read_whole(dialect, &like).finish, "{context}");
+                assert_eq!(read_body(dialect, &body).finish, read_body(dialect, &like).finish, "{context}");
                 cases += 1;
             }
         }
@@ -253,7 +223,7 @@ fn a_body_that_is_given_up_ends_like_its_first_cut() {
     assert_eq!(cases, 10 * 2 * 3);
 }
 
-/// The last call is cut by its limit, or in the middle of prose, after it has closed the root.
+/// The last call closes the root, and its limit or a lost connection cuts the prose after it.
 #[test]
 fn an_answer_that_is_completed_ends_as_a_success() {
     for (dialect, kind) in carried() {
@@ -288,7 +258,7 @@ fn an_answer_that_is_completed_ends_as_a_success() {
             let context = format!("{dialect} {kind:?} {last}: {body}");
             assert_eq!(status, Status::Complete, "{context}");
             let like = whole_body(dialect, kind, DOCUMENT, reason(kind)).to_string();
-            assert_eq!(read_whole(dialect, &body).finish, read_whole(dialect, &like).finish, "{context}");
+            assert_eq!(read_body(dialect, &body).finish, read_body(dialect, &like).finish, "{context}");
         }
     }
 }
@@ -310,7 +280,7 @@ fn each_choice_that_is_given_up_ends_like_its_own_first_cut() {
         let relayed = streamed(relay, &first, fault, |relay, request| {
             calls += 1;
             let rest = wrong_rest(Dialect::Chat, request, relay.session().document().text(), Then::GoesWrong);
-            // Three failures in a row end a choice: each has one call that is joined.
+            // Three failures in a row end a choice. One call of each choice is joined.
             (calls == 1 || calls == 4).then(|| answer(Dialect::Chat, SlotKind::Text, &rest, Some("stop")).stream())
         });
         let body = String::from_utf8(relayed.body.clone()).unwrap();
@@ -318,7 +288,7 @@ fn each_choice_that_is_given_up_ends_like_its_own_first_cut() {
         let (_, transport_end) = relayed.end().unwrap();
         assert_eq!(calls, 6, "{body}");
         assert_eq!(ended.finish.get("0").map(String::as_str), Some("length"), "{body}");
-        // A lost choice has no reason.
+        // A lost choice has no finish reason.
         let (reason, expected) = match fault {
             Fault::Clean => (Some("stop"), TransportEnd::Closed),
             _ => (None, TransportEnd::Dropped),
@@ -329,7 +299,7 @@ fn each_choice_that_is_given_up_ends_like_its_own_first_cut() {
 
 /// Messages have one `stop_reason` for all blocks: that of the block that ended worst.
 #[test]
-fn one_reason_for_several_calls_is_that_of_the_worst() {
+fn a_shared_reason_is_that_of_the_worst_call() {
     let named = |data: &Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
     let block = |index: u32| {
         let call = json!({"type": "tool_use", "id": format!("toolu_{index}"), "name": "save", "input": {}});

@@ -191,7 +191,7 @@ async fn a_limit_that_dropped_an_answer_is_told_later() {
     assert_eq!(gone, Err(crate::store::Gone::Dropped("max_kept_bytes")));
 }
 
-/// A whole answer of several events, as a process leaves it in its file.
+/// Writes a whole answer of several events, as a process leaves it in its file.
 async fn whole_log(place: &Place) -> (Vec<Entry>, Vec<u8>) {
     let store = place.store(KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
@@ -211,8 +211,8 @@ async fn whole_log(place: &Place) -> (Vec<Entry>, Vec<u8>) {
     (entries, fs::read(place.log()).unwrap())
 }
 
-/// Returns the file after each kind of damage at an offset: bits and bytes changed, a range zeroed, repeated, lost, moved to the
-/// end or replaced by another one, and the rest lost.
+/// Returns the file with each type of damage at an offset: bits and bytes changed; a range zeroed, repeated, removed,
+/// moved to the end or replaced; the rest removed.
 fn damaged(whole: &[u8], at: usize, random: &mut impl FnMut(usize) -> usize) -> Vec<(&'static str, Vec<u8>)> {
     let end = (at + 1 + random(48)).min(whole.len());
     let (before, range, after) = (&whole[..at], &whole[at..end], &whole[end..]);
@@ -237,7 +237,7 @@ fn damaged(whole: &[u8], at: usize, random: &mut impl FnMut(usize) -> usize) -> 
 }
 
 #[tokio::test]
-async fn a_damaged_file_has_a_part_of_the_answer_and_no_end() {
+async fn a_damaged_file_yields_the_answer_up_to_the_damage_and_no_end() {
     let place = Place::new();
     let (entries, whole) = whole_log(&place).await;
     let mut state = 39_u64;
@@ -248,7 +248,7 @@ async fn a_damaged_file_has_a_part_of_the_answer_and_no_end() {
     let (mut tried, mut wrong) = (0, Vec::new());
     for offset in 0..whole.len() {
         let files = damaged(&whole, offset, &mut random);
-        // Each file is written and read again, which takes milliseconds: three kinds of damage at each offset.
+        // Writing and reading a file takes milliseconds, so each offset gets three types of damage.
         for (how, text) in files.into_iter().cycle().skip(offset % 9).step_by(4).take(3) {
             fs::write(place.log(), &text).unwrap();
             tried += 1;
@@ -285,7 +285,7 @@ async fn differs(store: &Memory, entries: &[Entry]) -> Result<(), String> {
         Some(end) => return Err(format!("{end:?} after {} events", read.len())),
         None => {}
     }
-    // The next process continues after the last valid event, from the same request, and repeats no position.
+    // The next process continues the same request after the last valid event, and repeats no position.
     let taken = store.take_over(ID).await.map_err(|error| error.to_string())?.ok_or("a process writes it")?;
     if (&taken.request, taken.last, taken.events.len()) != (&opening().request, log.last, read.len()) {
         return Err(format!("{taken:?}"));
@@ -294,7 +294,7 @@ async fn differs(store: &Memory, entries: &[Entry]) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn no_position_of_a_lost_event_comes_again() {
+async fn positions_of_lost_events_are_not_used_again() {
     let place = Place::new();
     let store = place.store(KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
@@ -306,7 +306,7 @@ async fn no_position_of_a_lost_event_comes_again() {
     assert_eq!(taken.epoch, 2);
     store.append(ID, vec![entry(at(2, 1), "b")]).await.unwrap();
     drop((taken, store));
-    // The last event of the first process is damaged. That of the second one is lost with it.
+    // The last event of the first process is damaged, so the second process's event is lost, too.
     let mut text = fs::read(place.log()).unwrap();
     text[first - 2] ^= 1;
     fs::write(place.log(), &text).unwrap();

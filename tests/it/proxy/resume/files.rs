@@ -89,7 +89,7 @@ async fn a_damaged_part_of_an_answer_is_asked_for_again() {
         streams.push(header(&exchange(addr(&first), ask).await, "x-restitch-stream").to_owned());
     }
     first.kill().await;
-    // In one file a digit of an event is another one. The beginning of the other file is damaged.
+    // One file has a changed digit in an event. The other file is damaged at its beginning.
     let log = |id: &str| folder.0.join(format!("{id}.log"));
     let text = std::fs::read_to_string(log(&streams[0])).unwrap();
     assert!(text.contains("\"2\""), "{text}");

@@ -95,7 +95,8 @@ impl Case {
         let text = |seen: &Value| seen["text"].as_str().unwrap_or_default().to_owned();
         assert!(text(whole).starts_with(&text(seen)), "{context}");
         if is_doubtful_end(full, self.row["delivered"].as_str().unwrap().len()) {
-            // A rest that only closes a cut value is given up: the client has what was delivered, and the limit as its end.
+            // A rest with only closers for a cut value is given up: the client has the delivered text, ended by the
+            // limit.
             let is_told = seen["message"].as_str().is_some_and(|message| message.contains("length limit"));
             assert!(seen.get("error").is_none() || is_told, "{context}");
             return Ok(());

@@ -1,0 +1,195 @@
+//! Answers with several choices: each is continued, given up and ended by itself.
+
+use restitch::internal::relay::BodyRelay;
+
+use super::*;
+
+/// What becomes of one choice in the first call and in the calls for its rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Whole,
+    /// The limit on tokens cuts it, and its rest comes.
+    Cut,
+    /// The same, and each event with its text has the finish reason.
+    CutInEachEvent,
+    /// A finish reason comes early, and all of its text.
+    EndedEarly,
+    /// The limit on tokens cuts it, and the calls for its rest only close it.
+    Closed,
+    Prose,
+}
+
+const FATES: [Fate; 6] = [Fate::Whole, Fate::Cut, Fate::CutInEachEvent, Fate::EndedEarly, Fate::Closed, Fate::Prose];
+
+#[derive(Debug)]
+struct Choice {
+    fate: Fate,
+    whole: String,
+    /// The text of the first call.
+    first: String,
+}
+
+impl Choice {
+    fn new(index: usize, fate: Fate, rng: &mut Rng) -> Self {
+        let whole = format!(
+            "{{\"name{index}\": \"choice {index} of several\", \"rows\": [\"alpha {index}\", \"beta\", {index}]}}"
+        );
+        // Inside of the first string.
+        let cut = 14 + rng.below(14);
+        let first = match fate {
+            Fate::Prose => format!("Number {index} is not JSON, [but] it has an end."),
+            Fate::Whole | Fate::EndedEarly => whole.clone(),
+            _ => whole[..cut].to_owned(),
+        };
+        Self { fate, whole, first }
+    }
+
+    /// The events of the first call: text and finish reason.
+    fn events(&self, rng: &mut Rng) -> Vec<(String, Option<&'static str>)> {
+        let mut events = Vec::new();
+        let mut rest = self.first.as_str();
+        let early = 1 + rng.below(2);
+        while !rest.is_empty() {
+            let (piece, others) = rest.split_at((1 + rng.below(12)).min(rest.len()));
+            rest = others;
+            let has_reason =
+                self.fate == Fate::CutInEachEvent || self.fate == Fate::EndedEarly && events.len() == early;
+            events.push((
+                piece.to_owned(),
+                has_reason.then_some(if rest.len().is_multiple_of(2) { "stop" } else { "length" }),
+            ));
+        }
+        if self.fate == Fate::CutInEachEvent {
+            events.iter_mut().for_each(|event| event.1 = Some("length"));
+        } else {
+            events.push((String::new(), Some(self.reason())));
+        }
+        events
+    }
+
+    /// The finish reason of the first call.
+    fn reason(&self) -> &'static str {
+        if matches!(self.fate, Fate::Cut | Fate::CutInEachEvent | Fate::Closed) { "length" } else { "stop" }
+    }
+
+    /// The text and the finish reason that the client gets.
+    fn expected(&self) -> (&str, &'static str) {
+        match self.fate {
+            Fate::Prose => (&self.first, "stop"),
+            Fate::Closed => (&self.first, "length"),
+            _ => (&self.whole, "stop"),
+        }
+    }
+
+    /// Answers a call for the rest.
+    fn answer(choices: &[Self], request: &Request) -> String {
+        let turn = request.turn.as_ref().unwrap();
+        let choice = choices.iter().find(|choice| choice.first == turn.delivered).unwrap();
+        if choice.fate == Fate::Closed { format!("{}\"}}", turn.anchor) } else { choice.whole.clone() }
+    }
+}
+
+fn chunk(index: usize, text: &str, reason: Option<&str>) -> String {
+    event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": text}, "finish_reason": reason}]}))
+}
+
+fn choices(rng: &mut Rng) -> Vec<Choice> {
+    let count = 2 + rng.below(2);
+    (0..count).map(|index| Choice::new(index, FATES[rng.below(FATES.len())], rng)).collect()
+}
+
+/// The events of all choices, in some order.
+fn first_call(choices: &[Choice], rng: &mut Rng) -> String {
+    let mut events: Vec<_> = choices.iter().map(|choice| choice.events(rng).into_iter()).collect();
+    let mut body = String::new();
+    let mut left: usize = events.iter().map(ExactSizeIterator::len).sum();
+    while left > 0 {
+        let index = rng.below(events.len());
+        for (text, reason) in events[index].by_ref().take(1 + rng.below(3)) {
+            body += &chunk(index, &text, reason);
+            left -= 1;
+        }
+    }
+    body + DONE
+}
+
+#[test]
+fn each_choice_of_a_stream_ends_by_itself() {
+    for seed in 0..2000 {
+        let mut rng = Rng::new(seed);
+        let choices = choices(&mut rng);
+        let mut relay = Relay::new(Limits::default()).request(Vec::new(), choices.len() as u64);
+        let mut bytes = first_call(&choices, &mut rng).into_bytes();
+        let mut body = Vec::new();
+        let mut done = None;
+        while done.is_none() {
+            for piece in chunks(&bytes, &random_cuts(bytes.len(), &mut rng)) {
+                relay.handle_bytes(NOW, Bytes::copy_from_slice(piece));
+            }
+            relay.handle_transport_end(NOW, TransportEnd::Closed);
+            bytes.clear();
+            while let Some(output) = relay.poll_output() {
+                match output {
+                    Output::Bytes(bytes) => body.extend_from_slice(&bytes),
+                    Output::Call { request, .. } => {
+                        bytes =
+                            (chunk(0, &Choice::answer(&choices, &request), None) + &finish("b", "stop") + DONE).into();
+                    }
+                    Output::Done { outcome, .. } => done = Some(outcome),
+                    _ => {}
+                }
+            }
+            assert!(done.is_some() || !bytes.is_empty(), "nothing is asked for and nothing is over");
+        }
+        let body = String::from_utf8(body).unwrap();
+        let mut seen = vec![(String::new(), None); choices.len()];
+        let has_early = |index: usize| matches!(choices[index].fate, Fate::CutInEachEvent | Fate::EndedEarly);
+        for event in event_data(body.as_bytes()) {
+            for choice in event["choices"].as_array().into_iter().flatten() {
+                let index = choice["index"].as_u64().unwrap() as usize;
+                let (text, reason) = &mut seen[index];
+                // Nothing follows an end that the provider did not send early.
+                assert!(reason.is_none() || has_early(index), "seed {seed}: {choices:#?}\n{body}");
+                let new = choice["delta"]["content"].as_str().unwrap_or_default();
+                text.push_str(new);
+                let end = choice["finish_reason"].as_str().map(str::to_owned);
+                *reason = if new.is_empty() { end.or(reason.take()) } else { end };
+            }
+        }
+        for (choice, (text, reason)) in choices.iter().zip(&seen) {
+            let reason = reason.as_deref().unwrap_or("none");
+            assert_eq!((text.as_str(), reason), choice.expected(), "seed {seed}: {choices:#?}\n{body}");
+        }
+        assert_eq!(body.matches(DONE).count(), 1, "seed {seed}: {body}");
+    }
+}
+
+#[test]
+fn each_choice_of_a_body_ends_by_itself() {
+    for seed in 0..500 {
+        let mut rng = Rng::new(seed);
+        let choices = choices(&mut rng);
+        let list = choices.iter().enumerate().map(|(index, choice)| {
+            json!({"index": index, "message": {"role": "assistant", "content": choice.first}, "finish_reason": choice.reason()})
+        });
+        let list: Vec<_> = list.collect();
+        let mut relay = BodyRelay::new(Limits::default());
+        relay.handle_body(NOW, json!({"id": "a", "choices": list}).to_string());
+        let mut whole = Value::Null;
+        while let Some(output) = relay.poll_output() {
+            match output {
+                Output::Call { request, .. } => {
+                    let message = json!({"content": Choice::answer(&choices, &request)});
+                    let rest = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+                    relay.handle_body(NOW, rest.to_string());
+                }
+                Output::Bytes(bytes) => whole = serde_json::from_slice(&bytes).unwrap(),
+                _ => {}
+            }
+        }
+        for (choice, seen) in choices.iter().zip(whole["choices"].as_array().unwrap()) {
+            let seen = (seen["message"]["content"].as_str().unwrap(), seen["finish_reason"].as_str().unwrap());
+            assert_eq!(seen, choice.expected(), "seed {seed}: {choices:#?}\n{whole}");
+        }
+    }
+}
