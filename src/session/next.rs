@@ -291,11 +291,11 @@ impl Session {
         if is_early_end && self.streaks.attempts.early_ends >= EARLY_ENDS {
             return self.give_up(StopReason::EarlyEnd, None);
         }
-        if matches!(end, CallEnd::Rejected { transient: false, .. }) {
-            if self.call.mode != ContinuationMode::Prefill || self.settings.strategy.prefill.take().is_none() {
-                return self.give_up(StopReason::Refused, None);
-            }
-            // Words may be taken where a prefill is refused.
+        // Words may be taken where a prefill is refused.
+        let mut can_ask_by_words =
+            || self.call.mode == ContinuationMode::Prefill && self.settings.strategy.prefill.take().is_some();
+        if matches!(end, CallEnd::Rejected { transient: false, .. }) && !can_ask_by_words() {
+            return self.give_up(StopReason::Refused, None);
         }
         let is_lost_body = self.settings.sends_at_end && end.is_lost();
         let most = self.settings.limits.continuation.max_consecutive_failures;
