@@ -600,5 +600,13 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     }
     proxy.shutdown().await;
     let log = log.0.lock().unwrap().clone();
-    assert!(log.contains("/streams/") && !log.contains(&id) && !log.contains("sk-1"), "{log}");
+    for path in ["\"/streams/*\"", "\"//streams/*\"", "\"/v1/streams/*\"", "\"/*\"", "\"/x%2fstreams/*\""] {
+        assert!(log.contains(&format!("path={path}")), "{path}: {log}");
+    }
+    assert!(!log.contains(&id) && !log.contains("sk-1"), "{log}");
 }
+    for (path, with) in
+        [("/streams/", "//streams/"), ("/streams/", "/v1/streams/"), ("/streams/", "/"), (" /", " /x%2f")]
+    {
+        exchange(proxy.addr(), &about("GET", &id, "").replace(path, with)).await;
+    }
