@@ -35,6 +35,29 @@ async fn get(proxy: &Server, method: &str, path: &str) -> String {
 }
 
 #[tokio::test]
+/// The newest of them still gets its answer afterwards, so the probe has waited for no timeout.
+#[tokio::test]
+async fn a_probe_is_answered_while_others_send_no_head() {
+    let setup = measured("answer", 100).await;
+    let admin = setup.proxy.admin_addr().unwrap();
+    for method in ["GET", "HEAD"] {
+        let mut unfinished = Vec::new();
+        for _ in 0..256 {
+            let mut stream = connect(admin).await;
+            stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: 127.0.0.1\r\nx-").await.unwrap();
+            unfinished.push(stream);
+        }
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            let answer = get(&setup.proxy, method, path).await;
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{method} {path}: {answer}");
+        }
+        let mut last = unfinished.pop().unwrap();
+        last.write_all(b"probe: 1\r\n\r\n").await.unwrap();
+        assert!(read_to_end(&mut last).await.ends_with("ready\n"));
+        assert_eq!(read_to_end(&mut unfinished[0]).await, "", "the oldest has left its place");
+    }
+}
+
 async fn readers_of_the_older_text_format_get_it() {
     let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
     let proxy = in_front_of(&raw, |proxy| proxy).await;
