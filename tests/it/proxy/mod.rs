@@ -4,6 +4,7 @@ mod access;
 mod admin;
 mod clients;
 mod content;
+mod content_types;
 mod encoded;
 mod fallbacks;
 mod limits;
