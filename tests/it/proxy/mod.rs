@@ -2,6 +2,7 @@
 
 mod access;
 mod admin;
+mod certificates;
 mod clients;
 mod content;
 mod content_types;
