@@ -1,7 +1,9 @@
 //! `restitch config`: checks a configuration file, and shows the configuration.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+#[cfg(feature = "proxy")]
+use std::time::SystemTime;
 
 use super::output::To;
 use super::settings::Settings;
@@ -45,7 +47,9 @@ Examples:
   restitch config check restitch.toml
   restitch config show | restitch config check -
 
-Exit codes: 0 the file is right, 4 it is wrong, 1 unreadable.";
+The command opens the certificates and keys that the file names, and reports those that have expired.
+
+Exit codes: 0 the file is right, 4 it is wrong or names a certificate that can't be used, 1 unreadable.";
 
 const SHOW: &str = "\
 Examples:
@@ -77,8 +81,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
             if read.left_out() > 0 {
                 console.verdict(Exit::Invalid);
             }
-            if let Err(error) = checked(&read.text) {
-                console.fail(Exit::Invalid, format_args!("{}: {error}", file.display()));
+            match checked(&read.text) {
+                Ok(config) => check_files(file, &config, console),
+                Err(error) => console.fail(Exit::Invalid, format_args!("{}: {error}", file.display())),
             }
             Ok(())
         }
@@ -92,10 +97,31 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 }
 
 /// Checks a configuration as the proxy does when it starts.
-fn checked(text: &str) -> Result<(), ConfigError> {
+fn checked(text: &str) -> Result<Config, ConfigError> {
     #[cfg(feature = "client")]
     let config = Config::parse_checked(text);
     #[cfg(not(feature = "client"))]
     let config = Config::parse(text);
-    config.map(drop)
+    config
 }
+
+/// Opens the files that a configuration names, as the proxy does when it starts, and tells of certificates that expire.
+#[cfg(feature = "proxy")]
+fn check_files(file: &Path, config: &Config, console: &mut Console) {
+    #[expect(clippy::disallowed_methods, reason = "a command does I/O: certificates are compared with the clock")]
+    let now = SystemTime::now();
+    match super::proxy::check_certificates(config) {
+        Ok(expiries) => {
+            for expiry in expiries {
+                if let Some(warning) = expiry.validity(now).warning() {
+                    let end = expiry.at.map(|at| format!(", {}", httpdate::fmt_http_date(at))).unwrap_or_default();
+                    console.note(format_args!("{}: {warning}: {}{end}", file.display(), expiry.file.display()));
+                }
+            }
+        }
+        Err(mistake) => console.fail(Exit::Invalid, format_args!("{}: {mistake}", file.display())),
+    }
+}
+
+#[cfg(not(feature = "proxy"))]
+fn check_files(_: &Path, _: &Config, _: &mut Console) {}

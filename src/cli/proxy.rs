@@ -11,7 +11,7 @@ use super::log_filter::{LogFilter, LogHandle};
 use super::settings::Settings;
 use super::{Console, Exit, epilogue, interrupted};
 use crate::ServerLimits;
-use crate::client::{Client, Error, TlsFiles, Upstream};
+use crate::client::{Client, Error, Expiry, TlsFiles, Upstream};
 use crate::config::{self, Config, LogFormat};
 #[cfg(feature = "otlp")]
 use crate::proxy::Otlp;
@@ -136,6 +136,13 @@ fn built(config: &Config) -> Result<Proxy, (Exit, String)> {
     fit_open_files(&mut config.limits.server);
     let client = client(upstream(&config)?, &config).map_err(|error| (Exit::Io, error.to_string()))?;
     Ok(routed(configured(client, &config), &config)?.access(access(&config.access)?))
+}
+
+/// Opens the files of certificates and keys that a configuration names. Returns when the certificates expire.
+pub(super) fn check_certificates(config: &Config) -> Result<Vec<Expiry>, String> {
+    let server = listen(&config.proxy).map_err(|(_, mistake)| mistake)?.tls.map(|tls| tls.expiry());
+    let others = tls_files(config).check().map_err(|error| error.to_string())?;
+    Ok(server.into_iter().chain(others).collect())
 }
 
 /// Returns what reads the configuration again. `None`: there is no file to read.
@@ -302,8 +309,13 @@ fn routed(proxy: Proxy, config: &Config) -> Result<Proxy, (Exit, String)> {
 
 /// Makes a client of an upstream with the files of `[tls]`.
 pub(super) fn client(upstream: Upstream, config: &Config) -> Result<Client, Error> {
+    Client::with_tls(upstream, &tls_files(config))
+}
+
+/// Returns the files of `[tls]`.
+fn tls_files(config: &Config) -> TlsFiles {
     let config::Tls { ca_file, client_cert, client_key, .. } = config.tls.clone();
-    Client::with_tls(upstream, &TlsFiles { ca_file, client_cert, client_key })
+    TlsFiles { ca_file, client_cert, client_key }
 }
 
 /// Makes a proxy with this configuration.

@@ -42,8 +42,7 @@ pub(super) struct Connector {
 impl Connector {
     pub(super) fn new(upstream: &Upstream, files: &TlsFiles) -> Result<Self, Error> {
         // Files that are named are read in any case: what is wrong with them shows at the start.
-        let is_named = files.ca_file.is_some() || files.client_cert.is_some() || files.client_key.is_some();
-        let tls = if upstream.is_https() || is_named { Some(Arc::new(tls::config(files)?)) } else { None };
+        let tls = if upstream.is_https() || files.is_named() { Some(Arc::new(tls::config(files)?)) } else { None };
         let tls = tls.filter(|_| upstream.is_https());
         let (connect_timeout, tls_timeout) = (Duration::ZERO, Duration::ZERO);
         let connector = Self { tcp: Tcp::new(upstream)?, tls, connect_timeout, tls_timeout };

@@ -12,6 +12,8 @@ mod connection;
 mod connector;
 mod decoder;
 mod error;
+#[cfg(feature = "proxy")]
+mod expiry;
 mod head;
 mod outgoing;
 mod pool;
@@ -29,6 +31,8 @@ use tokio::time::Instant;
 pub use body::{Body, BodyError};
 use connector::Connector;
 pub use error::{ConnectionError, Error};
+#[cfg(feature = "proxy")]
+pub(crate) use expiry::{Expiry, Role};
 use pool::Pool;
 pub use received::Received;
 pub use tls::TlsFiles;
@@ -57,6 +61,9 @@ pub struct Client {
     host: HeaderValue,
     connector: Connector,
     pool: Arc<Pool>,
+    /// When the certificates in its files expire.
+    #[cfg(feature = "proxy")]
+    expiries: Arc<[Expiry]>,
 }
 
 impl Client {
@@ -79,7 +86,23 @@ impl Client {
         debug_assert!(host.is_ok(), "an authority has no byte that a header may not have");
         let host = host.unwrap_or(HeaderValue::from_static(""));
         let most = TransportLimits::default().max_idle_connections;
-        Ok(Self { upstream, host, connector, pool: Arc::new(Pool::new(most)) })
+        let pool = Arc::new(Pool::new(most));
+        #[cfg(feature = "proxy")]
+        let expiries = files.expiries()?.into();
+        Ok(Self {
+            upstream,
+            host,
+            connector,
+            pool,
+            #[cfg(feature = "proxy")]
+            expiries,
+        })
+    }
+
+    /// Returns when the certificates expire in the files that it was made with.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn expiries(&self) -> &[Expiry] {
+        &self.expiries
     }
 
     /// Returns the upstream that the requests go to.

@@ -9,6 +9,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::Error;
+#[cfg(feature = "proxy")]
+use super::{Expiry, Role};
 
 /// Files in PEM: whom an `https` upstream's certificate may come from, and the client's own certificate.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +21,33 @@ pub struct TlsFiles {
     pub client_cert: Option<PathBuf>,
     /// The private key of the client's certificate.
     pub client_key: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// Returns whether a file is named.
+    pub(super) fn is_named(&self) -> bool {
+        self.ca_file.is_some() || self.client_cert.is_some() || self.client_key.is_some()
+    }
+
+    /// Reads the files as a client does. Returns when the certificates in them expire.
+    ///
+    /// # Errors
+    /// As [`Client::with_tls`](super::Client::with_tls) has for files.
+    #[cfg(all(feature = "proxy", feature = "cli"))]
+    pub(crate) fn check(&self) -> Result<Vec<Expiry>, Error> {
+        if self.is_named() {
+            config(self)?;
+        }
+        self.expiries()
+    }
+
+    /// Returns when the certificates in the files expire.
+    #[cfg(feature = "proxy")]
+    pub(super) fn expiries(&self) -> Result<Vec<Expiry>, Error> {
+        let files = [(Role::Client, &self.client_cert), (Role::Ca, &self.ca_file)];
+        let named = files.into_iter().filter_map(|(role, file)| Some((role, file.as_deref()?)));
+        named.map(|(role, file)| Ok(Expiry::of(role, file, &certificates(file)?))).collect()
+    }
 }
 
 /// Returns the configuration of TLS. Sessions are resumed.

@@ -1,7 +1,7 @@
 //! The listener for the operator and their tools: the page, metrics, and whether the proxy is ready. It reads no token, so it is
 //! meant for an address that only they reach.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Proxy;
@@ -48,18 +48,56 @@ impl Admin {
         let page = current.get().shared.answers.clone().map(Page::new);
         let bound = self.addr;
         let state = Arc::new(State { bound, current, page, reloader, stopped, reached: Mutex::default() });
-        let mut connections = JoinSet::new();
+        let mut connections = Connections::default();
         loop {
-            tokio::select! {
-                accepted = self.listener.accept(), if connections.len() < MOST_CONNECTIONS => match accepted {
-                    Ok((stream, _)) => drop(connections.spawn(connection(stream, Arc::clone(&state)))),
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot accept a connection of the admin listener");
-                        sleep(ACCEPT_RETRY).await;
-                    }
-                },
-                Some(_) = connections.join_next() => {}
+            match self.listener.accept().await {
+                Ok((stream, _)) => connections.add(stream, &state),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection of the admin listener");
+                    sleep(ACCEPT_RETRY).await;
+                }
             }
+            // A request that has arrived with its connection is read before many others are accepted.
+            yield_now().await;
+        }
+    }
+}
+
+/// The open connections, each a task. At the limit a new one replaces an old one: a probe must not wait for clients that send
+/// nothing.
+#[derive(Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    /// The oldest first.
+    open: VecDeque<Open>,
+}
+
+/// An open connection.
+struct Open {
+    task: AbortHandle,
+    /// Set once the head of its request is read.
+    has_head: Arc<AtomicBool>,
+}
+
+impl Connections {
+    fn add(&mut self, stream: TcpStream, state: &Arc<State>) {
+        while self.tasks.try_join_next().is_some() {}
+        self.open.retain(|open| !open.task.is_finished());
+        if self.open.len() >= MOST_CONNECTIONS {
+            self.drop_one();
+        }
+        let has_head = Arc::new(AtomicBool::new(false));
+        let task = self.tasks.spawn(connection(stream, Arc::clone(state), Arc::clone(&has_head)));
+        self.open.push_back(Open { task, has_head });
+    }
+
+    /// Drops the connection that has waited longest for the head of a request, or else the oldest one. A page whose connection is
+    /// dropped asks again.
+    fn drop_one(&mut self) {
+        let waiting = self.open.iter().position(|open| !open.has_head.load(Ordering::Relaxed));
+        if let Some(dropped) = self.open.remove(waiting.unwrap_or(0)) {
+            dropped.task.abort();
+            tracing::debug!("dropped a connection of the admin listener: there are too many");
         }
     }
 }
@@ -76,12 +114,14 @@ struct State {
     reached: Mutex<Option<(Instant, String)>>,
 }
 
-/// Serves one request. Each has a connection of its own, so that unused connections leave room for others.
-async fn connection(stream: TcpStream, state: Arc<State>) {
+/// Serves one request. Each has a connection of its own, so that unused connections leave room for others. `has_head` is set when
+/// its head is read.
+async fn connection(stream: TcpStream, state: Arc<State>, has_head: Arc<AtomicBool>) {
     let head_timeout = state.current.get().limits.server.head_timeout.min(CONNECTION);
     let is_followed = Arc::new(AtomicBool::new(false));
     let follows = Arc::clone(&is_followed);
     let service = service_fn(move |request| {
+        has_head.store(true, Ordering::Relaxed);
         let (state, follows) = (Arc::clone(&state), Arc::clone(&follows));
         async move {
             let response = state.respond(&request).await;
@@ -276,8 +316,9 @@ const READY: &str = "/readyz";
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Connections at a time: a scraper, a probe, and a few people. Further ones wait.
-const MOST_CONNECTIONS: usize = 16;
+/// Connections at a time: a scraper, a probe, and a few people with pages that follow an answer. A probe loses its place only if
+/// 64 others connect between its connection and its head, which arrive together.
+const MOST_CONNECTIONS: usize = 64;
 /// How long a connection may take in all.
 const CONNECTION: Duration = Duration::from_secs(10);
 /// How long a reader may follow an answer. The page asks again then.

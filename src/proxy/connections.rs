@@ -21,7 +21,7 @@ use super::listener::{Accepted, Transport};
 use super::reload::Current;
 use super::serve::{HEALTH, respond};
 use super::socket::{Activity, ClientSocket};
-use super::tls::ServerTls;
+use super::tls::{ServerTls, note_failure};
 use super::woken::Woken;
 use crate::client::Body;
 use crate::socket::{Cut, Socket};
@@ -72,8 +72,7 @@ impl Connections {
             };
             match encrypted {
                 Ok(transport) => serve(current, transport, watcher).await,
-                // Port scanners, clients that do not trust the certificate, and plain HTTP.
-                Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+                Err(error) => note_failure(&error, current.get().shared.metrics.as_deref()),
             }
         });
     }

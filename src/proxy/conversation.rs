@@ -1,5 +1,6 @@
 //! Decides which answers are read, and how cut ones are continued.
 
+mod opening;
 mod response;
 
 use std::collections::BTreeSet;
@@ -14,6 +15,7 @@ use http_body_util::BodyStream;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use opening::Opening;
 pub(super) use response::is_invalid_request;
 #[cfg(feature = "cli")]
 pub(crate) use response::is_stream;
@@ -28,7 +30,7 @@ use super::content::Content;
 use super::encoding::{self, DecodedBody};
 use super::exchange::Exchange;
 use super::frames::{Answering, BrokenOff, Frames, Source};
-use super::further::rejected;
+use super::further::{lost, rejected};
 use super::kept::{KeptStream, StopOnDrop};
 use super::masked::{Mask, Masked, masked_body};
 use super::resume::Keep;
@@ -279,6 +281,9 @@ impl Conversation {
         );
         let media_type = media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
         let framing = media_type.and_then(|media_type| self.framing(media_type));
+        if response.status() == StatusCode::OK && self.may_be_events(framing) {
+            return Box::pin(self.by_first_bytes(response, framing)).await;
+        }
         if !self.route.continues() || framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
             let is_read = framing.is_some() || media_type == Some(JSON);
             let mask = if is_read { self.mask(framing) } else { None };
@@ -286,27 +291,36 @@ impl Conversation {
             let Some(mask) = mask else { return stoppable(response, answer, limits) };
             // What is compressed would hide the key.
             return match encoding::decoded(response) {
-                Ok(mut response) => {
-                    response.headers_mut().remove(CONTENT_LENGTH);
-                    stoppable(response.map(|body| Masked::new(body, Some(mask))), answer, limits)
-                }
+                Ok(response) => self.unread(response, Some(mask)),
                 Err(unknown) => stoppable(unknown.response, answer, limits),
             };
         }
-        let (exchange, limits) = (Arc::clone(&self.exchange), self.limits.transport.clone());
-        match encoding::decoded(response) {
+        match self.decoded(response) {
             Ok(response) => match framing {
                 Some(framing) => self.stream(response, framing).await,
                 None => Box::pin(self.whole(response)).await,
             },
-            Err(unknown) => {
-                tracing::warn!(
-                    encoding = unknown.name,
-                    "an answer passes as it came, cut or not: its encoding is not known"
-                );
-                stoppable(unknown.response, exchange.answer(), &limits)
-            }
+            Err(passed) => *passed,
         }
+    }
+
+    /// Returns a response that can be read. One whose encoding is not known passes.
+    fn decoded(&self, response: Response<Received>) -> Result<Response<DecodedBody>, Box<Response<Body>>> {
+        encoding::decoded(response).map_err(|unknown| {
+            tracing::warn!(
+                encoding = unknown.name,
+                "an answer passes as it came, cut or not: its encoding is not known"
+            );
+            Box::new(stoppable(unknown.response, self.exchange.answer(), &self.limits.transport))
+        })
+    }
+
+    /// Passes an answer on that is not read.
+    fn unread(&self, mut response: Response<DecodedBody>, mask: Option<Mask>) -> Response<Body> {
+        if mask.is_some() {
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
+        stoppable(response.map(|body| Masked::new(body, mask)), self.exchange.answer(), &self.limits.transport)
     }
 
     async fn stream(mut self: Box<Self>, response: Response<DecodedBody>, framing: Framing) -> Response<Body> {
@@ -375,15 +389,19 @@ impl Conversation {
 
     /// Makes a further call and checks that a stream answers it.
     async fn reopen(&self, request: &Request, framing: Framing) -> Result<Frames, CallError> {
-        let response = self.call(request).await.map_err(CallError)?;
+        let mut response = self.call(request).await.map_err(CallError)?;
         let wire = self.asked_by();
         let framing = if wire == self.dialect { framing } else { wire.wire().framing() };
-        match media_type(response.headers()) {
-            Some(found) if self.framing(found) == Some(framing) => Ok(self.frames(response.into_body(), framing)),
-            other => {
-                Err(CallError(rejected(format!("the upstream answered with {}", other.unwrap_or("no type")), false)))
-            }
+        let found = media_type(response.headers()).and_then(|found| self.framing(found));
+        let is_framed = found == Some(framing)
+            || framing == Framing::Events
+                && self.may_be_events(found)
+                && self.opening(response.body_mut()).await.map_err(|late| CallError(lost(late)))? == Opening::Events;
+        if is_framed {
+            return Ok(self.frames(response.into_body(), framing));
         }
+        let found = media_type(response.headers()).unwrap_or("no type");
+        Err(CallError(rejected(format!("the upstream answered with {found}"), false)))
     }
 
     fn relay(&self, framing: Framing) -> Relay {

@@ -1,5 +1,7 @@
 //! Decodes answers that an upstream compresses although the request asked for `identity`.
 
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -34,7 +36,7 @@ pub(super) fn decoded(mut response: Response<Received>) -> Result<Response<Decod
     headers.remove(CONTENT_ENCODING);
     // The length is the compressed one.
     headers.remove(CONTENT_LENGTH);
-    Ok(response.map(|body| DecodedBody { body, decoder: Some(decoder) }))
+    Ok(response.map(|body| DecodedBody { body, decoder: Some(decoder), ahead: VecDeque::new() }))
 }
 
 /// A response's body without its content encoding.
@@ -42,11 +44,41 @@ pub(super) struct DecodedBody {
     body: Received,
     /// `None` if the body is not encoded.
     decoder: Option<Decoder>,
+    /// Frames that were read ahead, for who polls the body, and an error after them.
+    ahead: VecDeque<Result<Frame<Bytes>, BodyError>>,
 }
 
 impl DecodedBody {
     pub(super) fn plain(body: Received) -> Self {
-        Self { body, decoder: None }
+        Self { body, decoder: None, ahead: VecDeque::new() }
+    }
+
+    /// Reads the next bytes without taking them. `None`: the body has ended, or has failed.
+    pub(super) async fn read_ahead(&mut self) -> Option<Bytes> {
+        let frame = poll_fn(|cx| self.poll_next(cx)).await?;
+        let bytes = frame.as_ref().ok().map(|frame| frame.data_ref().cloned().unwrap_or_default());
+        self.ahead.push_back(frame);
+        bytes
+    }
+
+    /// Reads the next frame after those that were read ahead.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        loop {
+            if let Some(decoder) = &mut self.decoder
+                && let Some(data) = decoder.next()?
+            {
+                return Poll::Ready(Some(Ok(Frame::data(data))));
+            }
+            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)?) else {
+                let end = self.decoder.as_ref().map_or(Ok(()), Decoder::finish);
+                return Poll::Ready(end.err().map(|error| Err(error.into())));
+            };
+            match (&mut self.decoder, frame.into_data()) {
+                (Some(decoder), Ok(data)) => decoder.feed(data),
+                (None, Ok(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                (_, Err(trailers)) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
     }
 }
 
@@ -56,30 +88,21 @@ impl Body for DecodedBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        loop {
-            if let Some(decoder) = &mut this.decoder
-                && let Some(data) = decoder.next()?
-            {
-                return Poll::Ready(Some(Ok(Frame::data(data))));
-            }
-            let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)?) else {
-                let end = this.decoder.as_ref().map_or(Ok(()), Decoder::finish);
-                return Poll::Ready(end.err().map(|error| Err(error.into())));
-            };
-            match (&mut this.decoder, frame.into_data()) {
-                (Some(decoder), Ok(data)) => decoder.feed(data),
-                (None, Ok(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-                (_, Err(trailers)) => return Poll::Ready(Some(Ok(trailers))),
-            }
+        match this.ahead.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None => this.poll_next(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.decoder.is_none() && self.body.is_end_stream()
+        self.ahead.is_empty() && self.decoder.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.decoder.is_none() { self.body.size_hint() } else { SizeHint::default() }
+        let ahead = self.ahead.iter().filter_map(|frame| frame.as_ref().ok()?.data_ref());
+        let ahead: u64 = ahead.map(|bytes| bytes.len() as u64).sum();
+        let left = self.body.size_hint().exact().filter(|_| self.decoder.is_none());
+        left.map(|left| SizeHint::with_exact(left.saturating_add(ahead))).unwrap_or_default()
     }
 }
 

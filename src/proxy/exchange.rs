@@ -1,6 +1,7 @@
 //! One request and its answer, as the log tells them: an id on every line, and one line at the end.
 
 mod line;
+mod path;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,6 @@ use super::measured::{Measured, Way};
 use super::metrics::{Metrics, cause_of};
 use super::otlp::Parent;
 use super::refusal::OwnError;
-use super::resume::logged;
 use super::route::Route;
 use super::shared::Shared;
 use super::upstream::random_name;
@@ -36,7 +36,7 @@ pub(super) struct Exchange {
     span: Span,
     began: Instant,
     method: String,
-    /// The path without its query, which may have a key.
+    /// The path without its query, which may have a key, and without ids.
     path: String,
     facts: Mutex<Facts>,
     /// `None`: nothing is measured.
@@ -125,7 +125,7 @@ impl Exchange {
             span,
             began: Instant::now(),
             method: shortened(request.method().as_str()),
-            path: shortened(logged(request.uri().path())),
+            path: shortened(&path::without_ids(request.uri().path())),
             facts: Mutex::default(),
             metrics: shared.metrics.clone(),
             answers: shared.answers.clone(),

@@ -254,7 +254,7 @@ fn why_left(end: &CallEnd) -> &str {
 }
 
 /// Returns how a call ended that brought no response.
-fn lost(error: Error) -> CallEnd {
+pub(super) fn lost(error: Error) -> CallEnd {
     match error {
         Error::Late { limit, after } => TimeLimit { name: limit, time: after }.into(),
         error if error.is_of_connection() => CallEnd::Unavailable { reason: error.to_string(), retry_after: None },

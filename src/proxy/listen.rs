@@ -16,6 +16,7 @@ use tokio::time::{Duration, sleep, timeout};
 use super::Proxy;
 use super::admin::Admin;
 use super::answers::Answers;
+use super::certificates;
 use super::connections::Connections;
 use super::content;
 use super::gate::{Gate, Peer, Permit};
@@ -143,6 +144,7 @@ async fn start(
         let metrics = Metrics::new(proxy.limits.server.max_metric_models, proxy.shared.otlp.as_ref());
         proxy.shared.metrics = Some(Arc::new(metrics));
     }
+    certificates::check(&proxy, tls.as_ref());
     let mut bound = None;
     if let Some(addr) = proxy.admin {
         let listener = bound.insert(Admin::bind(addr).await?);

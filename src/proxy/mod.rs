@@ -13,6 +13,7 @@ mod admin;
 mod answers;
 mod body;
 mod breaker;
+mod certificates;
 mod connections;
 mod content;
 mod conversation;

@@ -113,11 +113,11 @@ impl Sinks<'_> {
         One { histogram, pushed }
     }
 
-    /// Registers states of 0 or 1, which are shown and not pushed.
-    pub(super) fn states<L: LabelSet>(&mut self, name: Name) -> States<L> {
+    /// Registers numbers that are shown and not pushed.
+    pub(super) fn numbers<L: LabelSet>(&mut self, name: Name) -> Numbers<L> {
         let family = Family::default();
         self.register(name, family.clone());
-        States { family }
+        Numbers { family }
     }
 
     pub(super) fn level(&mut self, name: Name) -> Level {
@@ -170,15 +170,20 @@ impl One {
     }
 }
 
-/// A state for each set of labels: 0 or 1.
+/// A number for each set of labels: also a state, 0 or 1.
 #[derive(Debug)]
-pub(super) struct States<L> {
+pub(super) struct Numbers<L> {
     family: Family<L, Gauge>,
 }
 
-impl<L: LabelSet> States<L> {
-    pub(super) fn set(&self, labels: &L, state: bool) {
-        self.family.get_or_create(labels).set(state.into());
+impl<L: LabelSet> Numbers<L> {
+    pub(super) fn set(&self, labels: &L, number: impl Into<i64>) {
+        self.family.get_or_create(labels).set(number.into());
+    }
+
+    /// Shows no number any more.
+    pub(super) fn remove(&self, labels: &L) {
+        self.family.remove(labels);
     }
 }
 

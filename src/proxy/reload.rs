@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Proxy;
 use super::tls::{Certificate, ServerTls};
+use super::{Proxy, certificates};
 
 /// What the next request of a thread is answered by. Clones are the same.
 #[derive(Clone)]
@@ -83,6 +83,9 @@ impl Reloader {
                 );
             }
             Err(error) => tracing::warn!(%error, "the configuration stays as it was"),
+        }
+        if let (Ok(_), Some(thread)) = (&result, self.threads.first()) {
+            certificates::check(&thread.get(), self.tls.as_ref());
         }
         result
     }

@@ -93,7 +93,7 @@ async fn dispatch(
     let candidates = proxy.candidates(&parts);
     let repeat = proxy.shared.kept.as_ref().and_then(|_| Repeat::of(&parts.headers));
     let own = proxy.shared.kept.as_ref().map(|_| own_headers(&parts.headers)).unwrap_or_default();
-    let head = Head::new(parts);
+    let mut head = Head::new(parts);
     let is_empty = body.is_end_stream();
     let body = Punctual::new(body, proxy.limits.server.body());
     let directives = match directives {
@@ -125,8 +125,10 @@ async fn dispatch(
         Err(ReadError::TimedOut(_)) => return BODY_STOPPED.answer(Some(dialect)),
         Err(ReadError::NoRoom) => return TOO_MANY_BODIES.answer(Some(dialect)),
     };
-    if let Some((repeat, answers)) = repeat.zip(proxy.shared.kept.as_ref()) {
-        return Box::pin(repeat.answer(&proxy, answers, &head, &body, dialect)).await;
+    if let Some((repeat, answers)) = repeat.zip(proxy.shared.kept.as_ref())
+        && let Some(response) = Box::pin(repeat.answer(&proxy, answers, &mut head, &body, dialect)).await
+    {
+        return response;
     }
     let request = dialect.wire().parse(head.path(), &body);
     let route = candidates.choose(&proxy, request.as_ref());

@@ -1,4 +1,4 @@
-//! The proxy's own certificate, and the handshake with a client.
+//! The proxy's own certificate, and the handshake with a client: also why one failed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use super::listener::Transport;
-use crate::client::{Error, tls};
+use super::metrics::{Metrics, OTHER};
+use crate::client::{Error, Expiry, Role, tls};
 
 /// The certificate with which a proxy answers TLS, and its key. Clients get HTTP/1.1. Clones are the same: a certificate that is
 /// [read again](super::Reloader::reload) is that of all of them.
@@ -18,11 +19,14 @@ use crate::client::{Error, tls};
 pub struct ServerTls {
     /// The certificate's and the key's, as they were at the start.
     pub(super) files: (PathBuf, PathBuf),
-    current: Arc<Mutex<TlsAcceptor>>,
+    current: Arc<Mutex<Certificate>>,
 }
 
-/// What a handshake needs of the files.
-pub(super) struct Certificate(TlsAcceptor);
+/// The content of the files.
+pub(super) struct Certificate {
+    acceptor: TlsAcceptor,
+    expiry: Expiry,
+}
 
 impl ServerTls {
     /// Reads the files, which are in PEM. `cert` also has the certificates that lead to its root.
@@ -31,24 +35,29 @@ impl ServerTls {
     /// A file can't be read, does not hold what it should, or the key is not that of the certificate. The error names the
     /// file.
     pub fn from_files(cert: &Path, key: &Path) -> Result<Self, Error> {
-        let Certificate(current) = Certificate::read(cert, key)?;
+        let current = Certificate::read(cert, key)?;
         Ok(Self { files: (cert.to_owned(), key.to_owned()), current: Arc::new(Mutex::new(current)) })
     }
 
     /// Answers the next handshakes with another certificate.
     pub(super) fn replace(&self, certificate: Certificate) {
-        *self.current() = certificate.0;
+        *self.current() = certificate;
+    }
+
+    /// Returns when the first certificate of its file expires.
+    pub(crate) fn expiry(&self) -> Expiry {
+        self.current().expiry.clone()
     }
 
     /// Each change is one assignment, which a panic elsewhere can't leave half done.
-    fn current(&self) -> MutexGuard<'_, TlsAcceptor> {
+    fn current(&self) -> MutexGuard<'_, Certificate> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes TLS of a client's bytes, in a limited time.
     pub(super) async fn handshake(&self, stream: Transport, limit: Duration) -> io::Result<Transport> {
         // hyper takes bytes that wait here for sent, so only a few may wait.
-        let acceptor = self.current().clone();
+        let acceptor = self.current().acceptor.clone();
         let accepting = acceptor.accept_with(stream, |session| session.set_buffer_limit(Some(MAX_ENCODED)));
         Ok(Box::new(timeout(limit, accepting).await??))
     }
@@ -57,14 +66,16 @@ impl ServerTls {
 impl Certificate {
     pub(super) fn read(cert: &Path, key: &Path) -> Result<Self, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let chain = tls::certificates(cert)?;
+        let expiry = Expiry::of(Role::Server, cert, &chain);
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| Error::Setting(error.to_string()))?
             .with_no_client_auth()
-            .with_single_cert(tls::certificates(cert)?, tls::private_key(key)?)
+            .with_single_cert(chain, tls::private_key(key)?)
             .map_err(|error| Error::Setting(format!("{} and {}: {error}", cert.display(), key.display())))?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), expiry })
     }
 }
 
@@ -73,6 +84,39 @@ impl fmt::Debug for ServerTls {
         f.debug_struct("ServerTls").finish_non_exhaustive()
     }
 }
+
+/// Logs and counts a handshake that has failed.
+pub(super) fn note_failure(error: &io::Error, metrics: Option<&Metrics>) {
+    let reason = reason_of(error);
+    metrics.iter().for_each(|metrics| metrics.note_handshake(reason));
+    match reason {
+        // Port scanners and checks of load balancers connect and leave, over and over.
+        LEFT => tracing::debug!(reason, %error, "a TLS handshake failed"),
+        _ => tracing::info!(reason, %error, "a TLS handshake failed"),
+    }
+}
+
+/// Returns why a handshake failed.
+fn reason_of(error: &io::Error) -> &'static str {
+    match error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
+        // Mostly the client does not trust the certificate.
+        Some(rustls::Error::AlertReceived(_)) => "refused",
+        // Mostly plain HTTP.
+        Some(rustls::Error::InvalidMessage(_)) => "not_tls",
+        Some(rustls::Error::PeerIncompatible(_) | rustls::Error::NoApplicationProtocol) => "incompatible",
+        Some(_) => OTHER,
+        None => match error.kind() {
+            io::ErrorKind::TimedOut => HANDSHAKE_TIMEOUT,
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => LEFT,
+            _ => OTHER,
+        },
+    }
+}
+
+/// The client has left.
+const LEFT: &str = "left";
+/// The limit of the time that a handshake may take.
+const HANDSHAKE_TIMEOUT: &str = "handshake_timeout";
 
 /// Bytes of TLS that wait for a client: a record. A client that takes less of them within
 /// [`write_timeout`](crate::ServerLimits::write_timeout) counts as one that reads nothing.

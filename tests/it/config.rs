@@ -386,6 +386,46 @@ mod commands {
         assert_eq!(run(&folder, &["config", "check"], b"").code, 2);
     }
 
+    /// The proxy would not start with such a file, or answer with a certificate that no client takes.
+    #[test]
+    #[cfg(feature = "proxy")]
+    fn a_check_opens_certificates_and_keys() {
+        let tls = |name: &str| format!("{}/tests/it/tls/{name}", env!("CARGO_MANIFEST_DIR"));
+        let proxy =
+            |cert: &str, key: &str| format!("[proxy]\ntls_cert = \"{}\"\ntls_key = \"{}\"\n", tls(cert), tls(key));
+        let upstream = |ca: &str, cert: &str, key: &str| {
+            let (ca, cert, key) = (tls(ca), tls(cert), tls(key));
+            format!("[tls]\nca_file = \"{ca}\"\nclient_cert = \"{cert}\"\nclient_key = \"{key}\"\n")
+        };
+        let folder = folder("config-check-tls", &[]);
+        let check = |text: &str| run(&folder, &["config", "check", "-"], text.as_bytes());
+        for right in [proxy("server.pem", "server.key"), upstream("ca.pem", "client.pem", "client.key")] {
+            assert_eq!(check(&right), Ran { code: 0, out: String::new(), err: String::new() });
+        }
+        for (wrong, named) in [
+            (proxy("missing.pem", "server.key"), "missing.pem"),
+            (proxy("server.pem", "missing.key"), "missing.key"),
+            (proxy("server.pem", "client.key"), "client.key"),
+            (proxy("server.key", "server.key"), "server.key"),
+            (proxy("server.pem", "server.key").replace("tls_key", "# "), "needs its key"),
+            (upstream("missing.pem", "client.pem", "client.key"), "missing.pem"),
+            (upstream("ca.pem", "client.pem", "server.key"), "server.key"),
+            (upstream("ca.pem", "client.pem", "client.key").replace("client_key", "# "), "client_key"),
+        ] {
+            let ran = check(&wrong);
+            assert!(ran.code == 4 && ran.out.is_empty() && ran.err.contains(named), "{wrong}: {}", ran.err);
+        }
+        let expired = "a certificate has expired";
+        for old in [proxy("expired.pem", "expired.key"), upstream("expired.pem", "client.pem", "client.key")] {
+            let ran = check(&old);
+            assert!(
+                ran.code == 0 && ran.err.contains(expired) && ran.err.contains("03 Feb 2021"),
+                "{old}: {}",
+                ran.err
+            );
+        }
+    }
+
     #[test]
     fn a_key_in_place_of_its_variable_is_not_repeated() {
         let file = b"[[route]]\nfallback = [{ upstream = \"http://b\", key_variable = \"sk-ant-secret\" }]\n";

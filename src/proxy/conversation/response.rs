@@ -31,6 +31,12 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<&str> {
     [EVENT_STREAM, JSON, LINES].into_iter().find(|known| name.eq_ignore_ascii_case(known))
 }
 
+/// Returns the content type of a response for the log: its beginning, with invisible bytes escaped.
+pub(super) fn media_type_in_log(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(CONTENT_TYPE)?;
+    Some(value.as_bytes().escape_ascii().take(LONGEST_TYPE).map(char::from).collect())
+}
+
 /// Returns whether the same request may succeed a little later.
 pub(crate) fn is_transient(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
@@ -60,6 +66,8 @@ pub(in crate::proxy) fn is_invalid_request(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
 
-const EVENT_STREAM: &str = "text/event-stream";
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 pub(super) const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
+/// Characters of a content type that are logged: those of registered types are shorter.
+const LONGEST_TYPE: usize = 100;

@@ -51,6 +51,30 @@ impl Labels for Routed {
     }
 }
 
+/// The role of a certificate: `server`, `client` or `ca`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct OfCertificate {
+    pub(super) certificate: &'static str,
+}
+
+impl Labels for OfCertificate {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("certificate", self.certificate);
+    }
+}
+
+/// Why a handshake failed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in super::super) struct FailedHandshake {
+    pub(super) reason: &'static str,
+}
+
+impl Labels for FailedHandshake {
+    fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
+        on("reason", self.reason);
+    }
+}
+
 /// What a request asks a model for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Operation {

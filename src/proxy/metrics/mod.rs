@@ -10,19 +10,21 @@ mod names;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use http::StatusCode;
 pub(super) use labels::{
     Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Operation, Resume, TokenUse, Usage,
 };
-use labels::{FallbackCall, OfUpstream, Routed};
+use labels::{FailedHandshake, FallbackCall, OfCertificate, OfUpstream, Routed};
 pub(super) use models::{Models, provider_name};
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::otlp::Otlp;
-use super::recorded::{Counters, Histograms, Level, One, Sinks, States};
+use super::recorded::{Counters, Histograms, Level, Numbers, One, Sinks};
+use crate::client::{Expiry, Role};
 use crate::session::{CallEnd, CutCause};
 
 /// All metrics of a proxy. Its threads share them.
@@ -35,6 +37,8 @@ pub(super) struct Metrics {
     pub(super) seams: Seams,
     pub(super) requests: Requests,
     pub(super) resumes: Counters<Resume>,
+    certificates: Numbers<OfCertificate>,
+    handshakes: Counters<FailedHandshake>,
 }
 
 impl Metrics {
@@ -46,7 +50,28 @@ impl Metrics {
         let (calls, answers) = (Calls::new(&mut sinks), Answers::new(&mut sinks));
         let (seams, requests) = (Seams::new(&mut sinks), Requests::new(&mut sinks));
         let resumes = sinks.counters(names::RESUMES);
-        Self { requests, registry, models: Models::new(max_models), calls, answers, seams, resumes }
+        let certificates = sinks.numbers(names::CERTIFICATE_EXPIRY);
+        let handshakes = sinks.counters(names::HANDSHAKE_FAILURES);
+        let models = Models::new(max_models);
+        Self { requests, registry, models, calls, answers, seams, resumes, certificates, handshakes }
+    }
+
+    /// Shows when certificates expire, and removes the samples of all others.
+    pub(super) fn note_certificates(&self, expiries: &[&Expiry]) {
+        for role in Role::ALL {
+            let ends = expiries.iter().filter(|expiry| expiry.role == role).filter_map(|expiry| expiry.at);
+            let end = ends.min().and_then(|end| end.duration_since(SystemTime::UNIX_EPOCH).ok());
+            let labels = OfCertificate { certificate: role.as_str() };
+            match end.and_then(|end| i64::try_from(end.as_secs()).ok()) {
+                Some(end) => self.certificates.set(&labels, end),
+                None => self.certificates.remove(&labels),
+            }
+        }
+    }
+
+    /// Counts a handshake that has failed.
+    pub(super) fn note_handshake(&self, reason: &'static str) {
+        self.handshakes.add(&FailedHandshake { reason }, 1);
     }
 
     /// Admits the name of a model whose request the upstream has answered. Returns its label.
@@ -143,7 +168,7 @@ impl Seams {
 pub(super) struct Requests {
     routed: Counters<Routed>,
     fallbacks: Counters<FallbackCall>,
-    up: States<OfUpstream>,
+    up: Numbers<OfUpstream>,
 }
 
 impl Requests {
@@ -151,7 +176,7 @@ impl Requests {
         Self {
             routed: sinks.counters(names::REQUESTS),
             fallbacks: sinks.counters(names::FALLBACKS),
-            up: sinks.states(names::UPSTREAM_UP),
+            up: sinks.numbers(names::UPSTREAM_UP),
         }
     }
 

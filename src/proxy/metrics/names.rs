@@ -56,6 +56,16 @@ pub(super) const UPSTREAM_UP: Name = Name::new(
     Scale::Of("{upstream}"),
     "Whether the last call of an upstream, or the last look at it, found a connection: 1, or 0",
 );
+pub(super) const CERTIFICATE_EXPIRY: Name = Name::new(
+    "restitch.certificate.expiry.timestamp",
+    Scale::Seconds,
+    "When the first certificate of a file expires, in seconds since 1970",
+);
+pub(super) const HANDSHAKE_FAILURES: Name = Name::new(
+    "restitch.tls.handshake.failures",
+    Scale::Of("{handshake}"),
+    "TLS handshakes with clients that have failed",
+);
 pub(super) const FALLBACKS: Name = Name::new(
     "restitch.fallbacks",
     Scale::Of("{call}"),

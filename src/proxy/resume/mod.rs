@@ -347,11 +347,6 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &impl ToString) {
     }
 }
 
-/// Returns the path of a request as the log has it. Whoever knows the id of an answer without a credential can read it.
-pub(super) fn logged(path: &str) -> &str {
-    if path.starts_with(STREAMS) { STREAMS } else { path }
-}
-
 impl Head {
     /// Returns the credential of the request.
     fn credential(&self) -> Credential {
@@ -364,7 +359,7 @@ const MEMORY: &str = "memory";
 /// What the address of a store in files begins with. Then a folder follows.
 const FILES: &str = "file:";
 /// The paths of kept answers: their id follows.
-const STREAMS: &str = "/streams/";
+pub(super) const STREAMS: &str = "/streams/";
 /// For how long an answer is asked to be kept, and is.
 pub(super) const KEEP: HeaderName = HeaderName::from_static("x-restitch-keep");
 /// Whether an answer is running, whole or broken.

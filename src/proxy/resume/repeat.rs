@@ -7,7 +7,7 @@ use http::Response;
 use http::header::{HeaderMap, HeaderName};
 
 use super::restore::Heir;
-use super::routes::{LAST_EVENT_ID, NAMELESS, UNKNOWN};
+use super::routes::{LAST_EVENT_ID, UNKNOWN};
 use super::{Answers, STREAM, request_name};
 use crate::client::Body;
 use crate::provider::Dialect;
@@ -31,19 +31,26 @@ impl Repeat {
         Some(Self { last, stream: text(STREAM).map(str::parse) })
     }
 
-    /// Answers with the rest.
+    /// Answers with the rest. `None`: this caller has no kept answer to such a request, so the request passes. It passes without the
+    /// id, since an upstream that knew the event would send an answer without its beginning, which can't be read.
     pub(in crate::proxy) async fn answer(
         self,
         proxy: &Arc<Proxy>,
         answers: &Arc<Answers>,
-        head: &Head,
+        head: &mut Head,
         body: &Bytes,
         dialect: Dialect,
-    ) -> Response<Body> {
+    ) -> Option<Response<Body>> {
         let heir = Heir::new(proxy, answers, head.headers(), head.query());
         match self.rest(answers, head, body, &heir).await {
-            Ok(response) => response,
-            Err(refusal) => refusal.answer(Some(dialect)),
+            Ok(Some(response)) => Some(response),
+            Ok(None) => {
+                answers.count("unknown");
+                tracing::info!("a request with an id of an event has no kept answer: it passes without the id");
+                head.headers_mut().remove(LAST_EVENT_ID);
+                None
+            }
+            Err(refusal) => Some(refusal.answer(Some(dialect))),
         }
     }
 
@@ -53,18 +60,18 @@ impl Repeat {
         head: &Head,
         body: &Bytes,
         heir: &Arc<Heir>,
-    ) -> Result<Response<Body>, Refusal> {
+    ) -> Result<Option<Response<Body>>, Refusal> {
         let credential = head.credential();
-        let (id, found) = match self.stream {
-            Some(Ok(id)) => (id, answers.find(id, &credential).await?),
+        let found = match self.stream {
+            Some(Ok(id)) => Some((id, answers.find(id, &credential).await?)),
             Some(Err(_)) => return Err(answers.refuse("unknown", UNKNOWN)),
-            None => {
-                let name = request_name(&credential, head, body);
-                let name = name.ok_or_else(|| answers.refuse("unknown", NAMELESS))?;
-                answers.one_named(name, &credential).await?.ok_or_else(|| answers.refuse("unknown", UNKNOWN))?
-            }
+            None => match request_name(&credential, head, body) {
+                Some(name) => answers.one_named(name, &credential).await?,
+                None => None,
+            },
         };
+        let Some((id, found)) = found else { return Ok(None) };
         found.log.map_err(|gone| answers.refused(&gone.into()))?;
-        answers.rest(id, &found, (self.last, None), heir).await
+        answers.rest(id, &found, (self.last, None), heir).await.map(Some)
     }
 }

@@ -365,11 +365,6 @@ pub(super) const UNKNOWN: Refusal = Refusal::new(
     "unknown_stream",
     "this proxy keeps no such answer for you: send the credential that the request had, or ask again",
 );
-pub(super) const NAMELESS: Refusal = Refusal::new(
-    StatusCode::NOT_FOUND,
-    "unknown_stream",
-    "a request without a credential does not find its answer: name the answer in the header `x-restitch-stream`",
-);
 const EXPIRED: Refusal = Refusal::new(
     StatusCode::GONE,
     "expired_stream",

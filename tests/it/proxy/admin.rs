@@ -10,11 +10,12 @@ use exposition::Exposition;
 use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
 use restitch::internal::config::Config;
-use restitch::internal::proxy::{Fallback, Proxy, Server};
+use restitch::internal::proxy::{Fallback, Listen, Proxy, Server};
 use restitch::provider::capability::{PrefillForm, Row, Table};
 use restitch::sim::Sim;
 use tokio::io::AsyncWriteExt;
 
+use super::listeners::{at, certificate, tcp};
 use super::logged::{Log, listen};
 use super::raw::*;
 use super::{DOCUMENT, Setup, ask, request};
@@ -32,6 +33,29 @@ async fn measured(script: &str, max_models: usize) -> Setup {
 /// Returns the answer of the admin listener to a request.
 async fn get(proxy: &Server, method: &str, path: &str) -> String {
     exchange(proxy.admin_addr().unwrap(), &format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")).await
+}
+
+/// The newest of them still gets its answer afterwards, so the probe has waited for no timeout.
+#[tokio::test]
+async fn a_probe_is_answered_while_others_send_no_head() {
+    let setup = measured("answer", 100).await;
+    let admin = setup.proxy.admin_addr().unwrap();
+    for method in ["GET", "HEAD"] {
+        let mut unfinished = Vec::new();
+        for _ in 0..256 {
+            let mut stream = connect(admin).await;
+            stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: 127.0.0.1\r\nx-").await.unwrap();
+            unfinished.push(stream);
+        }
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            let answer = get(&setup.proxy, method, path).await;
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{method} {path}: {answer}");
+        }
+        let mut last = unfinished.pop().unwrap();
+        last.write_all(b"probe: 1\r\n\r\n").await.unwrap();
+        assert!(read_to_end(&mut last).await.ends_with("ready\n"));
+        assert_eq!(read_to_end(&mut unfinished[0]).await, "", "the oldest has left its place");
+    }
 }
 
 #[tokio::test]
@@ -200,6 +224,22 @@ async fn doubtful() -> Exposition {
         assert!(answer.contains(told), "{answer}");
     }
     metrics(&proxy, 2).await
+}
+
+/// Returns the metrics of a proxy with a certificate, after a handshake has failed.
+async fn with_certificate() -> Exposition {
+    let proxy = Raw::new(Vec::new()).await.unbound(Limits::default()).admin(Some(LOOPBACK));
+    let proxy = proxy.listen(&Listen { tls: Some(certificate()), ..at("127.0.0.1:0") }).await.unwrap();
+    exchange(tcp(&proxy), "no TLS\r\n\r\n").await;
+    for _ in 0..1000 {
+        let request = "GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n";
+        let read = Exposition::read(&body_of(&exchange(proxy.admin_addr().unwrap(), request).await).0);
+        if read.sum("restitch_tls_handshake_failures_total", &[]) == 1.0 {
+            return read;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the handshake is not counted");
 }
 
 #[tokio::test]
@@ -516,6 +556,7 @@ async fn the_page_and_the_dashboard_name_the_metrics_that_exist() {
     exchange(setup.proxy.addr(), "GET /streams/x HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
     let mut seen = metrics(&setup.proxy, 1).await;
     seen.add(doubtful().await);
+    seen.add(with_certificate().await);
     let (mut metrics, labels) = seen.names();
     metrics.sort_unstable();
 

@@ -63,7 +63,7 @@ fn addresses_as_they_are_written() {
     }
 }
 
-fn at(address: &str) -> Listen {
+pub(super) fn at(address: &str) -> Listen {
     Listen { address: address.parse().unwrap(), socket_mode: SocketMode::default(), tls: None }
 }
 
@@ -122,11 +122,11 @@ async fn a_port_that_one_family_has_taken_is_an_error() {
     }
 }
 
-fn file(name: &str) -> PathBuf {
+pub(super) fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
 }
 
-fn certificate() -> ServerTls {
+pub(super) fn certificate() -> ServerTls {
     ServerTls::from_files(&file("server.pem"), &file("server.key")).unwrap()
 }
 
@@ -188,11 +188,11 @@ impl Kind {
     }
 }
 
-fn tcp(proxy: &Listening) -> SocketAddr {
+pub(super) fn tcp(proxy: &Listening) -> SocketAddr {
     proxy.urls()[0].rsplit_once('/').unwrap().1.parse().unwrap()
 }
 
-async fn handshake(
+pub(super) async fn handshake(
     addr: SocketAddr,
     protocols: &[&str],
 ) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {

@@ -2,8 +2,10 @@
 
 mod access;
 mod admin;
+mod certificates;
 mod clients;
 mod content;
+mod content_types;
 mod encoded;
 mod fallbacks;
 mod limits;

@@ -409,11 +409,6 @@ async fn a_request_that_is_sent_again_gets_the_rest() {
     let again = |headers: &str| with(&post(ASK), &format!("authorization: Bearer sk-1\r\n{headers}"));
     let response = exchange(proxy.addr(), &again("last-event-id: 1-3")).await;
     assert_eq!(body_of(&response), (numbered(&events[3..], 4), true));
-    // Another request, or another caller.
-    let other = again("last-event-id: 1-3").replace("\"m\"", "\"n\"");
-    assert_eq!(status(&exchange(proxy.addr(), &other).await), "404 Not Found");
-    let other = again("last-event-id: 1-3").replace("sk-1", "sk-2");
-    assert_eq!(status(&exchange(proxy.addr(), &other).await), "404 Not Found");
     assert_eq!(raw.state.borrow().requests, 1);
     // A second answer to the same request: the client has to say which one it means.
     let second = ask_and_leave(&proxy, &ask_kept()).await;
@@ -426,6 +421,37 @@ async fn a_request_that_is_sent_again_gets_the_rest() {
         assert_eq!(body_of(&response), (numbered(&events[3..], 4), true));
         assert_eq!(header(&response, "x-restitch-stream"), id);
     }
+    proxy.shutdown().await;
+}
+
+/// Another server may have numbered the events that its client has seen.
+#[tokio::test]
+async fn a_request_with_an_event_id_of_no_kept_answer_passes_without_it() {
+    let whole = vec![send(format!("{STREAM}{}", five().concat()))];
+    let raw = Raw::new(vec![whole; 5]).await;
+    let proxy = raw.proxy(keeping()).await;
+    exchange(proxy.addr(), &ask_kept()).await;
+    let again = with(&post(ASK), "authorization: Bearer sk-1\r\nlast-event-id: 1-3");
+    let named = with(&again, "x-restitch-stream: 8c0f2a5b6d1e4f70a1b2c3d4e5f60718");
+    assert_eq!(status(&exchange(proxy.addr(), &named).await), "404 Not Found", "the client names an answer");
+    let mut asked = 1;
+    for other in [
+        again.replace("\"m\"", "\"n\""),
+        again.replace("sk-1", "sk-2"),
+        again.replace("authorization: Bearer sk-1\r\n", ""),
+        again.replace("1-3", "1526919030474-0").replace("sk-1", "sk-3"),
+    ] {
+        let response = exchange(proxy.addr(), &other).await;
+        assert_eq!(body_of(&response), (five().concat(), true), "{response}");
+        asked += 1;
+        assert_eq!(raw.state.borrow().requests, asked);
+        let sent = raw.request(asked - 1);
+        assert!(!sent.contains("last-event-id") && sent.contains("\r\n\r\n{\"model\""), "{sent}");
+    }
+    // The answer of this caller is still found.
+    let response = exchange(proxy.addr(), &again).await;
+    assert_eq!(body_of(&response), (numbered(&five()[3..], 4), true));
+    assert_eq!(raw.state.borrow().requests, asked);
     proxy.shutdown().await;
 }
 
@@ -593,6 +619,11 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     read_to_end(&mut reader).await;
     exchange(proxy.addr(), &about("GET", &id, "")).await;
     exchange(proxy.addr(), &about("GET", &id, "").replace("sk-1", "sk-2")).await;
+    for (path, with) in
+        [("/streams/", "//streams/"), ("/streams/", "/v1/streams/"), ("/streams/", "/"), (" /", " /x%2f")]
+    {
+        exchange(proxy.addr(), &about("GET", &id, "").replace(path, with)).await;
+    }
     let metrics = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     for outcome in ["running", "ended", "unknown"] {
         let line = format!("restitch_resumes_total{{outcome=\"{outcome}\"}} 1");
@@ -600,5 +631,8 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
     }
     proxy.shutdown().await;
     let log = log.0.lock().unwrap().clone();
-    assert!(log.contains("/streams/") && !log.contains(&id) && !log.contains("sk-1"), "{log}");
+    for path in ["\"/streams/*\"", "\"//streams/*\"", "\"/v1/streams/*\"", "\"/*\"", "\"/x%2fstreams/*\""] {
+        assert!(log.contains(&format!("path={path}")), "{path}: {log}");
+    }
+    assert!(!log.contains(&id) && !log.contains("sk-1"), "{log}");
 }

@@ -10,19 +10,23 @@ async fn without_a_credential_an_answer_is_found_by_its_id_alone() {
     for none in
         ["x-none: 1", "authorization: Bearer ", "x-api-key:", "cookie: session=1", "proxy-authorization: Basic eDp5"]
     {
-        let (raw, proxy, go) = waiting(1, keeping()).await;
+        let (raw, proxy, go) = waiting(2, keeping()).await;
         let id = ask_and_leave(&proxy, &with(&post(ASK), &format!("x-restitch-keep: 30\r\n{none}"))).await;
         go.notify_one();
         let again = |headers: &str| with(&post(ASK), &format!("{none}\r\nlast-event-id: 1-3{headers}"));
-        let response = exchange(proxy.addr(), &again("")).await;
-        assert_eq!(status(&response), "404 Not Found", "{none}: {response}");
-        assert!(!response.contains(&id) && response.contains("x-restitch-stream"), "{response}");
         let rest = numbered(&five()[3..], 4);
         let response = exchange(proxy.addr(), &again(&format!("\r\nx-restitch-stream: {id}"))).await;
         assert_eq!(body_of(&response), (rest.clone(), true), "{none}");
         let by_id = about("GET", &id, &after("1-3")).replace("authorization: Bearer sk-1", none);
         assert_eq!(body_of(&exchange(proxy.addr(), &by_id).await), (rest, true), "{none}");
         assert_eq!(raw.state.borrow().requests, 1);
+        // Without the id it is a request like any other.
+        let mut client = connect(proxy.addr()).await;
+        client.write_all(again("").as_bytes()).await.unwrap();
+        raw.wait(|state| state.requests == 2).await;
+        go.notify_one();
+        let response = read_to_end(&mut client).await;
+        assert_eq!(body_of(&response), (five().concat(), true), "{none}: {response}");
         proxy.shutdown().await;
     }
 }
