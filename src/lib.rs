@@ -180,7 +180,9 @@ pub mod internal {
         pub use crate::splice::text::TextSplice;
     }
     pub mod wire {
-        pub use crate::provider::wire::{Base, Dialect, Ending, Reader, Slot, SlotKind, SlotText, Tool, Wire, Writer};
+        pub use crate::provider::wire::{
+            Base, Dialect, Ending, Kept, Reader, Slot, SlotKind, SlotText, Tool, Wire, Writer,
+        };
         pub use crate::sse::framed::Framing;
 
         /// Returns the row of an API.

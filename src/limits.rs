@@ -56,7 +56,8 @@ pub struct ParserLimits {
     /// that needs more is malformed. Default 64: a new mistake needs ten to a hundred readings, a mistake made twice
     /// before needs one, so only a text full of different mistakes reaches the limit.
     pub max_readings: usize,
-    /// Bytes of text of one answer that are kept, over all of its texts and tool calls. Default 64 MiB. A longer first answer
+    /// Bytes of text of one answer that are kept, over all of its texts and tool calls, and of its items that are no text. Default
+    /// 64 MiB. A longer first answer
     /// passes on unread; a continuation that makes the text longer is the last one.
     pub max_text_bytes: usize,
     /// Bytes of prose that are kept in front of a root. Default 64 KiB: preambles are far shorter. A text that begins with
@@ -335,13 +336,15 @@ pub struct KeepLimits {
     /// The longest time for which a client may ask that its answer be kept after it was read last. Default 0: none is kept, so
     /// that a client which leaves ends its call.
     pub max_keep_time: Duration,
-    /// Answers that are kept at a time, those that are still running among them. Default 1,024. A further one is answered
-    /// without being kept.
+    /// Answers that are kept at a time, those that are still running among them. Default 1,024. For a further one the caller who
+    /// holds most gives way; if none can, it is answered without being kept.
     pub max_kept_answers: usize,
-    /// Bytes of one answer that are kept. Default 16 MiB: 50,000 events. Of a longer one the first events are dropped.
+    /// Bytes of one answer that are kept, as they are held in memory. Default 16 MiB: some 40,000 events. Of a longer one the first
+    /// events are dropped.
     pub max_kept_answer_bytes: usize,
-    /// Bytes of all answers together that are kept. Default 256 MiB. Where they are reached, ended answers are dropped. If that
-    /// is not enough, a further answer is not kept, and one that grows is no longer kept: those who read it get its rest.
+    /// Bytes of all answers together that are kept, as they are held in memory. Default 256 MiB. Where they are reached, ended
+    /// answers are dropped, of the caller who holds most. If that is not enough, a further answer is not kept, and one that grows
+    /// is no longer kept: those who read it get its rest.
     pub max_kept_bytes: usize,
 }
 
@@ -357,7 +360,7 @@ impl Default for KeepLimits {
 }
 
 /// The largest [`max_pending_bytes`](ParserLimits::max_pending_bytes) and [`overlap_window`](ParserLimits::overlap_window) of a
-/// configuration file. In text that repeats itself a seam of that size takes seconds.
+/// configuration file. Each character of a fragment goes to as many as 24 candidates, so a seam of that size takes tenths of a second.
 #[cfg(feature = "config")]
 pub(crate) const MAX_SEAM_BYTES: usize = 256 << 10;
 

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+use super::borders::Borders;
+
 /// The number of characters from which on repeated text is evidence.
 pub(crate) const EVIDENCE: usize = 16;
 
@@ -145,21 +147,9 @@ fn is_long(piece: &str, tail: &str) -> bool {
 }
 
 pub(crate) fn longest_border(text: &[u8]) -> usize {
-    failure_function(text).last().copied().unwrap_or_default()
-}
-
-/// Returns, for each prefix, the length of its longest border (Knuth, Morris and Pratt).
-fn failure_function(text: &[u8]) -> Vec<usize> {
-    let mut failure = vec![0; text.len()];
-    let mut border = 0;
-    for at in 1..text.len() {
-        while border > 0 && text[at] != text[border] {
-            border = failure[border - 1];
-        }
-        border += usize::from(text[at] == text[border]);
-        failure[at] = border;
-    }
-    failure
+    let mut borders = Borders::default();
+    borders.extend(text);
+    borders.last()
 }
 
 #[cfg(test)]

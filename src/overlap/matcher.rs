@@ -9,6 +9,8 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::anchor::WHITE;
+use super::borders::Borders;
+use super::work;
 
 /// A matcher of one fragment against one delivered text. The delivered text is lent with every call and must not
 /// change before its end. It ends where its trailing JSON white space begins.
@@ -25,6 +27,11 @@ use super::anchor::WHITE;
 #[derive(Clone, Debug)]
 pub struct Matcher {
     anchor: Vec<u8>,
+    /// The borders of the anchor, and how many of its bytes the fragment ends with.
+    anchor_borders: Borders,
+    anchored: usize,
+    /// The bytes of the fragment in which the anchor was searched.
+    searched: usize,
     /// Where the delivered text ends, without white space.
     end: usize,
     root: usize,
@@ -57,11 +64,13 @@ pub(crate) struct Run {
 }
 
 /// The content as far as it was read. Its bytes are not kept: they are those of the delivered text at its place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Content {
     length: usize,
     /// The leftmost place at which the delivered text goes on after the same bytes. Without one, nothing more is read.
     place: Option<usize>,
+    /// The borders of its beginnings, as far as a search has needed them.
+    borders: Borders,
     hash: u64,
     /// The hash of the last `length` bytes of the delivered text.
     tail_hash: u64,
@@ -79,8 +88,13 @@ impl Matcher {
         let end = delivered.trim_end_matches(WHITE).len();
         let root = root.min(end);
         let anchor = delivered.get(anchor.start.max(root)..anchor.end).unwrap_or_default();
+        let mut anchor_borders = Borders::default();
+        anchor_borders.extend(anchor.as_bytes());
         Self {
             anchor: anchor.as_bytes().to_vec(),
+            anchor_borders,
+            anchored: 0,
+            searched: 0,
             end,
             root,
             window: root.max(end.saturating_sub(window)),
@@ -96,11 +110,15 @@ impl Matcher {
     }
 
     /// Takes the last byte of `fragment`, which is the fragment so far; returns what ends with that byte. Amortised
-    /// O(1); a byte at which the content leaves its place costs a search of the window.
+    /// O(1): all bytes of one content together read the window a bounded number of times.
     pub fn feed(&mut self, delivered: &str, fragment: &[u8]) -> Hits {
-        // The last bytes tell most texts apart.
-        let is_anchor = fragment.last() == self.anchor.last() && fragment.ends_with(&self.anchor);
-        let anchor = (is_anchor && !self.anchor.is_empty()).then(|| fragment.len() - self.anchor.len());
+        if fragment.len() <= self.searched {
+            (self.anchored, self.searched) = (0, 0);
+        }
+        let mut anchor = None;
+        for &byte in fragment.get(self.searched..).unwrap_or_default() {
+            anchor = self.ends_anchor(byte);
+        }
         let mut overlap = None;
         if self.may_repeat() {
             let text = delivered.as_bytes().get(..self.end).unwrap_or_default();
@@ -125,9 +143,7 @@ impl Matcher {
             }
             hits.overlap = self.read(text, byte).filter(|_| wanted);
             end += 1;
-            let before = bytes.get(..end).unwrap_or_default();
-            let is_anchor = self.anchor.last() == Some(&byte) && before.ends_with(&self.anchor);
-            hits.anchor = is_anchor.then(|| end - self.anchor.len());
+            hits.anchor = self.ends_anchor(byte);
             if self.may_repeat() && fragment.is_char_boundary(end) {
                 kept = end;
             }
@@ -157,6 +173,14 @@ impl Matcher {
         text.len() < self.anchor.len() && self.anchor.starts_with(text)
     }
 
+    /// Takes the next byte of the fragment; returns where the anchor begins in it, if it ends with the byte.
+    fn ends_anchor(&mut self, byte: u8) -> Option<usize> {
+        self.searched += 1;
+        self.anchored = self.anchor_borders.follow(&self.anchor, self.anchored, byte);
+        let is_whole = !self.anchor.is_empty() && self.anchored == self.anchor.len();
+        is_whole.then(|| self.searched - self.anchor.len())
+    }
+
     /// Takes the next byte of the content; returns where the content begins if `text` ends with it. Text can only end
     /// with it if what came before the byte has a place.
     fn read(&mut self, text: &[u8], byte: u8) -> Option<usize> {
@@ -172,15 +196,56 @@ impl Matcher {
         self.content.length += 1;
         let goes_on = text.get(place + before.len()) == Some(&byte) && place < start;
         if !goes_on {
-            self.content.place = next_place(text, self.window.max(place + 1), before, byte);
+            self.content.place = self.next_place(text, place, before, byte);
         }
         overlaps.then_some(start)
+    }
+
+    /// Returns the first place after `place` at which `before`, which occurs at `place`, and then `byte` occur before the end
+    /// of the text.
+    fn next_place(&mut self, text: &[u8], place: usize, before: &[u8], byte: u8) -> Option<usize> {
+        let text = text.get(..text.len().checked_sub(1)?)?;
+        let from = self.window.max(place + 1);
+        if before.len() < SHORT {
+            // A search for so few bytes reads none more often than that, whatever the text is.
+            let content = [before, &[byte]].concat();
+            let found = memmem::find(text.get(from..)?, &content).map(|further| from + further);
+            work::steps(found.unwrap_or(text.len()).saturating_sub(from) + content.len());
+            return found;
+        }
+        // Here a search that began anew each time would read the window as often as the content leaves a place: as often
+        // as it has bytes, where both texts repeat themselves. This search continues after the text that it has read.
+        let (mut at, mut length) = (from, 0);
+        if place >= self.window {
+            at = place + before.len();
+            self.content.borders.extend(before);
+            length = self.content.borders.of(before.len());
+        }
+        // The end of the content often occurs nowhere. Where it occurs, the search has to read up to there anyway.
+        for tail in [2, SHORT] {
+            let end = [before.get(before.len() + 1 - tail..)?, &[byte]].concat();
+            let begin = (at + 1).saturating_sub(tail).max(from);
+            let found = memmem::find(text.get(begin..)?, &end);
+            work::steps(found.unwrap_or(text.len() - begin) + end.len());
+            found?;
+        }
+        while text.len().saturating_sub(at) > before.len() - length {
+            let next = *text.get(at)?;
+            if length == before.len() && next == byte {
+                return Some(at - length);
+            }
+            self.content.borders.extend(before.get(..=length).unwrap_or(before));
+            length = self.content.borders.follow(before, length, next);
+            at += 1;
+            work::steps(1);
+        }
+        None
     }
 }
 
 impl Content {
     fn new(place: Option<usize>) -> Self {
-        Self { length: 0, place, hash: 0, tail_hash: 0, power: 1, overlap: 0, gap: 0 }
+        Self { length: 0, place, borders: Borders::default(), hash: 0, tail_hash: 0, power: 1, overlap: 0, gap: 0 }
     }
 
     /// Adds `byte` to the hashes; whether `text` ends with the content, which is `before` and `byte`.
@@ -194,6 +259,7 @@ impl Content {
             return false;
         }
         let (last, gap) = (self.overlap, length - self.overlap);
+        work::steps(if gap == self.gap { 2 * gap } else { length });
         let is_equal = if gap == self.gap {
             // The content repeated itself with this period up to the last overlap, and equals the end of the tail as
             // far as it still does: only one more period is compared. Texts of zeros overlap at every byte.
@@ -208,22 +274,8 @@ impl Content {
     }
 }
 
-/// Returns the first place from `from` on at which `before` and then `byte` occur before the end of the text.
-fn next_place(text: &[u8], from: usize, before: &[u8], byte: u8) -> Option<usize> {
-    let text = text.get(from..text.len() - 1).filter(|text| text.len() > before.len())?;
-    let content = [before, &[byte]].concat();
-    // The end of the content often occurs nowhere, and short needles need no preparation.
-    let mut at = 0;
-    for length in SHORT {
-        let head = content.len().saturating_sub(length);
-        at += memmem::find(&text[at + head..], &content[head..])?;
-    }
-    memmem::find(&text[at..], &content).map(|further| from + at + further)
-}
-
-/// The lengths of the ends that are searched first. `memmem` compares vectors up to the longer one; the shorter one
-/// makes it look for the byte that differs, where the others are everywhere.
-const SHORT: [usize; 2] = [2, 32];
+/// The length of the contents, and of the ends of longer ones, that are searched in vectors of bytes.
+const SHORT: usize = 32;
 
 /// Hashes are polynomials of this base modulo 2^64: what they find equal is compared.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;

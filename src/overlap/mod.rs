@@ -1,9 +1,11 @@
 //! Finds where a continuation meets the delivered text: compares text with text and does not know what either means.
 
 mod anchor;
+mod borders;
 mod fold;
 mod matcher;
 mod near;
+pub(crate) mod work;
 
 pub use anchor::Anchor;
 pub(crate) use anchor::{EVIDENCE, is_unbordered, may_come_again, proves_place};

@@ -1,8 +1,7 @@
 //! Finds the anchor where a model repeats it nearly: with a wrong character, other quotes, escapes or white space.
 
-use std::ops::Add;
-
 use super::fold::Fold;
+use super::work;
 
 /// The edits that make one text of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,7 +36,11 @@ pub struct NearAnchor {
     read: usize,
     /// The distances of these to the beginnings of the anchor, from `read - bound` to `read + bound` characters, and one
     /// more that is always too large.
-    band: Vec<Edits>,
+    band: Vec<Distance>,
+    /// The smallest of the distances from which the end of the anchor can still be reached.
+    fewest: Distance,
+    /// The same, and the distance from all of the anchor: an escape may end without a further folded character.
+    fewest_here: Distance,
     /// Whether dots or quotes precede what was compared.
     has_lead: bool,
     /// The number of edits up to which an end is of interest: fewer than at the best end so far.
@@ -46,6 +49,9 @@ pub struct NearAnchor {
 
 /// Below this number of folded characters only equal text is the anchor: two edits make another text of it.
 const SHORT: usize = 12;
+/// The most edits: a tenth of the longest anchor that is asked for at a cut. Each character is compared with twice as many of the
+/// anchor, so this bounds the work where a retry asks for a longer one.
+const MOST: usize = 204;
 /// The number of characters at the end that must be right: what follows them is new.
 const SURE: usize = 4;
 
@@ -61,6 +67,8 @@ impl NearAnchor {
             last: ['\0'; SURE],
             read: 0,
             band: Vec::new(),
+            fewest: Distance::default(),
+            fewest_here: Distance::default(),
             has_lead: false,
             wanted: None,
         };
@@ -73,15 +81,16 @@ impl NearAnchor {
         let (bound, far) = (self.bound(), self.far());
         self.fold = Fold::default();
         (self.read, self.last, self.has_lead) = (0, ['\0'; SURE], false);
-        let left_out =
-            |length: usize| self.anchor.iter().take(length).fold(Edits::default(), |sum, &c| sum + Edits::of(c));
-        let entry = |at: usize| at.checked_sub(bound).map_or(far, left_out);
-        self.band = (0..=2 * bound).map(entry).chain([far]).collect();
+        let mut left_out = Distance::default();
+        let own = self.anchor.iter().map(|&c| Distance::of(c)).chain(std::iter::repeat(Distance::default()));
+        let after = own.scan(&mut left_out, |sum, own| Some(std::mem::replace(*sum, **sum + own)));
+        self.band = std::iter::repeat_n(far, bound).chain(after.take(bound + 1)).chain([far]).collect();
+        (self.fewest, self.fewest_here) = (Distance::default(), Distance::default());
         self.wanted = Some(bound as u32).filter(|_| !self.anchor.is_empty());
     }
 
     /// Takes the next character of the content; returns the edits if the anchor may have ended with it: at
-    /// most two, or a tenth of its characters where that is more, and none in the last four.
+    /// most two, or a tenth of its characters where that is more, 204 at most, and none in the last four.
     pub fn feed(&mut self, c: char) -> Option<Edits> {
         if self.is_over() {
             return None;
@@ -102,9 +111,10 @@ impl NearAnchor {
         Some(edits)
     }
 
-    /// Whether further characters make no difference: the content is longer than the anchor and all edits.
+    /// Whether further characters make no difference: the content can't become the anchor, or is longer than the anchor and
+    /// all edits.
     pub(crate) fn is_over(&self) -> bool {
-        self.wanted.is_none() || self.read > self.anchor.len() + self.bound()
+        self.wanted_of(self.fewest_here).is_none() || self.read > self.anchor.len() + self.bound()
     }
 
     /// Whether the content may still become the anchor. Once the anchor has ended: with fewer edits than there.
@@ -114,28 +124,32 @@ impl NearAnchor {
 
     /// Returns the fewest edits with which the content may still become the anchor.
     pub(crate) fn fewest_edits(&self) -> Option<u32> {
-        let (wanted, bound) = (self.wanted?, self.bound());
-        let unread = (self.anchor.len() + bound).saturating_sub(self.read);
-        let fewest = self.band.iter().take(unread).min()?.count + u32::from(self.has_lead);
-        Some(fewest).filter(|&edits| edits <= wanted)
+        self.wanted_of(self.fewest)
+    }
+
+    /// Returns the edits of a distance, if they are as few as wanted.
+    fn wanted_of(&self, distance: Distance) -> Option<u32> {
+        let edits = distance.edits().count + u32::from(self.has_lead);
+        Some(edits).filter(|&edits| self.wanted.is_some_and(|wanted| edits <= wanted))
     }
 
     /// Returns the most edits.
     fn bound(&self) -> usize {
         let length = self.anchor.len();
-        if length < SHORT { 0 } else { (length / 10).max(2) }
+        if length < SHORT { 0 } else { (length / 10).clamp(2, MOST) }
     }
 
     /// More edits than are of interest.
-    fn far(&self) -> Edits {
-        Edits::new(self.bound() as u32 + 1, 0)
+    fn far(&self) -> Distance {
+        Distance::new(self.bound() as u32 + 1, false)
     }
 
     /// Returns the edits between all that was compared and the anchor, if they are few enough.
     fn edits(&self) -> Option<Edits> {
         let bound = self.bound();
         let distance = self.band.get((self.anchor.len() + bound).checked_sub(self.read)?)?;
-        Some(*distance + Edits::new(self.has_lead.into(), 0)).filter(|edits| edits.count as usize <= bound)
+        let edits = (*distance + Distance::new(self.has_lead.into(), false)).edits();
+        Some(edits).filter(|edits| edits.count as usize <= bound)
     }
 
     /// Compares the next folded character.
@@ -159,28 +173,37 @@ impl NearAnchor {
         let mut added = far;
         if let Some(none) = begin.checked_sub(1) {
             self.band[..none].fill(far);
-            added = far.min(self.band[begin] + Edits::of(c));
+            added = far.min(self.band[begin] + Distance::of(c));
             self.band[none] = added;
         }
         // An entry's diagonal is its old value, and the entries next to it lack or add a character.
         let entries = &mut self.band[begin..];
         for (at, &own) in characters.iter().enumerate().take(entries.len() - 1) {
-            let (replaced, lacking) = (entries[at] + Edits::between(own, c), entries[at + 1] + Edits::of(c));
-            added = replaced.min(lacking).min(added + Edits::of(own)).min(far);
+            let (replaced, lacking) = (entries[at] + Distance::between(own, c), entries[at + 1] + Distance::of(c));
+            added = replaced.min(lacking).min(added + Distance::of(own)).min(far);
             entries[at] = added;
         }
         self.band.iter_mut().skip(begin + characters.len()).for_each(|distance| *distance = far);
+        let unread = (self.anchor.len() + bound).saturating_sub(self.read);
+        self.fewest = self.band.iter().take(unread).copied().min().unwrap_or(far);
+        self.fewest_here = self.band.get(unread).copied().unwrap_or(far).min(self.fewest);
+        work::steps(self.band.len());
     }
 }
 
-impl Edits {
-    fn new(count: u32, structural: u32) -> Self {
-        Self { count, structural }
+/// Edits in one number, which is compared and added at once: their count in the upper half, those of the structure in the
+/// lower one. There are never more than [`MOST`] and a few.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Distance(u32);
+
+impl Distance {
+    fn new(count: u32, is_structural: bool) -> Self {
+        Self(count << 16 | u32::from(is_structural))
     }
 
     /// A character is added or left out.
     fn of(c: char) -> Self {
-        Self::new(1, is_structural(c).into())
+        Self::new(1, is_structural(c))
     }
 
     /// One character takes the place of the other.
@@ -189,15 +212,19 @@ impl Edits {
             return Self::default();
         }
         let is_number = one.is_ascii_digit() && other.is_ascii_digit();
-        Self::new(1 + u32::from(is_number), (is_structural(one) || is_structural(other)).into())
+        Self::new(1 + u32::from(is_number), is_structural(one) || is_structural(other))
+    }
+
+    fn edits(self) -> Edits {
+        Edits { count: self.0 >> 16, structural: self.0 & 0xffff }
     }
 }
 
-impl Add for Edits {
+impl std::ops::Add for Distance {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self::new(self.count + other.count, self.structural + other.structural)
+        Self(self.0 + other.0)
     }
 }
 

@@ -191,6 +191,11 @@ pub trait Writer: fmt::Debug + Send {
     /// Returns whether the client knows the answer by an event that was observed.
     fn has_begun(&self) -> bool;
 
+    /// Returns what is kept of the answer beside its texts.
+    fn kept(&self) -> Kept {
+        Kept::default()
+    }
+
     /// Takes note that the client did not get the events that ended a slot.
     fn reopen(&mut self, slot: SlotId) {
         let _ = slot;
@@ -244,6 +249,15 @@ pub trait Writer: fmt::Debug + Send {
 
     /// Writes something that clients ignore, but that shows that the stream lives.
     fn keep_alive(&mut self, out: &mut Vec<u8>);
+}
+
+/// What a writer keeps of an answer beside its texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Items, those with texts among them.
+    pub items: usize,
+    /// Bytes of the items without their texts.
+    pub bytes: usize,
 }
 
 /// A slot of a response.

@@ -7,7 +7,7 @@ use super::event_summary::{EventSummary, Piece};
 use super::io::badness;
 use super::wire::finish_reason;
 use super::{CallEnd, Input, LimitReached, Outcome, Redirect, Session, Tally};
-use crate::provider::wire::{Slot, SlotKind, SlotText, Tool, Wire};
+use crate::provider::wire::{Kept, Slot, SlotKind, SlotText, Tool, Wire};
 use crate::provider::{FIRST, Finish, SlotId};
 
 /// The slots of one response. There is always one that is current.
@@ -106,8 +106,8 @@ impl Ends {
     }
 }
 
-/// Slots of one response that are read: choices, parallel calls, content blocks. A response with more of them passes as
-/// it comes.
+/// Slots of one response that are read: choices, parallel calls, content blocks, items of any type. A response with more of
+/// them passes as it comes.
 const MAX_SLOTS: usize = 256;
 
 impl Slots {
@@ -213,6 +213,17 @@ impl Slots {
         if entry.session.is_unread() {
             // Some APIs repeat all texts at their end, so the others can't be continued without this one.
             self.pass();
+        }
+    }
+
+    /// Takes note of what is kept of the answer beside its texts: its items count as slots, and their bytes as text.
+    pub(super) fn note_kept(&mut self, kept: Kept) {
+        if kept.items > MAX_SLOTS {
+            self.limit.get_or_insert_with(|| LimitReached::new("max_slots", MAX_SLOTS));
+            self.pass();
+        }
+        if self.received.saturating_add(kept.bytes) > self.max_text_bytes {
+            self.reach(LimitReached::new("max_text_bytes", self.max_text_bytes));
         }
     }
 

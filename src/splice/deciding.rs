@@ -10,6 +10,7 @@ use super::place::Place;
 use super::predictor::{Costs, History, Of, Predictor};
 use super::prior::Start;
 use super::reader::{Reader, Scene};
+use super::run::LEAST_AHEAD;
 use super::score::Schedule;
 use super::seam::{Alignment, Expect, SpliceRequest};
 use super::slot::Slot;
@@ -35,6 +36,11 @@ pub(super) struct Deciding {
     /// The latest offset of delivered text that was contradicted by what seemed to begin again, and its score.
     pub(super) contradicted: (Option<usize>, f32),
     pub(super) schedule: Schedule,
+    /// The bytes that are looked at for the next run.
+    pub(super) run_ahead: usize,
+    /// The places where content has begun, and the overlaps that were tried.
+    begun: usize,
+    overlaps: usize,
 }
 
 /// The reading in which the element that was cut is lost, and the content is the element after it.
@@ -130,6 +136,12 @@ impl Caps {
 
 /// Attempts at once: each takes every byte.
 pub(super) const ATTEMPTS: usize = 24;
+/// Overlaps that are tried at all: each looks at the end of the delivered text.
+const OVERLAPS: usize = 256;
+/// Places at which content begins: each is searched in the delivered text. No preamble has so many lines.
+pub(super) const CONTENTS: usize = 256;
+/// Characters of a line that announces the anchor: `Here is the rest:`.
+const ANNOUNCEMENT: usize = 1024;
 /// Rejected candidates that are kept for an explanation.
 const LISTED: usize = 64;
 /// Characters of an anchor that hardly occur by chance.
@@ -179,6 +191,9 @@ impl Deciding {
             caps,
             contradicted: (None, f32::NEG_INFINITY),
             schedule: Schedule::default(),
+            run_ahead: LEAST_AHEAD,
+            begun: 0,
+            overlaps: 0,
         };
         deciding.exact(slot, 0);
         deciding
@@ -255,6 +270,9 @@ impl Deciding {
 
     /// Whether content begins again at `at`, where it may begin: not at a line of content that is still possible.
     fn begins_content(&mut self, start: ContentStart, at: usize) -> bool {
+        if self.begun >= CONTENTS {
+            return false;
+        }
         if !self.near.anchor.is_alive() {
             self.near.anchor.begin();
         }
@@ -265,6 +283,7 @@ impl Deciding {
 
     /// Notes that content begins at `at`, with `c`.
     fn begin_content(&mut self, slot: &Slot, start: ContentStart, at: usize, c: char) {
+        self.begun += 1;
         let fragment = &mut self.fragment;
         fragment.is_fenced |= start == ContentStart::Fence;
         fragment.begin = at;

@@ -13,16 +13,23 @@ use super::flow::skippable_len;
 use super::reader::Reader;
 use super::score::Schedule;
 use super::slot::Slot;
-use crate::overlap::Run;
+use crate::overlap::{Run, work};
+
+/// The bytes that are looked at for a run where the one before was short.
+pub(super) const LEAST_AHEAD: usize = 64;
 
 impl Deciding {
     /// Takes the beginning of `text` as far as it is such a run; returns its length. 0 where the next character must be
     /// [taken](Self::take) alone.
     pub(super) fn take_run(&mut self, slot: &Slot, text: &str) -> usize {
         let from = self.fragment.text.len();
-        let length = self.run_len(slot, text);
-        let run = text.get(..floor(text, length)).unwrap_or_default();
+        // What is looked at and not taken is looked at again: no more than twice what the run before took.
+        let ahead = text.get(..floor(text, self.run_ahead.min(text.len()))).unwrap_or_default();
+        let length = self.run_len(slot, ahead);
+        work::steps(length);
+        let run = ahead.get(..floor(ahead, length)).unwrap_or_default();
         if run.len() < 2 {
+            self.run_ahead = LEAST_AHEAD;
             return 0;
         }
         self.fragment.text.push_str(run);
@@ -45,6 +52,7 @@ impl Deciding {
         self.matched(slot, hits, end);
         self.note_repeated((kept > from).then_some(kept));
         self.schedule.skip(&self.fragment.text, from, end);
+        self.run_ahead = (2 * (end - from)).max(LEAST_AHEAD);
         end - from
     }
 
@@ -134,6 +142,8 @@ fn floor(text: &str, at: usize) -> usize {
 mod tests {
     use crate::children::work::take_bytes_read;
     use crate::limits::Limits;
+    use crate::overlap::work::take_steps;
+    use crate::splice::text::TextSplice;
     use crate::splice::{Expect, Slot, Splice};
 
     /// Elements of about `size` bytes.
@@ -230,5 +240,58 @@ mod tests {
                 assert!(all >= fragment.len() / 16, "{name}: {all} bytes are counted");
             }
         }
+    }
+
+    /// Text with this period, and no shorter one.
+    fn periodic(period: usize, size: usize) -> String {
+        let unit = (1..period).map(|n| char::from(b'a' + (n * n * 7 + n / 3) as u8 % 25)).chain(['z']);
+        unit.collect::<String>().chars().cycle().take(size).collect()
+    }
+
+    /// Delivered text that repeats itself, and a fragment that does.
+    fn periodic_texts(period: usize, size: usize) -> [(String, String); 6] {
+        let (text, string) = (periodic(period, size), format!("{{\"a\": \"{}", periodic(period, size)));
+        let broken: String = text.char_indices().map(|(at, c)| if at % 97 == 96 { 'Y' } else { c }).collect();
+        let row = |n: usize| ["1,", "4,", "7,"][n % period.min(3)];
+        let numbers = format!("[{}", (0..size / 2).map(row).collect::<String>());
+        [
+            (string.clone(), text[period / 2..].to_owned()),
+            (string.clone(), string.clone()),
+            (string.clone(), format!("{}Y{}", &text[..size / 2], &text[size / 2..])),
+            (string.clone(), broken),
+            (string, format!("{}\n", &text[..60]).repeat(size / 61)),
+            (numbers.clone(), numbers),
+        ]
+    }
+
+    #[test]
+    fn text_that_repeats_itself_costs_the_same_for_each_byte() {
+        let mut most = 0;
+        for period in [1, 2, 7, 100, 1000] {
+            for case in 0..6 {
+                for push in [50, usize::MAX] {
+                    let costs = [16 << 10, 32 << 10].map(|size| {
+                        let (delivered, fragment) = &periodic_texts(period, size)[case];
+                        let (mut slot, mut splice) = begin(delivered);
+                        take_steps();
+                        for chunk in chunks(fragment, push) {
+                            let _ = splice.feed(&mut slot, chunk);
+                        }
+                        let _ = splice.finish(&mut slot);
+                        let mut text = TextSplice::new(delivered, Expect::Anchor, &Limits::default());
+                        let _ = text.feed(delivered, fragment, &mut String::new());
+                        take_steps()
+                    });
+                    let shown = format!("period {period}, texts {case}, pushes of {push}: {costs:?} steps");
+                    let [short, long] = costs;
+                    assert!(long <= 2 * short + short / 8, "{shown}");
+                    // An anchor that is repeated nearly is compared with twice 204 of its characters for each of the fragment's, and
+                    // the window is read once for each of 256 contents.
+                    assert!(long <= (409 + 256 + 64) * (32 << 10), "{shown}");
+                    most = most.max(long);
+                }
+            }
+        }
+        assert!(most > 2 * (32 << 10), "{most} steps are counted");
     }
 }

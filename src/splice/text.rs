@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::deciding::CONTENTS;
 use super::flow::is_space;
 use super::strip::{Piece, Strip};
 use super::{Alignment, Expect, Seam, SpliceError, SpliceRequest};
@@ -47,7 +48,9 @@ pub struct TextSplice {
     in_block: bool,
     /// The fragment up to the decision; empty after it.
     pending: String,
+    /// Where its content begins, and how often that was said.
     begin: usize,
+    begun: usize,
     cap: usize,
     state: State,
 }
@@ -88,6 +91,7 @@ impl TextSplice {
             in_block: is_asked && ends_in_block(text),
             pending: String::new(),
             begin: 0,
+            begun: 0,
             cap: limits.parser.max_pending_bytes,
             state: State::Deciding,
         };
@@ -225,13 +229,14 @@ impl TextSplice {
         let before = self.pending.get(..at).unwrap_or_default();
         let is_more =
             mark == ContentStart::Line || before.get(self.begin..).is_some_and(|text| text.trim().contains('\n'));
-        let Some(matcher) = &mut self.matcher else { return };
+        let Some(matcher) = self.matcher.as_mut().filter(|_| self.begun < CONTENTS) else { return };
         // Lines and fences of the text itself, written again, are not an envelope.
         if matches!(mark, ContentStart::Line | ContentStart::Fence) && is_more && matcher.may_repeat() {
             return;
         }
         matcher.begin(at);
         self.begin = at;
+        self.begun += 1;
     }
 
     /// Returns what repeats that end at `end` mean, and the delivered text that is repeated; `is_repeat` if the content
@@ -240,8 +245,10 @@ impl TextSplice {
         let asked = &self.anchor.as_ref()?.range;
         let is_anchor = |&start: &usize| {
             let Some(before) = self.pending.get(..start) else { return false };
-            let is_first = start == self.begin || before.trim().is_empty();
-            let on_own_line = before.rsplit('\n').next().is_none_or(|line| line.trim().is_empty());
+            // From the end: anchors may follow each other without end in one line.
+            let is_first = start == self.begin || before.trim_end().is_empty();
+            let line = before.trim_end_matches(|c: char| c != '\n' && c.is_whitespace());
+            let on_own_line = line.is_empty() || line.ends_with('\n');
             let is_inside = is_repeat && self.begin < start;
             is_first || on_own_line && !is_inside && !self.scanner.in_reasoning()
         };

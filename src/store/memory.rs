@@ -14,8 +14,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::shares::{Candidate, Room, Shares};
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner, Pending, Position,
     Reading, Store, StoreError, Taken, Writing,
 };
 use crate::limits::KeepLimits;
@@ -33,8 +34,8 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 struct State {
     answers: HashMap<AnswerId, Answer>,
-    /// What all answers cost.
-    bytes: usize,
+    /// What callers hold.
+    shares: Shares,
     names: HashMap<Name, Vec<AnswerId>>,
     /// Answers that are gone, in the order in which they went: as many as may be kept. Those of an earlier process come first.
     past: VecDeque<Past>,
@@ -84,16 +85,12 @@ impl Memory {
     fn begin(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
         self.expire();
         let mut state = self.state();
-        if state.answers.len() >= self.limits.max_kept_answers {
-            return Err(StoreError::Full("max_kept_answers"));
-        }
         let mut answer = Answer::new(opening, None);
-        state.make_room(answer.cost(), self.limits.max_kept_bytes)?;
+        state.make_room(answer.opening.owner, answer.room(), &self.limits)?;
         if let Some(folder) = &self.folder {
             answer.log = Some(folder.begin(id, &answer.opening)?);
         }
-        state.bytes += answer.cost();
-        state.answers.insert(id, answer);
+        state.insert(id, answer);
         drop(state);
         Ok(self.writing(id))
     }
@@ -105,21 +102,23 @@ impl Memory {
 
     fn add(&self, id: AnswerId, entries: Vec<Entry>) -> Result<(), StoreError> {
         let state = &mut *self.state();
-        let answer = state.answer(id)?;
-        let new: usize = entries.iter().map(size).sum();
+        let answer = state.writable(id)?;
+        let (owner, new) = (answer.opening.owner, entries.iter().map(size).sum());
         let most = self.limits.max_kept_answer_bytes;
         // What the answer's own limit drops leaves room for what comes.
-        let freed = answer.excess(most.saturating_sub(new));
-        state.make_room(new, self.limits.max_kept_bytes.saturating_add(freed))?;
-        let answer = state.answer(id)?;
-        answer.write(|log| log.append(&entries));
-        answer.last = entries.last().map_or(answer.last, |entry| entry.at);
-        answer.entries.extend(entries);
-        answer.bytes += new;
-        let shortened = answer.shorten(most);
-        answer.changed.send_replace(());
-        state.bytes = state.bytes + new - shortened;
-        Ok(())
+        let left = most.saturating_sub(new);
+        let (bytes, freed) = answer.growth(&entries, left);
+        let room = Room { answers: 0, bytes };
+        let all = self.limits.max_kept_bytes.saturating_add(freed);
+        state.make_room(owner, room, &KeepLimits { max_kept_bytes: all, ..self.limits.clone() })?;
+        state.change(id, |answer| {
+            answer.write(|log| log.append(&entries));
+            answer.last = entries.last().map_or(answer.last, |entry| entry.at);
+            answer.shorten(left);
+            answer.push(&entries);
+            answer.shorten(most);
+            answer.changed.send_replace(());
+        })
     }
 
     /// Returns events after a position, and what tells of further ones.
@@ -151,10 +150,11 @@ impl Memory {
 
     fn end(&self, id: AnswerId, end: End) -> Result<(), StoreError> {
         let mut state = self.state();
-        let answer = state.answer(id)?;
-        answer.write(|log| log.end(end));
-        answer.close(end);
-        Ok(())
+        state.writable(id)?;
+        state.change(id, |answer| {
+            answer.write(|log| log.end(end));
+            answer.close(end);
+        })
     }
 
     fn add_name(&self, id: AnswerId, name: Name) -> Result<(), StoreError> {
@@ -279,7 +279,7 @@ impl Store for Memory {
 
     fn renew(&self, id: AnswerId, _: u64) -> Pending<'_, ()> {
         self.expire();
-        ready(self.state().answer(id).map(drop))
+        ready(self.state().writable(id).map(drop))
     }
 
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>> {
@@ -304,15 +304,35 @@ impl State {
     /// Adds an answer of an earlier process, if there is room for it.
     fn restore(&mut self, id: AnswerId, mut answer: Answer, limits: &KeepLimits) {
         answer.shorten(limits.max_kept_answer_bytes);
-        let has_place = self.answers.len() < limits.max_kept_answers;
-        if !has_place || self.make_room(answer.cost(), limits.max_kept_bytes).is_err() {
+        if self.make_room(answer.opening.owner, answer.room(), limits).is_err() {
             tracing::warn!("an answer of an earlier process is not kept: there is no room for it");
             answer.forget();
             return;
         }
-        self.bytes += answer.cost();
         self.add_names(id, &answer.names);
+        self.insert(id, answer);
+    }
+
+    fn insert(&mut self, id: AnswerId, answer: Answer) {
+        self.shares.add(answer.opening.owner, answer.room());
         self.answers.insert(id, answer);
+    }
+
+    /// Changes an answer, and counts what it holds then.
+    fn change(&mut self, id: AnswerId, change: impl FnOnce(&mut Answer)) -> Result<(), StoreError> {
+        let answer = self.answer(id)?;
+        let (owner, before) = (answer.opening.owner, answer.room());
+        change(answer);
+        let after = answer.room();
+        self.shares.remove(owner, before);
+        self.shares.add(owner, after);
+        Ok(())
+    }
+
+    /// Returns a kept answer whose writer may continue.
+    fn writable(&mut self, id: AnswerId) -> Result<&mut Answer, StoreError> {
+        let answer = self.answer(id)?;
+        answer.revoked.map_or(Ok(answer), |limit| Err(StoreError::Full(limit)))
     }
 
     fn add_names(&mut self, id: AnswerId, names: &[Name]) {
@@ -339,26 +359,30 @@ impl State {
         Ok(())
     }
 
-    /// Drops ended answers that nobody reads until there is room for more bytes: first the one that would expire first. Drops
-    /// none if all of them would not do.
-    fn make_room(&mut self, bytes: usize, most: usize) -> Result<(), StoreError> {
-        if self.bytes + bytes <= most {
-            return Ok(());
-        }
-        let is_unused = |answer: &Answer| answer.end().is_some() && answer.readers.is_empty();
-        let mut ended: Vec<_> = self.answers.iter().filter(|(_, answer)| is_unused(answer)).collect();
-        let freed: usize = ended.iter().map(|(_, answer)| answer.cost()).sum();
-        if self.bytes - freed + bytes > most {
-            return Err(StoreError::Full(OF_ALL));
-        }
-        ended.sort_unstable_by_key(|(_, answer)| answer.until);
-        let ended: Vec<_> = ended.into_iter().map(|(id, _)| *id).collect();
-        for id in ended {
-            if self.bytes + bytes <= most {
-                break;
+    /// Drops ended answers that nobody reads, and takes running ones from other callers, until there is room for more of a caller:
+    /// see [`Shares`]. Drops none if all of them would not do.
+    fn make_room(&mut self, owner: Owner, more: Room, limits: &KeepLimits) -> Result<(), StoreError> {
+        let candidate = |(id, answer): (&AnswerId, &Answer)| {
+            let is_running = answer.phase == Phase::Written;
+            let may_go = is_running || answer.end().is_some() && answer.readers.is_empty();
+            (may_go && answer.revoked.is_none()).then(|| Candidate {
+                id: *id,
+                owner: answer.opening.owner,
+                bytes: answer.cost(),
+                until: answer.until,
+                is_running,
+            })
+        };
+        let gone =
+            self.shares.make_room(owner, more, limits, || self.answers.iter().filter_map(candidate).collect())?;
+        for (id, limit) in gone {
+            if self.answers.get(&id).is_some_and(|answer| answer.phase == Phase::Written) {
+                tracing::warn!(limit, "a running answer is no longer kept, since another caller needs its room");
+                self.change(id, |answer| answer.revoked = Some(limit))?;
+            } else {
+                tracing::warn!(limit, "an ended answer is no longer kept, since another one needs its room");
+                self.retire(id, Gone::Dropped(limit));
             }
-            tracing::warn!(limit = OF_ALL, "an ended answer is no longer kept, since another one needs its room");
-            self.retire(id, Gone::Dropped(OF_ALL));
         }
         Ok(())
     }
@@ -383,13 +407,19 @@ impl State {
     /// on with it; without either events or a file it is removed.
     fn stop_writing(&mut self, id: AnswerId) {
         let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.end().is_none()) else { return };
+        if let Some(limit) = answer.revoked {
+            self.retire(id, Gone::Dropped(limit));
+            return;
+        }
         if answer.log.is_some() {
             answer.phase = Phase::Unwritten;
             answer.changed.send_replace(());
             return;
         }
         if answer.last > Position::START {
-            return answer.close(End::Broken);
+            // The answer is there.
+            let _ = self.change(id, |answer| answer.close(End::Broken));
+            return;
         }
         let names = self.remove(id).map(Answer::forget);
         self.forget_names(id, &names.unwrap_or_default());
@@ -398,7 +428,7 @@ impl State {
     /// Removes an answer, but neither its names nor its file.
     fn remove(&mut self, id: AnswerId) -> Option<Answer> {
         let answer = self.answers.remove(&id)?;
-        self.bytes -= answer.cost();
+        self.shares.remove(answer.opening.owner, answer.room());
         Some(answer)
     }
 

@@ -6,6 +6,7 @@
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
+mod shares;
 
 use std::fmt;
 use std::future::Future;
@@ -27,8 +28,9 @@ pub(crate) use redis::Redis;
 pub(crate) trait Store: Send + Sync + fmt::Debug {
     /// Returns whether another process may go on with an answer of this one, so that its request is kept, too.
     fn is_shared(&self) -> bool;
-    /// Begins an answer. Where all answers together leave no room for it, ended ones that nobody reads are dropped: first the
-    /// one that would expire first.
+    /// Begins an answer. Where all answers together leave no room for it, ended ones that nobody reads are dropped: of the
+    /// caller who holds most, first the one that would expire first. Another caller's answer that runs may be taken out of the
+    /// store: its next event finds [no room](StoreError::Full).
     fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing>;
     /// Adds events to the end of an answer. Their positions grow. Where the answer itself becomes too large, its first events
     /// are dropped. Where all answers together do, ended ones that nobody reads are. If that is not enough, nothing is
@@ -121,6 +123,8 @@ impl FromStr for Position {
     }
 }
 
+/// The limit on how many answers there are.
+const OF_COUNT: &str = "max_kept_answers";
 /// The limit of all answers together.
 const OF_ALL: &str = "max_kept_bytes";
 /// The limit of one answer.
@@ -143,7 +147,13 @@ pub(crate) struct Opening {
     pub(crate) keep: Duration,
     /// What whoever goes on with the answer needs. Empty unless the store is shared.
     pub(crate) request: Bytes,
+    /// Whose share it counts against.
+    pub(crate) owner: Owner,
 }
+
+/// Tells the callers of one process apart. Answers that another process has begun are all of one owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Owner(pub(crate) u64);
 
 /// An answer that another process has begun.
 #[derive(Debug)]
@@ -211,6 +221,20 @@ pub(crate) struct Entry {
     pub(crate) bytes: Bytes,
 }
 
+/// Returns the memory that an event of so many bytes holds: its place in the list, its bytes, and the count of those who
+/// share them.
+pub(crate) fn held(bytes: usize) -> usize {
+    size_of::<Entry>() + allocated(bytes) + allocated(SHARED)
+}
+
+/// Returns the memory that an allocation of so many bytes takes: allocators round up and keep some bytes of their own.
+fn allocated(bytes: usize) -> usize {
+    if bytes == 0 { 0 } else { (bytes + size_of::<usize>()).next_multiple_of(16).max(32) }
+}
+
+/// Bytes in which `Bytes` counts those who share it.
+const SHARED: usize = 3 * size_of::<usize>();
+
 /// How an answer has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -260,7 +284,7 @@ pub(crate) enum Gone {
 
 /// Returns the limit with this name, which a store has written.
 fn limit_of(name: &str) -> &'static str {
-    if name == OF_ALL { OF_ALL } else { OF_ANSWER }
+    [OF_ALL, OF_COUNT].into_iter().find(|limit| *limit == name).unwrap_or(OF_ANSWER)
 }
 
 impl From<Gone> for StoreError {

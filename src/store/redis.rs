@@ -24,12 +24,12 @@ use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ALL, OF_ANSWER, Opening, Pending, Position,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner, Pending, Position,
     Reading, Store, StoreError, Taken, Writing, limit_of,
 };
 use crate::limits::KeepLimits;
 use scripts::{APPEND, CLOSE, COMMON, DELETE, DROP, HAS, KEEP, LOOK_UP, NAME, OPEN, READ, RENEW, TAKE_OVER, TRIM};
-use written::{Trim, Written};
+use written::{Dropped, Trim, Written};
 
 /// A store in a Redis or Valkey server.
 pub(crate) struct Redis {
@@ -86,8 +86,8 @@ impl Redis {
     }
 
     /// Notes that this process writes an answer, until what is returned is dropped.
-    fn begin(&self, id: AnswerId, epoch: u64, keep: Duration, request: usize) -> Writing {
-        self.written().begin(id, epoch, keep, request);
+    fn begin(&self, id: AnswerId, owner: Owner, epoch: u64, keep: Duration, request: usize) -> Writing {
+        self.written().begin(id, owner, epoch, keep, request);
         let written = Arc::clone(&self.written);
         Writing::new(move || locked(&written).stop_writing(id, epoch))
     }
@@ -95,7 +95,7 @@ impl Redis {
     async fn open_answer(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
         let dropped = self.written().make_room_for(&opening)?;
         // Noted before the server has it, so that a call that is given up leaves nothing behind.
-        let writing = self.begin(id, FIRST, opening.keep, opening.request.len());
+        let writing = self.begin(id, opening.owner, FIRST, opening.keep, opening.request.len());
         self.drop_ended(dropped).await?;
         let (keep, lease) = (milliseconds(opening.keep), milliseconds(LEASE));
         let arguments: [&[u8]; 5] =
@@ -120,10 +120,10 @@ impl Redis {
     }
 
     /// Drops answers that have ended, since others need their room.
-    async fn drop_ended(&self, ended: Vec<AnswerId>) -> Result<(), StoreError> {
-        for id in ended {
-            tracing::warn!(limit = OF_ALL, "an ended answer is no longer kept, since another one needs its room");
-            match self.run(DROP, id, &[OF_ALL.as_bytes(), b""]).await {
+    async fn drop_ended(&self, ended: Dropped) -> Result<(), StoreError> {
+        for (id, limit) in ended {
+            tracing::warn!(limit, "an ended answer is no longer kept, since another one needs its room");
+            match self.run(DROP, id, &[limit.as_bytes(), b""]).await {
                 Ok(_) | Err(StoreError::Unknown) => {}
                 Err(error) => return Err(error),
             }
@@ -198,7 +198,7 @@ impl Redis {
         let value = self.run(TAKE_OVER, id, &[self.holder.as_bytes(), lease.as_bytes()]).await?;
         let taken: Option<(u64, u64, Vec<u8>)> = redis::from_redis_value(value)?;
         let Some((epoch, keep, request)) = taken else { return Ok(None) };
-        let writing = self.begin(id, epoch, Duration::from_millis(keep), request.len());
+        let writing = self.begin(id, Owner::default(), epoch, Duration::from_millis(keep), request.len());
         let fence = Position { epoch, seq: 0 };
         match self.events(id, Position::START, fence).await {
             Ok(events) => {

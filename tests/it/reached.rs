@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use allocation_counter::measure;
 use restitch::Limits;
 use restitch::internal::relay::{Output, Relay, TransportEnd};
+use restitch::internal::wire::Dialect;
 use restitch::session::{CallEnd, Input, LimitReached, Outcome, Session, Status, StopReason};
 use serde_json::{Value, json};
 
@@ -21,7 +23,11 @@ fn finish() -> String {
 
 /// Passes a first answer through a relay, in pieces. Returns what the client gets, and how it ended.
 fn relayed(limits: &Limits, answer: &str, size: usize) -> (String, Outcome) {
-    let mut relay = Relay::new(limits.clone());
+    relayed_by(Dialect::Chat, limits, answer, size)
+}
+
+fn relayed_by(dialect: Dialect, limits: &Limits, answer: &str, size: usize) -> (String, Outcome) {
+    let mut relay = Relay::new(limits.clone()).dialect(dialect);
     for piece in answer.as_bytes().chunks(size) {
         relay.handle_bytes(NOW, piece.to_vec().into());
     }
@@ -76,6 +82,98 @@ fn a_first_stream_names_the_limit_that_it_has_reached() {
             assert_eq!(report["status"], "passed");
         }
     }
+}
+
+/// An item of a response without text of the answer, of about `bytes` bytes.
+fn item(n: usize, bytes: usize) -> String {
+    let added = json!({"type": "response.output_item.added", "output_index": n,
+        "item": {"id": format!("ig_{n}"), "type": "image_generation_call", "status": "in_progress"}});
+    let done = json!({"type": "response.output_item.done", "output_index": n,
+        "item": {"id": format!("ig_{n}"), "type": "image_generation_call", "status": "completed", "result": "i".repeat(bytes)}});
+    format!("data: {added}\n\ndata: {done}\n\n")
+}
+
+/// A message of a response whose text breaks off, with parts that have none.
+fn message(n: usize, parts: usize) -> String {
+    let event = |kind: &str, members: Value| {
+        let mut event = json!({"type": kind, "output_index": n});
+        event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        format!("data: {event}\n\n")
+    };
+    let message = json!({"id": "msg", "type": "message", "role": "assistant", "content": []});
+    let mut events = event("response.output_item.added", json!({"item": message}));
+    for part in 0..parts {
+        let text = json!({"type": "output_text", "text": "", "annotations": []});
+        events += &event("response.content_part.added", json!({"content_index": part, "part": text}));
+    }
+    events + &event("response.output_text.delta", json!({"content_index": 0, "delta": "[1, "}))
+}
+
+fn created() -> String {
+    let created = json!({"type": "response.created", "response": {"id": "r", "output": []}});
+    format!("data: {created}\n\n")
+}
+
+fn items(count: usize, bytes: usize) -> String {
+    (0..count).map(|n| item(n, bytes)).collect()
+}
+
+#[test]
+fn all_items_of_a_response_count_as_slots_and_as_text() {
+    let (usual, small) = (Limits::default(), Limits::default().with_max_text_bytes(10_000));
+    for (what, limits, answer, name, value) in [
+        ("items", &usual, items(300, 10) + &message(300, 1), "max_slots", 256),
+        ("parts", &usual, message(0, 300), "max_slots", 256),
+        ("large items", &small, items(30, 1000) + &message(30, 1), "max_text_bytes", 10_000),
+    ] {
+        let answer = created() + &answer;
+        for size in [100, 1 << 20] {
+            let (body, outcome) = relayed_by(Dialect::Responses, limits, &answer, size);
+            assert!(body.starts_with(&answer), "{what}");
+            assert_eq!((outcome.status(), limit(&outcome)), (Status::PassedThrough, Some((name, value))), "{what}");
+        }
+    }
+    // Fewer of them are continued.
+    for (limits, answer) in [(&usual, items(250, 10) + &message(250, 1)), (&small, items(5, 1000) + &message(5, 1))] {
+        let mut relay = Relay::new(limits.clone()).dialect(Dialect::Responses);
+        relay.handle_bytes(NOW, (created() + &answer).into());
+        relay.handle_transport_end(NOW, TransportEnd::Dropped);
+        let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
+        assert!(outputs.iter().any(|output| matches!(output, Output::Call { .. })), "{outputs:?}");
+    }
+}
+
+#[test]
+fn all_blocks_of_a_message_count_as_slots() {
+    let event = |kind: &str, members: Value| {
+        let mut event = json!({"type": kind});
+        event.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        format!("event: {kind}\ndata: {event}\n\n")
+    };
+    let mut answer = event("message_start", json!({"message": {"id": "m", "role": "assistant", "content": []}}));
+    for n in 0..300 {
+        let block = json!({"type": "server_tool_use", "id": "s", "name": "search", "input": {}});
+        answer += &event("content_block_start", json!({"index": n, "content_block": block}));
+        answer += &event("content_block_stop", json!({"index": n}));
+    }
+    let (body, outcome) = relayed_by(Dialect::Messages, &Limits::default(), &answer, 1000);
+    assert!(body.starts_with(&answer));
+    assert_eq!(limit(&outcome), Some(("max_slots", 256)));
+}
+
+#[test]
+fn items_of_a_response_hold_no_more_memory_than_the_limit_allows() {
+    let limits = Limits::default().with_max_text_bytes(1 << 20);
+    let events: Vec<String> = (0..40).map(|n| item(n, 128 << 10)).collect();
+    let cost = measure(|| {
+        let mut relay = Relay::new(limits).dialect(Dialect::Responses);
+        for event in &events {
+            relay.handle_bytes(NOW, event.clone().into());
+            while relay.poll_output().is_some() {}
+        }
+    });
+    // The items up to the limit, and one event in the buffers through which it passes.
+    assert!(cost.bytes_max <= (1 << 20) + 8 * (128 << 10), "{cost:?}");
 }
 
 /// Its text is forgotten as soon as it is certain that no root follows; a preamble is kept for the root after it.

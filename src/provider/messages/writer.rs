@@ -6,7 +6,7 @@ use crate::json::string::{escape_into, quoted};
 use crate::json::walk::Raw;
 use crate::provider::fields::{members_of, object, object_of, place, word};
 use crate::provider::usage::update_usage;
-use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText, Wire};
+use crate::provider::wire::{self, Ending, Kept, Slot, SlotKind, SlotText, Wire};
 use crate::provider::{Finish, SlotId};
 use crate::sse::Encoder;
 
@@ -84,6 +84,10 @@ impl wire::Writer for Writer {
 
     fn has_begun(&self) -> bool {
         self.has_begun
+    }
+
+    fn kept(&self) -> Kept {
+        Kept { items: self.blocks.len(), bytes: 0 }
     }
 
     fn reopen(&mut self, slot: SlotId) {

@@ -84,21 +84,24 @@ impl Writer {
     /// Starts an item of another answer. Returns `false` if the client has an item that takes its text: the empty message
     /// that was open when the answer before broke off. All other open items of that answer are ended.
     fn adopt_item(&mut self, out: &mut Vec<u8>, slot: u32, raw: Raw<'_>) -> bool {
-        let mut item = Item::new(self.next_index(), raw, true);
+        let mut item = Item::new(self.items.next_index(), raw, true);
         (item.slot, item.origin) = (Some(slot), Origin::Adopted);
-        self.items.iter_mut().filter(|other| other.slot == Some(slot)).for_each(|other| other.slot = None);
-        if matches!(item.kind, ItemKind::Message)
-            && let Some(waiting) = self.items.iter_mut().find(|item| item.is_waiting())
-        {
-            (waiting.slot, waiting.origin) = (Some(slot), Origin::Shared);
+        if let Some(before) = self.items.of_slot(slot).map(|item| item.index) {
+            self.items.set_slot(before, None);
+        }
+        let waiting = self.items.iter().find(|item| item.is_waiting()).map(|item| item.index);
+        if let Some(waiting) = waiting.filter(|_| matches!(item.kind, ItemKind::Message)) {
+            self.items.set_slot(waiting, Some(slot));
+            self.items.change(waiting, |item| item.origin = Origin::Shared);
             return false;
         }
-        let status = quoted(INCOMPLETE);
-        self.items.sort_by_key(|item| item.index);
-        for old in self.items.iter_mut().filter(|old| old.is_open && old.slot.is_none() && !old.is_waiting()) {
-            end_item(out, old, &[], &status, &mut self.numbers);
-        }
-        self.items.push(item);
+        let (status, numbers) = (quoted(INCOMPLETE), &mut self.numbers);
+        self.items.change_all(|old| {
+            if old.is_open && old.slot.is_none() && !old.is_waiting() {
+                end_item(out, old, &[], &status, numbers);
+            }
+        });
+        self.items.insert(item);
         true
     }
 
@@ -111,7 +114,6 @@ impl Writer {
 
     /// Returns the item that an index of the answer being read belongs to.
     fn of_slot(&self, index: Option<Raw<'_>>) -> Option<&Item> {
-        let slot = index.map(|index| place(Some(index)));
-        self.items.iter().find(|item| item.slot.is_some() && item.slot == slot)
+        self.items.of_slot(index.map(|index| place(Some(index)))?)
     }
 }

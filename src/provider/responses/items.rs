@@ -1,12 +1,108 @@
 //! What the client knows of a response: its items and their parts, and the numbers of its events.
 
+use std::collections::{BTreeMap, HashMap};
+
 use super::Call;
 use super::body::unseen_part;
 use crate::json::edit::Edits;
 use crate::json::string::escape_into;
 use crate::json::walk::Raw;
 use crate::provider::fields::{members_of, word};
-use crate::provider::wire::{Slot, SlotKind, SlotText};
+use crate::provider::wire::{Kept, Slot, SlotKind, SlotText};
+
+/// The items that the client knows, in order of their index.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Items {
+    by_index: BTreeMap<u32, Item>,
+    /// The indexes of those that have a slot.
+    by_slot: HashMap<u32, u32>,
+    kept: Kept,
+}
+
+impl Items {
+    /// Returns what is kept of all items beside their texts. A part of a message counts as an item.
+    pub(super) fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&Item> {
+        self.by_index.get(&index)
+    }
+
+    /// Returns the item that a slot of the answer being read belongs to.
+    pub(super) fn of_slot(&self, slot: u32) -> Option<&Item> {
+        self.by_index.get(self.by_slot.get(&slot)?)
+    }
+
+    /// Changes an item.
+    pub(super) fn change<T>(&mut self, index: u32, change: impl FnOnce(&mut Item) -> T) -> Option<T> {
+        let item = self.by_index.get_mut(&index)?;
+        let before = item.kept();
+        let changed = change(item);
+        let after = item.kept();
+        self.kept.items = self.kept.items - before.items + after.items;
+        self.kept.bytes = self.kept.bytes - before.bytes + after.bytes;
+        Some(changed)
+    }
+
+    /// Adds more of a text of an item, which is between two quotes. Texts are not counted here, so a delta costs no more in an
+    /// item with many parts.
+    pub(super) fn push_text(&mut self, index: u32, text: impl FnOnce(&mut Item) -> Option<&mut Text>, inner: &str) {
+        if let Some(text) = self.by_index.get_mut(&index).and_then(text) {
+            text.push_inner(inner);
+        }
+    }
+
+    /// Changes each item.
+    pub(super) fn change_all(&mut self, mut change: impl FnMut(&mut Item)) {
+        self.by_index.values_mut().for_each(&mut change);
+        let kept = self.by_index.values().map(Item::kept);
+        self.kept = kept
+            .fold(Kept::default(), |sum, item| Kept { items: sum.items + item.items, bytes: sum.bytes + item.bytes });
+    }
+
+    /// Adds an item, in place of one with the same index. Its slot is of no other item from now on.
+    pub(super) fn insert(&mut self, item: Item) {
+        let (index, slot) = (item.index, item.slot);
+        let kept = item.kept();
+        (self.kept.items, self.kept.bytes) = (self.kept.items + kept.items, self.kept.bytes + kept.bytes);
+        self.set_slot(index, None);
+        if let Some(known) = self.by_index.insert(index, item).map(|known| known.kept()) {
+            (self.kept.items, self.kept.bytes) = (self.kept.items - known.items, self.kept.bytes - known.bytes);
+        }
+        self.set_slot(index, slot);
+    }
+
+    /// Gives an item another slot, or none.
+    pub(super) fn set_slot(&mut self, index: u32, slot: Option<u32>) {
+        let Some(item) = self.by_index.get_mut(&index) else { return };
+        if let Some(before) = std::mem::replace(&mut item.slot, slot)
+            && self.by_slot.get(&before) == Some(&index)
+        {
+            self.by_slot.remove(&before);
+        }
+        if let Some(other) = slot.and_then(|slot| self.by_slot.insert(slot, index)).filter(|other| *other != index)
+            && let Some(other) = self.by_index.get_mut(&other)
+        {
+            other.slot = None;
+        }
+    }
+
+    /// Takes the slots of all items: the answer that they are of broke off.
+    pub(super) fn forget_slots(&mut self) {
+        self.by_slot.clear();
+        self.by_index.values_mut().for_each(|item| item.slot = None);
+    }
+
+    /// Returns the index after all others.
+    pub(super) fn next_index(&self) -> u32 {
+        self.by_index.last_key_value().map_or(0, |(index, _)| index.saturating_add(1))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Item> {
+        self.by_index.values()
+    }
+}
 
 /// An item of a response.
 #[derive(Clone, Debug)]
@@ -145,6 +241,14 @@ impl Item {
         Self { slot, origin, index, kind, raw: raw.as_str().to_owned(), is_open, parts, arguments }
     }
 
+    /// Returns what is kept of it beside its texts, which are counted where they are read.
+    fn kept(&self) -> Kept {
+        let texts: usize = self.parts.iter().map(|part| part.text.inner.len()).sum();
+        let parts: usize = self.parts.iter().map(|part| part.raw.len()).sum();
+        let own = self.raw.len().saturating_sub(texts + self.arguments.inner.len());
+        Kept { items: self.parts.len().max(1), bytes: own + parts.saturating_sub(texts) }
+    }
+
     /// Returns the item's id.
     pub(super) fn id(&self) -> String {
         let raw = Raw::root(&self.raw);
@@ -217,7 +321,9 @@ pub(super) struct Numbers {
     /// The highest number of an event that does not end anything.
     last: Option<u64>,
     /// The highest number of the events that end an item or a part of it, by item.
-    ends: Vec<(u32, u64)>,
+    ends: BTreeMap<u32, u64>,
+    /// The highest of these.
+    highest_end: Option<u64>,
     /// The server sends events without numbers.
     is_off: bool,
 }
@@ -231,21 +337,23 @@ impl Numbers {
         };
         match ends {
             None => self.last = self.last.max(Some(number)),
-            Some(item) => match self.ends.iter_mut().find(|(other, _)| *other == item) {
-                Some((_, highest)) => *highest = number.max(*highest),
-                None => self.ends.push((item, number)),
-            },
+            Some(item) => {
+                let highest = self.ends.entry(item).or_insert(number);
+                *highest = number.max(*highest);
+                self.highest_end = self.highest_end.max(Some(number));
+            }
         }
     }
 
     /// Takes note that the client did not get the events that ended an item: their numbers are free.
     pub(super) fn reopen(&mut self, item: u32) {
-        self.ends.retain(|(other, _)| *other != item);
+        self.ends.remove(&item);
+        self.highest_end = self.ends.values().copied().max();
     }
 
     /// Returns the number of the event that was sent last.
     pub(super) fn sent(&self) -> Option<u64> {
-        self.ends.iter().map(|(_, number)| Some(*number)).max().flatten().max(self.last).filter(|_| !self.is_off)
+        self.highest_end.max(self.last).filter(|_| !self.is_off)
     }
 
     /// Returns the number of the next event. `None`: events have no numbers.

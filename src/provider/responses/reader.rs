@@ -1,6 +1,7 @@
 //! Reads the events of a Responses stream.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::{CALLS, CHANGING, call_of, finish, is_head, is_terminal};
 use crate::json::walk::{Raw, ValueKind};
@@ -13,20 +14,22 @@ use crate::provider::{Delta, Kind, SlotId, wire};
 pub(super) struct Reader {
     texts: Texts<Text>,
     /// What was read of each text. The events that end a text repeat it, and some servers send it only there.
-    sent: Vec<(Text, Sent)>,
+    sent: BTreeMap<Text, Sent>,
+    /// Stands for each text after [`MOST`] others.
+    others: Sent,
     /// The client has a tool to run.
     has_calls: bool,
     form: Form<Text>,
 }
 
 /// A text of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Text {
-    kind: TextKind,
     slot: SlotId,
+    kind: TextKind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TextKind {
     Answer,
     Refusal,
@@ -42,11 +45,17 @@ struct Sent {
     is_over: bool,
 }
 
+impl Default for Sent {
+    fn default() -> Self {
+        Self::NOTHING
+    }
+}
+
 impl Sent {
     const NOTHING: Self = Self { len: 0, hash: 0xcbf2_9ce4_8422_2325, is_over: false };
 
     fn push(&mut self, text: &str) {
-        self.len += text.len();
+        self.len = self.len.saturating_add(text.len());
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         self.hash = text.bytes().fold(self.hash, step);
     }
@@ -165,7 +174,11 @@ impl Reader {
 
     /// Reads the start of an item. Its arguments may be there, too, but the events that end it repeat them.
     fn added(&mut self, index: u32, item: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
-        self.sent.retain(|(text, _)| text.slot.item != index);
+        let first = Text { slot: SlotId::of(index), kind: TextKind::Answer };
+        let of_item = self.sent.range(first..).map(|(text, _)| *text).take_while(|text| text.slot.item == index);
+        for text in of_item.collect::<Vec<_>>() {
+            self.sent.remove(&text);
+        }
         self.texts.end(|text| text.slot.item == index);
         let Some(item) = item else { return };
         let is_call = word(item.member("type")).is_some_and(|kind| call_of(&kind).is_some());
@@ -194,7 +207,7 @@ impl Reader {
         let kind = word(kind);
         if let Some(call) = kind.as_deref().and_then(call_of) {
             let text = Text { kind: TextKind::Arguments, slot: SlotId::of(index) };
-            if !self.sent.iter().any(|(known, _)| *known == text) {
+            if !self.sent.contains_key(&text) {
                 self.start_call(index, item, on);
             }
             self.whole(text, item.member(call.member), ends, on);
@@ -227,7 +240,7 @@ impl Reader {
 
     /// Emits more of a text, which is between two quotes.
     fn more(&mut self, text: Text, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
-        let sent = sent_of(&mut self.sent, text);
+        let sent = sent_of(&mut self.sent, &mut self.others, text);
         let more = self.texts.decode(text, inner);
         sent.push(more);
         emit(text, more, on);
@@ -253,18 +266,21 @@ impl Reader {
     }
 
     fn sent_of(&mut self, text: Text) -> &mut Sent {
-        sent_of(&mut self.sent, text)
+        sent_of(&mut self.sent, &mut self.others, text)
     }
 }
 
-/// Returns what was read of a text. The last text is asked for most.
-fn sent_of(list: &mut Vec<(Text, Sent)>, text: Text) -> &mut Sent {
-    let at = list.iter().rposition(|(known, _)| *known == text).unwrap_or(list.len());
-    if at == list.len() {
-        list.push((text, Sent::NOTHING));
+/// Returns what was read of a text. Of a text after [`MOST`] others nothing is known, and its end brings nothing.
+fn sent_of<'a>(known: &'a mut BTreeMap<Text, Sent>, others: &'a mut Sent, text: Text) -> &'a mut Sent {
+    if known.len() >= MOST && !known.contains_key(&text) {
+        *others = Sent { len: usize::MAX, ..Sent::NOTHING };
+        return others;
     }
-    &mut list[at].1
+    known.entry(text).or_insert(Sent::NOTHING)
 }
+
+/// Texts of which it is known how much was read. A response has some ten, and of more than 256 items no further ones are read.
+const MOST: usize = 4096;
 
 fn emit(text: Text, more: &str, on: &mut dyn FnMut(Delta<'_>)) {
     let slot = text.slot;

@@ -1,14 +1,14 @@
 //! Writes events that continue a Responses stream.
 
 use super::adopt::Held;
-use super::items::{Item, ItemKind, Numbers, Origin, Part, with};
+use super::items::{Item, ItemKind, Items, Numbers, Origin, with};
 use super::{CALLS, CHANGING, Call, is_head, is_terminal, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{members_of, object, place, word};
 use crate::provider::form::Form;
-use crate::provider::wire::{self, Ending, Slot, SlotKind, SlotText};
+use crate::provider::wire::{self, Ending, Kept, Slot, SlotKind, SlotText};
 use crate::provider::{Finish, SlotId};
 use crate::sse::Encoder;
 
@@ -17,8 +17,7 @@ use crate::sse::Encoder;
 pub(super) struct Writer {
     /// The response as it came last, without its items. Empty: the client knows none.
     pub(super) response: String,
-    /// The items, in order of their index.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Items,
     pub(super) numbers: Numbers,
     /// Events of another answer that end a text which may be continued.
     pub(super) held: Vec<Held>,
@@ -62,34 +61,43 @@ impl wire::Writer for Writer {
     }
 
     fn reopen(&mut self, slot: SlotId) {
-        let Some(item) = self.items.iter_mut().find(|item| item.slot == Some(slot.item)) else { return };
-        item.is_open = true;
-        item.arguments.is_over = false;
-        let part = slot.part.unwrap_or(0);
-        if let Some(part) = item.parts.iter_mut().find(|other| other.index == part) {
-            (part.is_open, part.text.is_over) = (true, false);
-        }
-        self.numbers.reopen(item.index);
+        let Some(index) = self.items.of_slot(slot.item).map(|item| item.index) else { return };
+        self.items.change(index, |item| {
+            item.is_open = true;
+            item.arguments.is_over = false;
+            let part = slot.part.unwrap_or(0);
+            if let Some(part) = item.parts.iter_mut().find(|other| other.index == part) {
+                (part.is_open, part.text.is_over) = (true, false);
+            }
+        });
+        self.numbers.reopen(index);
+    }
+
+    fn kept(&self) -> Kept {
+        let held = self.held.iter().map(|held| held.data.len()).sum::<usize>();
+        let kept = self.items.kept();
+        Kept { bytes: kept.bytes + held, ..kept }
     }
 
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
         self.continue_held(out, slot);
-        let at = self.place_of(out, slot);
-        let Some(item) = self.items.get_mut(at) else { return };
-        let (id, index) = (quoted(&item.id()), item.index);
-        let number = self.numbers.next();
-        let head = format!(r#"{number}"item_id":{id},"output_index":{index}"#);
-        let delta = quoted(text);
-        if let ItemKind::Call(call) = item.kind {
-            item.arguments.push(text);
-            event(out, &format!("{}.delta", call.event), &format!(r#"{head},"delta":{delta}"#));
-        } else {
-            let part = item.part(slot.id.part.unwrap_or(0));
-            part.text.push(text);
-            let content = part.index;
-            let data = format!(r#"{head},"content_index":{content},"delta":{delta},"logprobs":[]"#);
-            event(out, "response.output_text.delta", &data);
-        }
+        let index = self.place_of(out, slot);
+        let (numbers, delta) = (&mut self.numbers, quoted(text));
+        self.items.change(index, |item| {
+            let id = quoted(&item.id());
+            let number = numbers.next();
+            let head = format!(r#"{number}"item_id":{id},"output_index":{index}"#);
+            if let ItemKind::Call(call) = item.kind {
+                item.arguments.push(text);
+                event(out, &format!("{}.delta", call.event), &format!(r#"{head},"delta":{delta}"#));
+            } else {
+                let part = item.part(slot.id.part.unwrap_or(0));
+                part.text.push(text);
+                let content = part.index;
+                let data = format!(r#"{head},"content_index":{content},"delta":{delta},"logprobs":[]"#);
+                event(out, "response.output_text.delta", &data);
+            }
+        });
     }
 
     fn finish(&mut self, out: &mut Vec<u8>, texts: &[SlotText<'_>], ending: &Ending<'_>) {
@@ -97,10 +105,12 @@ impl wire::Writer for Writer {
         self.begin(out);
         let (status, details) = status(ending.reasons.first().map_or(&Finish::Stop, |(_, reason)| reason));
         let item_status = quoted(if status == "completed" { status } else { super::INCOMPLETE });
-        self.items.sort_by_key(|item| item.index);
-        for item in self.items.iter_mut().filter(|item| item.is_open) {
-            end_item(out, item, texts, &item_status, &mut self.numbers);
-        }
+        let numbers = &mut self.numbers;
+        self.items.change_all(|item| {
+            if item.is_open {
+                end_item(out, item, texts, &item_status, numbers);
+            }
+        });
         let output = self.output();
         let (quoted_status, usage) = (quoted(status), ending.usage);
         let mut set = vec![("status", quoted_status.as_str()), ("incomplete_details", &details), ("output", &output)];
@@ -130,7 +140,7 @@ impl wire::Writer for Writer {
         let kind = word(root.member("type"));
         let name = kind.as_deref().unwrap_or(event_type);
         if is_head(name) && self.has_begun() {
-            self.items.iter_mut().for_each(|item| item.slot = None);
+            self.items.forget_slots();
         } else if self.may_continue(name, root) {
             self.held.push(Held { name: name.to_owned(), data: data.to_owned() });
         } else {
@@ -185,8 +195,7 @@ impl wire::Writer for Writer {
 
 impl Writer {
     /// Returns all items, as a JSON array.
-    pub(super) fn output(&mut self) -> String {
-        self.items.sort_by_key(|item| item.index);
+    pub(super) fn output(&self) -> String {
         let is_open = |item: &Item| item.is_open && !matches!(item.kind, ItemKind::Other);
         let items = self.items.iter().map(|item| match is_open(item) {
             true => item.written(&[], "\"incomplete\""),
@@ -216,7 +225,9 @@ impl Writer {
             return;
         }
         let (index, content) = (place(index), place(content));
-        self.numbers.note(number, name.ends_with(".done").then_some(index));
+        // The number of an end may be free again: that of an item which the client knows.
+        let is_end = name.ends_with(".done") && (self.items.get(index).is_some() || name.ends_with("_item.done"));
+        self.numbers.note(number, is_end.then_some(index));
         match name {
             "response.output_item.added" => self.note_item(index, root.member("item"), true),
             "response.output_item.done" => self.note_item(index, root.member("item"), false),
@@ -237,18 +248,20 @@ impl Writer {
 
     /// Takes note of more of a text, which is between two quotes.
     fn push(&mut self, delta: Delta, inner: &str) {
-        let Some(item) = self.items.iter_mut().find(|item| item.index == delta.index) else { return };
-        match (item.kind, delta.call) {
-            (ItemKind::Message, None) => item.part(delta.content).text.push_inner(inner),
-            (ItemKind::Call(call), Some(other)) if call.event == other.event => item.arguments.push_inner(inner),
-            _ => {}
-        }
+        self.items.push_text(
+            delta.index,
+            |item| match (item.kind, delta.call) {
+                (ItemKind::Message, None) => Some(&mut item.part(delta.content).text),
+                (ItemKind::Call(call), Some(other)) if call.event == other.event => Some(&mut item.arguments),
+                _ => None,
+            },
+            inner,
+        );
     }
 
     /// Takes note of an event inside an item.
     fn note_text(&mut self, name: &str, root: Raw<'_>, index: u32, content: u32) {
-        let Some(item) = self.items.iter_mut().find(|item| item.index == index) else { return };
-        match (item.kind, name) {
+        self.items.change(index, |item| match (item.kind, name) {
             (ItemKind::Message, "response.content_part.added" | "response.content_part.done") => {
                 if let Some(part) = root.member("part") {
                     item.part(content).set(part, name.ends_with(".added"));
@@ -260,7 +273,7 @@ impl Writer {
                 item.arguments.end(root.member(call.member));
             }
             _ => {}
-        }
+        });
     }
 
     fn note_response(&mut self, response: Option<Raw<'_>>) {
@@ -273,14 +286,11 @@ impl Writer {
     fn note_item(&mut self, index: u32, item: Option<Raw<'_>>, is_open: bool) {
         let Some(item) = item else { return };
         let mut item = Item::new(index, item, is_open);
-        if let Some(at) = self.items.iter().position(|other| other.index == index) {
-            let known = self.items.remove(at);
-            // An adopted item is known before its first event is noted.
-            if !is_open || known.origin == Origin::Adopted {
-                (item.slot, item.origin) = (known.slot, known.origin);
-            }
+        // An adopted item is known before its first event is noted.
+        if let Some(known) = self.items.get(index).filter(|known| !is_open || known.origin == Origin::Adopted) {
+            (item.slot, item.origin) = (known.slot, known.origin);
         }
-        self.items.push(item);
+        self.items.insert(item);
     }
 
     /// Writes the start of the response, if the client knows none.
@@ -292,31 +302,26 @@ impl Writer {
         }
     }
 
-    /// Returns the place of the item of a slot. Writes what starts the item and its part, if the client knows nothing of
+    /// Returns the index of the item of a slot. Writes what starts the item and its part, if the client knows nothing of
     /// them.
-    fn place_of(&mut self, out: &mut Vec<u8>, slot: Slot) -> usize {
+    fn place_of(&mut self, out: &mut Vec<u8>, slot: Slot) -> u32 {
         self.begin(out);
-        let known = self.items.iter().position(|item| item.has(slot));
-        let at = known.unwrap_or_else(|| self.start_item(out, slot));
-        let part = slot.id.part.unwrap_or(0);
-        if let Some(item) = self.items.get_mut(at)
-            && slot.kind == SlotKind::Text
-            && !item.parts.iter().any(|other| other.index == part)
-        {
-            let (id, number) = (quoted(&item.id()), self.numbers.next());
-            let place = format!(r#""item_id":{id},"output_index":{},"content_index":{part}"#, item.index);
-            let Part { raw, .. } = item.part(part);
-            event(out, "response.content_part.added", &format!(r#"{number}{place},"part":{raw}"#));
-        }
-        at
+        let known = self.items.of_slot(slot.id.item).filter(|item| item.has(slot)).map(|item| item.index);
+        let index = known.unwrap_or_else(|| self.start_item(out, slot));
+        let (numbers, part) = (&mut self.numbers, slot.id.part.unwrap_or(0));
+        self.items.change(index, |item| {
+            if slot.kind == SlotKind::Text && !item.parts.iter().any(|other| other.index == part) {
+                let (id, number) = (quoted(&item.id()), numbers.next());
+                let place = format!(r#""item_id":{id},"output_index":{index},"content_index":{part}"#);
+                let raw = &item.part(part).raw;
+                event(out, "response.content_part.added", &format!(r#"{number}{place},"part":{raw}"#));
+            }
+        });
+        index
     }
 
-    pub(super) fn next_index(&self) -> u32 {
-        self.items.iter().map(|item| item.index.saturating_add(1)).max().unwrap_or(0)
-    }
-
-    fn start_item(&mut self, out: &mut Vec<u8>, slot: Slot) -> usize {
-        let index = self.next_index();
+    fn start_item(&mut self, out: &mut Vec<u8>, slot: Slot) -> u32 {
+        let index = self.items.next_index();
         let raw = match slot.kind {
             SlotKind::Text => format!(
                 r#"{{"id":"msg_restitch_{index}","type":"message","status":"in_progress","content":[],"role":"assistant"}}"#
@@ -328,9 +333,9 @@ impl Writer {
         let number = self.numbers.next();
         event(out, "response.output_item.added", &format!(r#"{number}"output_index":{index},"item":{raw}"#));
         if let Some(root) = Raw::root(&raw) {
-            self.items.push(Item { slot: Some(slot.id.item), ..Item::new(index, root, true) });
+            self.items.insert(Item { slot: Some(slot.id.item), ..Item::new(index, root, true) });
         }
-        self.items.len().saturating_sub(1)
+        index
     }
 }
 

@@ -1,12 +1,14 @@
 //! Who asks: digests that bind a kept answer to the credential of its caller.
 
+use std::hash::{BuildHasher, RandomState};
+
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 use ring::digest::{Context, SHA256};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::store::{AnswerId, Name};
+use crate::store::{AnswerId, Name, Owner};
 
 /// The credential of a request: the headers and the query parameter in which clients send the key of an API. The proxy's own
 /// token is not part of it, and neither are cookies: they change from one request to the next, and some are no secret.
@@ -38,6 +40,11 @@ impl Credential {
         let mut digest = [0; 32];
         digest.copy_from_slice(hmac::sign(&key, &self.0).as_ref());
         digest
+    }
+
+    /// Returns whose share the answers of this credential count against. Requests without a credential have one share.
+    pub(super) fn owner(&self, keys: &RandomState) -> Owner {
+        Owner(keys.hash_one(&self.0))
     }
 
     /// Returns whether a digest is that of this credential. Takes as long whatever it is.

@@ -306,10 +306,10 @@ mod tests {
     use super::*;
     use crate::limits::KeepLimits;
     use crate::proxy::resume::live::Live;
-    use crate::store::{Memory, Opening};
+    use crate::store::{Memory, Opening, Owner};
 
     fn opening() -> Opening {
-        Opening { caller: [1; 32], keep: Duration::from_secs(60), request: Bytes::new() }
+        Opening { caller: [1; 32], keep: Duration::from_secs(60), request: Bytes::new(), owner: Owner::default() }
     }
 
     /// Writes an answer of one event, which needs more than half of the room.
@@ -323,7 +323,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_is_read_until_its_body_is_dropped() {
         let (first, second) = (AnswerId([1; 16]), AnswerId([2; 16]));
-        let store = Arc::new(Memory::new(KeepLimits { max_kept_bytes: 1100, ..KeepLimits::default() }));
+        let store = Arc::new(Memory::new(KeepLimits { max_kept_bytes: 2500, ..KeepLimits::default() }));
         write_answer(&store, first).await.unwrap();
         let of = (first, Duration::from_secs(60));
         let mut follow = Follow::new(Arc::clone(&store) as Arc<dyn Store>, of, Position::START, Duration::ZERO);

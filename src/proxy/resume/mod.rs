@@ -21,6 +21,7 @@ mod unread;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::RandomState;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,6 +65,8 @@ pub(super) struct Answers {
     keep: Duration,
     /// The answers that this process writes.
     running: Mutex<HashMap<AnswerId, Running>>,
+    /// The keys of the hash that identifies a caller: a client can't search for a credential with the hash of another one.
+    owners: RandomState,
     metrics: Option<Arc<Metrics>>,
 }
 
@@ -94,7 +97,14 @@ impl Answers {
         }
         let store =
             open_store(store, &limits.keep).await.map_err(|error| io::Error::other(format!("the store: {error}")))?;
-        Ok(Some(Arc::new(Self { store, max_keep_time, keep, running: Mutex::default(), metrics })))
+        Ok(Some(Arc::new(Self {
+            store,
+            max_keep_time,
+            keep,
+            running: Mutex::default(),
+            owners: RandomState::new(),
+            metrics,
+        })))
     }
 
     /// Removes expired answers, for ever.
@@ -257,7 +267,12 @@ impl Keep {
 
     async fn open(&self) -> Result<(AnswerId, Writing), StoreError> {
         let id = new_id().ok_or_else(|| StoreError::Failed("the system has no random bits".to_owned()))?;
-        let opening = Opening { caller: self.credential.digest(id), keep: self.time, request: self.stored.clone() };
+        let opening = Opening {
+            caller: self.credential.digest(id),
+            keep: self.time,
+            request: self.stored.clone(),
+            owner: self.credential.owner(&self.answers.owners),
+        };
         let writing = self.answers.store.open(id, opening).await?;
         if let Some(name) = self.request {
             self.answers.store.name(id, name).await?;
@@ -381,6 +396,7 @@ mod tests {
 
     use super::*;
     use crate::proxy::shared::Shared;
+    use crate::store::Owner;
 
     /// A stream that never brings anything.
     struct Silence;
@@ -401,12 +417,14 @@ mod tests {
             let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
             let store: Arc<dyn Store> = Arc::new(Memory::new(KeepLimits::default()));
             let (max_keep_time, keep, id) = (Duration::from_secs(60), Duration::ZERO, AnswerId([1; 16]));
-            let opening = Opening { caller: [1; 32], keep: max_keep_time, request: Bytes::new() };
+            let owner = Owner::default();
+            let opening = Opening { caller: [1; 32], keep: max_keep_time, request: Bytes::new(), owner };
             let writing = runtime.block_on(store.open(id, opening)).unwrap();
             let handle = runtime.handle().clone();
             drop(runtime);
             let _entered = handle.enter();
-            let answers = Arc::new(Answers { store, max_keep_time, keep, running: Mutex::default(), metrics: None });
+            let (running, owners) = (Mutex::default(), RandomState::new());
+            let answers = Arc::new(Answers { store, max_keep_time, keep, running, owners, metrics: None });
             let writer = Writer {
                 answers: Arc::clone(&answers),
                 id,

@@ -160,8 +160,10 @@ impl Pump {
             }
         };
         if !live.is_live() {
-            let closed = self.writer.answers.store.close(self.writer.id, self.last.next(), end).await;
-            self.has_done(closed)?;
+            match self.writer.answers.store.close(self.writer.id, self.last.next(), end).await {
+                Err(StoreError::Full(limit)) => self.give_up(limit, self.last).await?,
+                closed => self.has_done(closed)?,
+            }
         }
         if live.is_live() {
             live.close(end);
@@ -176,12 +178,27 @@ impl Pump {
     /// Tells the store that the answer is being written.
     async fn renew(&mut self) -> Result<(), Stopped> {
         let renewed = self.writer.answers.store.renew(self.writer.id, self.last.epoch).await;
+        if let Err(StoreError::Full(limit)) = renewed {
+            return self.give_up(limit, self.last).await;
+        }
         let has_failed = matches!(renewed, Err(StoreError::Failed(_)));
         // The lease lasts for more than one of them.
         match has_failed && !std::mem::replace(&mut self.has_missed, has_failed) {
             true => Ok(()),
             false => self.has_done(renewed),
         }
+    }
+
+    /// Takes the answer out of a store that has no room for it: those who are reading it get its rest. `last`: the position of the
+    /// last event that the store has.
+    async fn give_up(&mut self, limit: &'static str, last: Position) -> Result<(), Stopped> {
+        tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
+        self.writer.live.begin(limit);
+        match self.writer.answers.store.give_up(self.writer.id, last, limit).await {
+            Ok(given_up) => self.writer.live.take(given_up),
+            failed => self.has_done(failed.map(drop))?,
+        }
+        Ok(())
     }
 
     /// Takes what the store has said. One that fails takes no answer from those who are reading it: they get its rest without the
@@ -294,12 +311,7 @@ impl Pump {
                 false => Err(StoreError::Full(OF_ANSWER)),
             };
             if let Err(StoreError::Full(limit)) = appended {
-                tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
-                self.writer.live.begin(limit);
-                match store.give_up(id, before, limit).await {
-                    Ok(given_up) => self.writer.live.take(given_up),
-                    failed => self.has_done(failed.map(drop))?,
-                }
+                self.give_up(limit, before).await?;
             } else {
                 self.has_done(appended)?;
             }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::store::{Entry, Position};
+use crate::store::{Entry, Position, held};
 
 /// The last events of an answer, as many as the store surely keeps. Readers have to have those before them: a client that is
 /// connected loses nothing because it is slower than the upstream.
@@ -28,7 +28,7 @@ impl Unread {
         let mut parts: Vec<Vec<Bytes>> = Vec::new();
         let mut of_part = 0;
         for event in events {
-            let cost = event.len() + size_of::<Entry>();
+            let cost = held(event.len());
             match parts.last_mut() {
                 Some(part) if of_part + cost <= self.most / PARTS => {
                     part.push(event);
@@ -46,7 +46,7 @@ impl Unread {
     /// Adds events, which come after `before`. Returns whether the store has room for them.
     pub(super) fn add(&mut self, entries: &[Entry], before: Position) -> bool {
         let Some(last) = entries.last() else { return true };
-        let new: usize = entries.iter().map(|entry| entry.bytes.len() + size_of::<Entry>()).sum();
+        let new: usize = entries.iter().map(|entry| held(entry.bytes.len())).sum();
         match self.parts.back_mut() {
             // A part is for many events, so that there are few.
             Some((at, cost)) if *cost + new <= self.most / PARTS => (*at, *cost) = (last.at, *cost + new),

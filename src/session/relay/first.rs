@@ -76,6 +76,10 @@ impl Relay {
     /// Takes note of an event of a first call that has not ended it. Breaks if what follows passes unread.
     fn after_first_event(&mut self, now: Duration) -> ControlFlow<()> {
         self.client.introduced |= self.writer.has_begun();
+        if self.event_summary.text.is_empty() {
+            // What an event has beside text: an item that calls a tool of the server, an image.
+            self.slots.note_kept(self.writer.kept());
+        }
         if self.is_forwarding() && self.slots.is_unread() {
             self.pass_unread(now);
             return ControlFlow::Break(());

@@ -1,9 +1,9 @@
 //! The places where the fragment may begin, as the cut, the mark, the matchers and the cursors find them: each becomes a
 //! candidate with its evidence.
 
-use super::{ATTEMPTS, Deciding, FEW, LISTED, Rejected, is_line_start};
+use super::{ANNOUNCEMENT, ATTEMPTS, Deciding, FEW, LISTED, OVERLAPS, Rejected, is_line_start};
 use crate::json::{Frame, Kind};
-use crate::overlap::{Edits, Hits};
+use crate::overlap::{Edits, Hits, work};
 use crate::splice::attempt::{Attempt, Lead};
 use crate::splice::candidate::{AttemptStatus, Candidate, Evidence, RejectReason, TakenElement};
 use crate::splice::cursor::Arrival;
@@ -86,10 +86,11 @@ impl Deciding {
         }
         // Whether that is the open element or the next one, a cursor finds out.
         let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else { return };
-        if self.attempts.len() >= ATTEMPTS {
+        if self.attempts.len() >= ATTEMPTS || self.overlaps >= OVERLAPS {
             self.rejected.is_crowded = true;
             return;
         }
+        self.overlaps += 1;
         let (start, prior) = self.place.start_at(slot, from, self.near.from);
         let is_proven = self.place.is_proof(slot, from);
         // The anchor without its first characters proves as much as the whole anchor: it counts like a nearly repeated
@@ -133,8 +134,9 @@ impl Deciding {
         }
         // A bracket in the middle of a sentence is no anchor, and neither is text that only ends with it.
         let is_announced = || {
-            let line = before.rsplit('\n').next().unwrap_or_default();
-            line.trim_end_matches(is_space).ends_with([':', '`']) && !line.contains(['{', '[', '"'])
+            // Anchors may follow each other without end in one line: it is searched only where it may announce one.
+            before.trim_end_matches(is_space).ends_with([':', '`'])
+                && last_line(before, ANNOUNCEMENT).is_some_and(|line| !line.contains(['{', '[', '"']))
         };
         if !is_first && !on_own_line && (end - start < FEW || !is_announced()) {
             return;
@@ -211,6 +213,16 @@ impl Deciding {
             Ok(()) => self.attempts.push(attempt),
             Err(error) => self.rejected.note(&attempt, &error),
         }
+    }
+}
+
+/// Returns the last line of the text; `None` if it has more than `most` characters.
+fn last_line(text: &str, most: usize) -> Option<&str> {
+    let longer = text.char_indices().rev().nth(most).map_or(0, |(at, _)| at);
+    work::steps(text.len() - longer);
+    match text.get(longer..).and_then(|end| end.rfind('\n')) {
+        Some(line) => text.get(longer + line + 1..),
+        None => (longer == 0).then_some(text),
     }
 }
 

@@ -3,18 +3,23 @@
 use std::collections::VecDeque;
 use std::io;
 
+use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::files::LogFile;
-use crate::store::{AnswerId, End, Entry, Gone, Name, OF_ANSWER, Opening, Position, Readers};
+use crate::store::shares::Room;
+use crate::store::{AnswerId, End, Entry, Gone, Name, OF_ANSWER, Opening, Position, Readers, allocated, held};
 
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) opening: Opening,
     pub(super) names: Vec<Name>,
     pub(super) entries: VecDeque<Entry>,
+    /// What the events hold.
     pub(super) bytes: usize,
+    /// Another caller needs its room, by this limit: it is no longer counted, and goes as soon as its writer knows.
+    pub(super) revoked: Option<&'static str>,
     /// The last event that was dropped at the limit of one answer.
     pub(super) dropped: Option<Position>,
     pub(super) last: Position,
@@ -40,6 +45,8 @@ pub(super) enum Phase {
 
 impl Answer {
     pub(super) fn new(opening: Opening, log: Option<LogFile>) -> Self {
+        // A slice would hold all of what it is a slice of.
+        let opening = Opening { request: Bytes::copy_from_slice(&opening.request), ..opening };
         Self {
             until: Instant::now() + opening.keep,
             readers: Readers::default(),
@@ -47,6 +54,7 @@ impl Answer {
             names: Vec::new(),
             entries: VecDeque::new(),
             bytes: 0,
+            revoked: None,
             dropped: None,
             last: Position::START,
             phase: Phase::Written,
@@ -70,25 +78,43 @@ impl Answer {
 
     pub(super) fn close(&mut self, end: End) {
         self.phase = Phase::Ended(end);
+        self.entries.shrink_to_fit();
         self.touch();
         self.changed.send_replace(());
     }
 
-    /// Returns what it would free to [shorten](Self::shorten) it.
-    pub(super) fn excess(&self, most: usize) -> usize {
-        let mut freed = 0;
-        let mut entries = self.entries.iter();
-        while self.bytes - freed > most
-            && let Some(entry) = entries.next()
+    /// Returns what it holds more, and what it holds no longer, if it is [shortened](Self::shorten) to `most` bytes and further events
+    /// are added. The places of dropped events in the list stay.
+    pub(super) fn growth(&self, entries: &[Entry], most: usize) -> (usize, usize) {
+        let (mut events, mut dropped) = (0, 0);
+        while self.bytes - dropped > most
+            && let Some(entry) = self.entries.get(events)
         {
-            freed += size(entry);
+            (events, dropped) = (events + 1, dropped + size(entry));
         }
-        freed
+        let needed = self.entries.len() - events + entries.len();
+        let places = self.capacity_for(needed).saturating_sub(self.entries.capacity());
+        let bytes: usize = entries.iter().map(|entry| size(entry) - size_of::<Entry>()).sum();
+        (bytes + places * size_of::<Entry>(), dropped - events * size_of::<Entry>())
     }
 
-    /// Drops its first events until it has no more than these bytes, or none. Returns what was freed.
-    pub(super) fn shorten(&mut self, most: usize) -> usize {
-        let before = self.bytes;
+    /// Adds events. Each gets memory of its own: a slice would hold all of what was read at once.
+    pub(super) fn push(&mut self, entries: &[Entry]) {
+        let capacity = self.capacity_for(self.entries.len() + entries.len());
+        self.entries.reserve_exact(capacity - self.entries.len());
+        for entry in entries {
+            self.bytes += size(entry);
+            self.entries.push_back(Entry { at: entry.at, bytes: Bytes::copy_from_slice(&entry.bytes) });
+        }
+    }
+
+    /// Returns the places in a list that needs so many: a quarter more, where there are too few.
+    fn capacity_for(&self, needed: usize) -> usize {
+        if needed <= self.entries.capacity() { self.entries.capacity() } else { needed + needed / 4 }
+    }
+
+    /// Drops its first events until it has no more than these bytes, or none.
+    pub(super) fn shorten(&mut self, most: usize) {
         while self.bytes > most
             && let Some(entry) = self.entries.pop_front()
         {
@@ -98,7 +124,6 @@ impl Answer {
             }
             self.dropped = Some(entry.at);
         }
-        before - self.bytes
     }
 
     /// Writes to its file, if it has one. An answer whose file can't be written is in memory alone from then on.
@@ -127,16 +152,24 @@ impl Answer {
         self.names
     }
 
-    /// Returns what it costs.
+    /// Returns what it holds.
     pub(super) fn cost(&self) -> usize {
-        OVERHEAD + self.opening.request.len() + self.bytes
+        let spare = self.entries.capacity().saturating_sub(self.entries.len()) * size_of::<Entry>();
+        OVERHEAD + allocated(self.opening.request.len()) + self.bytes + spare
+    }
+
+    /// Returns the room that it counts for.
+    pub(super) fn room(&self) -> Room {
+        if self.revoked.is_some() { Room::default() } else { Room::of_answer(self.cost()) }
     }
 }
 
-/// What an answer costs without its events: itself, its names, and its place in maps.
-pub(super) const OVERHEAD: usize = size_of::<Answer>() + 2 * size_of::<(Name, AnswerId)>();
+/// What an answer holds without its events and its request: itself, its place in the map, where half may be empty, what tells
+/// its readers of changes, and two names with theirs.
+pub(super) const OVERHEAD: usize =
+    2 * size_of::<(AnswerId, Answer)>() + 256 + 2 * (size_of::<(Name, Vec<AnswerId>)>() * 2 + 64);
 
-/// Returns what an event costs.
+/// Returns what an event holds.
 pub(super) fn size(entry: &Entry) -> usize {
-    entry.bytes.len() + size_of::<Entry>()
+    held(entry.bytes.len())
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, Phase, size};
-use crate::store::{AnswerId, End, Entry, Gone, Name, Opening, limit_of};
+use super::answer::{Answer, Phase};
+use crate::store::{AnswerId, End, Entry, Gone, Name, Opening, Owner, limit_of};
 
 /// A folder with the logs of answers, which one process has for itself.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Folder {
     pub(super) fn begin(&self, id: AnswerId, opening: &Opening) -> io::Result<LogFile> {
         let path = self.path_of(id);
         let mut log = LogFile::new(id, private().create_new(true).open(&path)?, path);
-        let Opening { caller, keep, request } = opening;
+        let Opening { caller, keep, request, owner: _ } = opening;
         let mut records = log.records();
         records.add(&format!("answer {} {} {}", hex(caller), keep.as_millis(), request.len()), Some(request));
         log.write(&records).map(|()| log)
@@ -79,8 +79,7 @@ impl Folder {
                 Record::Name(name) => answer.names.push(name),
                 Record::Event(entry) if entry.at > answer.last => {
                     answer.last = entry.at;
-                    answer.bytes += size(&entry);
-                    answer.entries.push_back(entry);
+                    answer.push(&[entry]);
                 }
                 Record::End(how) => end = Some(how),
                 Record::Epoch(epoch) => answer.next_epoch = epoch,
@@ -299,6 +298,7 @@ impl Records<'_> {
                 caller: from_hex(words.next()?)?,
                 keep: Duration::from_millis(words.next()?.parse().ok()?),
                 request: bytes(words.next()?)?,
+                owner: Owner::default(),
             }),
             "name" => Record::Name(Name(from_hex(words.next()?)?)),
             "event" => Record::Event(Entry { at: words.next()?.parse().ok()?, bytes: bytes(words.next()?)? }),
@@ -314,7 +314,7 @@ impl Records<'_> {
                     EXPIRED => Gone::Expired,
                     limit => Gone::Dropped(limit_of(limit)),
                 };
-                Record::Gone(Opening { caller, keep, request: Bytes::new() }, why)
+                Record::Gone(Opening { caller, keep, request: Bytes::new(), owner: Owner::default() }, why)
             }
             _ => return None,
         };

@@ -4,11 +4,12 @@ use bytes::Bytes;
 
 use super::answer::OVERHEAD;
 use super::*;
+use crate::store::{OF_ALL, OF_COUNT, held};
 
 const ID: AnswerId = AnswerId([7; 16]);
 
 fn opening(seconds: u64) -> Opening {
-    Opening { caller: [1; 32], keep: Duration::from_secs(seconds), request: Bytes::new() }
+    Opening { caller: [1; 32], keep: Duration::from_secs(seconds), request: Bytes::new(), owner: Owner::default() }
 }
 
 fn entry(seq: u64, text: &str) -> Entry {
@@ -70,7 +71,7 @@ async fn an_answer_that_nobody_reads_expires() {
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(store.look_up(ID).await, Err(StoreError::Unknown));
     assert!(store.named(name).await.unwrap().is_empty());
-    assert_eq!(store.state().bytes, 0);
+    assert_eq!(store.state().shares.all().bytes, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,7 +86,7 @@ async fn a_deleted_answer_is_unknown_to_those_who_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_events_are_dropped_at_the_limit_of_one_answer() {
-    let room = 3 * (4 + size_of::<Entry>());
+    let room = 3 * held(4);
     let store = Memory::new(KeepLimits { max_kept_answer_bytes: room, ..KeepLimits::default() });
     let _writing = store.open(ID, opening(10)).await.unwrap();
     for batch in [1..=4, 5..=5] {
@@ -95,13 +96,14 @@ async fn the_first_events_are_dropped_at_the_limit_of_one_answer() {
     assert_eq!(read(Position::START).await, Err(StoreError::Dropped(OF_ANSWER)));
     assert_eq!(read(at(1)).await, Err(StoreError::Dropped(OF_ANSWER)));
     assert_eq!(seqs(&read(at(2)).await.unwrap()), [3, 4, 5]);
-    assert_eq!(store.state().bytes, OVERHEAD + room);
+    // The places of the first two stay in the list.
+    assert_eq!(store.state().shares.all().bytes, OVERHEAD + room + 2 * size_of::<Entry>());
 }
 
 /// Room for two answers of one event, and for no more.
 #[tokio::test(start_paused = true)]
 async fn ended_answers_are_dropped_first_and_none_that_is_read() {
-    let cost = OVERHEAD + 4 + size_of::<Entry>();
+    let cost = OVERHEAD + held(4);
     let store = Memory::new(KeepLimits { max_kept_bytes: 2 * cost, ..KeepLimits::default() });
     let [a, b, c, d] = [1, 2, 3, 4].map(|byte| AnswerId([byte; 16]));
     let mut writing = Vec::new();
@@ -126,13 +128,13 @@ async fn ended_answers_are_dropped_first_and_none_that_is_read() {
     assert_eq!(store.append(c, vec![entry(2, &"x".repeat(cost))]).await, Err(StoreError::Full(OF_ALL)));
     assert_eq!(store.give_up(c, at(1), OF_ALL).await, Ok(given_up(Position::START, vec![entry(1, "four")])));
     assert_eq!(store.look_up(c).await.unwrap().log, Err(Gone::Dropped(OF_ALL)));
-    assert_eq!(store.state().bytes, OVERHEAD);
+    assert_eq!(store.state().shares.all().bytes, OVERHEAD);
 }
 
 /// Room for three events of an answer, and for four of all.
 #[tokio::test(start_paused = true)]
 async fn what_is_given_up_says_what_was_dropped_before() {
-    let one = 4 + size_of::<Entry>();
+    let one = held(4);
     let [a, b, c] = [1, 2, 3].map(|byte| AnswerId([byte; 16]));
     let most = 3 * OVERHEAD + 4 * one;
     let limits = KeepLimits { max_kept_answer_bytes: 3 * one, max_kept_bytes: most, ..KeepLimits::default() };
@@ -193,8 +195,7 @@ async fn an_answer_whose_file_cannot_be_written_is_in_memory_alone() {
 
 #[tokio::test]
 async fn a_position_is_that_of_an_event() {
-    let store =
-        Memory::new(KeepLimits { max_kept_answer_bytes: 2 * (1 + size_of::<Entry>()), ..KeepLimits::default() });
+    let store = Memory::new(KeepLimits { max_kept_answer_bytes: 2 * held(1), ..KeepLimits::default() });
     let _writing = store.open(ID, opening(10)).await.unwrap();
     store.append(ID, vec![entry(1, "a"), entry(2, "b"), entry(3, "c"), entry(5, "d")]).await.unwrap();
     // The first two are dropped; whoever has the second one lacks nothing.
@@ -202,4 +203,100 @@ async fn a_position_is_that_of_an_event() {
         assert_eq!(store.has(ID, at(seq)).await, Ok(has), "{seq}");
     }
     assert_eq!(store.has(AnswerId([8; 16]), at(1)).await, Err(StoreError::Unknown));
+}
+
+/// Opens an answer of a caller, with one event.
+async fn open_for(store: &Memory, byte: u8, owner: u64) -> Result<(AnswerId, Writing), StoreError> {
+    let id = AnswerId([byte; 16]);
+    let writing = store.open(id, Opening { owner: Owner(owner), ..opening(10) }).await?;
+    store.append(id, vec![entry(1, "four")]).await?;
+    Ok((id, writing))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_holds_most_takes_no_answer_from_another() {
+    let store = Memory::new(KeepLimits { max_kept_answers: 4, ..KeepLimits::default() });
+    let (other, _other) = open_for(&store, 0, 2).await.unwrap();
+    store.close(other, at(2), End::Whole).await.unwrap();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let mut writing = Vec::new();
+    for byte in 1..=9 {
+        let (id, own) = open_for(&store, byte, 1).await.unwrap();
+        store.close(id, at(2), End::Whole).await.unwrap();
+        writing.push(own);
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    let log = async |byte| store.look_up(AnswerId([byte; 16])).await.unwrap().log.map(|log| log.last);
+    assert_eq!(log(0).await, Ok(at(1)), "the other caller's, although it expires first");
+    for (byte, expected) in [(6, Err(Gone::Dropped(OF_COUNT))), (7, Ok(at(1))), (8, Ok(at(1))), (9, Ok(at(1)))] {
+        assert_eq!(log(byte).await, expected, "{byte}");
+    }
+    // A third caller gets the room of the one who holds most.
+    let third = open_for(&store, 10, 3).await.unwrap();
+    assert_eq!(log(7).await, Err(Gone::Dropped(OF_COUNT)));
+    assert_eq!((log(0).await, log(10).await), (Ok(at(1)), Ok(at(1))));
+    drop(third);
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_answers_leave_room_for_other_callers() {
+    let store = Memory::new(KeepLimits { max_kept_answers: 3, ..KeepLimits::default() });
+    let mut running = Vec::new();
+    for byte in 1..=3 {
+        running.push(open_for(&store, byte, 1).await.unwrap());
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    assert_eq!(open_for(&store, 4, 1).await.unwrap_err(), StoreError::Full(OF_COUNT));
+    let (other, _other) = open_for(&store, 5, 2).await.unwrap();
+    let first = running[0].0;
+    // Its readers have it until its writer knows, and get all of its events then.
+    assert_eq!(seqs(&store.read_after(first, Position::START, Duration::ZERO).await.unwrap()), [1]);
+    for error in [
+        store.append(first, vec![entry(2, "five")]).await,
+        store.renew(first, 1).await,
+        store.close(first, at(2), End::Whole).await,
+    ] {
+        assert_eq!(error, Err(StoreError::Full(OF_COUNT)));
+    }
+    assert_eq!(store.give_up(first, at(1), OF_COUNT).await, Ok(given_up(Position::START, vec![entry(1, "four")])));
+    assert_eq!(store.look_up(first).await.unwrap().log, Err(Gone::Dropped(OF_COUNT)));
+    assert!(store.append(other, vec![entry(2, "five")]).await.is_ok());
+    // A writer that ends without having learned of it leaves nothing behind.
+    let (_, _third) = open_for(&store, 6, 3).await.unwrap();
+    let (second, writing) = running.swap_remove(1);
+    drop(writing);
+    assert_eq!(store.look_up(second).await.unwrap().log, Err(Gone::Dropped(OF_COUNT)));
+}
+
+/// What the store counts is what it holds: also where events are slices of larger reads, and where there are many small ones.
+#[test]
+fn bytes_are_counted_as_they_are_held() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    for (answers, events, size, read) in
+        [(1000, 1, 20, 16 << 10), (20, 1000, 50, 16 << 10), (4, 10, 100_000, 100_000), (300, 0, 0, 1)]
+    {
+        let store = Memory::new(KeepLimits { max_kept_answers: 10_000, ..KeepLimits::default() });
+        let mut writing = Vec::with_capacity(answers);
+        let cost = allocation_counter::measure(|| {
+            runtime.block_on(async {
+                for number in 0..answers {
+                    let mut id = [0; 16];
+                    id[..8].copy_from_slice(&number.to_be_bytes());
+                    let request = Bytes::from(vec![b'r'; 1 << 10]).slice(..100);
+                    writing.push(store.open(AnswerId(id), Opening { request, ..opening(10) }).await.unwrap());
+                    store.name(AnswerId(id), Name([number as u8; 32])).await.unwrap();
+                    for seq in 1..=events {
+                        let bytes = Bytes::from(vec![b'x'; read]).slice(..size);
+                        store.append(AnswerId(id), vec![Entry { at: at(seq), bytes }]).await.unwrap();
+                    }
+                    let read = store.read_after(AnswerId(id), Position::START, Duration::ZERO).await.unwrap();
+                    assert!(read.entries.len() <= events as usize);
+                }
+            });
+        });
+        let (held, counted) = (cost.bytes_current as usize, store.state().shares.all().bytes);
+        let shown = format!("{answers} answers of {events} events of {size} bytes: {held} are held, {counted} counted");
+        assert!(held <= counted && counted <= 3 * held, "{shown}");
+        drop(store);
+    }
 }

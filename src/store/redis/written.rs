@@ -7,14 +7,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::limits::KeepLimits;
-use crate::store::{AnswerId, Entry, OF_ALL, OF_ANSWER, Opening, Position, Readers, Reading, StoreError};
+use crate::store::shares::{Candidate, Room, Shares};
+use crate::store::{AnswerId, Entry, OF_ANSWER, Opening, Owner, Position, Readers, Reading, StoreError};
 
 /// The answers that this process has written or writes.
 pub(super) struct Written {
     limits: KeepLimits,
     answers: HashMap<AnswerId, Answer>,
-    /// What all answers cost.
-    cost: usize,
+    /// What callers hold.
+    shares: Shares,
     /// The answers that clients read in this process, whoever has written them.
     readers: HashMap<AnswerId, Readers>,
 }
@@ -22,6 +23,7 @@ pub(super) struct Written {
 struct Answer {
     /// The epoch in which this process writes it.
     epoch: u64,
+    owner: Owner,
     keep: Duration,
     /// Bytes of the events that are kept, and of the request as long as that is.
     bytes: usize,
@@ -48,9 +50,9 @@ struct Running {
 }
 
 impl Answer {
-    /// Returns what it costs.
-    fn cost(&self) -> usize {
-        OVERHEAD + self.bytes
+    /// Returns the room that it takes.
+    fn room(&self) -> Room {
+        Room::of_answer(OVERHEAD + self.bytes)
     }
 }
 
@@ -64,22 +66,19 @@ pub(super) struct Trim {
 
 impl Written {
     pub(super) fn new(limits: KeepLimits) -> Self {
-        Self { limits, answers: HashMap::new(), cost: 0, readers: HashMap::new() }
+        Self { limits, answers: HashMap::new(), shares: Shares::default(), readers: HashMap::new() }
     }
 
     /// Makes room for a further answer. Returns the ended ones that are to be dropped for it.
-    pub(super) fn make_room_for(&mut self, opening: &Opening) -> Result<Vec<AnswerId>, StoreError> {
+    pub(super) fn make_room_for(&mut self, opening: &Opening) -> Result<Dropped, StoreError> {
         self.forget_expired();
-        if self.answers.len() >= self.limits.max_kept_answers {
-            return Err(StoreError::Full("max_kept_answers"));
-        }
         if opening.request.len() > self.limits.max_kept_answer_bytes {
             return Err(StoreError::Full(OF_ANSWER));
         }
-        self.make_room(OVERHEAD + opening.request.len())
+        self.make_room(opening.owner, Room::of_answer(OVERHEAD + opening.request.len()))
     }
 
-    pub(super) fn begin(&mut self, id: AnswerId, epoch: u64, keep: Duration, request: usize) {
+    pub(super) fn begin(&mut self, id: AnswerId, owner: Owner, epoch: u64, keep: Duration, request: usize) {
         let phase = Phase::Running(Running {
             request,
             sizes: VecDeque::new(),
@@ -88,35 +87,42 @@ impl Written {
         });
         // The same process may have written it in an earlier epoch.
         self.forget(id);
-        self.cost += OVERHEAD + request;
-        self.answers.insert(id, Answer { epoch, keep, bytes: request, phase });
+        let answer = Answer { epoch, owner, keep, bytes: request, phase };
+        self.shares.add(owner, answer.room());
+        self.answers.insert(id, answer);
     }
 
     /// Counts events that are about to be written. Returns the ended answers that are to be dropped for them.
-    pub(super) fn reserve(&mut self, id: AnswerId, entries: &[Entry]) -> Result<Vec<AnswerId>, StoreError> {
-        let epoch = self.answers.get(&id).map(|answer| answer.epoch).ok_or(StoreError::Unknown)?;
+    pub(super) fn reserve(&mut self, id: AnswerId, entries: &[Entry]) -> Result<Dropped, StoreError> {
+        let (epoch, owner) =
+            self.answers.get(&id).map(|answer| (answer.epoch, answer.owner)).ok_or(StoreError::Unknown)?;
         if entries.first().is_some_and(|entry| entry.at.epoch != epoch) {
             return Err(StoreError::Fenced);
         }
-        let dropped = self.make_room(entries.iter().map(|entry| entry.bytes.len()).sum())?;
+        let bytes = entries.iter().map(|entry| entry.bytes.len()).sum();
+        let dropped = self.make_room(owner, Room { answers: 0, bytes })?;
         self.note(id, entries);
         Ok(dropped)
     }
 
     /// Counts events that are in the log.
     pub(super) fn note(&mut self, id: AnswerId, entries: &[Entry]) {
-        let Some(Answer { bytes, phase: Phase::Running(running), .. }) = self.answers.get_mut(&id) else { return };
+        let Some(Answer { owner, bytes, phase: Phase::Running(running), .. }) = self.answers.get_mut(&id) else {
+            return;
+        };
         for entry in entries {
             running.sizes.push_back((entry.at, entry.bytes.len()));
             *bytes += entry.bytes.len();
-            self.cost += entry.bytes.len();
+            self.shares.add(*owner, Room { answers: 0, bytes: entry.bytes.len() });
         }
     }
 
     /// Tells readers of events that have been written. Returns what is to be dropped, where the answer has become too large; its
     /// last event stays.
     pub(super) fn tell(&mut self, id: AnswerId) -> Option<Trim> {
-        let Answer { bytes, phase: Phase::Running(running), .. } = self.answers.get_mut(&id)? else { return None };
+        let Answer { owner, bytes, phase: Phase::Running(running), .. } = self.answers.get_mut(&id)? else {
+            return None;
+        };
         running.changed.send_replace(());
         let mut dropped = None;
         while running.sizes.len() > 1
@@ -124,7 +130,7 @@ impl Written {
             && let Some((at, size)) = running.sizes.pop_front()
         {
             *bytes -= size;
-            self.cost -= size;
+            self.shares.remove(*owner, Room { answers: 0, bytes: size });
             running.dropped = at;
             dropped = Some(at);
         }
@@ -170,7 +176,7 @@ impl Written {
         let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.epoch == epoch) else { return };
         if let Phase::Running(Running { request, .. }) = answer.phase {
             answer.bytes -= request;
-            self.cost -= request;
+            self.shares.remove(answer.owner, Room { answers: 0, bytes: request });
             answer.phase = Phase::Ended { until: Instant::now() + answer.keep };
         }
     }
@@ -186,7 +192,7 @@ impl Written {
     /// Forgets an answer that is no longer on the server.
     pub(super) fn forget(&mut self, id: AnswerId) {
         if let Some(answer) = self.answers.remove(&id) {
-            self.cost -= answer.cost();
+            self.shares.remove(answer.owner, answer.room());
         }
     }
 
@@ -202,40 +208,32 @@ impl Written {
         }
         self.answers.retain(|_, answer| {
             let is_expired = matches!(answer.phase, Phase::Ended { until } if until <= now);
-            self.cost -= if is_expired { answer.cost() } else { 0 };
+            if is_expired {
+                self.shares.remove(answer.owner, answer.room());
+            }
             !is_expired
         });
     }
 
-    /// Forgets ended answers that nobody reads here until there is room for more bytes: first the one that would expire first.
-    /// Returns them; the server is to drop them. Forgets none if all of them would not do.
-    fn make_room(&mut self, bytes: usize) -> Result<Vec<AnswerId>, StoreError> {
-        let most = self.limits.max_kept_bytes;
-        if self.cost + bytes <= most {
-            return Ok(Vec::new());
-        }
+    /// Forgets ended answers that nobody reads here until there is room for more of a caller: see [`Shares`]. Returns them; the
+    /// server is to drop them. Forgets none if all of them would not do.
+    fn make_room(&mut self, owner: Owner, more: Room) -> Result<Dropped, StoreError> {
         self.forget_expired();
-        let ended = self.answers.iter().filter_map(|(id, answer)| match answer.phase {
-            Phase::Ended { until } if !self.readers.contains_key(id) => Some((until, *id, answer.cost())),
-            Phase::Ended { .. } | Phase::Running(_) => None,
-        });
-        let mut ended: Vec<_> = ended.collect();
-        ended.sort_unstable_by_key(|(until, ..)| *until);
-        let (mut all, mut dropped) = (self.cost, Vec::new());
-        for (_, id, cost) in ended {
-            if all + bytes <= most {
-                break;
+        let ended = |(id, answer): (&AnswerId, &Answer)| match answer.phase {
+            Phase::Ended { until } if !self.readers.contains_key(id) => {
+                Some(Candidate { id: *id, owner: answer.owner, bytes: answer.room().bytes, until, is_running: false })
             }
-            all -= cost;
-            dropped.push(id);
-        }
-        if all + bytes > most {
-            return Err(StoreError::Full(OF_ALL));
-        }
-        dropped.iter().for_each(|id| self.forget(*id));
+            Phase::Ended { .. } | Phase::Running(_) => None,
+        };
+        let candidates = || self.answers.iter().filter_map(ended).collect();
+        let dropped = self.shares.make_room(owner, more, &self.limits, candidates)?;
+        dropped.iter().for_each(|(id, _)| self.forget(*id));
         Ok(dropped)
     }
 }
+
+/// Answers that the server is to drop, each with the limit that asks for it.
+pub(super) type Dropped = Vec<(AnswerId, &'static str)>;
 
 /// What an answer costs beside its events and its request: digests, ids and positions.
 const OVERHEAD: usize = 256;
@@ -245,6 +243,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::store::OF_ALL;
 
     const KEEP: Duration = Duration::from_secs(10);
 
@@ -253,7 +252,7 @@ mod tests {
     }
 
     fn opening(request: usize) -> Opening {
-        Opening { caller: [1; 32], keep: KEEP, request: vec![0; request].into() }
+        Opening { caller: [1; 32], keep: KEEP, request: vec![0; request].into(), owner: Owner::default() }
     }
 
     fn entry(epoch: u64, bytes: usize) -> Vec<Entry> {
@@ -275,25 +274,25 @@ mod tests {
         assert_eq!(written.make_room_for(&opening(201)), Err(StoreError::Full(OF_ANSWER)));
         for byte in [1, 2] {
             assert_eq!(written.make_room_for(&opening(100)), Ok(vec![]));
-            written.begin(id(byte), 1, KEEP, 100);
+            written.begin(id(byte), Owner::default(), 1, KEEP, 100);
         }
         assert_eq!(written.reserve(id(1), &entry(1, 101)), Err(StoreError::Full(OF_ALL)));
         assert_eq!(written.reserve(id(1), &entry(1, 100)), Ok(vec![]));
         assert_eq!(written.make_room_for(&opening(0)), Err(StoreError::Full(OF_ALL)));
         written.end(id(1), 1);
-        assert_eq!(written.make_room_for(&opening(0)), Ok(vec![id(1)]), "the first one has ended");
+        assert_eq!(written.make_room_for(&opening(0)), Ok(vec![(id(1), OF_ALL)]), "the first one has ended");
         // What has expired is not counted.
         written.end(id(2), 1);
         tokio::time::advance(KEEP).await;
         assert_eq!(written.make_room_for(&opening(200)), Ok(vec![]));
         assert!(written.answers.is_empty());
-        assert_eq!(written.cost, 0);
+        assert_eq!(written.shares.all().bytes, 0);
     }
 
     #[test]
     fn the_last_dropped_event_is_noted() {
         let mut written = narrow();
-        written.begin(id(1), 1, KEEP, 0);
+        written.begin(id(1), Owner::default(), 1, KEEP, 0);
         let at = |seq| Position { epoch: 1, seq };
         for (seq, dropped) in [(1, Position::START), (2, Position::START), (3, at(1)), (4, at(2))] {
             let entry = Entry { at: at(seq), bytes: Bytes::from(vec![0; 100]) };
@@ -301,7 +300,7 @@ mod tests {
             written.tell(id(1));
             assert_eq!(written.dropped(id(1)), dropped);
         }
-        assert_eq!(written.cost, OVERHEAD + 200);
+        assert_eq!(written.shares.all().bytes, OVERHEAD + 200);
         assert_eq!(written.reserve(id(1), &entry(1, 1000)), Err(StoreError::Full(OF_ALL)));
         assert_eq!(written.dropped(id(1)), at(2));
     }
@@ -309,15 +308,15 @@ mod tests {
     #[test]
     fn an_epoch_ends_alone() {
         let mut written = narrow();
-        written.begin(id(1), 1, KEEP, 0);
+        written.begin(id(1), Owner::default(), 1, KEEP, 0);
         // The same process has taken the answer over.
-        written.begin(id(1), 2, KEEP, 0);
+        written.begin(id(1), Owner::default(), 2, KEEP, 0);
         written.stop_writing(id(1), 1);
         written.end(id(1), 1);
         assert_eq!(written.reserve(id(1), &entry(1, 1)), Err(StoreError::Fenced));
         assert_eq!(written.reserve(id(1), &entry(2, 1)), Ok(vec![]));
         written.stop_writing(id(1), 2);
         assert_eq!(written.reserve(id(1), &entry(2, 1)), Err(StoreError::Unknown));
-        assert_eq!(written.cost, 0);
+        assert_eq!(written.shares.all().bytes, 0);
     }
 }

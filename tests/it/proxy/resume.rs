@@ -459,19 +459,17 @@ async fn a_request_with_an_event_id_of_no_kept_answer_passes_without_it() {
 async fn kept_answers_are_bounded() {
     let mut limits = keeping();
     limits.keep.max_kept_answers = 1;
-    let (_raw, proxy, go) = waiting(2, limits).await;
-    let id = ask_and_leave(&proxy, &ask_kept()).await;
-    go.notify_one();
-    go.notify_one();
-    exchange(proxy.addr(), &about("GET", &id, "")).await;
-    go.notify_one();
+    let held = vec![send(format!("{STREAM}{}", five()[..2].concat())), Piece::Hold];
+    let raw = Raw::new(vec![held, vec![send(format!("{STREAM}{}", five().concat()))]]).await;
+    let proxy = raw.proxy(limits).await;
+    ask_and_leave(&proxy, &ask_kept()).await;
     let response = exchange(proxy.addr(), &ask_kept()).await;
     assert_eq!(header(&response, "x-restitch-keep"), "0; reason=\"max_kept_answers\"");
     assert_eq!(body_of(&response), (five().concat(), true), "it is answered as if it had not asked");
     proxy.shutdown().await;
 
     let mut limits = keeping();
-    limits.keep.max_kept_answer_bytes = 400;
+    limits.keep.max_kept_answer_bytes = 600;
     let (_raw, proxy, go) = waiting(1, limits).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     go.notify_one();

@@ -22,7 +22,7 @@ use tokio::runtime;
 
 use super::*;
 use crate::limits::KeepLimits;
-use crate::store::{Found, Memory, Opening, Writing};
+use crate::store::{Found, Memory, Opening, Owner, Writing};
 
 /// The streams of the test server.
 struct Streams {
@@ -74,7 +74,8 @@ impl Streams {
             return status(if is_same { StatusCode::OK } else { StatusCode::CONFLICT });
         }
         let id = super::super::caller::new_id().unwrap();
-        let opening = Opening { caller: [0; 32], keep: Duration::from_secs(600), request: Bytes::new() };
+        let opening =
+            Opening { caller: [0; 32], keep: Duration::from_secs(600), request: Bytes::new(), owner: Owner::default() };
         let _writing = self.store.open(id, opening).await.unwrap();
         let next = Position { epoch: 1, seq: 1 };
         let stream = Stream { id, content_type: content_type.clone(), next, is_closed: false, _writing };

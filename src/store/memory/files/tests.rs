@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::answer::size;
 use super::*;
 use crate::limits::KeepLimits;
 use crate::store::{Memory, Position, Store, StoreError};
@@ -32,7 +33,12 @@ impl Drop for Place {
 }
 
 fn opening() -> Opening {
-    Opening { caller: [1; 32], keep: Duration::from_secs(9), request: Bytes::from_static(b"{\n\"a\": 1}") }
+    Opening {
+        caller: [1; 32],
+        keep: Duration::from_secs(9),
+        request: Bytes::from_static(b"{\n\"a\": 1}"),
+        owner: Owner::default(),
+    }
 }
 
 fn at(epoch: u64, seq: u64) -> Position {

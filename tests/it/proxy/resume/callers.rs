@@ -44,3 +44,29 @@ async fn without_a_credential_the_id_of_a_response_finds_nothing() {
     assert!(!response.contains("x-restitch-stream"), "{response}");
     setup.proxy.shutdown().await;
 }
+
+/// One caller's answers fill the room: they make room for each other, and for another caller.
+#[tokio::test]
+async fn a_caller_with_many_answers_drops_none_of_another() {
+    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", five().concat()))]; 6]).await;
+    let mut limits = keeping();
+    limits.keep.max_kept_answers = 3;
+    let proxy = raw.proxy(limits).await;
+    let as_other = |request: &str| request.replace("sk-1", "sk-2");
+    let ask = async |request: &str| {
+        let response = exchange(proxy.addr(), request).await;
+        assert_eq!(header(&response, "x-restitch-keep"), "30", "{response}");
+        header(&response, "x-restitch-stream").to_owned()
+    };
+    let other = ask(&as_other(&ask_kept())).await;
+    let mut own = Vec::new();
+    for _ in 0..5 {
+        own.push(ask(&ask_kept()).await);
+    }
+    let response = exchange(proxy.addr(), &as_other(&about("GET", &other, ""))).await;
+    assert_eq!(body_of(&response), (numbered(&five(), 1), true));
+    let response = exchange(proxy.addr(), &about("GET", &own[2], "")).await;
+    assert!(status(&response) == "410 Gone" && response.contains("max_kept_answers"), "{response}");
+    assert_eq!(status(&exchange(proxy.addr(), &about("GET", &own[4], "")).await), "200 OK");
+    proxy.shutdown().await;
+}

@@ -115,7 +115,7 @@ async fn an_answer_that_waits_for_its_reader_is_stopped_at_once() {
 pub(super) async fn is_stopped_at_once(store: &str) {
     for is_deleted in [true, false] {
         let mut limits = keeping();
-        limits.keep.max_kept_bytes = 1000;
+        limits.keep.max_kept_bytes = 2000;
         let raw = Raw::new(vec![stream(&large().concat())]).await;
         let proxy = raw.unbound(limits).store(store).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
         let (mut client, _, id) = begun(&proxy, &with(&ask_kept(), "x-request-id: mine")).await;
