@@ -71,6 +71,8 @@ pub(super) struct Conversation {
     pub(super) at: Arc<AtomicUsize>,
     /// The last call has brought nothing of an answer: it is not its place in the text that failed, but the upstream.
     pub(super) has_failed: Arc<AtomicBool>,
+    /// No fallback was asked, since the body can't be shared. The log has said so.
+    pub(super) is_refused: Arc<AtomicBool>,
     pub(super) exchange: Arc<Exchange>,
     /// Set where the log has the text of requests and answers.
     pub(super) content: Option<Content>,
@@ -141,6 +143,7 @@ impl Conversation {
             adapted,
             at: Arc::default(),
             has_failed: Arc::default(),
+            is_refused: Arc::default(),
             exchange,
             content,
             keep: None,

@@ -4,6 +4,7 @@ mod access;
 mod admin;
 mod clients;
 mod content;
+mod credentials;
 mod encoded;
 mod fallbacks;
 mod limits;
