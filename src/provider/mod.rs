@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "proxy")]
+pub(crate) mod allowed;
 pub mod capability;
 pub(crate) mod chat;
 mod chunks;

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+#[cfg(feature = "proxy")]
+use super::allowed::Members;
 use super::translate::PlainMessage;
 use super::{Delta, Finish, Kind, SlotId};
 use crate::json::string::quoted;
@@ -114,6 +116,10 @@ pub trait Wire: fmt::Debug + Send + Sync {
 
     /// Reads a request. `None`: it is no request of this API, or not a valid one.
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request>;
+
+    /// Returns the members of a request that hold no credential, so that fallbacks and stores get them.
+    #[cfg(feature = "proxy")]
+    fn allowed(&self) -> Members;
 
     /// Returns a request for a new, streamed answer to a prompt.
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest;

@@ -81,6 +81,8 @@ pub(super) struct Conversation {
     held_since: Arc<Mutex<Option<Instant>>>,
     /// The calls that the upstream which is asked got again.
     pub(super) retries: Arc<Mutex<Retries>>,
+    /// No fallback was asked, since the body can't be shared. The log has said so.
+    pub(super) is_refused: Arc<AtomicBool>,
     pub(super) exchange: Arc<Exchange>,
     /// Set where the log has the text of requests and answers.
     pub(super) content: Option<Content>,
@@ -153,6 +155,7 @@ impl Conversation {
             has_failed: Arc::default(),
             held_since: Arc::default(),
             retries: Arc::default(),
+            is_refused: Arc::default(),
             exchange,
             content,
             keep: None,

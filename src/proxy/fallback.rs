@@ -1,24 +1,26 @@
 //! The upstreams that are asked where a route's own one fails.
 //!
-//! Nothing of the client's head goes to another upstream but what is listed here: a client may have its key in any header, and
-//! in the query.
+//! Of the client's request only listed members go to another upstream (`allowed`): a client may have its key in any header, in the
+//! query, and in the body.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap,
-    HeaderName, HeaderValue, TRANSFER_ENCODING,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderName,
+    HeaderValue, TRANSFER_ENCODING,
 };
 use http::request::Parts;
 use http::{Request, Response};
 
+use super::allowed::{SHARED_HEADERS, VERSION_HEADERS};
 use super::conversation::{Conversation, is_transient};
 use super::upstream::Head;
 use crate::client::{Client, Error, Received};
-use crate::json::walk::Raw;
 use crate::provider::Dialect;
+use crate::provider::allowed::{Allowed, Refused, allowed};
 use crate::provider::translate::translated;
 use crate::provider::wire::{Adaptation, PlainPrompt};
 use crate::session::{CallEnd, Redirect};
@@ -94,23 +96,37 @@ impl Conversation {
     /// Asks the next fallback from now on, if there is one that can take over. For the rest of an answer it may have another
     /// API. `why`: what the upstream that was asked last has answered.
     pub(super) fn move_on(&self, part: Part, why: &str) -> bool {
-        if !self.route.fallbacks.is_empty() && has_credentials(&self.body) {
-            tracing::warn!(why, "no fallback is asked: the body of the request has credentials of its client");
+        let at = self.at.load(Ordering::Relaxed);
+        if at >= self.route.fallbacks.len() {
             return false;
         }
-        let at = self.at.load(Ordering::Relaxed);
+        let shared = match self.shared_body() {
+            Ok(shared) => shared,
+            Err(Refused(member)) => {
+                if !self.is_refused.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        why,
+                        %member,
+                        "no fallback is asked: a tool, a data source or a part of a message may hold a credential"
+                    );
+                }
+                return false;
+            }
+        };
         let can_take = |fallback: &Fallback| match fallback.wire.filter(|wire| *wire != self.dialect) {
             None => true,
             // A body that is not streamed can't be read as a stream of another API.
             Some(_) if part == Part::Whole || !self.request.stream => false,
-            Some(wire) => self.translated(wire, fallback).is_some(),
+            Some(wire) => self.translated(&shared.body, wire, fallback).is_some(),
         };
         let next = self.route.fallbacks.iter().enumerate().skip(at).find(|(_, fallback)| can_take(fallback));
         let Some((number, fallback)) = next else { return false };
         self.at.store(number + 1, Ordering::Relaxed);
         self.restart_retries();
         let upstream = fallback.client.upstream().authority();
-        tracing::warn!(upstream, part = part.as_str(), why, "the next calls go to a fallback");
+        let mut left_out = shared.left_out;
+        self.head.unlisted_query().for_each(|name| left_out.add(&format!("?{name}")));
+        tracing::warn!(upstream, part = part.as_str(), why, %left_out, "the next calls go to a fallback");
         self.exchange.note_fallback(upstream, part.as_str());
         true
     }
@@ -156,31 +172,39 @@ impl Conversation {
         let Some(fallback) = self.fallback() else {
             return Some(Sent { head: self.head.clone(), body: self.body.clone() });
         };
+        let body = self.shared_body().ok()?.body;
         match fallback.wire.filter(|wire| *wire != self.dialect) {
-            Some(wire) => self.translated(wire, fallback),
-            None => self.readdressed(fallback),
+            Some(wire) => self.translated(&body, wire, fallback),
+            None => self.readdressed(body, fallback),
         }
     }
 
+    /// Returns the body that other upstreams may get.
+    fn shared_body(&self) -> Result<Allowed<'_>, Refused> {
+        allowed(self.dialect.wire().allowed(), std::str::from_utf8(&self.body).unwrap_or_default())
+    }
+
     /// Returns the same request with the model's name and the key of a fallback.
-    fn readdressed(&self, fallback: &Fallback) -> Option<Sent> {
+    fn readdressed(&self, body: Cow<'_, str>, fallback: &Fallback) -> Option<Sent> {
         let wire = self.dialect.wire();
         let model = fallback.model.as_deref().filter(|model| *model != self.request.model);
         let adaptation = Adaptation { model, ..Adaptation::default() };
-        let body = std::str::from_utf8(&self.body).ok()?;
-        let body = model.and_then(|_| wire.adapt(body, &adaptation)).map_or_else(|| self.body.clone(), Bytes::from);
+        let body = match model.and_then(|_| wire.adapt(&body, &adaptation)) {
+            Some(adapted) => adapted.into(),
+            None if matches!(body, Cow::Borrowed(_)) => self.body.clone(),
+            None => body.into_owned().into(),
+        };
         let new = wire.new_request(&PlainPrompt { model: self.model(), ..PlainPrompt::default() });
-        let path = wire.path_like(self.head.path(), self.model()).unwrap_or(new.path) + &self.head.plain_query();
-        let mut head = self.head.foreign(&below_version(self.dialect, fallback, &path), &WIRE_HEADERS)?;
+        let path = wire.path_like(self.head.path(), self.model()).unwrap_or(new.path) + &self.head.listed_query();
+        let mut head = self.head.foreign(&below_version(self.dialect, fallback, &path), &VERSION_HEADERS)?;
         head.add(new.headers);
         head.set_key(new.key_header, fallback.key.as_deref())?;
         Some(Sent { head, body })
     }
 
     /// Returns a request of another API for the same conversation.
-    fn translated(&self, wire: Dialect, fallback: &Fallback) -> Option<Sent> {
+    fn translated(&self, body: &str, wire: Dialect, fallback: &Fallback) -> Option<Sent> {
         let model = fallback.model.as_deref().unwrap_or(&self.request.model);
-        let body = std::str::from_utf8(&self.body).ok()?;
         let new = translated((self.dialect, body), (wire, model), self.request.max_tokens)?;
         let mut head = self.head.foreign(&below_version(wire, fallback, &new.path), &[])?;
         head.add(new.headers);
@@ -206,34 +230,6 @@ fn full_path(prefix: &str, version: &str, path: &str) -> String {
     if is_doubled { path.get(1 + first.len()..).unwrap_or_default().to_owned() } else { path }
 }
 
-/// Returns whether a body has credentials in it: those of the servers that its tools are on (`mcp_servers` of Messages, tools of the
-/// kind `mcp` of Responses, `data_sources` of Azure).
-fn has_credentials(body: &[u8]) -> bool {
-    let Some(root) = std::str::from_utf8(body).ok().and_then(Raw::root) else { return false };
-    let lists = ["mcp_servers", "tools", "data_sources"].into_iter().filter_map(|name| root.member(name));
-    let mut servers = lists.flat_map(|list| list.elements().filter(|server| !is_function(*server)));
-    servers.any(|server| is_secret(server, DEPTH))
-}
-
-/// Returns whether a tool is a function of the client's, whose parameters may have any names.
-fn is_function(tool: Raw<'_>) -> bool {
-    let kind = tool.member("type").and_then(|kind| kind.decode());
-    kind.as_deref() == Some("function") || tool.member("input_schema").is_some()
-}
-
-/// Returns whether a value has a member that holds credentials, or an address with a user or a query. Recurses at most [`DEPTH`] times.
-fn is_secret(value: Raw<'_>, depth: usize) -> bool {
-    value.members().any(|(name, value)| {
-        let name = name.decode().unwrap_or_default().to_ascii_lowercase();
-        let text = value.decode().unwrap_or_default();
-        let is_named = ["authorization", "authentication", "headers", "api_key", "token", "password"]
-            .iter()
-            .any(|secret| name == *secret || name.ends_with(&format!("_{secret}")));
-        let is_address = text.contains("://") && text.contains(['@', '?']);
-        (is_named && !value.is_null()) || is_address || (depth > 0 && is_secret(value, depth - 1))
-    })
-}
-
 /// Returns whether the answer to a first call is a reason to ask a fallback.
 pub(super) fn has_failed(answer: &Result<Response<Received>, Error>) -> bool {
     match answer {
@@ -255,31 +251,19 @@ pub(super) fn why(answer: &Result<Response<Received>, Error>) -> String {
 impl Head {
     /// Returns the head of a request to another upstream, without anything of the client's that is not about the form of the
     /// request. `more`: headers of its API that go along.
-    fn foreign(&self, path: &str, more: &[&'static str]) -> Option<Self> {
+    fn foreign(&self, path: &str, more: &[HeaderName]) -> Option<Self> {
         let own = self.headers();
         let mut parts: Parts = Request::new(()).into_parts().0;
         parts.method = http::Method::POST;
         parts.uri = path.parse().ok()?;
-        let kept =
-            [ACCEPT].into_iter().chain(PLAIN_HEADERS.iter().chain(more).map(|name| HeaderName::from_static(name)));
-        for name in kept {
-            if let Some(value) = own.get(&name).filter(|value| !value.is_sensitive()) {
-                parts.headers.insert(name, value.clone());
+        for name in SHARED_HEADERS.iter().chain(more) {
+            if let Some(value) = own.get(name).filter(|value| !value.is_sensitive()) {
+                parts.headers.insert(name.clone(), value.clone());
             }
         }
         parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         Some(Self::of(parts))
-    }
-
-    /// Returns the members of the query that say how an API is to be spoken. A key may be among the others.
-    fn plain_query(&self) -> String {
-        let query = self.query().unwrap_or_default();
-        let plain: Vec<_> = query
-            .split('&')
-            .filter(|member| PLAIN_QUERY.iter().any(|name| member.split('=').next() == Some(name)))
-            .collect();
-        if plain.is_empty() { String::new() } else { format!("?{}", plain.join("&")) }
     }
 
     /// Adds headers that the API needs, unless the request has them.
@@ -298,8 +282,6 @@ impl Head {
     }
 }
 
-/// How deep credentials are looked for.
-const DEPTH: usize = 4;
 /// Headers of a fallback's response that its client gets.
 const ANSWER_HEADERS: [HeaderName; 8] = [
     CONTENT_TYPE,
@@ -314,18 +296,9 @@ const ANSWER_HEADERS: [HeaderName; 8] = [
 /// Names the fallback that has begun an answer.
 const UPSTREAM: HeaderName = HeaderName::from_static("x-restitch-upstream");
 
-/// Headers that name the request and its trace.
-const PLAIN_HEADERS: [&str; 3] = ["x-request-id", "traceparent", "tracestate"];
-
-/// Headers that say which version of an API is spoken.
-const WIRE_HEADERS: [&str; 3] = ["anthropic-version", "anthropic-beta", "openai-beta"];
-
-/// Members of a query that do the same.
-const PLAIN_QUERY: [&str; 2] = ["alt", "api-version"];
-
 #[cfg(test)]
 mod tests {
-    use super::{full_path, has_credentials};
+    use super::full_path;
 
     #[test]
     fn a_path_has_its_version_once() {
@@ -351,29 +324,6 @@ mod tests {
             ("/v1beta", "/v1beta", "/models/m:generateContent", "/v1beta/models/m:generateContent"),
         ] {
             assert_eq!(prefix.to_owned() + &full_path(prefix, version, path), whole, "{prefix}");
-        }
-    }
-
-    #[test]
-    fn credentials_in_a_body_are_found() {
-        for (body, has) in [
-            (r#"{"mcp_servers": [{"url": "u"}, {"authorization_token": "t"}]}"#, true),
-            (r#"{"mcp_servers": [{"url": "u", "authorization_token": null}]}"#, false),
-            (r#"{"tools": [{"type": "function"}, {"type": "mcp", "authorization": "t"}]}"#, true),
-            (r#"{"tools": [{"type": "mcp", "headers": {"Authorization": "Bearer t"}}]}"#, true),
-            (r#"{"tools": [{"type": "function", "function": {"parameters": {"headers": {}}}}]}"#, false),
-            (r#"{"tools": [{"type": "mcp", "server_url": "https://x/?token=t"}]}"#, true),
-            (r#"{"tools": [{"type": "mcp", "server_url": "https://x/sse", "server_label": "x"}]}"#, false),
-            (r#"{"mcp_servers": [{"url": "https://u:p@x", "name": "n"}]}"#, true),
-            (r#"{"tools": [{"type": "mcp", "Authorization": "t"}]}"#, true),
-            (r#"{"tools": [{"type": "mcp", "server": {"authorization": "t"}}]}"#, true),
-            (r#"{"data_sources": [{"parameters": {"authentication": {"type": "api_key", "key": "k"}}}]}"#, true),
-            (r#"{"tools": [{"name": "f", "input_schema": {"properties": {"token": {"type": "string"}}}}]}"#, false),
-            (r#"{"tools": [{"googleSearch": {}}, {"functionDeclarations": [{"name": "f"}]}]}"#, false),
-            (r#"{"messages": [{"content": "authorization"}]}"#, false),
-            ("[", false),
-        ] {
-            assert_eq!(has_credentials(body.as_bytes()), has, "{body}");
         }
     }
 }

@@ -10,6 +10,7 @@
 
 mod access;
 mod admin;
+mod allowed;
 mod answers;
 mod body;
 mod breaker;

@@ -8,12 +8,13 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 
 use super::Proxy;
+use super::allowed::directives as directives_of;
 use super::body::{Collected, Punctual, ReadError, is_silence};
 use super::conversation::{self, Conversation};
 use super::exchange::Exchange;
 use super::first;
 use super::refusal::{Refusal, unreachable};
-use super::resume::{Asked, NotKept, Repeat, own_headers};
+use super::resume::{Asked, NotKept, Repeat};
 use super::route::Route;
 use super::upstream::{self, Head, RequestDirectives};
 use super::whole::passed_unread;
@@ -92,7 +93,7 @@ async fn dispatch(
     // Headers that are for the proxy may be conditions, too.
     let candidates = proxy.candidates(&parts);
     let repeat = proxy.shared.kept.as_ref().and_then(|_| Repeat::of(&parts.headers));
-    let own = proxy.shared.kept.as_ref().map(|_| own_headers(&parts.headers)).unwrap_or_default();
+    let own = proxy.shared.kept.as_ref().map(|_| directives_of(&parts.headers)).unwrap_or_default();
     let mut head = Head::new(parts);
     let is_empty = body.is_end_stream();
     let body = Punctual::new(body, proxy.limits.server.body());

@@ -29,6 +29,8 @@
 //! );
 //! ```
 
+#[cfg(feature = "proxy")]
+mod allowed;
 mod body;
 mod calls;
 mod reader;

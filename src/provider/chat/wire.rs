@@ -59,6 +59,11 @@ impl Wire for Chat {
         "/v1"
     }
 
+    #[cfg(feature = "proxy")]
+    fn allowed(&self) -> crate::provider::allowed::Members {
+        super::allowed::REQUEST
+    }
+
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {
         super::new_request(prompt)
     }

@@ -4,6 +4,8 @@
 //! tool calls are counted apart, so a text and a tool call may have the same [`SlotId`](crate::provider::SlotId); the
 //! kind of the slot tells them apart. The live API ends with `data: [DONE]`.
 
+#[cfg(feature = "proxy")]
+mod allowed;
 mod body;
 mod reader;
 mod request;
@@ -61,6 +63,11 @@ impl Wire for Cohere {
     fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
         let (_, messages) = fields::object_with(body, "messages")?;
         translate::messages_of(messages)
+    }
+
+    #[cfg(feature = "proxy")]
+    fn allowed(&self) -> crate::provider::allowed::Members {
+        allowed::REQUEST
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

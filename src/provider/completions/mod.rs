@@ -3,6 +3,8 @@
 //! A request has a prompt in place of messages, and the model continues it. So the rest of an answer is asked for with
 //! the prompt and the delivered text after it. A stream has one JSON object per event, then `data: [DONE]`.
 
+#[cfg(feature = "proxy")]
+mod allowed;
 mod reader;
 mod request;
 mod writer;
@@ -75,6 +77,11 @@ impl Wire for Completions {
 
     fn version(&self) -> &'static str {
         "/v1"
+    }
+
+    #[cfg(feature = "proxy")]
+    fn allowed(&self) -> crate::provider::allowed::Members {
+        allowed::REQUEST
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

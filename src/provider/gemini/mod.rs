@@ -5,6 +5,8 @@
 //! whole, so there only text is continued. Requests are protocol buffers in JSON: their members may be in camel case or in
 //! snake case.
 
+#[cfg(feature = "proxy")]
+mod allowed;
 mod body;
 mod reader;
 mod request;
@@ -72,6 +74,11 @@ impl Wire for Gemini {
 
     fn version(&self) -> &'static str {
         "/v1beta"
+    }
+
+    #[cfg(feature = "proxy")]
+    fn allowed(&self) -> crate::provider::allowed::Members {
+        allowed::REQUEST
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

@@ -4,6 +4,8 @@
 //! reason for the end and the usage, then `message_stop`:
 //! <https://docs.anthropic.com/en/api/messages-streaming>. A slot is the index of a content block.
 
+#[cfg(feature = "proxy")]
+mod allowed;
 mod body;
 mod reader;
 mod request;
@@ -62,6 +64,11 @@ impl Wire for Messages {
     fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
         let (root, messages) = fields::object_with(body, "messages")?;
         translate::with_system(root.member("system"), translate::messages_of(messages)?)
+    }
+
+    #[cfg(feature = "proxy")]
+    fn allowed(&self) -> crate::provider::allowed::Members {
+        allowed::REQUEST
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

@@ -3,6 +3,8 @@
 //! A stream has one JSON object per line, and the last one says `"done":true`. Arguments of tool calls are objects that
 //! come whole, so there only text is continued.
 
+#[cfg(feature = "proxy")]
+mod allowed;
 mod reader;
 mod request;
 mod writer;
@@ -75,6 +77,11 @@ impl Wire for Ollama {
 
     fn path_like(&self, path: &str, _model: &str) -> Option<String> {
         path.ends_with("/api/generate").then(|| "/api/generate".to_owned())
+    }
+
+    #[cfg(feature = "proxy")]
+    fn allowed(&self) -> crate::provider::allowed::Members {
+        allowed::REQUEST
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

@@ -6,6 +6,8 @@
 //! of arguments its item.
 
 mod adopt;
+#[cfg(feature = "proxy")]
+mod allowed;
 mod body;
 mod items;
 mod reader;
@@ -65,6 +67,11 @@ impl Wire for Responses {
 
     fn version(&self) -> &'static str {
         "/v1"
+    }
+
+    #[cfg(feature = "proxy")]
+    fn allowed(&self) -> crate::provider::allowed::Members {
+        allowed::REQUEST
     }
 
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest {

@@ -78,7 +78,7 @@ pub(super) fn new_id() -> Option<AnswerId> {
 }
 
 /// Returns the values of the parameter of a query that holds a key.
-pub(super) fn keys(query: &str) -> impl Iterator<Item = &str> {
+fn keys(query: &str) -> impl Iterator<Item = &str> {
     query
         .split('&')
         .filter_map(|parameter| parameter.split_once('='))
@@ -100,7 +100,7 @@ const HEADERS: [HeaderName; 4] = [
     HeaderName::from_static("api-key"),
 ];
 /// The same in a query (Gemini).
-pub(super) const KEY: &str = "key";
+const KEY: &str = "key";
 
 #[cfg(test)]
 mod tests {

@@ -53,7 +53,6 @@ use live::{Live, Reader};
 use pump::{Pump, Writer};
 pub(super) use repeat::Repeat;
 use restore::Stored;
-pub(super) use restore::own_headers;
 pub(super) use routes::Asked;
 
 /// The answers that a proxy keeps.

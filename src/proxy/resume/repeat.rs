@@ -41,7 +41,9 @@ impl Repeat {
         body: &Bytes,
         dialect: Dialect,
     ) -> Option<Response<Body>> {
-        let heir = Heir::new(proxy, answers, head.headers(), head.query());
+        let name = request_name(&head.credential(), head, body);
+        let repeated = name.map(|name| (name, body.clone()));
+        let heir = Heir::new(proxy, answers, head.headers(), head.query(), repeated);
         match self.rest(answers, head, body, &heir).await {
             Ok(Some(response)) => Some(response),
             Ok(None) => {

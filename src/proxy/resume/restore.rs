@@ -3,29 +3,35 @@
 //! The log of the answer is read as if it were the first call's stream, which then breaks off. What comes out again is skipped,
 //! since it is in the log, and the model is asked for the rest.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::HeaderMap;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, HeaderMap, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, ORIGIN, PRAGMA, RANGE, REFERER,
+};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 
-use super::caller::{Credential, KEY, keys};
+use super::Answers;
+use super::caller::Credential;
 use super::live::{Live, Reader};
 use super::pump::{Pump, Writer};
-use super::{Answers, KEEP, STREAM};
+use super::routes::LAST_EVENT_ID;
 use crate::Limits;
 use crate::provider::Dialect;
+use crate::provider::allowed::allowed;
 use crate::proxy::Proxy;
+use crate::proxy::allowed::{is_listed, is_stored, stored_text};
 use crate::proxy::conversation::Conversation;
 use crate::proxy::exchange::{Exchange, KeptLine};
 use crate::proxy::serve;
 use crate::proxy::upstream::{Head, RequestDirectives, is_own};
-use crate::route::holds_secret;
-use crate::store::{AnswerId, End, Position, StoreError};
+use crate::store::{AnswerId, End, Name, Position, StoreError};
 
-/// A request as it is kept for whoever goes on with its answer: without its credential.
+/// A request as a store keeps it for a takeover: the members that hold no credential.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Stored {
     /// The name of the route that answers it.
@@ -33,24 +39,26 @@ pub(super) struct Stored {
     /// The path and the query.
     target: String,
     headers: Vec<(String, String)>,
-    /// It is JSON.
-    body: String,
+    /// JSON. `None`: a tool or a data source in it may hold a credential.
+    body: Option<String>,
 }
 
 impl Stored {
     /// `own`: the headers that are for the proxy.
     pub(super) fn new(head: &Head, (own, route): (&HeaderMap, &str), body: &Bytes) -> Self {
-        let query: Vec<_> =
-            head.query().into_iter().flat_map(|query| query.split('&')).filter(|one| !is_key(one)).collect();
-        let mark = if query.is_empty() { "" } else { "?" };
         let text = |(name, value): (&HeaderName, &HeaderValue)| {
-            Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())).filter(|_| !holds_secret(name.as_str()))
+            Some((name.as_str().to_owned(), stored_text(value)?.to_owned())).filter(|_| is_stored(name))
         };
+        let list = Dialect::of_path(head.path()).map(|dialect| dialect.wire().allowed());
+        let body = list.and_then(|list| allowed(list, std::str::from_utf8(body).ok()?).ok());
+        if let Some(body) = body.as_ref().filter(|body| matches!(body.body, Cow::Owned(_))) {
+            tracing::debug!(left_out = %body.left_out, "a request is kept without some members");
+        }
         Self {
             route: route.to_owned(),
-            target: format!("{}{mark}{}", head.path(), query.join("&")),
+            target: format!("{}{}", head.path(), head.listed_query()),
             headers: head.headers().iter().chain(own).filter_map(text).collect(),
-            body: String::from_utf8_lossy(body).into_owned(),
+            body: body.map(|body| body.body.into_owned()),
         }
     }
 
@@ -60,24 +68,16 @@ impl Stored {
     }
 }
 
-/// Returns the headers of a request that are for the proxy and say how it is answered.
-pub(in crate::proxy) fn own_headers(headers: &HeaderMap) -> HeaderMap {
-    let is_kept = |name: &HeaderName| is_own(name) && !holds_secret(name.as_str()) && name != KEEP && name != STREAM;
-    headers.iter().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
-fn is_key(parameter: &str) -> bool {
-    parameter.split_once('=').is_some_and(|(name, _)| name == KEY)
-}
-
-/// A caller who has come back: their credential goes with the calls for the rest.
+/// A resuming client. The calls for the rest have its credential, and what else the store does not keep of its request.
 pub(super) struct Heir {
     proxy: Arc<Proxy>,
     answers: Arc<Answers>,
-    secrets: HeaderMap,
-    /// The credential in the query.
-    keys: Vec<String>,
+    headers: HeaderMap,
+    /// Members of the query.
+    query: Vec<String>,
     credential: Credential,
+    /// The name and the body of a request that the client has sent again.
+    repeated: Option<(Name, Bytes)>,
 }
 
 impl Heir {
@@ -86,14 +86,19 @@ impl Heir {
         answers: &Arc<Answers>,
         headers: &HeaderMap,
         query: Option<&str>,
+        repeated: Option<(Name, Bytes)>,
     ) -> Arc<Self> {
-        let secrets = headers.iter().filter(|(name, _)| holds_secret(name.as_str()) && !is_own(name));
+        let goes_along = |name: &HeaderName| !is_stored(name) && !is_own(name) && !OF_READING.contains(name);
+        let own = headers.iter().filter(|(name, _)| goes_along(name));
+        let members = query.into_iter().flat_map(|query| query.split('&')).filter(|member| !member.is_empty());
+        let members = members.filter(|member| !is_listed(member) && !is_of_reading(member));
         Arc::new(Self {
             proxy: Arc::clone(proxy),
             answers: Arc::clone(answers),
-            secrets: secrets.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            keys: query.into_iter().flat_map(keys).map(str::to_owned).collect(),
+            headers: own.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            query: members.map(str::to_owned).collect(),
             credential: Credential::of(headers, query),
+            repeated,
         })
     }
 
@@ -111,7 +116,8 @@ impl Heir {
     pub(super) async fn take_over(&self, id: AnswerId) -> Result<(), StoreError> {
         let Some(taken) = self.answers.store.take_over(id).await? else { return Ok(()) };
         let at = Position { epoch: taken.epoch, seq: 0 };
-        let conversation = match self.conversation(&taken.request) {
+        let body = self.repeated_body(id).await?;
+        let conversation = match self.conversation(&taken.request, body) {
             Ok(conversation) => conversation,
             Err(reason) => {
                 tracing::warn!(reason, "a kept answer cannot be gone on with");
@@ -138,12 +144,20 @@ impl Heir {
         Ok(())
     }
 
-    /// Returns the request of an answer with the credential of its caller. An error says why it is not asked again.
-    fn conversation(&self, request: &[u8]) -> Result<Box<Conversation>, &'static str> {
-        let stored: Stored = serde_json::from_slice(request).map_err(|_| UNREADABLE)?;
+    /// Returns the body that the client has sent again, if this answer belongs to that request.
+    async fn repeated_body(&self, id: AnswerId) -> Result<Option<Bytes>, StoreError> {
+        let Some((name, body)) = &self.repeated else { return Ok(None) };
+        let is_same = self.answers.store.named(*name).await?.contains(&id);
+        Ok(is_same.then(|| body.clone()))
+    }
+
+    /// Returns the request of an answer, completed from the client's. An error says why the model can't be asked.
+    fn conversation(&self, request: &[u8], body: Option<Bytes>) -> Result<Box<Conversation>, &'static str> {
+        let mut stored: Stored = serde_json::from_slice(request).map_err(|_| UNREADABLE)?;
+        let body = body.or_else(|| stored.body.take().map(Bytes::from)).ok_or(UNSHARED)?;
         // Its conditions are not looked at again: some headers that they name are not kept.
         let route = self.proxy.route_named(&stored.route).filter(|route| route.continues()).ok_or(NO_ROUTE)?;
-        let (parts, body) = self.asked(stored).ok_or(UNREADABLE)?;
+        let parts = self.asked(&stored).ok_or(UNREADABLE)?;
         let exchange = Arc::new(Exchange::begin(&Request::from_parts(parts.clone(), ()), &self.proxy.shared));
         let dialect = Dialect::of_path(parts.uri.path()).ok_or(UNREADABLE)?;
         let directives = RequestDirectives::read(&parts.headers).map_err(|_| UNREADABLE)?;
@@ -158,24 +172,46 @@ impl Heir {
         Ok(conversation)
     }
 
-    /// Adds the caller's credential to a request.
-    fn asked(&self, stored: Stored) -> Option<(Parts, Bytes)> {
-        let keys: String = self.keys.iter().map(|key| format!("&{KEY}={key}")).collect();
-        let target = match stored.target.contains('?') {
-            true => stored.target + &keys,
-            false => stored.target + &keys.replacen('&', "?", 1),
-        };
-        let mut request = Request::post(target).body(()).ok()?;
+    /// Returns the head of a stored request, with the client's other headers and query members.
+    fn asked(&self, stored: &Stored) -> Option<Parts> {
+        let members = stored.target.split_once('?').map(|(_, query)| query).into_iter();
+        let members: Vec<_> = members.chain(self.query.iter().map(String::as_str)).collect();
+        let path = stored.target.split('?').next().unwrap_or_default();
+        let mark = if members.is_empty() { "" } else { "?" };
+        let mut request = Request::post(format!("{path}{mark}{}", members.join("&"))).body(()).ok()?;
         let headers = request.headers_mut();
         for (name, value) in &stored.headers {
             headers.append(HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?);
         }
-        for (name, value) in &self.secrets {
+        for (name, value) in &self.headers {
             headers.append(name, value.clone());
         }
-        Some((request.into_parts().0, Bytes::from(stored.body)))
+        Some(request.into_parts().0)
     }
 }
 
+/// Returns whether a member of a query is about the reading of an answer.
+fn is_of_reading(member: &str) -> bool {
+    let name = member.split('=').next().unwrap_or_default();
+    ["cursor", "include_obfuscation", "live", "offset", "starting_after", "stream"].contains(&name)
+}
+
+/// Headers about the reading of an answer or the page that reads it. They are not part of the answer's request.
+const OF_READING: [HeaderName; 12] = [
+    ACCEPT_ENCODING,
+    CACHE_CONTROL,
+    IF_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_NONE_MATCH,
+    IF_RANGE,
+    IF_UNMODIFIED_SINCE,
+    ORIGIN,
+    PRAGMA,
+    RANGE,
+    REFERER,
+    LAST_EVENT_ID,
+];
+
 const UNREADABLE: &str = "its request is not known";
 const NO_ROUTE: &str = "its route is gone, or answers of it are not read any more";
+const UNSHARED: &str = "a tool or a data source of its request is not kept: send the request again";

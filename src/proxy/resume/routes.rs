@@ -58,7 +58,7 @@ impl Asked {
         Some(Self {
             answers: Arc::clone(answers),
             credential: Credential::of(headers, query),
-            heir: Heir::new(proxy, answers, headers, query),
+            heir: Heir::new(proxy, answers, headers, query, None),
             method: request.method().clone(),
             target,
             last: headers.get(LAST_EVENT_ID).map(|last| last.as_bytes().to_vec()),

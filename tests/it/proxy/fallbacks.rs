@@ -306,18 +306,6 @@ async fn the_log_says_why_no_fallback_has_answered() {
     assert!(told.contains("status=429 upstream_status=429 "), "{told}");
 }
 
-/// A key of the client's that is in the body stays with its own upstream.
-#[tokio::test]
-async fn a_body_with_credentials_goes_nowhere_else() {
-    let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
-    let other = Raw::new(vec![whole("[1]")]).await;
-    let proxy = proxy_of(&base, &[&other], ONE).await;
-    let body = ASK_WHOLE.replacen('{', "{\"tools\":[{\"type\":\"mcp\",\"authorization\":\"canary-4711\"}],", 1);
-    let answer = exchange(proxy.addr(), &post(&body)).await;
-    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("primary"), "{answer}");
-    assert_eq!(other.requests.lock().unwrap().len(), 0);
-}
-
 /// The head of a fallback's response is about the operator's account there.
 #[tokio::test]
 async fn the_head_of_a_fallback_is_not_passed_on() {

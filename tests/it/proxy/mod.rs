@@ -6,6 +6,7 @@ mod certificates;
 mod clients;
 mod content;
 mod content_types;
+mod credentials;
 mod encoded;
 mod fallbacks;
 mod limits;

@@ -9,6 +9,7 @@ mod processes;
 mod room;
 mod shared;
 mod slow;
+mod stored;
 mod told;
 
 use std::sync::Arc;

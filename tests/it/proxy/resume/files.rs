@@ -9,16 +9,16 @@ use super::*;
 use crate::support::event_data;
 
 /// A folder of its own. Dropping it removes it.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         Self(std::env::temp_dir().join(format!("restitch-files-{}-{number}", std::process::id())))
     }
 
-    fn address(&self) -> String {
+    pub(super) fn address(&self) -> String {
         format!("file:{}", self.0.display())
     }
 
@@ -26,7 +26,7 @@ impl Folder {
         std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
-    fn texts(&self) -> Vec<String> {
+    pub(super) fn texts(&self) -> Vec<String> {
         let logs = self.files().into_iter().filter(|path| path.extension().is_some());
         logs.map(|path| String::from_utf8(std::fs::read(path).unwrap()).unwrap()).collect()
     }
@@ -38,7 +38,7 @@ impl Drop for Folder {
     }
 }
 
-fn addr(process: &Process) -> std::net::SocketAddr {
+pub(super) fn addr(process: &Process) -> std::net::SocketAddr {
     process.url.strip_prefix("http://").unwrap().parse().unwrap()
 }
 

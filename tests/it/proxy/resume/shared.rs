@@ -25,14 +25,14 @@ use super::{
 use crate::support::skipped;
 
 /// A Redis server on a Unix socket of its own. Dropping it ends it.
-struct Redis {
+pub(super) struct Redis {
     folder: PathBuf,
     server: Child,
 }
 
 impl Redis {
     /// Starts a server. `None`, which is told, if there is no program for it.
-    async fn start() -> Option<Self> {
+    pub(super) async fn start() -> Option<Self> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         // The path of a socket is short.
@@ -63,12 +63,12 @@ impl Redis {
         self.folder.join("redis.sock")
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("redis+unix://{}", self.socket().display())
     }
 
     /// Sends a command, and returns the first bytes of its answer.
-    async fn say(&self, command: &str) -> String {
+    pub(super) async fn say(&self, command: &str) -> String {
         let mut stream = UnixStream::connect(self.socket()).await.unwrap();
         stream.write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
         let mut answer = vec![0; 4096];

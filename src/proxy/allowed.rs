@@ -1,0 +1,77 @@
+//! The headers and the members of a query that fallbacks and stores get. A credential may have any name in both, so these are
+//! lists of names that are known to hold none. `provider::allowed` has the lists for bodies.
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+use super::upstream::Head;
+
+/// Headers that name a request and its trace, and the form of its answer. They go to every fallback.
+pub(super) static SHARED_HEADERS: [HeaderName; 4] = [
+    ACCEPT,
+    HeaderName::from_static("x-request-id"),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+];
+
+/// Headers that say which version of an API is spoken. They go to fallbacks of the same API.
+pub(super) static VERSION_HEADERS: [HeaderName; 3] = [
+    HeaderName::from_static("anthropic-version"),
+    HeaderName::from_static("anthropic-beta"),
+    HeaderName::from_static("openai-beta"),
+];
+
+/// Headers that are for the proxy and say how it answers. Stores keep them.
+static DIRECTIVES: [HeaderName; 6] = [
+    HeaderName::from_static("x-restitch"),
+    HeaderName::from_static("x-restitch-continuations"),
+    HeaderName::from_static("x-restitch-max-risk"),
+    HeaderName::from_static("x-restitch-give-up"),
+    HeaderName::from_static("x-restitch-repair"),
+    HeaderName::from_static("x-restitch-stage"),
+];
+
+/// Members of a query that say how an API is spoken.
+const QUERY: [&str; 3] = ["alt", "api-version", "beta"];
+
+/// Returns whether a store keeps a header of a request.
+pub(super) fn is_stored(name: &HeaderName) -> bool {
+    let mut listed = SHARED_HEADERS.iter().chain(&VERSION_HEADERS).chain(&DIRECTIVES);
+    *name == CONTENT_TYPE || listed.any(|listed| listed == name)
+}
+
+/// Returns the headers that say how the proxy answers.
+pub(super) fn directives(headers: &HeaderMap) -> HeaderMap {
+    let listed = |name: &HeaderName| DIRECTIVES.contains(name);
+    headers.iter().filter(|(name, _)| listed(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Returns whether a member of a query, `name=value`, is a listed one.
+pub(super) fn is_listed(member: &str) -> bool {
+    QUERY.contains(&name_of(member))
+}
+
+fn name_of(member: &str) -> &str {
+    member.split_once('=').map_or(member, |(name, _)| name)
+}
+
+impl Head {
+    /// Returns the listed members of the query, with a question mark before them.
+    pub(super) fn listed_query(&self) -> String {
+        let listed: Vec<_> = self.query_members().filter(|member| is_listed(member)).collect();
+        if listed.is_empty() { String::new() } else { format!("?{}", listed.join("&")) }
+    }
+
+    /// Returns the names of the others.
+    pub(super) fn unlisted_query(&self) -> impl Iterator<Item = &str> {
+        self.query_members().filter(|member| !is_listed(member)).map(name_of)
+    }
+
+    fn query_members(&self) -> impl Iterator<Item = &str> {
+        self.query().into_iter().flat_map(|query| query.split('&')).filter(|member| !member.is_empty())
+    }
+}
+
+/// Returns a header's value as text that a store can keep.
+pub(super) fn stored_text(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok().filter(|_| !value.is_sensitive())
+}
