@@ -42,16 +42,10 @@ fn begins_with_repeat(root: &str, part: &str) -> bool {
 
 /// Returns the length of the longest proper beginning of `tail` with which `part` ends.
 fn begun_by(tail: &str, part: &str) -> usize {
-    let (pattern, failure) = (tail.as_bytes(), failure_function(tail.as_bytes()));
+    let mut borders = Borders::default();
+    borders.extend(tail.as_bytes());
     let end = &part.as_bytes()[part.len() - part.len().min(tail.len().saturating_sub(1))..];
-    let mut length = 0;
-    for byte in end {
-        while length > 0 && pattern[length] != *byte {
-            length = failure[length - 1];
-        }
-        length += usize::from(pattern[length] == *byte);
-    }
-    length
+    end.iter().fold(0, |length, byte| borders.follow(tail.as_bytes(), length, *byte))
 }
 
 /// The tail of the delivered text by which a continuation is recognised. It ends at the cut, but for white space.
