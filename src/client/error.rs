@@ -92,6 +92,7 @@ impl From<ConnectionError> for Error {
 
 impl Error {
     /// Returns whether there was no connection, or it was lost before the head of a response.
+    #[cfg(feature = "proxy")]
     pub(crate) fn is_of_connection(&self) -> bool {
         match self {
             Self::Unanswered(error) | Self::Failed(error) => error.is_of_connection(),

@@ -148,7 +148,7 @@ mod tests {
     fn half_is_not_most() {
         let mut breaker = breaker();
         for n in 0..20 {
-            assert!(breaker.count("m", SECOND, n % 2 == 0).is_none());
+            assert!(breaker.count("m", SECOND, n % 2 == 1).is_none());
         }
         assert!(matches!(breaker.count("m", SECOND, true), Some((true, _))));
         assert!(matches!(breaker.count("m", SECOND, false), Some((false, _))));

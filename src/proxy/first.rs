@@ -92,11 +92,14 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
     let due = Instant::now() + FIRST_PATIENCE.min(conversation.limits.continuation.patience);
     let mut pause = FIRST_PAUSE;
     let mut is_repeated = false;
+    // What the provider has said last.
+    let mut refusal = None;
     loop {
         let asked_at = Instant::now();
-        let mut answer = ask_each_upstream(conversation).await;
+        let answer = ask_each_upstream(conversation).await;
         let pause_before = pause_before_retry(&answer, pause, asked_at.elapsed());
         let Some(wait) = pause_before.filter(|wait| Instant::now() + *wait <= due) else {
+            let mut answer = answer.or_else(|error| refusal.ok_or(error));
             if let Ok(response) = &mut answer
                 && is_repeated
                 && !response.status().is_success()
@@ -108,6 +111,7 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
         };
         is_repeated = true;
         tracing::warn!(why = why(&answer), wait_ms = wait.as_millis() as u64, "the first call is made again");
+        refusal = answer.ok().or(refusal);
         sleep(wait).await;
         pause *= 2;
     }

@@ -309,18 +309,20 @@ mod commands {
             "--store",
             &address,
         ];
-        let (code, _, err) = run(&args, &[("SSL_CERT_FILE", file("client.pem").to_str().unwrap())]);
-        assert!(code == 1 && err.contains("store") && !err.contains("a-password"), "{code}: {err}");
-        let mut proxy = Command::new(env!("CARGO_BIN_EXE_restitch"));
-        proxy.args(args).env("SSL_CERT_FILE", file("ca.pem")).env_remove("SSL_CERT_DIR");
-        let mut proxy = proxy.stderr(std::process::Stdio::piped()).spawn().unwrap();
-        let words = std::io::BufReader::new(proxy.stderr.take().unwrap());
-        let said: Vec<_> =
-            words.lines().map(Result::unwrap).take_while(|line| !line.contains("listening on")).collect();
-        let has_ended = proxy.try_wait().unwrap().is_some();
-        let _ = proxy.kill();
-        let _ = proxy.wait();
-        assert!(!has_ended, "{said:?}");
+        for (roots, is_trusted) in [("client.pem", false), ("ca.pem", true)] {
+            let mut proxy = Command::new(env!("CARGO_BIN_EXE_restitch"));
+            proxy.args(args).env("SSL_CERT_FILE", file(roots)).env_remove("SSL_CERT_DIR");
+            let mut proxy = proxy.stderr(std::process::Stdio::piped()).spawn().unwrap();
+            let words = std::io::BufReader::new(proxy.stderr.take().unwrap());
+            let said: Vec<_> =
+                words.lines().map(Result::unwrap).take_while(|line| !line.contains("listening on")).collect();
+            let has_ended = proxy.try_wait().unwrap().is_some();
+            let _ = proxy.kill();
+            let _ = proxy.wait();
+            let said = said.concat();
+            assert!(!has_ended && !said.contains("a-password"), "{said}");
+            assert_eq!(!said.contains("the store can't be reached"), is_trusted, "{said}");
+        }
     }
 
     #[test]

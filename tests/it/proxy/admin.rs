@@ -337,7 +337,10 @@ async fn an_answer_has_the_provider_that_answers() {
         let (main, fallback) = (Raw::new(first).await, Raw::new(other).await);
         let routes =
             format!("[[route]]\nfallback = [{{ upstream = \"http://localhost:{}\" }}]\n", fallback.addr.port());
-        let proxy = in_front_of(&main, |proxy| super::routes::with_routes(proxy, &[], &routes)).await;
+        // What has failed is not asked for again.
+        let limits = restitch::Limits::default().with_patience(std::time::Duration::ZERO);
+        let with = |proxy: Proxy| super::routes::with_routes(proxy.limits(limits), &[], &routes);
+        let proxy = in_front_of(&main, with).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
         let seen = metrics(&proxy, 1).await;
         let providers = seen.values("gen_ai_server_request_duration_seconds_count", "gen_ai_provider_name");

@@ -105,7 +105,7 @@ async fn words_of_an_upstream_are_no_facts() {
         vec![
             stream(&(chunk("{\"a\": [1, 2") + &finish("length"))),
             stream(&(chunk("§ no JSON §") + &finish("length"))),
-            stream(&(chunk("```json\n{\"a\": [1, 2, 3") + &finish("secret words"))),
+            stream(&(chunk("```json\n{\"a\": [1, 2, 3") + &finish("a secret refusal"))),
         ]
     };
     for keeps in [0, 1] {
@@ -116,7 +116,7 @@ async fn words_of_an_upstream_are_no_facts() {
         let report = json_of(&proxy, "/answers/mine?view=report").await;
         let steps = report["steps"].as_array().unwrap();
         let last = steps.iter().rfind(|step| step["step"] == "cut").unwrap();
-        assert_eq!(last["end"], if keeps > 0 { "secret words" } else { "other" }, "{report}");
+        assert_eq!(last["end"], if keeps > 0 { "a secret refusal" } else { "other" }, "{report}");
         let reasons: Vec<_> = steps
             .iter()
             .filter_map(|step| step["candidates"].as_array())

@@ -1,5 +1,7 @@
 //! What is sent for a request, and what comes back unchanged.
 
+use std::time::Duration;
+
 use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
 use restitch::internal::proxy::Proxy;
@@ -195,7 +197,7 @@ async fn answers_that_are_not_read_pass_unchanged() {
     ];
     for (name, ask, response) in cases {
         let raw = Raw::new(vec![vec![send(response.clone())]]).await;
-        let proxy = raw.proxy(Limits::default()).await;
+        let proxy = raw.proxy(Limits::default().with_patience(Duration::ZERO)).await;
         let seen = exchange(proxy.addr(), &post(ask)).await;
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         assert!(seen.starts_with(head.lines().next().unwrap()), "{name}: {seen}");

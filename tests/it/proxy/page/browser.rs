@@ -12,7 +12,7 @@ use super::{asked_as, proxy, wait_for};
 
 /// Texts that want to be more than text.
 const HOSTILE: &str = "</pre></script><script>window.owned = 1</script><img src=x onerror='window.owned = 1'>\
-    <a href='javascript:window.owned = 1'>x</a>\u{202e}\u{2066}\u{200b}\u{0}\u{7f}&lt;";
+    <a href='javascript:window.owned = 1'>refused</a>\u{202e}\u{2066}\u{200b}\u{0}\u{7f}&lt;";
 
 #[tokio::test]
 async fn a_person_follows_an_answer_and_stops_it() {

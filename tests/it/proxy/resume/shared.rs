@@ -175,10 +175,15 @@ async fn the_server_refuses_what_a_fenced_process_writes() {
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_told_at_the_start() {
-    let raw = Raw::new(vec![]).await;
+    let log = Log::default();
+    let _guard = listen(log.clone());
+    let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
     let proxy = raw.unbound(keeping()).store("redis+unix:///nowhere/redis.sock");
-    let error = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap_err();
-    assert!(error.to_string().starts_with("the store: "), "{error}");
+    let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    assert!(log.0.lock().unwrap().contains("the store can't be reached"));
+    // Answers pass without being kept.
+    let answer = exchange(proxy.addr(), &ask_kept()).await;
+    assert!(answer.contains("[1]") && body_of(&answer).1, "{answer}");
 }
 
 #[tokio::test]

@@ -107,8 +107,10 @@ async fn an_answer_that_was_taken_over_has_the_fallbacks_of_its_route() {
     ] {
         let calls = [of_base.len(), of_other.len()];
         let (base, other) = (Raw::new(of_base).await, Raw::new(of_other).await);
-        let a = bind(with_routes(base.unbound(keeping()), &[&other], routes), &redis).await;
-        let b = bind(with_routes(base.unbound(keeping()), &[&other], routes), &redis).await;
+        let a =
+            bind(with_routes(base.unbound(keeping().with_patience(Duration::ZERO)), &[&other], routes), &redis).await;
+        let b =
+            bind(with_routes(base.unbound(keeping().with_patience(Duration::ZERO)), &[&other], routes), &redis).await;
         let mut client = connect(a.addr()).await;
         client.write_all(ask_kept().as_bytes()).await.unwrap();
         let seen = read_until(&mut client, "[1, 2").await;
@@ -147,7 +149,8 @@ async fn an_answer_that_was_taken_over_is_asked_for_again_and_not_attached_to() 
     });
     let raw =
         Raw::new(vec![vec![send(format!("{STREAM}{}", events.collect::<String>())), Piece::Hold], Vec::new()]).await;
-    let (a, b) = (proxy(&raw, &redis, keeping()).await, proxy(&raw, &redis, keeping()).await);
+    let impatient = || keeping().with_patience(Duration::ZERO);
+    let (a, b) = (proxy(&raw, &redis, impatient()).await, proxy(&raw, &redis, impatient()).await);
     let ask = post(r#"{"model":"m","stream":true,"store":true,"input":"x"}"#)
         .replace("/v1/chat/completions", "/v1/responses");
     let ask = super::super::with(&ask, "x-restitch-keep: 30\r\nauthorization: Bearer sk-1");
