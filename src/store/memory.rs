@@ -100,22 +100,22 @@ impl Memory {
         Writing::new(move || locked(&state).stop_writing(id))
     }
 
-    fn add(&self, id: AnswerId, entries: Vec<Entry>) -> Result<(), StoreError> {
+    fn add(&self, id: AnswerId, entries: &[Entry]) -> Result<(), StoreError> {
         let state = &mut *self.state();
         let answer = state.writable(id)?;
         let (owner, new) = (answer.opening.owner, entries.iter().map(size).sum());
         let most = self.limits.max_kept_answer_bytes;
         // What the answer's own limit drops leaves room for what comes.
         let left = most.saturating_sub(new);
-        let (bytes, freed) = answer.growth(&entries, left);
+        let (bytes, freed) = answer.growth(entries, left);
         let room = Room { answers: 0, bytes };
         let all = self.limits.max_kept_bytes.saturating_add(freed);
         state.make_room(owner, room, &KeepLimits { max_kept_bytes: all, ..self.limits.clone() })?;
         state.change(id, |answer| {
-            answer.write(|log| log.append(&entries));
+            answer.write(|log| log.append(entries));
             answer.last = entries.last().map_or(answer.last, |entry| entry.at);
             answer.shorten(left);
-            answer.push(&entries);
+            answer.push(entries);
             answer.shorten(most);
             answer.changed.send_replace(());
         })
@@ -232,7 +232,7 @@ impl Store for Memory {
     }
 
     fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()> {
-        ready(self.add(id, entries))
+        ready(self.add(id, &entries))
     }
 
     fn close(&self, id: AnswerId, _: Position, end: End) -> Pending<'_, ()> {

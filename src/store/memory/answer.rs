@@ -44,9 +44,9 @@ pub(super) enum Phase {
 }
 
 impl Answer {
-    pub(super) fn new(opening: Opening, log: Option<LogFile>) -> Self {
+    pub(super) fn new(mut opening: Opening, log: Option<LogFile>) -> Self {
         // A slice would hold all of what it is a slice of.
-        let opening = Opening { request: Bytes::copy_from_slice(&opening.request), ..opening };
+        opening.request = Bytes::copy_from_slice(&opening.request);
         Self {
             until: Instant::now() + opening.keep,
             readers: Readers::default(),
