@@ -56,7 +56,7 @@ pub(super) struct Parser {
 enum Tail {
     /// None of its bytes was examined.
     Touching,
-    /// The rest of the line after a short array of scalars shows whether the array is prose.
+    /// The rest of the line after what looks like a reference shows whether it is prose.
     Line,
     /// A comma touches the root.
     Comma,
@@ -144,7 +144,7 @@ impl Parser {
         }
     }
 
-    /// Treats a first root that is malformed at `at` as prose, if it begins with a word (`then`), a word in brackets
+    /// Treats a first root that is malformed at `at` as prose, if it begins with a word (`then`), a capital in brackets
     /// (`[INST]`), or a list marker (`- one`, `1. one`). Returns whether it does. A sink begins anew with the next root.
     pub(super) fn reject_prose(&mut self, text: &str, at: usize) -> bool {
         let Some(start) = self.start.filter(|_| self.before == 0 && !self.finder().has_fence()) else { return false };
@@ -157,7 +157,7 @@ impl Parser {
                 let may_be_prose = matches!(self.trailing, Trailing::Stop | Trailing::Block);
                 may_be_prose
                     && words.all(|c| c.is_alphanumeric() || c.is_whitespace())
-                    && next.is_some_and(char::is_alphabetic)
+                    && next.is_some_and(char::is_uppercase)
             }
             '{' | '"' => false,
             't' | 'f' | 'n' => true,
@@ -252,10 +252,10 @@ impl Parser {
                     let Some(&byte) = text.as_bytes().get(end) else { return Ok(None) };
                     self.tail = match byte {
                         // A definition of a reference: `[1]: https://…`
-                        b':' if self.is_weak(text) && !self.is_scalar => return Ok(self.reject_array(text)),
+                        b':' if self.is_reference(text) => return Ok(self.reject_array(text)),
                         b'{' | b'[' | b'}' | b']' | b'"' | b':' | b'0'..=b'9' => return Err(self.deviation(byte, end)),
                         b',' => Tail::Comma,
-                        _ if self.is_weak(text) && !self.is_scalar => Tail::Line,
+                        _ if self.is_reference(text) => Tail::Line,
                         _ => self.tail_of(text),
                     };
                 }
@@ -273,7 +273,7 @@ impl Parser {
                     match first {
                         None => return Ok(None),
                         Some((at, byte @ (b'{' | b'[' | b'"'))) => return Err(self.deviation(byte, end + 1 + at)),
-                        Some(_) if self.is_weak(text) && !self.is_scalar => return Ok(self.reject_array(text)),
+                        Some(_) if self.is_reference(text) => return Ok(self.reject_array(text)),
                         Some(_) => self.tail = self.tail_of(text),
                     }
                 }
@@ -281,7 +281,7 @@ impl Parser {
         }
     }
 
-    /// Treats an array of scalars that has ended as prose, since its line continues: `[1] Smith`. Returns where a root begins
+    /// Treats a reference that has ended as prose, since its line continues: `[1] Smith`. Returns where a root begins
     /// in the text after it.
     fn reject_array(&mut self, text: &str) -> Option<FoundRoot> {
         let finder = RootFinder::after_root(self.machine.offset(), self.max_preamble, false);
@@ -309,10 +309,17 @@ impl Parser {
         self.before == 0 && !self.finder().has_fence() && (self.is_scalar || has_scalars)
     }
 
+    /// Whether the ended root looks like a reference, `[12]`: more prose in its line says that it is one.
+    fn is_reference(&self, text: &str) -> bool {
+        let number = self.root(text).strip_prefix('[').and_then(|root| root.strip_suffix(']')).unwrap_or_default();
+        let is_number = (1..=REFERENCE).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+        self.before == 0 && !self.finder().has_fence() && is_number
+    }
+
     /// Whether the ended root is certain without further text.
     #[cfg(any(feature = "live", feature = "cli"))]
     pub(super) fn is_settled(&self, text: &str) -> bool {
-        if self.is_scalar { text.len() > self.machine.offset() } else { !self.is_weak(text) }
+        if self.is_scalar { text.len() > self.machine.offset() } else { !self.is_reference(text) }
     }
 
     /// Returns the text of a root that has ended.
@@ -395,3 +402,6 @@ impl Parser {
         Ok(())
     }
 }
+
+/// Digits of the longest reference. Few texts have a list of more.
+const REFERENCE: usize = 4;
