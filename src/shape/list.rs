@@ -20,6 +20,11 @@ pub(super) fn finish<'t>(text: &'t str, first: Placed<'t>, options: &RepairOptio
     let Some((comma, b',')) = next(text, root.0.range.end) else { return root };
     let after = next(text, comma + 1).map_or(text.len(), |(at, _)| at);
     if is_end(text, after) {
+        if root.1.iter().any(|repair| is_bracket(repair.rule)) {
+            // The comma shows that more was due, so the repaired bracket did not end the root.
+            root.0.status = RepairStatus::Truncated;
+            return root;
+        }
         return match drop_text(text, &mut root, RepairRule::ExtraComma, comma + 1, options) {
             true => root,
             false => malformed(root, b',', comma),
@@ -31,6 +36,11 @@ pub(super) fn finish<'t>(text: &'t str, first: Placed<'t>, options: &RepairOptio
         false if options.allows(RepairRule::LostBrackets) => joined(text, root, items, options),
         false => malformed(root, b',', comma),
     }
+}
+
+/// Whether a rule adds or removes brackets, so that it may have closed the root.
+fn is_bracket(rule: RepairRule) -> bool {
+    matches!(rule, RepairRule::MissingCloser | RepairRule::ExtraCloser | RepairRule::WrongCloser)
 }
 
 /// Returns the values that follow a root, each after a comma. Text that goes on otherwise is prose, unless all values

@@ -15,6 +15,7 @@
 //! For a response that is still on its way there are [`Document`](crate::Document) and [`live`](crate::live).
 
 mod apply;
+mod around;
 mod attempt;
 mod expect;
 mod list;
@@ -132,7 +133,8 @@ impl<'t> Found<'t> {
     /// those that are least similar to prose, then the [score](Self::score), then the first.
     fn choose(mut self, text: &str, fits: impl Fn(&Root<'t>) -> bool) -> (Repaired<'t>, bool) {
         let is_one = self.roots.len() == 1;
-        let fits = |root: &Root<'t>| is_one || fits(root);
+        // A root that was not read has no value to compare.
+        let fits = |root: &Root<'t>| is_one || root.json.is_empty() || fits(root);
         let last = self.last_series(text);
         let rank = |at: usize| {
             let found = self.roots.get(at)?;

@@ -9,12 +9,12 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr3, memmem};
 
-use super::list;
 use super::report::{Repaired, Root};
+use super::{around, list};
 use crate::envelope::{FENCE, after_reasoning, block_end, reasoning_end};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::repair::{Repair, RepairLevel, RepairOptions, RepairStatus, RepairedRoot, repair_root};
-use crate::json::walk::Raw;
+use crate::json::walk::{Raw, ValueKind, elements};
 
 /// The roots of a text, in its order.
 pub(super) struct Found<'t> {
@@ -50,6 +50,8 @@ pub(super) fn find<'t>(text: &'t str, options: &RepairOptions) -> Found<'t> {
     if search.roots.is_empty() {
         search.run();
     }
+    search.look_around(lead);
+    search.doubt_arrays();
     let is_open = search.fence.is_some() && search.fresh.is_some_and(|at| is_blank(text.get(at..)));
     let status = match text.as_bytes().get(lead) {
         Some(&byte) if !is_open => {
@@ -159,6 +161,58 @@ impl<'t> Search<'t, '_> {
         }
     }
 
+    /// Marks roots as malformed if text around them belongs to them: the reading of the root must not drop that text.
+    fn look_around(&mut self, lead: usize) {
+        let mut from = lead;
+        for index in 0..self.roots.len() {
+            let next = self.roots.get(index + 1).map_or(self.text.len(), |next| next.root.range.start);
+            let Some(found) = self.roots.get_mut(index) else { return };
+            let Range { start, end } = found.root.range;
+            let before = self.text.get(from..start).unwrap_or_default();
+            let after = self.text.get(end..next).unwrap_or_default();
+            let began = std::mem::replace(&mut from, end);
+            if matches!(found.root.status, RepairStatus::Malformed(_)) {
+                continue;
+            }
+            let is_listed = after.trim_matches(is_space) == ",";
+            let error = if let Some(at) = around::belongs_before(before, is_listed).map(|at| began + at) {
+                // Nothing of the text is read.
+                found.root.range = at..at;
+                found.root.json = Cow::Borrowed("");
+                found.repairs.clear();
+                self.text.as_bytes().get(at).map(|&byte| (SyntaxErrorKind::UnexpectedByte(byte), at))
+            } else if around::belongs_after(after) {
+                let at = end + after.len() - after.trim_start_matches(is_space).len();
+                self.text.as_bytes().get(at).map(|&byte| (SyntaxErrorKind::TrailingText(byte), at))
+            } else {
+                None
+            };
+            if let Some((kind, offset)) = error {
+                found.root.status = RepairStatus::Malformed(SyntaxError { kind, offset });
+                found.doubt = if found.root.range.start > lead { Doubt::Malformed } else { Doubt::None };
+            }
+        }
+    }
+
+    /// Doubts arrays of scalars before an object: they may be references or times.
+    fn doubt_arrays(&mut self) {
+        let mut objects = [false; 2];
+        for found in self.roots.iter_mut().rev() {
+            let Some(has_object) = objects.get_mut(usize::from(found.is_fenced)) else { return };
+            let json = &found.root.json;
+            if json.starts_with('{') {
+                *has_object |= found.doubt < Doubt::Malformed;
+            } else if *has_object && found.doubt == Doubt::None && json.len() < SCALARS {
+                let is_closed = matches!(found.root.status, RepairStatus::Valid | RepairStatus::Repaired);
+                let is_scalar = |value: Raw<'_>| !matches!(value.kind(), ValueKind::Object | ValueKind::Array);
+                let has_elements = elements(json).next().is_some();
+                if is_closed && has_elements && elements(json).all(is_scalar) {
+                    found.doubt = Doubt::Some;
+                }
+            }
+        }
+    }
+
     fn rest(&self, at: usize) -> &'t str {
         self.text.get(at..).unwrap_or_default()
     }
@@ -202,9 +256,6 @@ impl<'t> Search<'t, '_> {
         if begins_fence || !(is_strong || is_first) {
             return at + 1;
         }
-        if self.is_member(at) {
-            return at + self.read(at, None).end.max(1);
-        }
         let read = self.read(at, fence.map(|fence| fence.ticks));
         let mut end = at + read.end;
         let is_malformed = matches!(read.status, RepairStatus::Malformed(_));
@@ -233,13 +284,6 @@ impl<'t> Search<'t, '_> {
             self.roots.push(FoundRoot { root: root.0, repairs: root.1, is_fenced, begins_line, doubt });
         }
         end.max(at + 1)
-    }
-
-    /// Whether the bracket at `at` is the value of a member in a text of members without brackets around them, `"a": 1, "b": {}`:
-    /// it is not the root, and the other members are no text around it.
-    fn is_member(&self, at: usize) -> bool {
-        let before = self.text.get(..at).unwrap_or_default().trim();
-        before.starts_with('"') && before.strip_suffix(':').is_some_and(|key| key.trim_end().ends_with('"'))
     }
 
     /// Repairs the root at `at`. In a block whose fence has `ticks` backticks the root may be cut where the block ends.
@@ -361,5 +405,7 @@ fn begins_scalar(text: &str) -> bool {
 
 /// Bytes of a line that are read as the label of a fence.
 const LABEL: usize = 64;
+/// An array of scalars of this length is the root even if an object follows it, as in a stream, which can't wait longer.
+const SCALARS: usize = 256;
 /// The longest array that counts as a reference, in bytes.
 const REFERENCE: usize = 16;

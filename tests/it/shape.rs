@@ -172,6 +172,75 @@ fn what_follows_a_root() {
 }
 
 #[test]
+fn text_around_a_root_that_belongs_to_it_is_not_dropped() {
+    // Members, elements and brackets before the root, or around it.
+    for (text, error) in [
+        ("\"a\": 1,\n\"b\": {\"c\": 2}\n", 0),
+        ("\"a\": 1, \"b\": {\"c\": 2}}", 0),
+        ("\"a\": \"x\", \"b\": {\"c\": 2}, \"d\": [1, 2]}", 0),
+        ("\"a\": \"x\", \"b\": [{\"c\": 2}, {\"c\": 3}]}", 0),
+        ("\"a\", {\"c\": 2} and so on", 0),
+        ("{ see below\n \"x\": \"y\", \"m\": {\"k\": 1}}", 0),
+        ("{ <b>, \"x\": \"y\", \"m\": {\"k\": 1}}", 0),
+        ("{a b c \"x\": [{\"k\": 1}, {\"k\": 2}], \"z\": \"more\"}", 0),
+        ("{ {\"a\": 1}, {\"b\": 2} }", 0),
+        ("Here it is:\n```json\n\"a\": {\"c\": 2}\n```\n", 20),
+        ("{\"a\": 1, \"b\": 2} \"c\": 3}", 17),
+        ("{\"a\": 1, \"b\": 2}\n\"c\": 3", 17),
+        ("[1, 2], 3, 4]", 6),
+    ] {
+        for level in ALL {
+            let repaired = repair(text, &RepairOptions::new(level));
+            let RepairStatus::Malformed(found) = repaired.status else { panic!("{level} {text:?}: {repaired:?}") };
+            assert_eq!(found.offset, error, "{level} {text:?}");
+            assert!(parse(text, &Expect::any().repairs(RepairOptions::new(level))).is_err(), "{level} {text:?}");
+        }
+    }
+    // Only a guess takes them into the root.
+    for text in ["{\"a\": {\"x\": 1}}, \"b\": 2}", "Here: {\"a\": {\"x\": 1}}, \"b\": 2}"] {
+        for level in [RepairLevel::Strict, RepairLevel::Syntax] {
+            let repaired = repair(text, &RepairOptions::new(level));
+            assert_eq!(name(repaired.status), "malformed", "{level} {text:?}");
+        }
+        let repaired = repair(text, &RepairOptions::new(RepairLevel::Guess));
+        assert_eq!((name(repaired.status), &*repaired.json), ("repaired", "{\"a\": {\"x\": 1}, \"b\": 2}"), "{text:?}");
+    }
+    // Prose has quotes, colons and brackets, too.
+    for text in [
+        "The \"x\" of it, for \"y\": {\"a\": 1}. Bye",
+        "He said \"so\", {\"a\": 1}",
+        "{\"a\": 1}\n\n- \"a\": the first one\n- all in [0, 1]",
+        "{\"a\": 1}\n\n\"a\": the first one",
+        "{\"a\": 1}, a \"smile\" :] and more",
+        "{\"a\": 1}\n\nNot \"b\" (0, 1]",
+        "Write {name} and \"x\":\n{\"a\": 1}",
+        "```json\n{\"a\": 1}\n```\n\"b\": 2}",
+    ] {
+        for level in ALL {
+            check_repair(level, text, "valid", "{\"a\": 1}", &[]);
+        }
+    }
+}
+
+#[test]
+fn an_array_of_scalars_before_an_object_is_no_root() {
+    for (text, status, json) in [
+        (
+            "[1, 2, 3]\n\n{\"a\": \"Use it\", \"b\": [{\"id\": 1, \"na",
+            "truncated",
+            "{\"a\": \"Use it\", \"b\": [{\"id\": 1}]}",
+        ),
+        ("[2024-01-01 10:00] start\n{\"a\": [\"b\"]}", "valid", "{\"a\": [\"b\"]}"),
+        ("[\"x\", \"y\"] then {\"a\": 1}", "valid", "{\"a\": 1}"),
+        ("[1, 2, 3]\n\nthen [{\"a\": 1}]", "valid", "[1, 2, 3]"),
+        ("```json\n[1, 2, 3]\n```\n{\"a\": 1}", "valid", "[1, 2, 3]"),
+    ] {
+        let repaired = repair(text, &RepairOptions::default());
+        assert_eq!((name(repaired.status), &*repaired.json), (status, json), "{text:?}");
+    }
+}
+
+#[test]
 fn further_roots_are_in_the_report() {
     let repaired = repair("{\"a\":1}\n{\"a\":2}\n[3]\n", &RepairOptions::default());
     let others: Vec<_> = repaired.others.iter().map(|root| (&*root.json, root.range.clone())).collect();

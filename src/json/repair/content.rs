@@ -35,10 +35,11 @@ pub(super) fn joints(text: &str) -> u32 {
 }
 
 /// Whether `text` has quotes as members have, between two (`", "key":`) or after the last (`"}`). A string with such
-/// quotes that a guess opened again holds structure that had parsed. Text between brackets that the text itself opens
-/// does not count. `quote`: the quote of the string, if it is not `"`.
+/// quotes that a guess opened again holds structure that had parsed. Other text may stand between the quote and the
+/// comma, as in `"x" + y, "key":`. Text between brackets that the text itself opens does not count. `quote`: the quote
+/// of the string, if it is not `"`.
 pub(super) fn swallows(text: &str, quote: Option<Quote>) -> bool {
-    let (mut depth, mut rest) = (0_usize, text);
+    let (mut depth, mut rest, mut has_quote) = (0_usize, text, false);
     while let Some(c) = rest.chars().next() {
         let after = strip_quote(rest, quote);
         if let Some(after) = after.filter(|_| depth == 0)
@@ -46,7 +47,9 @@ pub(super) fn swallows(text: &str, quote: Option<Quote>) -> bool {
         {
             return true;
         }
+        has_quote |= after.is_some();
         match c {
+            ',' if has_quote && depth == 0 && begins_key(rest, quote) => return true,
             '{' | '[' => depth += 1,
             '}' | ']' => depth = depth.saturating_sub(1),
             _ => {}
@@ -64,13 +67,30 @@ fn begins_member(after: &str, quote: Option<Quote>) -> bool {
     beyond(after).and_then(beyond).is_some_and(|after| skip_space(after).starts_with([':', '\u{ff1a}']))
 }
 
+/// Whether a comma, and directly after it a key with its colon follow.
+fn begins_key(rest: &str, quote: Option<Quote>) -> bool {
+    let key = rest.strip_prefix(',').and_then(|after| strip_quote(skip_space(after), quote));
+    let after = key.and_then(|key| after_quote(key, quote));
+    after.is_some_and(|after| skip_space(after).starts_with([':', '\u{ff1a}']))
+}
+
 /// Whether a comma, a key in straight quotes and its colon follow: a straight quote before them closes a string,
 /// whatever its opening quote is. `None` if the answer needs more text.
 pub(super) fn is_before_member(after: &str) -> Option<bool> {
+    comes(after, &[',', '"', ':'])
+}
+
+/// Whether a text begins with a key in straight quotes and its colon. `None` if the answer needs more text.
+pub(super) fn is_key(text: &str) -> Option<bool> {
+    comes(text, &['"', ':'])
+}
+
+/// Whether a text begins with the given characters, with white space between them, and any text after an opening quote.
+fn comes(after: &str, due: &[char]) -> Option<bool> {
     let end = (0..=after.len().min(MEMBER_START)).rev().find(|&at| after.is_char_boundary(at)).unwrap_or(0);
     let mut rest = after.get(..end).unwrap_or_default();
     let cut = (after.len() < MEMBER_START).then_some(());
-    for due in [',', '"', ':'] {
+    for &due in due {
         rest = rest.trim_start();
         if rest.is_empty() {
             return cut.map_or(Some(false), |()| None);
@@ -101,6 +121,45 @@ fn strip_quote(text: &str, quote: Option<Quote>) -> Option<&str> {
 
 /// The most characters searched for a quote of a key.
 const KEY_IN_TEXT: usize = 64;
+
+/// Whether `text` has a colon after a quote, or a comma between two quotes. A key that a guess opened again and that has
+/// those is made of fragments of members.
+pub(super) fn crosses_separator(text: &str) -> bool {
+    let after = text.split_once("\\\"").map_or("", |(_, after)| after);
+    after.contains(':')
+        || after
+            .match_indices(',')
+            .filter_map(|(at, _)| after.get(at + 1..))
+            .any(|after| skip_space(after).starts_with("\\\""))
+}
+
+/// Whether a pair of quotes in `text` has white space on both inner sides: the first quote ends a string, and the second one
+/// begins the next string.
+pub(super) fn parts_strings(text: &str) -> bool {
+    let mut parts = text.split("\\\"").skip(1);
+    std::iter::from_fn(|| Some((parts.next()?, parts.next()?)))
+        .any(|(between, _)| skip_space(between).len() < between.len() && between.ends_with(char::is_whitespace))
+}
+
+/// Whether a text ends with a comma.
+pub(super) fn ends_with_comma(text: &str) -> bool {
+    text.rsplit_once(',').is_some_and(|(_, after)| skip_space(after).is_empty())
+}
+
+/// Whether a text ends with a bracket that it does not open.
+pub(super) fn ends_with_closer(text: &str) -> bool {
+    text.trim_end().ends_with(['}', ']']) && closes_more(text)
+}
+
+/// Whether `text` opens a bracket that it does not close.
+pub(super) fn leaves_open(text: &str) -> bool {
+    let depth = text.chars().fold(0_usize, |depth, c| match c {
+        '{' | '[' => depth + 1,
+        '}' | ']' => depth.saturating_sub(1),
+        _ => depth,
+    });
+    depth > 0
+}
 
 /// Whether closing brackets follow, and no quote comes right after them.
 fn ends_container(after: &str, quote: Option<Quote>) -> bool {

@@ -87,13 +87,51 @@ pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
 }
 
 /// Whether a guess turns parsed structure into text: a string that it opened again holds members or elements, a key
-/// holds elements, or the guess moved the end of a string.
+/// holds elements, or the guess moved the end of a string or of a container.
 pub(super) fn rewrites(attempt: &Attempt) -> bool {
+    if moves_closer(attempt) {
+        return true;
+    }
     let machine = &attempt.machine;
     let kind = if machine.in_key() { TokenKind::Key } else { TokenKind::String };
     let open = Token { kind, start: machine.token_start(), end: machine.offset() + 1, depth: machine.frames().len() };
     let strings = attempt.recorder.tokens.iter().copied().chain(machine.in_string().then_some(open));
     strings.filter(|token| token.kind.is_string()).any(|token| rewrites_in(attempt, token))
+}
+
+/// Whether guesses close a container that the text closes itself later: between a closing bracket that they add and one that
+/// they leave out, all brackets come in pairs. A number or a word between members would become an element.
+fn moves_closer(attempt: &Attempt) -> bool {
+    let mut tokens = attempt.recorder.tokens.iter().peekable();
+    // Closing brackets that were added, with the depths after them, up to the bracket of the text that closes a container
+    // around them.
+    let mut added: Vec<(usize, &str)> = Vec::new();
+    let mut depth = 0;
+    for edit in attempt.edits.iter().filter(|edit| edit.guess.is_some()) {
+        while let Some(token) = tokens.next_if(|token| token.end <= edit.out) {
+            depth = token.depth + usize::from(token.kind == TokenKind::Open);
+            while added.last().is_some_and(|last| last.0 > depth) {
+                added.pop();
+            }
+        }
+        match edit.repair.rule {
+            RepairRule::MissingCloser => {
+                while let Some(token) = tokens.next_if(|token| token.end <= edit.out_end()) {
+                    depth = token.depth;
+                }
+                added.push((depth, &edit.repair.replacement));
+            }
+            RepairRule::ExtraCloser if added.last().is_some_and(|last| last.0 == depth) => return true,
+            // The bracket is of the right kind for the container that was closed before it.
+            RepairRule::WrongCloser
+                if added.last().is_some_and(|last| last.0 == depth && last.1.ends_with(&edit.repair.original)) =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
@@ -123,9 +161,41 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
         return true;
     }
     let opened = edits().filter(|edit| edit.repair.rule == RepairRule::InnerQuote).count();
-    let is_moved = opened % 2 == 1 && edits().any(|edit| edit.repair.rule == RepairRule::OpenString);
-    let holds_elements = || token.kind == TokenKind::Key && content::joints(text) > 0;
-    opened > 0 && (is_moved || holds_elements() || swallows(None))
+    if opened == 0 {
+        return false;
+    }
+    let is_odd = opened % 2 == 1;
+    let is_moved =
+        is_odd && edits().any(|edit| matches!(edit.repair.rule, RepairRule::OpenString | RepairRule::KeyQuote));
+    let holds_elements =
+        || token.kind == TokenKind::Key && (content::joints(text) > 0 || content::crosses_separator(text));
+    let is_open = attempt.machine.in_string() && attempt.machine.token_start() == token.start;
+    is_moved
+        || is_odd && (content::ends_with_comma(text) || ends_inside_brackets(attempt, token, text))
+        || is_open && content::ends_with_closer(text)
+        || holds_elements()
+        || content::parts_strings(text)
+        || swallows(None)
+}
+
+/// Whether the quote that closes a string is inside brackets that the string opens: the bracket after the quote belongs to the
+/// string, too.
+fn ends_inside_brackets(attempt: &Attempt, token: Token, text: &str) -> bool {
+    let after = attempt.out.get(token.end.saturating_sub(attempt.origin)..).unwrap_or_default();
+    after.trim_ascii_start().starts_with(['}', ']']) && content::leaves_open(text)
+}
+
+/// Whether the last string of an attempt ends inside brackets that it opens, and has an odd number of quotes: its closing quote
+/// is the second one of a pair inside the string.
+pub(super) fn ends_inside(attempt: &Attempt) -> bool {
+    let last = attempt.recorder.tokens.iter().rev().find(|token| token.kind.is_string());
+    last.is_some_and(|&token| {
+        let Some(start) = token.start.checked_sub(attempt.origin) else { return false };
+        let text = attempt.out.get(start + 1..(token.end - 1).saturating_sub(attempt.origin)).unwrap_or_default();
+        let edits = attempt.edits.iter().filter(|edit| (token.start..token.end).contains(&edit.out));
+        let opened = edits.filter(|edit| edit.repair.rule == RepairRule::InnerQuote).count();
+        opened % 2 == 1 && ends_inside_brackets(attempt, token, text)
+    })
 }
 
 /// Returns what it costs that strings hold what looks like structure: a key with a member or a line in it, and repaired

@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::super::string::quoted;
+use super::super::walk;
 use super::RepairRule;
 use super::attempt::{Attempt, Mode, Source, Token, TokenKind};
-use super::content::{ends_in_escape, opens_in, structure};
+use super::content::{self, ends_in_escape, opens_in, structure};
 use super::habit::Mistake;
 use super::recovery::Quote;
 
@@ -76,6 +77,8 @@ impl<'a> Guesses<'a> {
             guesses.missing_closers();
             guesses.wrong_closers();
             guesses.stray_quotes();
+        }
+        if next.is_some() || attempt.machine.is_done() {
             guesses.inner_quotes();
         }
         let options = source.options;
@@ -163,7 +166,11 @@ impl<'a> Guesses<'a> {
         let count = rest.bytes().take(most).take_while(|byte| *byte == b'.').count();
         self.waits |= count == rest.len() && count < most && !self.source.is_end;
         let dots = if next == '\u{2026}' { next.len_utf8() } else { count };
-        if dots >= 3 && !self.state.in_token() {
+        self.waits |= next == '\u{2026}' && dots == rest.len() && !self.source.is_end;
+        // Dots before a name are not an ellipsis: `...rest`.
+        let is_name =
+            rest.get(dots..).is_some_and(|after| after.starts_with(|c: char| c.is_alphanumeric() || c == '_'));
+        if dots >= 3 && !is_name && !self.state.in_token() {
             // The comma before the dots goes with them.
             let is_listed =
                 matches!(self.state, State::Value | State::Key) && !self.attempt.machine.frames().is_empty();
@@ -241,10 +248,10 @@ impl<'a> Guesses<'a> {
         let mut chars = word.chars();
         let starts = !word.starts_with("..")
             && chars.next().is_some_and(|c| !matches!(c, ':' | '\'' | '*' | ';' | ')' | '(' | '=' | '>' | '|'));
-        if !starts || after.starts_with(['{', '[']) {
+        if !starts || is_prefixed(word) || after.starts_with(['{', '[']) {
             return;
         }
-        let by = quoted(word);
+        let by = quoted_word(word);
         let end = at + word.len();
         if !is_key && after.starts_with(',') {
             self.words_with_commas(out, at);
@@ -254,9 +261,19 @@ impl<'a> Guesses<'a> {
             (true, false) if after.trim_ascii_start().starts_with(':') && word.chars().count() <= KEY => {
                 self.add(out, (at, end), &by, RepairRule::BareKey, 0);
             }
-            (false, false) => self.add(out, (at, end), &by, RepairRule::BareWord, u32::from(is_after)),
+            // A quote in the same line belongs to the value, unless it begins a key. The value is unknown then.
+            (false, false) if !after.starts_with('"') || self.is_before_key(at, word, after) => {
+                self.add(out, (at, end), &by, RepairRule::BareWord, u32::from(is_after));
+            }
             _ => {}
         }
+    }
+
+    /// Whether a word at `at` is all of its value, and the quote after it begins a key.
+    fn is_before_key(&mut self, at: usize, word: &str, after: &str) -> bool {
+        let found = content::is_key(after);
+        self.waits |= found.is_none() && !self.source.is_end && !self.ahead(at).1;
+        found == Some(true) && word.ends_with(char::is_alphanumeric)
     }
 
     /// A value of a member whose text has commas, without the first quote: `"to": Vigo, Leith",`.
@@ -384,9 +401,11 @@ impl<'a> Guesses<'a> {
                 let before = before.strip_suffix(',').unwrap_or(before).trim_ascii_end();
                 let out = self.attempt.origin + before.len();
                 let at = self.attempt.in_offset(out);
-                // A bracket before a key was not opened for an empty array, unless a comma shows that it was.
+                // A bracket before a key was not opened for an empty array, unless a comma shows that it was. The comma
+                // may be dropped already: then it is the byte before.
                 let is_empty = before.ends_with('[');
-                if !is_empty || self.source.part(at, self.attempt.in_offset(last.start)).contains(',') {
+                let from = at.saturating_sub(1);
+                if !is_empty || self.source.part(from, self.attempt.in_offset(last.start)).contains(',') {
                     self.add(out, (at, at), &by, RepairRule::MissingCloser, extra(count));
                 }
             }
@@ -513,6 +532,21 @@ impl<'a> Guesses<'a> {
         }
     }
 }
+
+/// Returns a word in quotes. If each of its backslashes begins an escape, the word is escaped already, as in a string.
+fn quoted_word(word: &str) -> String {
+    let string = format!("\"{word}\"");
+    if walk::is_valid(&string) { string } else { quoted(word) }
+}
+
+/// Whether a word is a Python string with a prefix, as `u'a'`: its quotes do not belong to its text.
+fn is_prefixed(word: &str) -> bool {
+    let quoted = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    word.len() - quoted.len() <= PREFIX && quoted.len() > 1 && quoted.starts_with('\'') && quoted.ends_with('\'')
+}
+
+/// The most letters of such a prefix.
+const PREFIX: usize = 2;
 
 /// Returns what it costs that the open string is a string up to the end of the text.
 pub(super) fn cost_of_open_string(attempt: &Attempt) -> u32 {

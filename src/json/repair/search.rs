@@ -317,7 +317,8 @@ impl Read {
         let is_end_known = source.is_end || !comma.unwrap_or(beyond_closers(after)).is_empty();
         let is_followed = is_followed(&attempt, last, places);
         let loses_text = stop == Stop::Done
-            && (comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty())
+            && (fit::ends_inside(&attempt)
+                || comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty())
                 || !is_followed
                     && (content::is_of_root(after) || moves_end(&attempt.edits) && goes_on(source.rest(attempt.at))));
         let is_confirmed = is_followed || stop == Stop::Done && is_end_known && !loses_text;
