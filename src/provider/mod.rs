@@ -181,7 +181,7 @@ const FINAL: [&str; 20] = [
 impl Finish {
     /// Returns whether the server has broken the answer off for a reason that has no name here: neither the end of the text, nor a
     /// refusal, nor a call of a tool.
-    pub fn is_unknown(&self) -> bool {
+    pub(crate) fn is_unknown(&self) -> bool {
         let Self::Other(word) = self else { return false };
         let word = word.to_ascii_lowercase();
         !FINAL.iter().any(|part| word.contains(part))

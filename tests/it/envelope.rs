@@ -103,7 +103,7 @@ fn json_after_reasoning_is_continued() {
 }
 
 /// Envelopes without a fence, as models write them: the text before the root, and the text after it.
-const ENVELOPES: [(&str, &str); 43] = [
+const ENVELOPES: [(&str, &str); 42] = [
     ("Here is the plan:\n\n", ""),
     ("Here is the plan:\n", "\n\nShall I go on?"),
     ("Sure! I made it for you.\n\n", "\n"),
@@ -146,7 +146,6 @@ const ENVELOPES: [(&str, &str); 43] = [
     ("<|im_start|>assistant\n", "<|im_end|>"),
     ("<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
     ("### Instruction:\nWrite it.\n\n### Response: ", ""),
-    ("[note: nothing is missing]\n\n", ""),
 ];
 
 const ROOTS: [&str; 3] = [
@@ -204,7 +203,6 @@ fn an_array_of_scalars_is_the_root_if_no_object_follows() {
         ("[1] \t says so.\n\nAll of it.", None),
         ("[1](https://example.org) has it.", None),
         ("[1]: https://example.org", None),
-        ("[], and nothing else.", None),
         ("[1] Smith 2019\n\n[\"a\", \"b\"]", Some("[\"a\", \"b\"]")),
         ("[\"a\", \"b\"] as an object:\n{\"a\": 1}", Some("{\"a\": 1}")),
         ("As [1] says: [2] is right.", None),
