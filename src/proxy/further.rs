@@ -15,7 +15,7 @@ use super::upstream::{self, Head};
 use crate::client::{Body, Error, Received};
 use crate::limits::TimeLimit;
 use crate::provider::Dialect;
-use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
+use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, is_too_long};
 use crate::session::{CallEnd, Request, Retry};
 
 impl Conversation {
@@ -79,6 +79,9 @@ impl Conversation {
                 return encoding::decoded(response).map_err(|encoding| unknown(encoding.name));
             }
             let reason = format!("the upstream answered {status}");
+            if status == StatusCode::PAYLOAD_TOO_LARGE {
+                return Err(CallEnd::TooLong(reason));
+            }
             if !is_invalid_request(status) {
                 let retry_after = retry_after(response.headers());
                 return Err(match is_unavailable(status) {
@@ -86,8 +89,11 @@ impl Conversation {
                     false => CallEnd::Rejected { reason, transient: is_transient(status), retry_after },
                 });
             }
-            let hint = self.hint(response).await.filter(|hint| is_about(hint, &retry));
-            let Some(hint) = hint else { return Err(rejected(reason, false)) };
+            let refusal = self.refusal(response).await;
+            let hint = CapabilityHint::read(&refusal).filter(|hint| is_about(hint, &retry));
+            let Some(hint) = hint else {
+                return Err(if is_too_long(&refusal) { CallEnd::TooLong(reason) } else { rejected(reason, false) });
+            };
             self.record(hint);
             if matches!(hint, CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace) {
                 return Err(CallEnd::PrefillRejected(reason));
@@ -193,16 +199,16 @@ impl Conversation {
         if limit == own { retry } else { retry.with_max_tokens(limit) }
     }
 
-    /// Returns what a refusal says about the model.
-    async fn hint(&self, response: Response<Received>) -> Option<CapabilityHint> {
-        let response = encoding::decoded(response).ok()?;
+    /// Returns the body of a refusal, as far as it is read. It is empty where it can't be read.
+    async fn refusal(&self, response: Response<Received>) -> String {
+        let Ok(response) = encoding::decoded(response) else { return String::new() };
         let idle = self.limits.transport.idle();
         match Collected::read(response.into_body(), REFUSAL, Some([idle, idle])).await {
             Ok(Collected::Whole(body)) => {
                 self.show_refusal(&body);
-                CapabilityHint::read(&String::from_utf8_lossy(&body))
+                String::from_utf8_lossy(&body).into_owned()
             }
-            _ => None,
+            _ => String::new(),
         }
     }
 }
@@ -242,13 +248,20 @@ fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
 /// Returns whether a fallback may bring what the call has not: the upstream is not there, or has refused the request. What one
 /// refuses for any reason, the next may take.
 fn is_for_fallback(end: &CallEnd) -> bool {
-    matches!(end, CallEnd::Rejected { .. } | CallEnd::Unavailable { .. } | CallEnd::TimedOut(_) | CallEnd::Overloaded)
+    matches!(
+        end,
+        CallEnd::Rejected { .. }
+            | CallEnd::TooLong(_)
+            | CallEnd::Unavailable { .. }
+            | CallEnd::TimedOut(_)
+            | CallEnd::Overloaded
+    )
 }
 
 /// Says for the log why an upstream is left.
 fn why_left(end: &CallEnd) -> &str {
     match end {
-        CallEnd::Rejected { reason, .. } | CallEnd::Unavailable { reason, .. } => reason,
+        CallEnd::Rejected { reason, .. } | CallEnd::TooLong(reason) | CallEnd::Unavailable { reason, .. } => reason,
         end => end.as_str(),
     }
 }

@@ -46,6 +46,10 @@ pub enum CallEnd {
         /// How long the refusal asked to wait.
         retry_after: Option<Duration>,
     },
+    /// With a refusal, before any answer, because the request is longer than the model takes. The session sends a re-prompt where
+    /// that is shorter than the prefill which was refused. Otherwise it gives up:
+    /// [`StopReason::TooLong`](super::StopReason::TooLong).
+    TooLong(String),
     /// The upstream was not there, or had no room: it refused the connection, or answered 429, 502, 503 or 529. The session
     /// repeats the same call until it is answered or
     /// [`ContinuationLimits::patience`](crate::ContinuationLimits::patience) is used up. Until then the call is not a failure
@@ -96,6 +100,7 @@ impl CallEnd {
             Self::Error(_) => "error",
             Self::TimedOut(_) => "silent",
             Self::Rejected { .. } | Self::PrefillRejected(_) => "rejected",
+            Self::TooLong(_) => "too_long",
             Self::Unavailable { .. } => "unavailable",
             Self::Redirected(_) => "redirected",
             Self::Overloaded => "overloaded",
@@ -138,6 +143,7 @@ impl CallEnd {
             Self::TimedOut(_) => Some(CutCause::Idle),
             Self::Finished(_)
             | Self::Rejected { .. }
+            | Self::TooLong(_)
             | Self::Unavailable { .. }
             | Self::PrefillRejected(_)
             | Self::Redirected(_)

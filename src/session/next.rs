@@ -23,7 +23,8 @@ impl Session {
         self.end_of_part(now);
         self.count_tokens(end);
         // A call that was refused brought no reasoning: the next one is asked as it was.
-        if !matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. } | CallEnd::Unavailable { .. }) {
+        let is_refused = matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. } | CallEnd::TooLong(_));
+        if !is_refused && !matches!(end, CallEnd::Unavailable { .. }) {
             self.call.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
         }
         // Nothing of a prefill that was coming back is new.
@@ -145,6 +146,7 @@ impl Session {
                 return self.call(now, Duration::ZERO);
             }
             CallEnd::Rejected { reason, .. }
+            | CallEnd::TooLong(reason)
             | CallEnd::Unavailable { reason, .. }
             | CallEnd::PrefillRejected(reason) => {
                 return self.failed(now, FailureReason::Rejected(reason.clone()), end);
@@ -291,11 +293,8 @@ impl Session {
         if is_early_end && self.streaks.attempts.early_ends >= EARLY_ENDS {
             return self.give_up(StopReason::EarlyEnd, None);
         }
-        // Words may be taken where a prefill is refused.
-        let mut can_ask_by_words =
-            || self.call.mode == ContinuationMode::Prefill && self.settings.strategy.prefill.take().is_some();
-        if matches!(end, CallEnd::Rejected { transient: false, .. }) && !can_ask_by_words() {
-            return self.give_up(StopReason::Refused, None);
+        if matches!(end, CallEnd::TooLong(_)) && !self.can_ask_for_less() {
+            return self.give_up(StopReason::TooLong, None);
         }
         let is_lost_body = self.settings.sends_at_end && end.is_lost();
         let most = self.settings.limits.continuation.max_consecutive_failures;
@@ -311,6 +310,13 @@ impl Session {
             _ => Duration::ZERO,
         };
         self.call(now, wait);
+    }
+
+    /// After a request that is too long for the model: returns whether the rest is asked for by words, which are shorter than the
+    /// prefill was.
+    fn can_ask_for_less(&mut self) -> bool {
+        let is_shorter = self.slot.document().text().len() > self.settings.limits.continuation.max_verbatim_context;
+        self.call.mode == ContinuationMode::Prefill && is_shorter && self.settings.strategy.prefill.take().is_some()
     }
 
     /// Returns whether a call ended by trouble that the model did not cause, and the session waits for the upstream.

@@ -232,8 +232,8 @@ pub enum StopReason {
     /// The upstream was in trouble for longer than [`ContinuationLimits::patience`](crate::ContinuationLimits::patience), or
     /// asked to wait longer.
     Patience,
-    /// The upstream refused a call for a reason that does not pass (400, 401, 404 …): the same question would be refused again.
-    Refused,
+    /// The upstream refused a call since it is longer than the model takes: the same question would be refused again.
+    TooLong,
     /// Most calls to the upstream fail, so no further call was made:
     /// [`ContinuationLimits::overload_window`](crate::ContinuationLimits::overload_window).
     Overload,
@@ -259,7 +259,7 @@ impl StopReason {
             Self::Finish => "finish",
             Self::Text => "text",
             Self::Patience => "patience",
-            Self::Refused => "refused",
+            Self::TooLong => "too_long",
             Self::Overload => "overload",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",

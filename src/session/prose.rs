@@ -136,6 +136,7 @@ impl Session {
     /// Decides what follows a call for the rest of prose.
     pub(super) fn end_of_prose(&mut self, now: Duration, end: &CallEnd, open: TextContinuation) {
         if let CallEnd::Rejected { reason, .. }
+        | CallEnd::TooLong(reason)
         | CallEnd::Unavailable { reason, .. }
         | CallEnd::PrefillRejected(reason) = end
         {

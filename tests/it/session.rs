@@ -122,21 +122,27 @@ fn rejected(transient: bool, retry_after: Option<u64>) -> CallEnd {
     CallEnd::Rejected { reason: "429".to_owned(), transient, retry_after: retry_after.map(Duration::from_secs) }
 }
 
-/// The same question would be refused again. Words may be taken where a prefill is refused.
+/// The same question would be refused again. Words may be shorter than a prefill.
 #[test]
-fn a_refusal_for_good_ends_the_answer() {
+fn a_request_that_is_too_long_is_not_made_again() {
+    let too_long = || CallEnd::TooLong("400".to_owned());
     let mut driver = Driver::new(Limits::default());
-    driver.call("{\"sections\": [{\"id\"", length()).call("", rejected(false, None));
+    driver.call("{\"sections\": [{\"id\"", length()).call("", too_long());
     assert_eq!((driver.calls.len(), driver.session.is_done()), (1, true));
     let outcome = driver.outcome.as_ref().unwrap();
-    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::Refused)));
-    let mut driver = Driver::new(Limits::default());
-    driver.session.set_strategy(ContinuationStrategy::default().prefill(PrefillOptions::default()));
-    driver.call("{\"sections\": [{\"id\"", length()).call("", rejected(false, None));
-    let modes: Vec<_> = driver.calls.iter().map(|(request, _)| request.turn.as_ref().unwrap().mode).collect();
-    assert_eq!(modes, [ContinuationMode::Prefill, ContinuationMode::Reprompt]);
-    driver.call("", rejected(false, None));
-    assert_eq!((driver.calls.len(), driver.session.is_done()), (2, true));
+    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::TooLong)));
+    for (most, modes) in
+        [(16, &[ContinuationMode::Prefill, ContinuationMode::Reprompt][..]), (16 << 10, &[ContinuationMode::Prefill])]
+    {
+        let mut driver = Driver::new(Limits::default().with_max_verbatim_context(most));
+        driver.session.set_strategy(ContinuationStrategy::default().prefill(PrefillOptions::default()));
+        driver.call("{\"sections\": [{\"id\"", length());
+        for _ in modes {
+            driver.call("", too_long());
+        }
+        let asked: Vec<_> = driver.calls.iter().map(|(request, _)| request.turn.as_ref().unwrap().mode).collect();
+        assert_eq!((&asked[..], driver.session.is_done()), (modes, true));
+    }
 }
 
 #[test]

@@ -553,7 +553,7 @@ async fn a_request_that_is_too_long_goes_to_the_fallback() {
     let base = Raw::new(vec![stream(&chunk("[1, 2")), too_long()]).await;
     let proxy = base.proxy(Limits::default()).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("\"stop\":\"refused\""), "{answer}");
+    assert!(answer.contains("\"stop\":\"too_long\""), "{answer}");
     assert_eq!(base.requests.lock().unwrap().len(), 2, "{answer}");
     // A refusal for any other reason is the client's own.
     let base = Raw::new(vec![refused("400 Bad Request", "")]).await;

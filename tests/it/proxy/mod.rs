@@ -217,7 +217,10 @@ async fn every_behaviour_first_and_the_anchor_then() {
 #[tokio::test]
 async fn behaviours_that_never_deliver_end_closed_and_flagged() {
     for behaviour in ["refusal", "empty", "repeat", "drop", "hangup", "500~0", "429~0", "404"] {
-        let setup = Setup::of(&format!("answer@100 | {behaviour}"), |proxy| proxy.give_up(GiveUp::Close)).await;
+        // Lost calls are failures where nobody waits for the upstream.
+        let limits = Limits::default().with_patience(Duration::ZERO);
+        let with = |proxy: Proxy| proxy.limits(limits).give_up(GiveUp::Close);
+        let setup = Setup::of(&format!("answer@100 | {behaviour}"), with).await;
         let answer = setup.stream().await;
         let text = answer.text();
         assert!(text.starts_with(&DOCUMENT[..100]), "{behaviour}: {text}");

@@ -55,7 +55,11 @@ async fn an_answer_goes_on_while_another_thread_has_its_reader() {
 #[tokio::test]
 async fn an_answer_whose_reader_leaves_while_the_proxy_drains_is_stopped() {
     let go = Arc::new(Notify::new());
-    let slow = vec![send(format!("{STREAM}{}", chunk("[1"))), Piece::Await(Arc::clone(&go)), send(finish("stop"))];
+    let slow = vec![
+        send(format!("{STREAM}{}", chunk("[1"))),
+        Piece::Await(Arc::clone(&go)),
+        send(chunk("]") + &finish("stop")),
+    ];
     let raw = Raw::new(vec![slow, vec![send(format!("{STREAM}{}", chunk("[1"))), Piece::Hold]]).await;
     let proxy = raw.proxy(keeping()).await;
     let (mut plain, mut reader) = (connect(proxy.addr()).await, connect(proxy.addr()).await);
