@@ -129,7 +129,7 @@ impl Splice {
 
     /// Delivers what follows a root that has ended, as far as it belongs to the answer.
     pub(super) fn deliver_after_root<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        self.after_root.take(text);
+        self.after_root = self.after_root.or_else(|| text.chars().find(|c| !c.is_whitespace()));
         let text = self.fenced.after_root(slot.document(), text);
         if !text.is_empty() && slot.push_with(&text, sink).is_err() {
             // A further block has ended there.

@@ -79,38 +79,10 @@ pub struct Splice {
     /// The most bytes that waited for the decision.
     max_pending: usize,
     state: State,
-    after_root: TextAfterRoot,
+    /// The first significant character of the fragment after the document's root.
+    after_root: Option<char>,
     /// What became of the candidates, for an explanation.
     candidates: Candidates,
-}
-
-/// What follows the document's root in the fragment.
-#[derive(Clone, Copy, Debug, Default)]
-struct TextAfterRoot {
-    /// Its first significant character.
-    first: Option<char>,
-    /// Its last line has more than white space.
-    is_in_line: bool,
-    /// It goes on as JSON does after a value, or a line of it begins with an opening bracket.
-    has_json: bool,
-}
-
-impl TextAfterRoot {
-    fn take(&mut self, text: &str) {
-        for c in text.chars() {
-            match c {
-                '\n' => self.is_in_line = false,
-                c if c.is_whitespace() => {}
-                c => {
-                    let begins_value = matches!(c, '{' | '[') && !self.is_in_line;
-                    let goes_on = self.first.is_none() && matches!(c, ',' | ':' | '"');
-                    self.has_json |= begins_value || goes_on;
-                    self.first.get_or_insert(c);
-                    self.is_in_line = true;
-                }
-            }
-        }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -155,7 +127,7 @@ impl Splice {
             caps,
             max_pending: 0,
             state,
-            after_root: TextAfterRoot::default(),
+            after_root: None,
             candidates: Candidates::default(),
         }
     }
@@ -167,12 +139,12 @@ impl Splice {
 
     /// Returns the first significant character of the fragment after the document's root.
     pub(crate) fn after_root(&self) -> Option<char> {
-        self.after_root.first
+        self.after_root
     }
 
-    /// Returns whether more JSON follows the document's root in the fragment: the text may not end there.
+    /// Returns whether JSON follows the document's root in the fragment, and no remark: the text goes on.
     pub(crate) fn has_more_json(&self) -> bool {
-        self.after_root.has_json
+        matches!(self.after_root, Some('{' | ',' | ':' | '"'))
     }
 
     /// Returns the places that were tried, once it is decided, the one that won first. Empty where nothing was delivered.

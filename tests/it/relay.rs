@@ -208,7 +208,7 @@ fn what_is_not_continued_passes_unchanged() {
         ("prose with an error", closed(text("a", "Hello") + error)),
         ("prose dropped behind its finish", dropped(text("a", "Hello") + &finish("a", "stop"))),
         ("filtered", closed(text("a", "[1, 2") + &finish("a", "content_filter") + DONE)),
-        ("an unknown reason", closed(text("a", "[1, 2") + &finish("a", "eos_budget") + DONE)),
+        ("another refusal", closed(text("a", "[1, 2") + &finish("a", "blocked_by_policy") + DONE)),
         ("malformed", closed(text("a", "{'a': 1, ") + &text("a", "'b'") + &finish("a", "length") + DONE)),
         ("malformed and dropped", dropped(text("a", "{'a': 1, ") + &text("a", "'b'"))),
         ("a tool call", closed(role("a") + &tool("a", "{\"a\": 1}", None) + &finish("a", "tool_calls") + DONE)),
@@ -676,7 +676,7 @@ fn comments_are_no_text() {
 #[test]
 fn comments_come_while_a_resend_is_waited_for() {
     let busy = CallEnd::Rejected { reason: "busy".into(), transient: true, retry_after: Some(Duration::from_secs(8)) };
-    let mut relay = Relay::new(Limits::default());
+    let mut relay = Relay::new(Limits::default().with_patience(Duration::ZERO));
     relay.handle_transport_end(NOW, TransportEnd::Dropped);
     relay.handle_rejection(NOW, busy);
     let comments = |relay: &mut Relay| {
@@ -778,7 +778,8 @@ fn the_caps_end_the_loop() {
     assert_eq!((ended.text().as_str(), ended.outcome.status()), ("[1]", Status::Closed));
 
     // Nothing at all, ever: an error, and no invented document.
-    let ended = run(&[dropped(""), dropped(""), dropped("")]);
+    let mut relay = Relay::new(Limits::default().with_patience(Duration::ZERO)).give_up(GiveUp::Close);
+    let ended = run_with(&mut relay, &[dropped(""), dropped(""), dropped("")], |body| vec![body.to_vec()]);
     assert_eq!((ended.outcome.status(), ended.outcome.tally().failures), (Status::Failed, 3));
     assert!(ended.body.starts_with("data: {\"error\":"), "{}", ended.body);
     assert!(ended.finishes().is_empty() && !ended.body.contains("[DONE]"));

@@ -474,7 +474,8 @@ fn a_silent_server_is_given_up() {
 
 #[test]
 fn the_configuration_says_how_long_a_busy_server_is_left_alone() {
-    let folder = folder("run-backoff", &[("prompt.txt", b"x"), ("limits.toml", b"[limits]\nbackoff = 0.05\n")]);
+    let folder =
+        folder("run-backoff", &[("prompt.txt", b"x"), ("limits.toml", b"[limits]\nbackoff = 0.05\npatience = 0\n")]);
     let url = scripted(vec![response("503 Service Unavailable", "text/plain", "busy"); 3]);
     let (code, _, err) = with_key(&folder, &url, &["--config", "limits.toml"]);
     assert_eq!((code, err.matches("busy; asking again in 0.05 s").count()), (1, 2), "{err}");

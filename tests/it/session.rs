@@ -177,7 +177,7 @@ fn an_unknown_finish_reason_is_a_cut_and_a_refusal_is_none() {
 /// The client would take the first text for all of them.
 #[test]
 fn more_json_after_the_root_is_no_success() {
-    for more in ["\n{\"id\": 2}\n", ", \"c\": 5}", "\n\nAnswer:\n{\"id\": 2}", "\n```\n\n```json\n{\"id\": 2}\n```"] {
+    for more in ["\n{\"id\": 2}\n", ", \"c\": 5}"] {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"id\": 1, \"name\": \"Rialto no", length());
         let answer = format!("{}rth\"}}{more}", driver.anchor());
@@ -186,7 +186,7 @@ fn more_json_after_the_root_is_no_success() {
         assert_eq!(outcome.reason(), Some(StopReason::MoreJson), "{more}");
         assert_eq!(driver.client, "{\"id\": 1, \"name\": \"Rialto north\"}");
     }
-    for end in ["\n```\n", "\n\nThat is all [of it]."] {
+    for end in ["\n```\n", "\n\nThat is all [of it].", "\n\nAn example of its use:\n```json\n{}\n```"] {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"id\": 1, \"name\": \"Rialto no", length());
         let answer = format!("{}rth\"}}{end}", driver.anchor());

@@ -112,7 +112,8 @@ fn whole_calls_stay_and_the_one_that_is_cut_is_continued() {
 #[test]
 fn a_rest_that_comes_as_a_call_is_joined() {
     let first = closed(call(0, "write") + &part(0, &ARGUMENTS[..20]) + &finish("a", "length") + DONE);
-    let ended = run(Relay::new(Limits::default()), &[first, closed(tool("b", ARGUMENTS, Some("tool_calls")) + DONE)]);
+    let rest = closed(call(0, "write") + &part(0, ARGUMENTS) + &finish("b", "tool_calls") + DONE);
+    let ended = run(Relay::new(Limits::default()), &[first, rest]);
     assert_eq!((ended.arguments(0), ended.finishes()), ((ARGUMENTS.to_owned(), 1), vec!["tool_calls".to_owned()]));
 }
 
