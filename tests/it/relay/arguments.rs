@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DONE, Ended, NOW, Reply, closed, dropped, event, finish, role, run_with, text, tool};
+use super::{DONE, Ended, NOW, Reply, closed, dropped, event, finish, role, run_with, text};
 use restitch::Limits;
 use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::Tool;
