@@ -40,8 +40,10 @@ fn begins_with_repeat(root: &str, part: &str) -> bool {
     envelope.is_empty() || is_envelope()
 }
 
-/// Returns the length of the longest proper beginning of `tail` with which `part` ends.
+/// Returns the length of the longest proper beginning of `tail` with which `part` ends. White space at its end says nothing: an
+/// indent is the same everywhere.
 fn begun_by(tail: &str, part: &str) -> usize {
+    let part = part.trim_end_matches(WHITE);
     let mut borders = Borders::default();
     borders.extend(tail.as_bytes());
     let end = &part.as_bytes()[part.len() - part.len().min(tail.len().saturating_sub(1))..];
