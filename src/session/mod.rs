@@ -259,6 +259,8 @@ struct Spent {
 #[derive(Clone, Debug)]
 struct Streaks {
     failures: u32,
+    /// Whole bodies that were lost.
+    lost_bodies: u32,
     no_progress: u32,
     progress: Progress,
     /// At this cut.
@@ -337,6 +339,7 @@ impl Session {
             spent: Spent::default(),
             streaks: Streaks {
                 failures: 0,
+                lost_bodies: 0,
                 no_progress: 0,
                 progress,
                 attempts: Attempts::default(),

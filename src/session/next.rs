@@ -242,7 +242,7 @@ impl Session {
                 self.failed(now, FailureReason::Nothing(end.clone()), end);
             }
             Ok(_) => {
-                self.streaks.failures = 0;
+                (self.streaks.failures, self.streaks.lost_bodies) = (0, 0);
                 self.streaks.no_progress = if has_grown { 0 } else { self.streaks.no_progress.saturating_add(1) };
                 if self.streaks.no_progress >= self.settings.limits.continuation.max_no_progress.max(1) {
                     self.give_up(StopReason::NoProgress, None);
@@ -297,8 +297,9 @@ impl Session {
             return self.give_up(StopReason::TooLong, None);
         }
         let is_lost_body = self.settings.sends_at_end && end.is_lost();
+        self.streaks.lost_bodies = if is_lost_body { self.streaks.lost_bodies.saturating_add(1) } else { 0 };
         let most = self.settings.limits.continuation.max_consecutive_failures;
-        if self.streaks.failures >= if is_lost_body { most.min(MOST_LOST_BODIES) } else { most } {
+        if self.streaks.failures >= most || self.streaks.lost_bodies >= MOST_LOST_BODIES {
             return self.give_up(StopReason::Failures, None);
         }
         let most = self.settings.limits.transport.max_backoff;
