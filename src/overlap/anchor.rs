@@ -20,36 +20,6 @@ pub(crate) fn proves_place(text: &str, tail: &Range<usize>, is_whole: bool) -> b
     (is_whole || repeated.chars().nth(PROOF - 1).is_some()) && is_unbordered(repeated) && occurs_once()
 }
 
-/// Returns whether `tail`, with which the delivered root ends, may come as new text in a part that is missing, or where the next part
-/// continues it: the part has it elsewhere than in a repeat of delivered text with which it begins, or ends with a long beginning of it.
-pub(crate) fn may_come_again(root: &str, tail: &str, part: &str) -> bool {
-    let find = |from: usize| memmem::find(part.as_bytes().get(from..)?, tail.as_bytes()).map(|at| from + at);
-    let is_new = |at: usize| !begins_with_repeat(root, part.get(..at + tail.len()).unwrap_or_default());
-    let first = find(0);
-    first.is_some_and(|at| is_new(at) || find(at + 1).is_some()) || is_long(&tail[..begun_by(tail, part)], tail)
-}
-
-/// Returns whether `part` is an envelope and then a tail of the delivered root.
-fn begins_with_repeat(root: &str, part: &str) -> bool {
-    let alike = root.chars().rev().zip(part.chars().rev()).take_while(|(one, other)| one == other);
-    let (before, repeat) = part.split_at(part.len() - alike.map(|(c, _)| c.len_utf8()).sum::<usize>());
-    let envelope = before.trim_end_matches(WHITE);
-    let white = [&before[envelope.len()..], &repeat[..repeat.len() - repeat.trim_start_matches(WHITE).len()]];
-    // Another row of the document has a quote or a bracket.
-    let is_envelope = || !envelope.contains(['{', '[', '"']) && white.concat().contains('\n');
-    envelope.is_empty() || is_envelope()
-}
-
-/// Returns the length of the longest proper beginning of `tail` with which `part` ends. White space at its end says nothing: an
-/// indent is the same everywhere.
-fn begun_by(tail: &str, part: &str) -> usize {
-    let part = part.trim_end_matches(WHITE);
-    let mut borders = Borders::default();
-    borders.extend(tail.as_bytes());
-    let end = &part.as_bytes()[part.len() - part.len().min(tail.len().saturating_sub(1))..];
-    end.iter().fold(0, |length, byte| borders.follow(tail.as_bytes(), length, *byte))
-}
-
 /// The tail of the delivered text by which a continuation is recognised. It ends at the cut, but for white space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -134,12 +104,9 @@ fn is_inside_escape(text: &[u8], at: usize) -> bool {
 /// Whether no proper prefix that is also a suffix has a quarter of the characters, or eight where that is more. A tail
 /// that repeats itself is found again in what follows, although it is unique in what precedes it.
 pub(crate) fn is_unbordered(text: &str) -> bool {
-    !is_long(text.get(..longest_border(text.as_bytes())).unwrap_or_default(), text)
-}
-
-/// Whether this piece of a tail has a quarter of its characters, or eight where that is more.
-fn is_long(piece: &str, tail: &str) -> bool {
-    piece.chars().count() >= (tail.chars().count() / 4).max(8)
+    let border = longest_border(text.as_bytes());
+    let border = text.get(..border).map_or(0, |border| border.chars().count());
+    border < (text.chars().count() / 4).max(8)
 }
 
 pub(crate) fn longest_border(text: &[u8]) -> usize {
@@ -189,26 +156,6 @@ mod tests {
         // It occurs twice, or has a border.
         assert!(!proves("[{\"name\": \"harbour\"}, {\"name\": \"harbour\"", 23));
         assert!(!proves("[0, false, false, false, false", 4));
-    }
-
-    #[test]
-    fn a_missing_part_may_have_a_tail_as_new_text() {
-        let row = |n: usize| format!("{{\"kind\": \"lamp\", \"value\": {n}}}, ");
-        let root = format!("[{}{}{{\"kind\": \"la", row(1), row(2));
-        let tail = &root[root.len() - 30..];
-        let comes = |part: &str| may_come_again(&root, tail, part);
-        // A repeat at the beginning, also after an envelope.
-        assert!(!comes("mp\", \"value\": 0}]"));
-        assert!(!comes(&format!("{root}mp\", \"value\": 0}}]")));
-        assert!(!comes(&format!("Sure:\n```json\n{root}mp\", \"value\": 0}}]")));
-        assert!(!comes(&format!("{tail}mp\", \"value\": 0}}]")));
-        // The rows of the part end as the delivered ones do; the repeat itself comes again.
-        assert!(comes(&format!("mp\", \"value\": 7}}, {}{}{{\"kind\": \"lamp", row(0), row(2))));
-        assert!(comes(&format!("{root}mp\", \"value\": 7}}, {}{{\"kind\": \"lamp", row(2))));
-        assert!(comes(&format!("mp\",\n\"value\": 7}},\n{}{{\"kind\": \"lamp", row(2))));
-        // The tail begins where the part ends.
-        let begun = |length: usize| comes(&format!("mp\", \"value\": 7}}, x{}", &tail[..length]));
-        assert!(begun(8) && begun(29) && !begun(7));
     }
 
     #[test]

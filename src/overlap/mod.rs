@@ -8,7 +8,7 @@ mod near;
 pub(crate) mod work;
 
 pub use anchor::Anchor;
-pub(crate) use anchor::{EVIDENCE, is_unbordered, may_come_again, proves_place};
+pub(crate) use anchor::{EVIDENCE, is_unbordered, proves_place};
 pub(crate) use matcher::Run;
 pub use matcher::{Hits, Matcher};
 pub use near::{Edits, NearAnchor};
