@@ -155,7 +155,7 @@ pub enum Finish {
 /// Parts of the reasons, in lower case, with which a server says that it does not want to go on, or waits for its client (`content_filtered`,
 /// `MODEL_ARMOR`, `ERROR_TOXIC`, `tool_use` …). All other unknown reasons (`insufficient_system_resource`, `network_error`,
 /// `timeout`, `eos` …) are names for an answer that broke off: servers invent new ones for that more often than for refusals.
-const FINAL: [&str; 20] = [
+const FINAL: [&str; 21] = [
     "armor",
     "block",
     "cancel",
@@ -172,6 +172,7 @@ const FINAL: [&str; 20] = [
     "safety",
     "sensitive",
     "spii",
+    "stop_seq",
     "tool",
     "toxic",
     "unsafe",

@@ -411,7 +411,7 @@ fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
         saved[key] = json!(u32::MAX);
     }
     let (mut session, _) = restored(&serde_json::from_value(saved).unwrap());
-    session.handle_input(Duration::from_secs(9), Input::CallEnd(CallEnd::Dropped));
+    session.handle_input(Duration::from_secs(9), Input::CallEnd(CallEnd::Closed));
     let Some(Output::Done(outcome)) = std::iter::from_fn(|| session.poll_output()).last() else { panic!() };
     assert_eq!((outcome.tally().failures, outcome.reason()), (u32::MAX, Some(StopReason::Failures)));
 }

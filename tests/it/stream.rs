@@ -247,7 +247,8 @@ async fn retry_after_counts_up_to_the_cap() {
 #[tokio::test(start_paused = true)]
 async fn a_resend_waits_and_keeps_the_connection_like_a_continuation() {
     let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(7)))), rest()]);
-    let items = all(&calls, stitch(&calls, vec![Fail], Limits::default())).await;
+    let limits = Limits::default().with_patience(Duration::ZERO);
+    let items = all(&calls, stitch(&calls, vec![Fail], limits)).await;
     assert_eq!(text(&items), "[1, 20]");
     assert!((7000..=7000 + SPREAD).contains(&calls.times()[1]), "{:?}", calls.times());
     assert_eq!(comments(&items), [0, 5000]);
@@ -496,7 +497,7 @@ async fn text_deltas() {
         ),
         ("busy", cut(), vec![busy(), busy(), answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0, 200, 600]),
         ("a refusal", cut(), vec![answer("I can't."), answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0, 0]),
-        ("nothing at first", vec![Fail], vec![answer("[1]")], "[1]", Status::Complete, vec![0]),
+        ("nothing at first", vec![Fail], vec![answer("[1]")], "[1]", Status::Complete, vec![200]),
         (
             "empty deltas",
             vec![say(""), say("[1"), say(""), Fail],
@@ -533,7 +534,9 @@ async fn text_deltas() {
         assert_eq!(seen, expected, "{scene}");
         assert_eq!(stream.outcome().unwrap().status(), status, "{scene}");
         // Up to half of a wait after a refusal is random.
-        let is_near = |(at, most): (&u64, &u64)| (if scene == "busy" { *most / 2 } else { *most }..=*most).contains(at);
+        let is_near = |(at, most): (&u64, &u64)| {
+            (if ["busy", "nothing at first"].contains(&scene) { *most / 2 } else { *most }..=*most).contains(at)
+        };
         let seen = calls.times();
         assert!(seen.len() == times.len() && seen.iter().zip(&times).all(is_near), "{scene}: {seen:?}");
         assert_eq!(calls.open(), 0, "{scene}");
