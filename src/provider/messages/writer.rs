@@ -203,7 +203,11 @@ impl wire::Writer for Writer {
     }
 
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
-        event(out, "ping", r#"{"type":"ping"}"#);
+        match self.has_begun {
+            true => event(out, "ping", r#"{"type":"ping"}"#),
+            // A message begins with its start.
+            false => crate::provider::chunks::keep_alive(out),
+        }
     }
 }
 
