@@ -335,12 +335,12 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         true
     }
 
-    /// Takes note of a part after the end of the document. It may have been meant for another place, unless the document has its
-    /// text, or it is a remark.
+    /// Takes note of a part after the end of the document. It may have been meant for another place, if it has a member and the
+    /// document lacks its text. A remark has none.
     fn leave_out(&mut self, number: usize, part: &str) {
         let document = self.slot.document();
         let part = part.trim();
-        if document.is_complete() && part.contains(['"', '{', '}', '[', ']']) && !document.text().contains(part) {
+        if document.is_complete() && part.contains("\":") && !document.text().contains(part) {
             self.leaves_out = true;
             self.fail(number, SpliceError::AfterRoot);
         }
