@@ -547,7 +547,8 @@ async fn text_deltas() {
     let items: Vec<_> = texts(&calls, vec![say("Hello"), Fail], Limits::default()).collect().await;
     assert_eq!(items, [Ok("Hello".to_owned()), Err(Lost::Connection)]);
     let calls = Calls::new(vec![(0, Ok(vec![Fail])), (0, Err(Lost::Forbidden))]);
-    let items: Vec<_> = texts(&calls, vec![Fail], Limits::default()).collect().await;
+    let limits = Limits::default().with_patience(Duration::ZERO);
+    let items: Vec<_> = texts(&calls, vec![Fail], limits).collect().await;
     assert_eq!(items, [Err(Lost::Forbidden)]);
 }
 
