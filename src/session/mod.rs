@@ -492,6 +492,9 @@ impl Session {
 
     /// The model that is asked has written text of the answer.
     pub(super) fn note_writer(&mut self) {
+        if self.call.model.is_none() {
+            return;
+        }
         let written = self.call.model.take().filter(|model| self.tally.models.last() != Some(model));
         self.tally.models.extend(written);
     }

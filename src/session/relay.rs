@@ -4,9 +4,13 @@
 //!  Open, first call ──▶ the upstream's bytes, whole blocks at a time
 //!     │ a terminal event before the root is closed
 //!     ▼
-//!  Withheld ─▶ nothing; the relay reads the rest of the call for its usage. More text leads back to `Open`. │ the call
-//!     is over ▼ Open, further call ─▶ chunks with the first answer's id; comments while nothing comes │ the session is
-//!     done ▼ Done ─▶ one finish, one usage, one `[DONE]`
+//!  Withheld ─▶ nothing; the relay reads the rest of the call for its usage. More text leads back to `Open`.
+//!     │ the call is over
+//!     ▼
+//!  Open, further call ─▶ chunks with the first answer's id; comments while nothing comes
+//!     │ the session is done
+//!     ▼
+//!  Done ─▶ one finish, one usage, one `[DONE]`
 //! ```
 //! A relay does no I/O and has no clock. Drain [`poll_output`](Relay::poll_output) after every input.
 
