@@ -491,6 +491,7 @@ impl Session {
     }
 
     /// The model that is asked has written text of the answer.
+    #[inline]
     pub(super) fn note_writer(&mut self) {
         if self.call.model.is_none() {
             return;
