@@ -61,6 +61,7 @@
 // Layer 0
 mod error;
 mod limits;
+mod work;
 // Layer 1
 mod envelope;
 pub mod json;

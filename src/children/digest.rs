@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use super::work;
 use crate::json::{Scalar, Span, string};
+use crate::work;
 
 /// A digest of a member's key, independent of how the key is escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -27,7 +27,6 @@
 mod digest;
 mod index;
 mod same;
-pub(crate) mod work;
 
 use crate::json::{Event, Frame, Kind, Live, Sink, Span};
 pub use digest::KeyHash;

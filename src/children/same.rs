@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::work;
 use crate::json::{Event, Kind, Live, Machine, Scalar, Sink, Span, string};
+use crate::work;
 
 /// Returns whether both texts are one complete JSON value each, and the same value.
 ///

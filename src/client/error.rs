@@ -9,6 +9,8 @@ use rustls::CertificateError;
 
 use super::head::MOST_INFORMATIONAL;
 use super::{BodyError, PathError};
+#[cfg(feature = "proxy")]
+use crate::limits::TimeLimit;
 
 /// Why a call failed, or why a client was not created.
 #[derive(Debug)]
@@ -87,6 +89,13 @@ impl StdError for ConnectionError {}
 impl From<ConnectionError> for Error {
     fn from(error: ConnectionError) -> Self {
         Self::Failed(error)
+    }
+}
+
+#[cfg(feature = "proxy")]
+impl From<TimeLimit> for Error {
+    fn from(limit: TimeLimit) -> Self {
+        Self::Late { limit: limit.name, after: limit.time }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The borders of a text's beginnings (Knuth, Morris and Pratt): a search that never reads a byte of the other text twice.
 
-use super::work;
+use crate::work;
 
 /// For each beginning of a text, the length of its longest border: a proper prefix that is also its suffix.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use memchr::memmem;
 
 use super::anchor::WHITE;
 use super::borders::Borders;
-use super::work;
+use crate::work;
 
 /// A matcher of one fragment against one delivered text. The delivered text is lent with every call and must not
 /// change before its end. It ends where its trailing JSON white space begins.

@@ -5,7 +5,6 @@ mod borders;
 mod fold;
 mod matcher;
 mod near;
-pub(crate) mod work;
 
 pub use anchor::Anchor;
 pub(crate) use anchor::{EVIDENCE, is_unbordered, proves_place};

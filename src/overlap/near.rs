@@ -1,7 +1,7 @@
 //! Finds the anchor where a model repeats it nearly: with a wrong character, other quotes, escapes or white space.
 
 use super::fold::Fold;
-use super::work;
+use crate::work;
 
 /// The edits that make one text of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -102,11 +102,11 @@ impl From<BodyError> for CallError {
 
 impl std::fmt::Display for CallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(reason) = self.0.refusal() {
+            return f.write_str(reason);
+        }
         match &self.0 {
-            CallEnd::Error(reason)
-            | CallEnd::Rejected { reason, .. }
-            | CallEnd::TooLong(reason)
-            | CallEnd::Unavailable { reason, .. } => f.write_str(reason),
+            CallEnd::Error(reason) => f.write_str(reason),
             CallEnd::Overloaded => f.write_str("most calls to the upstream fail"),
             CallEnd::Stopped => f.write_str("the answer was stopped"),
             _ => f.write_str("the upstream broke off"),

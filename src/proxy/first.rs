@@ -14,6 +14,7 @@ use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_unavaila
 use super::fallback::{Part, Sent, has_failed, why};
 use super::measured::Way;
 use super::refusal::{Refusal, SHOULD_RETRY, unreachable};
+use super::retries::FIRST_PAUSE;
 use super::upstream;
 use crate::client::{Body, ConnectionError, Error, PathError, Received};
 use crate::provider::capability::{self, CapabilityHint};
@@ -97,7 +98,7 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
     loop {
         let asked_at = Instant::now();
         let answer = ask_each_upstream(conversation).await;
-        let pause_before = pause_before_retry(&answer, pause, asked_at.elapsed());
+        let pause_before = pause_before_repeat(&answer, pause, asked_at.elapsed());
         let Some(wait) = pause_before.filter(|wait| Instant::now() + *wait <= due) else {
             let mut answer = answer.or_else(|error| refusal.ok_or(error));
             if let Ok(response) = &mut answer
@@ -180,7 +181,7 @@ async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<R
 /// Returns how long to wait before the first call is made again: as long as the upstream asks, or else `pause`. `None`: the
 /// call reached an upstream that may have begun to answer it, so that a second one could be billed twice. `after`: how long the
 /// answer took.
-fn pause_before_retry(
+fn pause_before_repeat(
     answer: &Result<Response<Received>, Error>,
     pause: Duration,
     after: Duration,
@@ -235,9 +236,6 @@ const SOON: Duration = Duration::from_secs(1);
 /// How long a first call is repeated. A client has its own retries, and sees the provider's own status soon.
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The first wait before a first call is made again; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-
 /// The response header that names a member of the request, or a header, that the proxy has changed.
 const ADAPTED: HeaderName = HeaderName::from_static("x-restitch-adapted");
 
@@ -265,11 +263,11 @@ impl Conversation {
         if !self.request.stream {
             return Ok(());
         }
-        let patience = self.patience();
-        let error = match timeout(patience.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
+        let limit = self.head_limit();
+        let error = match timeout(limit.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
             Ok(true) => return Ok(()),
             Ok(false) => Error::Failed(ConnectionError::Closed),
-            Err(_) => Error::Late { limit: patience.name, after: patience.time },
+            Err(_) => limit.into(),
         };
         self.exchange.note_head(Err(&error));
         self.count(None);

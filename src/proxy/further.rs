@@ -168,7 +168,7 @@ impl Conversation {
             .exchange
             .note_call(way, client.upstream(), (self.asked_by(), self.model()))
             .map(|trace| head.with(trace));
-        let response = upstream::send(client, traced.as_ref().unwrap_or(head), body, self.patience()).await;
+        let response = upstream::send(client, traced.as_ref().unwrap_or(head), body, self.head_limit()).await;
         self.exchange.note_head(response.as_ref().map(Response::status));
         if let Some(metrics) = &self.proxy.shared.metrics {
             let is_up = response.as_ref().err().is_none_or(|error| !error.is_of_connection());
@@ -178,8 +178,8 @@ impl Conversation {
     }
 
     /// Returns how long the head of a response may take.
-    pub(super) fn patience(&self) -> TimeLimit {
-        self.route.patience
+    pub(super) fn head_limit(&self) -> TimeLimit {
+        self.route.head_limit
     }
 
     /// Returns a further call. Where the request limits its tokens, the limit is higher if the operator allows that, and no
@@ -258,12 +258,9 @@ fn is_for_fallback(end: &CallEnd) -> bool {
     )
 }
 
-/// Says for the log why an upstream is left.
+/// Returns for the log why an upstream is left.
 fn why_left(end: &CallEnd) -> &str {
-    match end {
-        CallEnd::Rejected { reason, .. } | CallEnd::TooLong(reason) | CallEnd::Unavailable { reason, .. } => reason,
-        end => end.as_str(),
-    }
+    end.refusal().unwrap_or_else(|| end.as_str())
 }
 
 /// Returns how a call ended that brought no response.

@@ -187,7 +187,7 @@ impl Proxy {
         self.shared.limit(&limits);
         let base = Arc::make_mut(&mut self.base);
         base.client = base.client.clone().limited(&limits.transport);
-        base.patience = limits.transport.first_byte();
+        base.head_limit = limits.transport.first_byte();
         base.limits = limits.clone();
         self.limits = limits;
         self

@@ -41,4 +41,4 @@ impl Conversation {
 }
 
 /// The first wait. Each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(250);

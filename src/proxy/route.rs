@@ -36,7 +36,7 @@ pub(super) struct Route {
     /// How often the same upstream gets a call again before a fallback is asked.
     pub(super) retries: u32,
     /// How long the head of a response may take.
-    pub(super) patience: TimeLimit,
+    pub(super) head_limit: TimeLimit,
 }
 
 impl Route {
@@ -46,7 +46,7 @@ impl Route {
         Self {
             config: Arc::new(config),
             client,
-            patience: limits.transport.first_byte(),
+            head_limit: limits.transport.first_byte(),
             limits,
             give_up: GiveUp::Leave,
             prose: Prose::default(),
@@ -67,14 +67,14 @@ impl Route {
             config.max_extra_share.map_or(own.max_extra_share, |share| Some(share).filter(|share| *share > 0.0));
         let time = config.max_total_time.map(duration);
         own.max_total_time = time.map_or(own.max_total_time, |time| Some(time).filter(|time| !time.is_zero()));
-        let own_patience =
+        let own_head_limit =
             config.first_byte_timeout.map(|seconds| TimeLimit { name: FIRST_BYTE, time: duration(seconds) });
         let limited = |client: Client| client.limited(&limits.transport);
         let fallbacks = fallbacks.into_iter();
         let fallbacks = fallbacks.map(|fallback| Fallback { client: limited(fallback.client), ..fallback }).collect();
         Self {
             client: client.map_or_else(|| self.client.clone(), limited),
-            patience: own_patience.unwrap_or(limits.transport.first_byte()),
+            head_limit: own_head_limit.unwrap_or(limits.transport.first_byte()),
             limits,
             fallbacks,
             give_up: config.on_give_up.unwrap_or(self.give_up),

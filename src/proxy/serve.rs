@@ -193,7 +193,7 @@ pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<By
 
 async fn pass(route: &Route, head: &Head, body: Body, dialect: Option<Dialect>, exchange: &Exchange) -> Response<Body> {
     exchange.note_route(route);
-    match upstream::send(&route.client, head, body, route.patience).await {
+    match upstream::send(&route.client, head, body, route.head_limit).await {
         Ok(response) => {
             exchange.note_upstream(Some(response.status()));
             conversation::passed(response, &route.limits.transport)

@@ -20,13 +20,13 @@ use crate::route::holds_secret;
 use crate::route::{ContinueBy, RouteConfig};
 use crate::session::{GiveUp, GiveUpError, below};
 
-/// Sends a client's request to the upstream, with its method, path and headers and with `body`. `patience`: how long the head
+/// Sends a client's request to the upstream, with its method, path and headers and with `body`. `limit`: how long the head
 /// of the response may take once the body is sent.
 pub(super) async fn send(
     client: &Client,
     head: &Head,
     body: Body,
-    patience: TimeLimit,
+    limit: TimeLimit,
 ) -> Result<Response<Received>, Error> {
     let (body, sent) = body.awaited();
     let mut request = Request::new(body);
@@ -36,12 +36,12 @@ pub(super) async fn send(
     *request.headers_mut() = head.0.headers.clone();
     let is_late = async {
         sent.await;
-        sleep(patience.time).await;
+        sleep(limit.time).await;
     };
     tokio::select! {
         biased;
         response = client.send(request) => response,
-        () = is_late => Err(Error::Late { limit: patience.name, after: patience.time }),
+        () = is_late => Err(limit.into()),
     }
 }
 

@@ -108,6 +108,17 @@ impl CallEnd {
         }
     }
 
+    /// Returns why the call was refused or not taken, if it was, for people.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Rejected { reason, .. }
+            | Self::TooLong(reason)
+            | Self::Unavailable { reason, .. }
+            | Self::PrefillRejected(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// Returns whether the end of the call was lost: neither the model nor the server has ended it.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self, Self::Closed | Self::Dropped | Self::TimedOut(_))

@@ -23,8 +23,7 @@ impl Session {
         self.end_of_part(now);
         self.count_tokens(end);
         // A call that was refused brought no reasoning: the next one is asked as it was.
-        let is_refused = matches!(end, CallEnd::PrefillRejected(_) | CallEnd::Rejected { .. } | CallEnd::TooLong(_));
-        if !is_refused && !matches!(end, CallEnd::Unavailable { .. }) {
+        if end.refusal().is_none() {
             self.call.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
         }
         // Nothing of a prefill that was coming back is new.
@@ -139,19 +138,13 @@ impl Session {
     }
 
     fn end_of_continuation(&mut self, now: Duration, end: &CallEnd, open: Continuation) {
-        match end {
-            CallEnd::PrefillRejected(_) if self.call.mode == ContinuationMode::Prefill => {
-                self.settings.strategy.prefill = None;
-                self.uncount_call();
-                return self.call(now, Duration::ZERO);
-            }
-            CallEnd::Rejected { reason, .. }
-            | CallEnd::TooLong(reason)
-            | CallEnd::Unavailable { reason, .. }
-            | CallEnd::PrefillRejected(reason) => {
-                return self.failed(now, FailureReason::Rejected(reason.clone()), end);
-            }
-            _ => {}
+        if matches!(end, CallEnd::PrefillRejected(_)) && self.call.mode == ContinuationMode::Prefill {
+            self.settings.strategy.prefill = None;
+            self.uncount_call();
+            return self.call(now, Duration::ZERO);
+        }
+        if let Some(reason) = end.refusal() {
+            return self.failed(now, FailureReason::Rejected(reason.to_owned()), end);
         }
         self.note_progress();
         let Continuation { mut splice, delivered, sent, reported, before, mistakes } = open;

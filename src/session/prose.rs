@@ -135,12 +135,8 @@ impl Session {
 
     /// Decides what follows a call for the rest of prose.
     pub(super) fn end_of_prose(&mut self, now: Duration, end: &CallEnd, open: TextContinuation) {
-        if let CallEnd::Rejected { reason, .. }
-        | CallEnd::TooLong(reason)
-        | CallEnd::Unavailable { reason, .. }
-        | CallEnd::PrefillRejected(reason) = end
-        {
-            return self.failed(now, FailureReason::Rejected(reason.clone()), end);
+        if let Some(reason) = end.refusal() {
+            return self.failed(now, FailureReason::Rejected(reason.to_owned()), end);
         }
         let TextContinuation { mut splice, delivered, is_reported } = open;
         let finish = if let CallEnd::Finished(reason) = end { Some(reason.clone()) } else { None };

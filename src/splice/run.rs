@@ -13,7 +13,8 @@ use super::flow::skippable_len;
 use super::reader::Reader;
 use super::score::Schedule;
 use super::slot::Slot;
-use crate::overlap::{Run, work};
+use crate::overlap::Run;
+use crate::work;
 
 /// The bytes that are looked at for a run where the one before was short.
 pub(super) const LEAST_AHEAD: usize = 64;
@@ -140,11 +141,10 @@ fn floor(text: &str, at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::children::work::take_bytes_read;
     use crate::limits::Limits;
-    use crate::overlap::work::take_steps;
     use crate::splice::text::TextSplice;
     use crate::splice::{Expect, Slot, Splice};
+    use crate::work::tests::{BYTES_READ, STEPS};
 
     /// Elements of about `size` bytes.
     fn elements(size: usize) -> [(&'static str, String); 5] {
@@ -228,11 +228,11 @@ mod tests {
             for (name, element) in elements(size) {
                 let (delivered, fragment) = texts(&element);
                 let (mut slot, mut splice) = begin(&delivered);
-                take_bytes_read();
+                BYTES_READ.take();
                 let (mut all, mut most) = (0, 0);
                 for push in chunks(&fragment[..delivered.len() - 8], 4) {
                     splice.feed(&mut slot, push).unwrap();
-                    let read = take_bytes_read();
+                    let read = BYTES_READ.take();
                     (all, most) = (all + read, most.max(read));
                 }
                 assert!(all <= fragment.len() * 5 / 4, "{name}: {all} bytes for {}", fragment.len());
@@ -273,14 +273,14 @@ mod tests {
                     let costs = [16 << 10, 32 << 10].map(|size| {
                         let (delivered, fragment) = &periodic_texts(period, size)[case];
                         let (mut slot, mut splice) = begin(delivered);
-                        take_steps();
+                        STEPS.take();
                         for chunk in chunks(fragment, push) {
                             let _ = splice.feed(&mut slot, chunk);
                         }
                         let _ = splice.finish(&mut slot);
                         let mut text = TextSplice::new(delivered, Expect::Anchor, &Limits::default());
                         let _ = text.feed(delivered, fragment, &mut String::new());
-                        take_steps()
+                        STEPS.take()
                     });
                     let shown = format!("period {period}, texts {case}, pushes of {push}: {costs:?} steps");
                     let [short, long] = costs;

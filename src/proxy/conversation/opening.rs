@@ -126,9 +126,8 @@ impl Conversation {
 
     /// Reads the first bytes of a body, in the time that the upstream has for them.
     pub(super) async fn opening(&self, body: &mut DecodedBody) -> Result<Opening, Error> {
-        let patience = self.patience();
-        let late = |_| Error::Late { limit: patience.name, after: patience.time };
-        timeout(patience.time, Opening::of(body)).await.map_err(late)
+        let limit = self.head_limit();
+        timeout(limit.time, Opening::of(body)).await.map_err(|_| limit.into())
     }
 }
 

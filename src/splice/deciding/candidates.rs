@@ -3,7 +3,7 @@
 
 use super::{ANNOUNCEMENT, ATTEMPTS, Deciding, FEW, LISTED, OVERLAPS, Rejected, is_line_start};
 use crate::json::{Frame, Kind};
-use crate::overlap::{Edits, Hits, work};
+use crate::overlap::{Edits, Hits};
 use crate::splice::attempt::{Attempt, Lead};
 use crate::splice::candidate::{AttemptStatus, Candidate, Evidence, RejectReason, TakenElement};
 use crate::splice::cursor::Arrival;
@@ -12,6 +12,7 @@ use crate::splice::place::{begins_element, has_words};
 use crate::splice::prior::{self, Start};
 use crate::splice::seam::{Alignment, Expect};
 use crate::splice::slot::Slot;
+use crate::work;
 
 impl Deciding {
     /// Adds the candidate that the fragment's text from `at` on goes on at the cut.

@@ -1,5 +1,7 @@
 //! How the rest is asked for, what a refusal says about a model, and what a request's headers ask of the proxy.
 
+use std::time::Duration;
+
 use restitch::Limits;
 use restitch::internal::client::{Client, Upstream};
 use restitch::internal::proxy::{self, Proxy};
@@ -393,7 +395,7 @@ async fn a_bad_schema_of_one_client_changes_no_other_request() {
 async fn a_lesson_expires() {
     let ask = SONAR.replace("perplexity/sonar", "other");
     let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER), rest("[1]")]).await;
-    let limits = Limits::default().with_max_hint_age(std::time::Duration::ZERO);
+    let limits = Limits::default().with_max_hint_age(Duration::ZERO);
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true).limits(limits)).await;
     // Nothing was recorded, so the client gets its error.
     assert_eq!(body_of(&exchange(server.addr(), &post(&ask)).await).0, NO_MEMBER);
@@ -442,14 +444,28 @@ async fn a_lesson_of_a_name_with_its_suffix_is_found_again() {
     assert_eq!(has_format, [true, false, false]);
 }
 
+/// A call is let through once a second, which is later than this answer waits.
+#[tokio::test]
+async fn an_answer_that_has_waited_for_the_longest_pause_is_let_through() {
+    let busy = || refusal("503 Service Unavailable", "{}");
+    for (pause, text, calls) in [(50, "[1, 2, 3]", 5), (10_000, "[1, 2", 4)] {
+        let limits = Limits::default().with_overload_min_calls(1).with_max_backoff(Duration::from_millis(pause));
+        let limits = limits.with_patience(Duration::from_millis(900));
+        // The first call that is let through is refused, too.
+        let raw = Raw::new(vec![cut("[1, 2"), busy(), busy(), busy(), rest("[1, 2, 3]")]).await;
+        let server = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
+        assert_eq!(told(&exchange(server.addr(), &post(ASK)).await).0, text);
+        assert_eq!(raw.requests.lock().unwrap().len(), calls);
+    }
+}
+
 /// While most calls of a model get 429 or 5xx, continuations wait. The first call of an answer is the client's own, and is always
 /// made: if it is answered, the model answers again.
 #[tokio::test]
 async fn continuations_are_asked_for_again_with_the_first_answer() {
     let busy = || refusal("503 Service Unavailable", "{}");
-    let limits =
-        Limits::default().with_overload_min_calls(4).with_overload_window(std::time::Duration::from_secs(1 << 20));
-    let limits = limits.with_patience(std::time::Duration::ZERO);
+    let limits = Limits::default().with_overload_min_calls(4).with_overload_window(Duration::from_secs(1 << 20));
+    let limits = limits.with_patience(Duration::ZERO);
     let mut answers: Vec<_> = (0..4).map(|_| busy()).collect();
     answers.extend([cut("[1, 2"), rest("[1, 2, 3]")]);
     let raw = Raw::new(answers).await;
@@ -591,7 +607,7 @@ async fn an_answer_that_is_left_ends_as_its_cut_call_ended() {
             ("length", true, "\"finish_reason\":\"length\""),
             ("error", true, "\"error\":{"),
         ] {
-            let limits = Limits::default().with_patience(std::time::Duration::ZERO);
+            let limits = Limits::default().with_patience(Duration::ZERO);
             let setup = Setup::of(&format!("answer@50!{end} | {rest}"), |proxy| proxy.limits(limits)).await;
             let answer = exchange(setup.proxy.addr(), &post(&super::request(true, "x").to_string())).await;
             let (body, ended_as_announced) = body_of(&answer);
