@@ -11,7 +11,7 @@ use x509_cert::der::Decode;
 /// When the first of a file's certificates expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expiry {
-    /// What the certificates are for.
+    /// The use of the certificates.
     pub(crate) role: Role,
     /// Their file.
     pub(crate) file: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct Expiry {
     pub(crate) at: Option<SystemTime>,
 }
 
-/// What a certificate is for.
+/// The use of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The proxy shows it to its clients.
@@ -82,7 +82,7 @@ impl Role {
 }
 
 impl Validity {
-    /// Returns what to tell the operator. `None`: nothing.
+    /// Returns the warning for the operator. `None`: nothing.
     pub(crate) fn warning(self) -> Option<&'static str> {
         match self {
             Self::Valid => None,

@@ -309,7 +309,7 @@ impl Parser {
         self.before == 0 && !self.finder().has_fence() && (self.is_scalar || has_scalars)
     }
 
-    /// Whether the ended root looks like a reference, `[12]`: more prose in its line says that it is one.
+    /// Whether the ended root looks like a reference, `[12]`. It is one if its line continues as prose.
     fn is_reference(&self, text: &str) -> bool {
         let number = self.root(text).strip_prefix('[').and_then(|root| root.strip_suffix(']')).unwrap_or_default();
         let is_number = (1..=REFERENCE).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());

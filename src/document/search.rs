@@ -52,7 +52,7 @@ impl Closed {
     }
 }
 
-/// Whether a root may end before this character in its line: prose goes on otherwise.
+/// Whether a root may end before this character in its line. Otherwise the line is prose.
 pub(super) fn ends_root(c: char) -> bool {
     matches!(c, '\n' | '<' | '`' | '*' | '.' | ';' | '!' | '。')
 }

@@ -108,7 +108,7 @@ impl Tag {
     }
 }
 
-/// The number of bytes kept of a tag: as many as the longest tag that ends reasoning has.
+/// The number of bytes kept of a tag: the length of the longest tag that ends reasoning.
 const TAG: usize = 12;
 /// Bytes before the bracket that closes the shortest marker: `[OUT]`. `[AB]` is more often a name.
 const MARKER: usize = 4;

@@ -243,7 +243,7 @@ fn scalars(value: Raw<'_>) -> Option<Vec<Raw<'_>>> {
     Some(scalars)
 }
 
-/// Returns whether a value is `null` or empty. SDKs write such values for settings that nobody has set.
+/// Returns whether a value is `null` or empty. SDKs write such values for settings that are not set.
 fn is_empty(value: Raw<'_>) -> bool {
     match value.kind() {
         ValueKind::Null => true,

@@ -152,7 +152,7 @@ pub enum Finish {
     Other(String),
 }
 
-/// Parts of the reasons, in lower case, with which a server says that it does not want to go on, or waits for its client (`content_filtered`,
+/// Parts of the reasons, in lower case, for which a server refuses to continue, or waits for its client (`content_filtered`,
 /// `MODEL_ARMOR`, `ERROR_TOXIC`, `tool_use` …). All other unknown reasons (`insufficient_system_resource`, `network_error`,
 /// `timeout`, `eos` …) are names for an answer that broke off: servers invent new ones for that more often than for refusals.
 const FINAL: [&str; 21] = [

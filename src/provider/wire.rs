@@ -197,7 +197,7 @@ pub trait Writer: fmt::Debug + Send {
     /// Returns whether the client knows the answer by an event that was observed.
     fn has_begun(&self) -> bool;
 
-    /// Returns what is kept of the answer beside its texts.
+    /// Returns the size of the kept items without their texts.
     fn kept(&self) -> Kept {
         Kept::default()
     }
@@ -257,7 +257,7 @@ pub trait Writer: fmt::Debug + Send {
     fn keep_alive(&mut self, out: &mut Vec<u8>);
 }
 
-/// What a writer keeps of an answer beside its texts.
+/// The items that a writer keeps, without their texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Items, those with texts among them.

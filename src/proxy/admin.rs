@@ -110,7 +110,7 @@ struct State {
     page: Option<Page>,
     reloader: Reloader,
     stopped: watch::Receiver<bool>,
-    /// When the upstreams were tried last, and what was found.
+    /// The time and the result of the last connections to the upstreams.
     reached: Mutex<Option<(Instant, String)>>,
 }
 
@@ -198,7 +198,7 @@ impl State {
 
     /// Answers whether the proxy takes requests. Its configuration is valid and it listens, or it would not be running. Whether
     /// an upstream is there does not matter: requests pass to a fallback or get the upstream's own error, and a replica that
-    /// is taken out for its upstream's sake helps nobody. `upstreams`: lines about them.
+    /// is removed from service because of its upstream helps no client. `upstreams`: lines about them.
     fn readiness(&self, upstreams: Option<String>) -> Response<Body> {
         let is_draining = *self.stopped.borrow() || self.stopped.has_changed().is_err();
         let (status, line) = match is_draining {

@@ -74,14 +74,13 @@ pub(super) struct Conversation {
     pub(super) adapted: BTreeSet<&'static str>,
     /// Which upstream is asked: the route's own is 0, its fallbacks follow.
     pub(super) at: Arc<AtomicUsize>,
-    /// The last call has fallen silent, or has brought nothing of an answer: it is not its place in the text that failed, but the
-    /// upstream.
+    /// The last call fell silent, or had no text of an answer: the upstream has failed, and not the join.
     pub(super) has_failed: Arc<AtomicBool>,
-    /// Set while no call for the rest is made since most calls fail.
+    /// Set while most calls fail and no call for the rest is made.
     held_since: Arc<Mutex<Option<Instant>>>,
-    /// The calls that the upstream which is asked got again.
+    /// The repeated calls to the current upstream.
     pub(super) retries: Arc<Mutex<Retries>>,
-    /// No fallback was asked, since the body can't be shared. The log has said so.
+    /// The log has the line that no fallback may get the body.
     pub(super) is_refused: Arc<AtomicBool>,
     pub(super) exchange: Arc<Exchange>,
     /// Set where the log has the text of requests and answers.
@@ -239,8 +238,8 @@ impl Conversation {
         self.exchange.note_answer(self.address());
     }
 
-    /// Returns whether a continuation may be asked of the model now. While most calls fail one call a second is let through, and that
-    /// of each answer once it has waited for as long as without a limit on calls.
+    /// Returns whether a continuation may be asked of the model now. While most calls fail, one call a second is let through, and one of
+    /// each answer that has waited for `max_backoff`.
     pub(super) fn is_admitted(&self) -> bool {
         let mut held = self.held_since.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -93,7 +93,7 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
     let due = Instant::now() + FIRST_PATIENCE.min(conversation.limits.continuation.patience);
     let mut pause = FIRST_PAUSE;
     let mut is_repeated = false;
-    // What the provider has said last.
+    // The last refusal by the provider.
     let mut refusal = None;
     loop {
         let asked_at = Instant::now();
@@ -141,7 +141,7 @@ async fn ask_each_upstream(conversation: &Conversation) -> Result<Response<Recei
     answer
 }
 
-/// Asks one upstream, and asks it again where the route wants that, or where it asks for a short wait.
+/// Asks one upstream. Repeats the call if the route allows it, or if the upstream asks for a short wait.
 async fn ask_upstream(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let has_fallback = !conversation.route.fallbacks.is_empty();
     let mut has_waited = false;
@@ -162,8 +162,8 @@ async fn ask_upstream(conversation: &Conversation) -> Result<Response<Received>,
     }
 }
 
-/// Returns whether an upstream refuses a request since it is too long for the model, so that another model may take it. What is
-/// read of the refusal stays in it.
+/// Returns whether an upstream refuses a request because it is too long for the model, so that another model may accept it. The
+/// body of the refusal stays complete.
 async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<Received>, Error>) -> bool {
     let Ok(response) = answer else { return false };
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {

@@ -34,8 +34,8 @@ impl Conversation {
         self.call_here(request).await.map_err(|end| self.after_refusal(end, part))
     }
 
-    /// Returns what the session is told of a call that brought no answer: that the upstream is asked again, that a fallback is,
-    /// or how the call ended.
+    /// Returns the end of a call without an answer for the session: the same upstream is asked again, a fallback is asked, or the
+    /// call has failed.
     fn after_refusal(&self, end: CallEnd, part: Part) -> CallEnd {
         match end {
             CallEnd::Unavailable { reason, retry_after }
@@ -199,7 +199,7 @@ impl Conversation {
         if limit == own { retry } else { retry.with_max_tokens(limit) }
     }
 
-    /// Returns the body of a refusal, as far as it is read. It is empty where it can't be read.
+    /// Reads the body of a refusal. Returns an empty text if it can't be read.
     async fn refusal(&self, response: Response<Received>) -> String {
         let Ok(response) = encoding::decoded(response) else { return String::new() };
         let idle = self.limits.transport.idle();

@@ -21,7 +21,7 @@ pub(super) struct Refusal {
     message: Cow<'static, str>,
     /// The methods that are accepted, where the request's is not.
     allow: Option<String>,
-    /// Calls were made, or repeated for as long as [`patience`](crate::ContinuationLimits::patience) allows.
+    /// Calls were made, or repeated until [`patience`](crate::ContinuationLimits::patience) was used up.
     is_after_calls: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Calls that the same upstream gets again before a fallback is asked.
+//! Repeats calls at the same upstream before a fallback is asked.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::conversation::Conversation;
 
-/// The calls that an upstream got again in one answer.
+/// The repeated calls to one upstream for one answer.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
     made: u32,
@@ -16,8 +16,8 @@ pub(super) struct Retries {
 }
 
 impl Conversation {
-    /// Returns how long to wait before the same upstream gets a call again that it has refused or lost: as long as it asks, or
-    /// else twice as long each time. `None`: it has had its share of calls, or wants more time than there is.
+    /// Returns the wait before a refused or lost call is repeated at the same upstream: `Retry-After`, or a wait that doubles each
+    /// time. `None`: there is no repeat left, or too little time.
     pub(super) fn pause_before_retry(&self, retry_after: Option<Duration>) -> Option<Duration> {
         let mut retries = self.retries.lock().unwrap_or_else(PoisonError::into_inner);
         let doubled = FIRST_PAUSE.saturating_mul(1 << retries.made.min(10));
@@ -34,11 +34,11 @@ impl Conversation {
         Some(wait)
     }
 
-    /// Forgets the calls of the upstream that was asked before.
+    /// Starts to count for another upstream.
     pub(super) fn restart_retries(&self) {
         *self.retries.lock().unwrap_or_else(PoisonError::into_inner) = Retries::default();
     }
 }
 
-/// The first wait. Each further one is twice as long.
+/// The first wait. Each further one doubles it.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(250);

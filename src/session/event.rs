@@ -23,7 +23,7 @@ pub enum SessionEvent {
         /// How many of them the call has brought; all, where another process goes on with an answer. 0: the text is cut where it
         /// was cut before.
         added: usize,
-        /// How long the call had brought neither text nor reasoning when it ended.
+        /// The time from the last text or reasoning of the call to its end.
         quiet: Duration,
         /// JSON Pointer of the place that is open there.
         path: String,

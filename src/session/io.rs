@@ -108,7 +108,7 @@ impl CallEnd {
         }
     }
 
-    /// Returns why the call was refused or not taken, if it was, for people.
+    /// Returns the reason, in words, if the call was refused.
     pub(crate) fn refusal(&self) -> Option<&str> {
         match self {
             Self::Rejected { reason, .. }

@@ -240,7 +240,7 @@ struct OpenCall {
     text_bytes: u64,
     /// It repeats the original request.
     is_repeated: bool,
-    /// The model that is asked, if its name is known and it has not written yet.
+    /// The model of the call, until it has written text. `None` if its name is unknown.
     model: Option<String>,
 }
 

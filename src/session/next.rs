@@ -306,25 +306,24 @@ impl Session {
         self.call(now, wait);
     }
 
-    /// After a request that is too long for the model: returns whether the rest is asked for by words, which are shorter than the
-    /// prefill was.
+    /// Returns whether the session falls back to words after a prefill that is too long for the model, because words are shorter.
     fn can_ask_for_less(&mut self) -> bool {
         let is_shorter = self.slot.document().text().len() > self.settings.limits.continuation.max_verbatim_context;
         self.call.mode == ContinuationMode::Prefill && is_shorter && self.settings.strategy.prefill.take().is_some()
     }
 
-    /// Returns whether a call ended by trouble that the model did not cause, and the session waits for the upstream.
+    /// Returns whether a call failed for a reason outside the model, so that the session waits for the upstream.
     fn is_trouble(&self, end: &CallEnd) -> bool {
         let is_trouble = match end {
             CallEnd::Unavailable { .. } => true,
-            // A body that is lost was written, and is paid for: it is not asked for until it comes.
+            // The provider has written and billed a lost body, so it is not requested without limit.
             CallEnd::Dropped => self.clock.text_at.is_none() && !self.settings.sends_at_end,
             _ => false,
         };
         is_trouble && !self.settings.limits.continuation.patience.is_zero()
     }
 
-    /// Makes the same call again after a wait, as long as the time for that is not over. The call does not count.
+    /// Makes the same call again after a wait, until `patience` is used up. The call does not count.
     fn wait_out(&mut self, now: Duration, reason: FailureReason, end: &CallEnd) {
         let since = self.note_trouble(now);
         let retry_after = if let CallEnd::Unavailable { retry_after, .. } = end { *retry_after } else { None };
@@ -340,7 +339,7 @@ impl Session {
         self.call(now, wait);
     }
 
-    /// The call that was asked for was not made, since most calls to the upstream fail: it is asked for again later.
+    /// The requested call was not made, because most calls to the upstream fail. It is requested again later.
     fn overloaded(&mut self, now: Duration) {
         if self.is_done() {
             return;
@@ -355,15 +354,15 @@ impl Session {
         }
     }
 
-    /// Counts a call that an upstream in trouble did not answer. Returns since when it is in trouble, and for how many calls.
+    /// Counts a call that an upstream in trouble did not answer. Returns the start of the trouble and the number of its calls.
     fn note_trouble(&mut self, now: Duration) -> Trouble {
         let trouble = self.streaks.trouble.get_or_insert(Trouble { since: now, calls: 0 });
         trouble.calls = trouble.calls.saturating_add(1);
         *trouble
     }
 
-    /// Returns how long to wait for an upstream in trouble. `None`: the time for that is over, or would be when the upstream
-    /// wants to be asked again.
+    /// Returns the wait for an upstream in trouble. `None`: `patience` is used up, or the upstream asks for a longer wait than is
+    /// left.
     fn wait_for_upstream(&self, now: Duration, trouble: Trouble, retry_after: Option<Duration>) -> Option<Duration> {
         let due = trouble.since.saturating_add(self.settings.limits.continuation.patience);
         let left = due.saturating_sub(now);

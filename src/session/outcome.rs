@@ -100,8 +100,7 @@ pub struct Tally {
     /// The upstreams that were asked in place of the first one, by their hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub upstreams: Vec<String>,
-    /// The models that wrote the answer, in their order, where another upstream than the first one was asked and the models'
-    /// names are known.
+    /// The models that wrote the answer, in their order. Empty if their names are unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
     /// The limit that the answer reached: one with which it passed on unread, or the time after which its last call counted as
@@ -222,8 +221,7 @@ pub enum StopReason {
     /// Two answers to the same cut ended the document early, and the cut does not show that it ends there: see
     /// [`SpliceError::EarlyEnd`](crate::splice::SpliceError::EarlyEnd).
     EarlyEnd,
-    /// More JSON came after the root that a continuation had closed: the answer does not end there, and that text was not
-    /// delivered.
+    /// More JSON followed the root that a continuation had closed. It was not delivered, so the answer is incomplete.
     MoreJson,
     /// A call ended with a reason that is not to be continued.
     Finish,

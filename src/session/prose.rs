@@ -60,7 +60,7 @@ impl Session {
         self.settings.prose == Prose::Anchor && can_ask && !self.is_tool_call()
     }
 
-    /// Returns whether the text so far is prose that is kept.
+    /// Returns whether the text until now is kept prose.
     pub(super) fn is_kept_prose(&self) -> bool {
         self.keeps_prose() && !self.is_passing() && self.slot.document().is_prose()
     }

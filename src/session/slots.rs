@@ -216,7 +216,7 @@ impl Slots {
         }
     }
 
-    /// Takes note of what is kept of the answer beside its texts: its items count as slots, and their bytes as text.
+    /// Counts the items of the answer as slots, and their bytes without texts as text.
     pub(super) fn note_kept(&mut self, kept: Kept) {
         if kept.items > MAX_SLOTS {
             self.limit.get_or_insert_with(|| LimitReached::new("max_slots", MAX_SLOTS));
@@ -399,7 +399,7 @@ impl Slots {
         (0..self.list.len()).any(|at| self.is_cut(at, &ends.of(self.choice(at), end)))
     }
 
-    /// Returns whether a choice would be continued, were it to end for this reason while others go on. Those may be still to begin.
+    /// Returns whether a choice that ends for this reason would be continued, while others have not ended or not begun.
     pub(super) fn continues_choice(&self, choice: u32, reason: &Finish) -> bool {
         let end = CallEnd::Finished(reason.clone());
         let is_cut = |at| self.list.get(at).is_some_and(|entry| self.is_cut_among_others(at, entry, &end));

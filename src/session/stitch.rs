@@ -194,7 +194,7 @@ struct Stitcher<'a, 'p> {
     slot: Slot,
     /// The first part leaves the grammar: nothing is joined to it.
     is_malformed: bool,
-    /// A part with text of its own came after the end of the document.
+    /// A part after the end of the document has text that the document lacks.
     leaves_out: bool,
     /// The last part was not joined, or not to its end: a number is not whole where the text ends.
     breaks_off: bool,
@@ -459,7 +459,7 @@ mod tests {
         let whole = "[{\"id\": 1}, {\"id\": 2}, {\"id\": 3}]";
         let parts = ["[{\"id\": 1}, {\"id\": 2}", ", {\"id\": 3}]", ", {\"id\": 4}, {\"id\": 5}"];
         check(&parts, Expect::Any, Status::Closed, whole, &[2]);
-        // What repeats text of the document, and a remark, say nothing.
+        // Repeated text and a remark do not count.
         let parts = ["[{\"id\": 1}, {\"id\": 2}", ", {\"id\": 3}]", "{\"id\": 3}]\n", "That is all."];
         check(&parts, Expect::Any, Status::Complete, whole, &[]);
     }

@@ -140,7 +140,7 @@ pub enum RejectReason {
     AfterRoot,
     /// More bytes wait in it than may.
     Pending,
-    /// What it takes for new text is what the request wanted to be repeated.
+    /// Its new text is the text that the request asked to repeat.
     Repeats,
 }
 

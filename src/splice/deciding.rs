@@ -138,7 +138,7 @@ impl Caps {
 pub(super) const ATTEMPTS: usize = 24;
 /// Overlaps that are tried at all: each looks at the end of the delivered text.
 const OVERLAPS: usize = 256;
-/// Places at which content begins: each is searched in the delivered text. No preamble has so many lines.
+/// Places at which content begins: each is searched in the delivered text. Preambles have fewer lines.
 pub(super) const CONTENTS: usize = 256;
 /// Characters of a line that announces the anchor: `Here is the rest:`.
 const ANNOUNCEMENT: usize = 1024;

@@ -24,7 +24,7 @@ impl Splice {
         self.request.believes_early_end && is_after_value(slot) && began_as_asked && !new.contains(['.', '…'])
     }
 
-    /// Whether the new text of this attempt closes what is open, and does nothing else so far. Members that the fragment has before the
+    /// Whether the new text of this attempt has only closers until now. Members that the fragment has before the
     /// one that was cut are new text, too.
     pub(super) fn closes_only(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
@@ -41,8 +41,8 @@ impl Splice {
     }
 }
 
-/// Whether new text closes what is open, does nothing else so far, and more is due. A model that continues its own text may close it
-/// at once: there only an ellipsis says that text is missing.
+/// Whether new text has only closers until now, although more text is due. A model that continues its own text may rightly
+/// begin with closers: after a prefill only an ellipsis shows that text is missing.
 pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
     let new = up_to_root_end(slot, new);
     let is_doubted = expect != Expect::Exact || new.contains(['.', '…']);
@@ -93,7 +93,7 @@ pub(super) fn only_closes(slot: &Slot, new: &str) -> bool {
             '.' | '…' => (may_end, has_marks) = (true, false),
             c if is_space(c) => {}
             ',' | '(' | '[' | '-' if in_string => has_marks = true,
-            // What an ellipsis is in ends after it.
+            // Brackets around an ellipsis end after it.
             ')' | ']' if in_string && may_end => {}
             '}' | ']' | ',' | '`' if !in_string => {}
             _ => return false,

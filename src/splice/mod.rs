@@ -142,7 +142,7 @@ impl Splice {
         self.after_root
     }
 
-    /// Returns whether JSON follows the document's root in the fragment, and no remark: the text goes on.
+    /// Returns whether JSON and not a remark follows the document's root in the fragment: the text does not end there.
     pub(crate) fn has_more_json(&self) -> bool {
         matches!(self.after_root, Some('{' | ',' | ':' | '"'))
     }

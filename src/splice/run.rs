@@ -24,7 +24,7 @@ impl Deciding {
     /// [taken](Self::take) alone.
     pub(super) fn take_run(&mut self, slot: &Slot, text: &str) -> usize {
         let from = self.fragment.text.len();
-        // What is looked at and not taken is looked at again: no more than twice what the run before took.
+        // Text that is examined and not taken is examined again, so a run examines at most twice the length of the run before.
         let ahead = text.get(..floor(text, self.run_ahead.min(text.len()))).unwrap_or_default();
         let length = self.run_len(slot, ahead);
         work::steps(length);
@@ -284,7 +284,7 @@ mod tests {
                     });
                     let shown = format!("period {period}, texts {case}, pushes of {push}: {costs:?} steps");
                     let [short, long] = costs;
-                    // A fragment that is joined at its beginning costs next to nothing. Work that grows with the square costs four times as much.
+                    // A fragment that is joined at its beginning costs next to nothing. Quadratic work would be four times as much.
                     assert!(short < 16 << 10 || 2 * long <= 5 * short, "{shown}");
                     // An anchor that is repeated nearly is compared with twice 204 of its characters for each of the fragment's, and
                     // the window is read once for each of 256 contents.

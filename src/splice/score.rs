@@ -189,7 +189,7 @@ impl Deciding {
     /// Whether the candidate was not asked for and repeats delivered text from the array element on that was cut, or from
     /// before it, and the fragment may have another element there. Either only brackets of the element were delivered, and no
     /// number has come that counts on; or little identifies it, and the two elements before it are equal. In parts of unknown origin,
-    /// also where it repeats elements that come again elsewhere, and the order of them says little.
+    /// also if it repeats elements that recur elsewhere and whose order has little information.
     pub(super) fn may_be_another_element(&self, slot: &Slot, candidate: &Candidate) -> bool {
         let is_anchor = candidate.start.is_requested() || candidate.start == Start::Nearly;
         if is_anchor || candidate.overlap == 0 {
@@ -302,7 +302,7 @@ impl Deciding {
             return End::Failed(SpliceError::Empty);
         }
         if self.place.expect == Expect::Any && slot.document().machine().in_string() {
-            // The spaces with which a part ends are text of the string, and nobody asks for them again.
+            // The spaces at the end of a part are text of the string. The next part does not repeat them.
             let white = self.fragment.text.get(end..).unwrap_or_default();
             end += white.len() - white.trim_start_matches(' ').len();
         }

@@ -318,7 +318,7 @@ impl State {
         self.answers.insert(id, answer);
     }
 
-    /// Changes an answer, and counts what it holds then.
+    /// Changes an answer, and counts its memory again.
     fn change(&mut self, id: AnswerId, change: impl FnOnce(&mut Answer)) -> Result<(), StoreError> {
         let answer = self.answer(id)?;
         let (owner, before) = (answer.opening.owner, answer.room());
@@ -359,7 +359,7 @@ impl State {
         Ok(())
     }
 
-    /// Drops ended answers that nobody reads, and takes running ones from other callers, until there is room for more of a caller:
+    /// Drops ended answers without readers, and running ones of other callers, until a caller has the room that it needs:
     /// see [`Shares`]. Drops none if all of them would not do.
     fn make_room(&mut self, owner: Owner, more: Room, limits: &KeepLimits) -> Result<(), StoreError> {
         let candidate = |(id, answer): (&AnswerId, &Answer)| {

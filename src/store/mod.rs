@@ -151,7 +151,7 @@ pub(crate) struct Opening {
     pub(crate) owner: Owner,
 }
 
-/// Tells the callers of one process apart. Answers that another process has begun are all of one owner.
+/// Identifies a caller within one process. Answers that another process has begun are all of one owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Owner(pub(crate) u64);
 

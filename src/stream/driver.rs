@@ -321,7 +321,7 @@ impl<G: Engine + fmt::Debug, E> fmt::Debug for Driver<'_, G, E> {
     }
 }
 
-/// The longest time of one poll. Chunks usually take far less, but a repair on the level `guess` may take milliseconds
+/// The limit on the time of one poll. Chunks usually take far less, but a repair on the level `guess` may take milliseconds
 /// per chunk without any output.
 const SLICE: Duration = Duration::from_millis(5);
 

@@ -146,7 +146,7 @@ impl Running {
     }
 }
 
-/// What the log says of a client that was refused.
+/// The line of the log about a refused client.
 const HANDSHAKE: &str = "a TLS handshake failed";
 
 fn file(name: &str) -> String {

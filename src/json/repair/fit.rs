@@ -139,7 +139,7 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
     let text = attempt.out.get(start + 1..(token.end - 1).saturating_sub(attempt.origin)).unwrap_or_default();
     let edits = || attempt.edits.iter().filter(|edit| (token.start..token.end).contains(&edit.out));
     if token.kind == TokenKind::Key && text.starts_with("\\\"") && edits().next().is_some() {
-        // Quotes before a key are no text of it.
+        // The quotes before a key do not belong to it.
         return true;
     }
     let swallows = |quote| content::swallows(text, quote) || content::ends_at_joint(text, quote);

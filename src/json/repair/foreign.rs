@@ -105,7 +105,7 @@ impl Attempt {
         let end = match kind {
             Comment::Line => rest.find('\n'),
             Comment::Block(closing) => {
-                // The opening `/*` is no end, and the push before may end inside of one.
+                // The opening `/*` is not an end, and the push before may end inside one.
                 let from = self.at.saturating_sub(closing.len() - 1).max(start + closing.len());
                 let from = (start..=from).rev().find(|&at| !source.rest(at).is_empty()).unwrap_or(from);
                 source.rest(from).find(closing).map(|at| from + at + closing.len() - self.at)

@@ -205,7 +205,7 @@ impl<'a> Guesses<'a> {
     fn missing_colon(&mut self, out: usize, at: usize) {
         let key = self.attempt.recorder.tokens.last().filter(|token| token.kind == TokenKind::Key);
         if key.is_some_and(|key| key.end - key.start == 2) {
-            // Nobody means an empty key: the quotes are doubled, or belong to other text.
+            // An empty key is a mistake: its quotes are doubled, or belong to other text.
             return;
         }
         let end = key.map_or(0, |key| key.end).max(self.attempt.origin + 2) - 2;
@@ -493,7 +493,7 @@ impl<'a> Guesses<'a> {
             let is_kept = |c: char| covering.is_some_and(|edit| edit.repair.original.starts_with(c));
             let is_first = inside.all(|edit| edit.repair.rule != RepairRule::InnerQuote) && !content.contains(is_kept);
             let after = self.source.rest(self.attempt.in_offset(token.end)).trim_ascii_start();
-            // Doubled quotes before a key are no text of the key.
+            // Doubled quotes before a key do not belong to it.
             let is_doubled = token.kind == TokenKind::Key && token.end - token.start == 2;
             if is_doubled
                 || token.kind == TokenKind::Key && after.starts_with(':')

@@ -1,7 +1,7 @@
-//! Reads whether a refusal says that a request is too long for its model. The texts are those of real refusals.
+//! Recognizes the refusal of a request that is too long for its model. The texts are from real refusals.
 
-/// Returns whether the body of a refusal says that the request has more tokens than the model takes. A body may quote the request,
-/// so this is a reason to ask another model, and none to change a request.
+/// Returns whether a provider refuses a request because it has more tokens than the model accepts. The body may quote the request,
+/// so the proxy may ask another model for this reason, but must not change a request.
 pub(crate) fn is_too_long(body: &str) -> bool {
     let body = body.to_ascii_lowercase();
     TOO_LONG.iter().any(|said| body.contains(said))

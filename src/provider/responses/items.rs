@@ -20,7 +20,7 @@ pub(super) struct Items {
 }
 
 impl Items {
-    /// Returns what is kept of all items beside their texts. A part of a message counts as an item.
+    /// Returns the size of all items without their texts. A part of a message counts as an item.
     pub(super) fn kept(&self) -> Kept {
         self.kept
     }
@@ -241,7 +241,7 @@ impl Item {
         Self { slot, origin, index, kind, raw: raw.as_str().to_owned(), is_open, parts, arguments }
     }
 
-    /// Returns what is kept of it beside its texts, which are counted where they are read.
+    /// Returns the size of the item without its texts, which are counted when they are read.
     fn kept(&self) -> Kept {
         let texts: usize = self.parts.iter().map(|part| part.text.inner.len()).sum();
         let parts: usize = self.parts.iter().map(|part| part.raw.len()).sum();

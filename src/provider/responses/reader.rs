@@ -270,7 +270,7 @@ impl Reader {
     }
 }
 
-/// Returns what was read of a text. Of a text after [`MOST`] others nothing is known, and its end brings nothing.
+/// Returns the part of a text that was read. Of a text after [`MOST`] others nothing is known, and its end brings nothing.
 fn sent_of<'a>(known: &'a mut BTreeMap<Text, Sent>, others: &'a mut Sent, text: Text) -> &'a mut Sent {
     if known.len() >= MOST && !known.contains_key(&text) {
         *others = Sent { len: usize::MAX, ..Sent::NOTHING };

@@ -131,10 +131,10 @@ impl Conversation {
     }
 }
 
-/// What a stream of events may begin with: a byte order mark, which its reader skips.
+/// The byte order mark that may begin a stream of events. The reader of events skips it.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What the first line of a stream of events begins with: the name of a field, or a comment.
+/// The beginnings of the first line of a stream of events: the name of a field, or a comment.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 
 /// Bytes that are read ahead. A mark and the longest field have nine; the others are room for empty lines, which some servers

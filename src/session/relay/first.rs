@@ -77,7 +77,7 @@ impl Relay {
     fn after_first_event(&mut self, now: Duration) -> ControlFlow<()> {
         self.client.introduced |= self.writer.has_begun();
         if self.event_summary.text.is_empty() {
-            // What an event has beside text: an item that calls a tool of the server, an image.
+            // An event without text may add an item, such as a call of a server tool or an image.
             self.slots.note_kept(self.writer.kept());
         }
         if self.is_forwarding() && self.slots.is_unread() {

@@ -143,7 +143,7 @@ impl Deciding {
             return;
         }
         if start == fragment.begin && end - start >= FEW && !self.near.is_ambiguous {
-            // The answer began as it was asked to. Whatever follows, the anchor is no new text.
+            // The answer begins with the requested anchor, so the anchor is not new text.
             self.reject_exact(start);
         }
         let fragment = &self.fragment;

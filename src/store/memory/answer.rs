@@ -45,7 +45,7 @@ pub(super) enum Phase {
 
 impl Answer {
     pub(super) fn new(mut opening: Opening, log: Option<LogFile>) -> Self {
-        // A slice would hold all of what it is a slice of.
+        // A slice would hold its whole buffer.
         opening.request = Bytes::copy_from_slice(&opening.request);
         Self {
             until: Instant::now() + opening.keep,
@@ -98,7 +98,7 @@ impl Answer {
         (bytes + places * size_of::<Entry>(), dropped - events * size_of::<Entry>())
     }
 
-    /// Adds events. Each gets memory of its own: a slice would hold all of what was read at once.
+    /// Adds events. Each is copied: a slice would hold the whole buffer of the read.
     pub(super) fn push(&mut self, entries: &[Entry]) {
         let capacity = self.capacity_for(self.entries.len() + entries.len());
         self.entries.reserve_exact(capacity - self.entries.len());
@@ -169,7 +169,7 @@ impl Answer {
 pub(super) const OVERHEAD: usize =
     2 * size_of::<(AnswerId, Answer)>() + 256 + 2 * (size_of::<(Name, Vec<AnswerId>)>() * 2 + 64);
 
-/// Returns what an event holds.
+/// Returns the memory that an event holds.
 pub(super) fn size(entry: &Entry) -> usize {
     held(entry.bytes.len())
 }

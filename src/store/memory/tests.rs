@@ -268,7 +268,7 @@ async fn running_answers_leave_room_for_other_callers() {
     assert_eq!(store.look_up(second).await.unwrap().log, Err(Gone::Dropped(OF_COUNT)));
 }
 
-/// What the store counts is what it holds: also where events are slices of larger reads, and where there are many small ones.
+/// The store counts the memory that it holds: also if events are slices of larger reads, and if there are many small ones.
 #[test]
 fn bytes_are_counted_as_they_are_held() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

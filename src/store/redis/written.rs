@@ -215,7 +215,7 @@ impl Written {
         });
     }
 
-    /// Forgets ended answers that nobody reads here until there is room for more of a caller: see [`Shares`]. Returns them; the
+    /// Forgets ended answers without readers here, until a caller has the room that it needs: see [`Shares`]. Returns them; the
     /// server is to drop them. Forgets none if all of them would not do.
     fn make_room(&mut self, owner: Owner, more: Room) -> Result<Dropped, StoreError> {
         self.forget_expired();

@@ -337,7 +337,7 @@ async fn an_answer_has_the_provider_that_answers() {
         let (main, fallback) = (Raw::new(first).await, Raw::new(other).await);
         let routes =
             format!("[[route]]\nfallback = [{{ upstream = \"http://localhost:{}\" }}]\n", fallback.addr.port());
-        // What has failed is not asked for again.
+        // Without patience a failed call is not repeated.
         let limits = restitch::Limits::default().with_patience(std::time::Duration::ZERO);
         let with = |proxy: Proxy| super::routes::with_routes(proxy.limits(limits), &[], &routes);
         let proxy = in_front_of(&main, with).await;
@@ -667,7 +667,7 @@ async fn a_proxy_that_drains_is_not_ready() {
     assert!(tokio::net::TcpStream::connect(admin).await.is_err(), "the listener ends with the last answer");
 }
 
-/// Returns an address at which nobody listens: its port was given back.
+/// Returns an address that refuses connections: the port was closed before.
 async fn nobody() -> SocketAddr {
     tokio::net::TcpListener::bind(LOOPBACK).await.unwrap().local_addr().unwrap()
 }

@@ -14,7 +14,7 @@ use super::raw::*;
 use super::routes::with_routes;
 use crate::support::corpus_documents;
 
-/// An API and a request of it.
+/// An API and one of its requests.
 struct Api {
     name: &'static str,
     /// The path for a stream, and for one body.
@@ -543,7 +543,7 @@ async fn a_fallback_gets_all_of_a_request_without_credentials() {
     }
 }
 
-/// Returns a value without members that say nothing: those that are not listed are left out without a word.
+/// Returns a value without empty members: unlisted ones are left out without a line in the log.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -12,7 +12,7 @@ use super::routes::{plain, with_routes};
 const CANARY: &str = "canary-4711";
 
 async fn proxy_of(base: &Raw, others: &[&Raw], routes: &str) -> restitch::internal::proxy::Server {
-    // What has failed is not asked for again.
+    // Without patience a failed call is not repeated.
     let proxy = with_routes(base.unbound(Limits::default().with_patience(Duration::ZERO)), others, routes);
     proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }

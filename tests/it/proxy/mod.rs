@@ -217,7 +217,7 @@ async fn every_behaviour_first_and_the_anchor_then() {
 #[tokio::test]
 async fn behaviours_that_never_deliver_end_closed_and_flagged() {
     for behaviour in ["refusal", "empty", "repeat", "drop", "hangup", "500~0", "429~0", "404"] {
-        // Lost calls are failures where nobody waits for the upstream.
+        // Without patience a lost call is a failure.
         let limits = Limits::default().with_patience(Duration::ZERO);
         let with = |proxy: Proxy| proxy.limits(limits).give_up(GiveUp::Close);
         let setup = Setup::of(&format!("answer@100 | {behaviour}"), with).await;
