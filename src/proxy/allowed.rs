@@ -57,18 +57,19 @@ fn name_of(member: &str) -> &str {
 impl Head {
     /// Returns the listed members of the query, with a question mark before them.
     pub(super) fn listed_query(&self) -> String {
-        let listed: Vec<_> = self.query_members().filter(|member| is_listed(member)).collect();
+        let listed: Vec<_> = members(self.query()).filter(|member| is_listed(member)).collect();
         if listed.is_empty() { String::new() } else { format!("?{}", listed.join("&")) }
     }
 
     /// Returns the names of the others.
     pub(super) fn unlisted_query(&self) -> impl Iterator<Item = &str> {
-        self.query_members().filter(|member| !is_listed(member)).map(name_of)
+        members(self.query()).filter(|member| !is_listed(member)).map(name_of)
     }
+}
 
-    fn query_members(&self) -> impl Iterator<Item = &str> {
-        self.query().into_iter().flat_map(|query| query.split('&')).filter(|member| !member.is_empty())
-    }
+/// Returns the members of a query.
+pub(super) fn members(query: Option<&str>) -> impl Iterator<Item = &str> {
+    query.into_iter().flat_map(|query| query.split('&')).filter(|member| !member.is_empty())
 }
 
 /// Returns a header's value as text that a store can keep.

@@ -97,19 +97,18 @@ impl Conversation {
     /// API. `why`: what the upstream that was asked last has answered.
     pub(super) fn move_on(&self, part: Part, why: &str) -> bool {
         let at = self.at.load(Ordering::Relaxed);
-        if at >= self.route.fallbacks.len() {
+        if at >= self.route.fallbacks.len() || self.is_refused.load(Ordering::Relaxed) {
             return false;
         }
         let shared = match self.shared_body() {
             Ok(shared) => shared,
             Err(Refused(member)) => {
-                if !self.is_refused.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(
-                        why,
-                        %member,
-                        "no fallback is asked: a tool, a data source or a part of a message may hold a credential"
-                    );
-                }
+                self.is_refused.store(true, Ordering::Relaxed);
+                tracing::warn!(
+                    why,
+                    %member,
+                    "no fallback is asked: a tool, a data source or a part of a message may hold a credential"
+                );
                 return false;
             }
         };

@@ -24,7 +24,7 @@ use crate::Limits;
 use crate::provider::Dialect;
 use crate::provider::allowed::allowed;
 use crate::proxy::Proxy;
-use crate::proxy::allowed::{is_listed, is_stored, stored_text};
+use crate::proxy::allowed::{is_listed, is_stored, members, stored_text};
 use crate::proxy::conversation::Conversation;
 use crate::proxy::exchange::{Exchange, KeptLine};
 use crate::proxy::serve;
@@ -90,8 +90,7 @@ impl Heir {
     ) -> Arc<Self> {
         let goes_along = |name: &HeaderName| !is_stored(name) && !is_own(name) && !OF_READING.contains(name);
         let own = headers.iter().filter(|(name, _)| goes_along(name));
-        let members = query.into_iter().flat_map(|query| query.split('&')).filter(|member| !member.is_empty());
-        let members = members.filter(|member| !is_listed(member) && !is_of_reading(member));
+        let members = members(query).filter(|member| !is_listed(member) && !is_of_reading(member));
         Arc::new(Self {
             proxy: Arc::clone(proxy),
             answers: Arc::clone(answers),
