@@ -493,9 +493,14 @@ impl Session {
     /// The model that is asked has written text of the answer.
     #[inline]
     pub(super) fn note_writer(&mut self) {
-        if self.call.model.is_none() {
-            return;
+        if self.call.model.is_some() {
+            self.add_writer();
         }
+    }
+
+    // Once for each call: the texts that follow do without the frame of this function.
+    #[cold]
+    fn add_writer(&mut self) {
         let written = self.call.model.take().filter(|model| self.tally.models.last() != Some(model));
         self.tally.models.extend(written);
     }

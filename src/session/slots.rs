@@ -430,7 +430,6 @@ impl Slots {
     }
 
     /// Returns whether a slot is cut, if all choices have begun.
-    #[inline]
     fn is_cut_among_others(&self, at: usize, entry: &Entry, end: &CallEnd) -> bool {
         let (is_alone, is_call) = (self.list.len() == 1, entry.slot.kind == SlotKind::Arguments);
         if self.expected > 1 && entry.slot.kind == SlotKind::Arguments && entry.session.is_blank() {

@@ -77,14 +77,20 @@ impl Relay {
     fn after_first_event(&mut self, now: Duration) -> ControlFlow<()> {
         self.client.introduced |= self.writer.has_begun();
         if self.event_summary.text.is_empty() {
-            // An event without text may add an item, such as a call of a server tool or an image.
-            self.slots.note_kept(self.writer.kept());
+            self.note_items();
         }
         if self.is_forwarding() && self.slots.is_unread() {
             self.pass_unread(now);
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
+    }
+
+    /// Counts the items of the answer after an event without text, which may have added one: a call of a server tool, an image.
+    // Most events have text: they do without the frame of this function.
+    #[cold]
+    fn note_items(&mut self) {
+        self.slots.note_kept(self.writer.kept());
     }
 
     /// Gives the texts of an event to the sessions of their slots. Returns the data of the event as the client gets it, and

@@ -78,17 +78,33 @@ async fn a_server_holds_no_secret_of_a_request() {
     check(&redis.say(&format!("HGETALL restitch:{{{id}}}:meta")).await);
 }
 
+/// An answer whose process was killed after its second event, and the process that has started after it.
+struct Killed {
+    folder: Folder,
+    raw: Raw,
+    /// The beginning of the answer.
+    seen: String,
+    second: Process,
+}
+
+impl Killed {
+    async fn after(ask: &str) -> Self {
+        let (folder, raw) = (Folder::new(), Raw::new(cut()).await);
+        let upstream = format!("http://{}", raw.addr);
+        let first = Process::start(&upstream, &folder.address()).await;
+        let mut client = connect(addr(&first)).await;
+        client.write_all(ask.as_bytes()).await.unwrap();
+        let seen = read_until(&mut client, "id: 1-2\n\n").await;
+        first.kill().await;
+        let second = Process::start(&upstream, &folder.address()).await;
+        Self { folder, raw, seen, second }
+    }
+}
+
 /// The resuming client's headers and query complete the stored request.
 #[tokio::test]
 async fn what_a_store_does_not_keep_comes_with_the_client() {
-    let (folder, raw) = (Folder::new(), Raw::new(cut()).await);
-    let upstream = format!("http://{}", raw.addr);
-    let first = Process::start(&upstream, &folder.address()).await;
-    let mut client = connect(addr(&first)).await;
-    client.write_all(secretive().as_bytes()).await.unwrap();
-    let seen = read_until(&mut client, "id: 1-2\n\n").await;
-    first.kill().await;
-    let second = Process::start(&upstream, &folder.address()).await;
+    let Killed { folder: _folder, raw, seen, second } = Killed::after(&secretive()).await;
     let again = "\r\nlast-event-id: 1-2\r\nhelicone-auth: Bearer canary-h5\r\nrange: bytes=1-\r\n\
                  accept-encoding: gzip\r\nx-api-key: canary-h1\r\napi-key: canary-h2";
     let get = about("GET", header(&seen, "x-restitch-stream"), again);
@@ -115,15 +131,8 @@ async fn a_request_with_a_key_in_a_tool_goes_on_when_it_is_sent_again() {
         ASK.replacen('{', "{\"data_sources\":[{\"parameters\":{\"key\":\"canary-1\"}}],\"api_key\":\"canary-2\",", 1);
     let ask = with(&post(&body), "x-restitch-keep: 30\r\nauthorization: Bearer sk-1");
     for is_repeated in [false, true] {
-        let (folder, raw) = (Folder::new(), Raw::new(cut()).await);
-        let upstream = format!("http://{}", raw.addr);
-        let first = Process::start(&upstream, &folder.address()).await;
-        let mut client = connect(addr(&first)).await;
-        client.write_all(ask.as_bytes()).await.unwrap();
-        let seen = read_until(&mut client, "id: 1-2\n\n").await;
-        first.kill().await;
+        let Killed { folder, raw, seen, second } = Killed::after(&ask).await;
         assert!(folder.texts().iter().all(|text| !text.contains("canary-")), "{:?}", folder.texts());
-        let second = Process::start(&upstream, &folder.address()).await;
         let again = if is_repeated {
             with(&ask, "last-event-id: 1-2")
         } else {
@@ -142,14 +151,7 @@ async fn a_request_with_a_key_in_a_tool_goes_on_when_it_is_sent_again() {
 /// A client may name an answer and send another body.
 #[tokio::test]
 async fn a_body_that_is_not_the_one_of_the_answer_is_not_asked() {
-    let (folder, raw) = (Folder::new(), Raw::new(cut()).await);
-    let upstream = format!("http://{}", raw.addr);
-    let first = Process::start(&upstream, &folder.address()).await;
-    let mut client = connect(addr(&first)).await;
-    client.write_all(ask_kept().as_bytes()).await.unwrap();
-    let seen = read_until(&mut client, "id: 1-2\n\n").await;
-    first.kill().await;
-    let second = Process::start(&upstream, &folder.address()).await;
+    let Killed { folder: _folder, raw, seen, second } = Killed::after(&ask_kept()).await;
     let other = ask_kept().replace("\"x\"", "\"y\"");
     let named = format!("last-event-id: 1-2\r\nx-restitch-stream: {}", header(&seen, "x-restitch-stream"));
     let (rest, is_whole) = body_of(&exchange(addr(&second), &with(&other, &named)).await);
