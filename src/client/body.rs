@@ -48,7 +48,7 @@ impl Body {
     }
 
     /// Wraps another body, for example that of a request that is passed on.
-    pub fn wrap<B>(body: B) -> Self
+    pub(crate) fn wrap<B>(body: B) -> Self
     where
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BodyError>,

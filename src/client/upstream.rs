@@ -136,12 +136,12 @@ impl Upstream {
     }
 
     /// Returns whether `uri` has this upstream's scheme, host and port.
-    pub fn owns(&self, uri: &Uri) -> bool {
+    pub(crate) fn owns(&self, uri: &Uri) -> bool {
         uri.scheme() == Some(&self.scheme) && uri.authority() == Some(&self.authority)
     }
 
     /// Returns whether the connection is encrypted.
-    pub fn is_https(&self) -> bool {
+    pub(crate) fn is_https(&self) -> bool {
         self.scheme == Scheme::HTTPS
     }
 }
