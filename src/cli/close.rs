@@ -5,7 +5,7 @@ use std::io;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::parsed::{Answers, Input, Parsed};
+use super::parsed::{Answers, Input, LATER_ROOT, Parsed};
 use super::{Console, epilogue};
 use crate::json::{CloseOptions, Partial};
 
@@ -38,6 +38,8 @@ only. Text around the JSON, for example a Markdown fence, is left out.
 With --json: {"complete", "json"}. `json` is "" if nothing is certain yet. Of a text with a mistake, `json` is the
 part before the mistake, and `error` says what is wrong. Bytes that are not UTF-8 are removed, and `removed_bytes`
 counts them. With several files, each closed text ends with a line feed, and each answer in JSON names its `file`.
+
+Of several roots the first is closed. If the text is cut in a later one, the first is not the whole answer: exit code 3.
 
 Exit codes: 0 the text was complete, 3 it was cut and is closed, 4 it is malformed (the part before the error is
 closed) or not UTF-8, 1 unreadable. A text that ends inside a character, and an empty one, are cut. Of several files
@@ -83,7 +85,15 @@ impl Answers for CloseOptions {
         if parsed.is_cut() {
             let cut = parsed.document.cut();
             let outcome = if answer.json.is_empty() { "nothing is certain yet" } else { "closed" };
-            console.note(format_args!("{file}: cut at byte {}, in `{}`: {outcome}", cut.offset, cut.state.as_str()));
+            if parsed.is_cut_later() {
+                console.note(format_args!("{file}: {LATER_ROOT}, at byte {}: this is the first root", cut.offset));
+            } else {
+                console.note(format_args!(
+                    "{file}: cut at byte {}, in `{}`: {outcome}",
+                    cut.offset,
+                    cut.state.as_str()
+                ));
+            }
         }
         if are_several { console.lines(&format!("{}\n", answer.json)) } else { console.text(&answer.json) }
     }

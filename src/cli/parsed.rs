@@ -126,6 +126,8 @@ pub(super) struct Parsed<S> {
     pub(super) document: Document,
     pub(super) deviation: Option<SyntaxError>,
     pub(super) sink: S,
+    /// The root is whole, and the text ends inside a later one.
+    is_cut_later: bool,
     /// Bytes that are not in the document, since they are no UTF-8 or not the whole of a character.
     removed: usize,
 }
@@ -150,13 +152,14 @@ impl<S: Sink + Default> Parsed<S> {
             let _ = document.finish_with(&mut sink);
             deviation = document.text_after_scalar();
         }
-        Self { document, deviation, sink, removed: 0 }
+        let is_cut_later = deviation.is_none() && document.is_cut_in_later_root();
+        Self { document, deviation, sink, is_cut_later, removed: 0 }
     }
 
     pub(super) fn exit(&self) -> Exit {
         if self.deviation.is_some() || self.document.is_prose() {
             Exit::Invalid
-        } else if self.document.is_complete() {
+        } else if self.document.is_complete() && !self.is_cut_later {
             Exit::Complete
         } else {
             Exit::Cut
@@ -168,9 +171,14 @@ impl<S: Sink + Default> Parsed<S> {
         self.exit() == Exit::Complete
     }
 
-    /// Returns whether the text ends before its root does.
+    /// Returns whether the text ends before its root does, or inside a later root.
     pub(super) fn is_cut(&self) -> bool {
-        !self.document.is_complete() && self.deviation.is_none() && !self.document.is_prose()
+        self.exit() == Exit::Cut
+    }
+
+    /// Returns whether the root is whole, and the text ends inside a later one.
+    pub(super) fn is_cut_later(&self) -> bool {
+        self.is_cut_later
     }
 
     /// Returns whether the text is JSON, perhaps cut. Prose may begin with a scalar that other text touches, or with a
@@ -180,10 +188,12 @@ impl<S: Sink + Default> Parsed<S> {
         self.deviation.is_none() || inside().is_some_and(|inside| !inside.trim().is_empty())
     }
 
-    /// Returns what is wrong with the text. A text that is only cut is not wrong.
+    /// Returns what is wrong with the text. A text that is only cut is not wrong, unless it is cut in a root that is not
+    /// in the answer.
     pub(super) fn mistake(&self) -> Option<String> {
         let prose = || self.document.is_prose().then(|| NO_JSON.to_owned());
-        self.deviation.map(|error| error.to_string()).or_else(prose)
+        let later = || self.is_cut_later.then(|| LATER_ROOT.to_owned());
+        self.deviation.map(|error| error.to_string()).or_else(prose).or_else(later)
     }
 
     /// Notes where the text leaves the grammar. `name` is that of the file or line.
@@ -208,4 +218,6 @@ pub(super) fn half_mistake(document: &Document, half: &[u8]) -> Option<SyntaxErr
     }
 }
 
+/// The text is cut, and not in the root that is answered.
+pub(super) const LATER_ROOT: &str = "the text is cut in a later root";
 pub(super) const NO_JSON: &str = "there is no JSON in the text";

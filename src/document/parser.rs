@@ -1,7 +1,7 @@
 //! Finds where the roots of a text begin and end: reads the envelope before a root, runs the machine of the open root,
 //! and handles the text after it. Keeps no text.
 
-use super::search::{FoundRoot, RootSearch, SCALARS, ends_root};
+use super::search::{FoundRoot, RootSearch, SCALARS, ends_in_root, ends_root};
 use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::{Machine, Sink};
@@ -145,7 +145,7 @@ impl Parser {
     }
 
     /// Treats a first root that is malformed at `at` as prose, if it begins with a word (`then`), a capital in brackets
-    /// (`[INST]`), or a list marker (`- one`, `1. one`). Returns whether it does. A sink begins anew with the next root.
+    /// (`[INST]`), a list marker (`- one`, `1. one`), or a rule (`---`). Returns whether it does. A sink begins anew with the next root.
     pub(super) fn reject_prose(&mut self, text: &str, at: usize) -> bool {
         let Some(start) = self.start.filter(|_| self.before == 0 && !self.finder().has_fence()) else { return false };
         let Some(first) = text.get(start..).and_then(|root| root.chars().next()) else { return false };
@@ -161,7 +161,7 @@ impl Parser {
             }
             '{' | '"' => false,
             't' | 'f' | 'n' => true,
-            _ => next.is_some_and(char::is_whitespace),
+            _ => next.is_some_and(|next| next.is_whitespace() || next == '-'),
         };
         if is_prose {
             (self.start, self.is_scalar) = (None, false);
@@ -382,6 +382,11 @@ impl Parser {
     pub(super) fn text_after_scalar(&self, text: &str) -> Option<SyntaxError> {
         let (at, byte) = self.first_after_root(text, 0).filter(|_| self.is_scalar && self.machine.is_done())?;
         (!self.finder().has_fence()).then_some(SyntaxError { kind: SyntaxErrorKind::TrailingText(byte), offset: at })
+    }
+
+    /// Returns whether this text after a root ends inside a later root.
+    pub(super) fn ends_in_later_root(&self, after: &str) -> bool {
+        ends_in_root(after, self.depth, self.max_preamble)
     }
 
     fn start_root(&mut self, text: &str, start: usize) -> Result<(), SyntaxError> {

@@ -57,6 +57,22 @@ pub(super) fn ends_root(c: char) -> bool {
     matches!(c, '\n' | '<' | '`' | '*' | '.' | ';' | '!' | '。')
 }
 
+/// Returns whether the text after a root ends inside a later root, for example in the last of several records, or in the
+/// answer after an example.
+pub(super) fn ends_in_root(after: &str, depth: usize, max_preamble: usize) -> bool {
+    let mut end = 0;
+    loop {
+        let mut search = RootSearch::with(RootFinder::after_root(end, max_preamble, false), depth);
+        let Some(root) = search.feed(after) else { return search.is_in_json() };
+        let mut machine = Machine::starting_at(root.start, depth);
+        match machine.feed_text(after, &mut ()) {
+            Ok(_) if machine.is_done() => end = machine.offset(),
+            Ok(_) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
 enum Step {
     Open,
     Root,

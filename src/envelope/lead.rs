@@ -85,7 +85,7 @@ impl Tag {
             (0, _) => matches!(c, '<' | '['),
             (1, b'[') => c.is_ascii_uppercase() || c == '/',
             (len, b'[') => c.is_ascii_uppercase() || c == '_' || c == ']' && len >= MARKER,
-            (1, _) => c.is_alphabetic() || matches!(c, '|' | '/'),
+            (1, _) => c.is_alphabetic() || matches!(c, '|' | '｜' | '/'),
             (len, _) => len < LONGEST,
         };
         if !can_follow {
@@ -132,6 +132,7 @@ mod tests {
             ("<answer>", true),
             ("<tool_call name=\"x\">", true),
             ("<|channel|>final<|message|>", true),
+            ("<｜tool▁calls▁begin｜>", true),
             ("[INST] x [/INST] ", true),
             ("[TOOL_CALLS]", true),
             ("[1]", false),

@@ -10,6 +10,10 @@ use super::{Splice, State, explain};
 use crate::error::SyntaxErrorKind;
 use crate::json::Sink;
 
+/// Bytes that are kept of the text after a root. A later root that begins in them and does not end in them is taken for
+/// one that is cut: an example after an answer is shorter.
+const AFTER_ROOT: usize = 16 << 10;
+
 impl Splice {
     /// Joins a fragment whose own root begins at the offset `root` of the pending text, and delivers the text from
     /// there on.
@@ -129,11 +133,21 @@ impl Splice {
 
     /// Delivers what follows a root that has ended, as far as it belongs to the answer.
     pub(super) fn deliver_after_root<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        self.after_root = self.after_root.or_else(|| text.chars().find(|c| !c.is_whitespace()));
+        self.keep_after_root(text);
         let text = self.fenced.after_root(slot.document(), text);
         if !text.is_empty() && slot.push_with(&text, sink).is_err() {
             // A further block has ended there.
             self.fenced.end();
+        }
+    }
+
+    fn keep_after_root(&mut self, text: &str) {
+        let text = if self.after_root.is_empty() { text.trim_start() } else { text };
+        for c in text.chars() {
+            if self.after_root.len() >= AFTER_ROOT {
+                break;
+            }
+            self.after_root.push(c);
         }
     }
 

@@ -33,8 +33,8 @@ pub(crate) mod text;
 
 use std::borrow::Cow;
 
-use crate::document::Cut;
 use crate::document::RootSearch;
+use crate::document::{Cut, Document};
 use crate::json::Sink;
 use crate::limits::Limits;
 pub use crate::overlap::Anchor;
@@ -79,8 +79,8 @@ pub struct Splice {
     /// The most bytes that waited for the decision.
     max_pending: usize,
     state: State,
-    /// The first significant character of the fragment after the document's root.
-    after_root: Option<char>,
+    /// The fragment after the document's root, from its first significant character on: its first bytes.
+    after_root: String,
     /// What became of the candidates, for an explanation.
     candidates: Candidates,
 }
@@ -127,7 +127,7 @@ impl Splice {
             caps,
             max_pending: 0,
             state,
-            after_root: None,
+            after_root: String::new(),
             candidates: Candidates::default(),
         }
     }
@@ -139,12 +139,13 @@ impl Splice {
 
     /// Returns the first significant character of the fragment after the document's root.
     pub(crate) fn after_root(&self) -> Option<char> {
-        self.after_root
+        self.after_root.chars().next()
     }
 
-    /// Returns whether JSON and not a remark follows the document's root in the fragment: the text does not end there.
-    pub(crate) fn has_more_json(&self) -> bool {
-        matches!(self.after_root, Some('{' | ',' | ':' | '"'))
+    /// Returns whether the answer does not end with the document's root: JSON follows in the fragment, or, after a remark,
+    /// a later root in which the fragment ends.
+    pub(crate) fn has_more_json(&self, document: &Document) -> bool {
+        matches!(self.after_root(), Some('{' | ',' | ':' | '"')) || document.ends_in_later_root(&self.after_root)
     }
 
     /// Returns the places that were tried, once it is decided, the one that won first. Empty where nothing was delivered.

@@ -267,6 +267,27 @@ fn close_finds_json_after_a_preamble_and_refuses_text_that_touches_a_root() {
     }
 }
 
+/// The first root alone would be taken for the whole answer.
+#[test]
+fn close_calls_no_text_complete_that_is_cut_in_a_later_root() {
+    let first = "{\"type\": \"object\"}";
+    for after in [
+        "\n{\"a\": 2, \"c\": [",
+        "\n{\"a\": 2}\n{\"a\": \"x",
+        "\n\nAnswer:\n{\"summary\": \"Use it\", \"items\": [{\"id\": 1, \"na",
+        "\n\nAll of it:\n```json\n[{\"id\": 1}, {\"id\"",
+    ] {
+        let text = format!("{first}{after}");
+        check(&["close"], &text, 3, first);
+        let error = "\"error\":\"the text is cut in a later root\"";
+        let json = "\"complete\":false,\"json\":\"{\\\"type\\\": \\\"object\\\"}\"";
+        check(&["close", "--json"], &text, 3, &format!("{{{json},{error}}}\n"));
+    }
+    for after in ["\n{\"a\": 2}\n", "\n\nUse {x} or [1, see [the docs", "\n```js\nf({\n"] {
+        check(&["close"], &format!("{first}{after}"), 0, first);
+    }
+}
+
 #[test]
 fn close_omits_or_includes_a_cut_token() {
     let (string, literal) = ("[1, \"tw", "{\"a\": fal");

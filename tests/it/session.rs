@@ -177,7 +177,12 @@ fn an_unknown_finish_reason_is_a_cut_and_a_refusal_is_none() {
 /// The client would take the first text for all of them.
 #[test]
 fn more_json_after_the_root_is_no_success() {
-    for more in ["\n{\"id\": 2}\n", ", \"c\": 5}"] {
+    for more in [
+        "\n{\"id\": 2}\n",
+        ", \"c\": 5}",
+        "\n\nAnswer:\n{\"summary\": \"Use it\", \"items\": [{\"id\": 1, \"na",
+        "\n\nAll of it:\n```json\n[{\"id\": 1}, {\"id\"",
+    ] {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"id\": 1, \"name\": \"Rialto no", length());
         let answer = format!("{}rth\"}}{more}", driver.anchor());
