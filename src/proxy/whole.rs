@@ -1,11 +1,14 @@
 //! Answers that are not streamed: the whole body is read, completed, and sent as one response.
 
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
 use super::body::{Collected, ReadError};
@@ -15,7 +18,7 @@ use super::further::rejected;
 use super::refusal::SHOULD_RETRY;
 use crate::client::Body;
 use crate::limits::TimeLimit;
-use crate::session::body::Output;
+use crate::session::body::{BodyRelay, Output};
 use crate::session::{CallEnd, LimitReached, Outcome, Request, Status, StopReason};
 
 impl Conversation {
@@ -38,7 +41,7 @@ impl Conversation {
         };
         match read {
             Ok(Collected::Whole(body)) => match String::from_utf8(body.into()) {
-                Ok(body) => whole.handle_body(origin.elapsed(), self.masked(body)),
+                Ok(body) => whole = taken(whole, origin.elapsed(), self.masked(body)).await,
                 // This is not JSON, so there is nothing to continue, and every byte passes.
                 Err(error) => return Response::from_parts(parts, Body::full(error.into_bytes())),
             },
@@ -61,7 +64,7 @@ impl Conversation {
                         }
                     };
                     match answered {
-                        Ok(body) => whole.handle_body(origin.elapsed(), self.masked(body)),
+                        Ok(body) => whole = taken(whole, origin.elapsed(), self.masked(body)).await,
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }
                 }
@@ -117,6 +120,27 @@ impl Conversation {
     }
 }
 
+/// Hands a body to the relay. A repair takes up to a millisecond per KiB, so a large body is read on a thread that serves no
+/// other connection.
+async fn taken(mut relay: BodyRelay, now: Duration, body: String) -> BodyRelay {
+    if body.len() < LARGE {
+        relay.handle_body(now, body);
+        return relay;
+    }
+    let reading = spawn_blocking(move || {
+        relay.handle_body(now, body);
+        relay
+    });
+    match reading.await {
+        Ok(relay) => relay,
+        // Nobody aborts this thread.
+        Err(error) => resume_unwind(error.into_panic()),
+    }
+}
+
+/// Bytes of the smallest body for which a change of the thread, some ten microseconds, is cheap beside reading it.
+const LARGE: usize = 64 << 10;
+
 /// Passes an answer on that is not read, since a body is larger than a limit: the log and a header name the limit.
 pub(super) fn passed_unread(response: Response<Body>, name: &'static str, value: usize) -> Response<Body> {
     let limit = LimitReached::new(name, value);
@@ -138,4 +162,28 @@ fn report_headers(outcome: &Outcome) -> [(HeaderName, HeaderValue); 3] {
         (HeaderName::from_static("x-restitch-calls"), outcome.tally().continuations.saturating_add(1).into()),
         (HeaderName::from_static("x-restitch-failures"), outcome.tally().failures.into()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::Limits;
+
+    /// On the only thread of this runtime.
+    #[tokio::test]
+    async fn others_are_served_while_a_large_body_is_read() {
+        for (size, is_ready) in [(LARGE / 2, true), (2 * LARGE, false)] {
+            let body = format!("{{\"choices\": [], \"x\": \"{}\"}}", "x".repeat(size));
+            let mut reading = pin!(taken(BodyRelay::new(Limits::default()), Duration::ZERO, body));
+            let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(polled.is_ready(), is_ready);
+            let mut relay = match polled {
+                Poll::Ready(relay) => relay,
+                Poll::Pending => reading.await,
+            };
+            assert!(relay.poll_output().is_some());
+        }
+    }
 }
