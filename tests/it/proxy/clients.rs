@@ -168,7 +168,7 @@ async fn many_streams_at_once() {
         "anchor@40!drop anchor",
         "500~0 anchor",
         "drop anchor",
-        "hangup anchor",
+        "no-response anchor",
     ];
     let mut streams = tokio::task::JoinSet::new();
     for n in 0..200 {
