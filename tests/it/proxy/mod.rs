@@ -228,7 +228,7 @@ async fn behaviours_that_never_deliver_end_closed_and_flagged() {
         answer.assert_seamless(&text, behaviour);
         let report = answer.report();
         assert_eq!(report["status"], "closed", "{behaviour}");
-        assert!(report["filled"].is_array());
+        assert!(report["synthesized"].is_array());
         assert_eq!(answer.transcript().finish["0"], "length", "{behaviour}");
         let calls = match behaviour {
             "repeat" => 3,
