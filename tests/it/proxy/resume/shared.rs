@@ -45,7 +45,7 @@ impl Redis {
         let server = match command.spawn() {
             Ok(server) => server,
             Err(error) => {
-                skipped(&format!("redis-server: {error}"));
+                skipped(&format!("redis-server: {error}; scripts/test-tools installs it"));
                 return None;
             }
         };
