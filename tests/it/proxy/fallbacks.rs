@@ -511,10 +511,10 @@ async fn connections_to_fallbacks_are_kept_up_to_the_limit() {
 #[tokio::test]
 async fn an_answer_that_falls_silent_goes_on_at_the_fallback() {
     let text = "The harbour was quiet that morning. Nets hung over the rails, stiff with salt, and nobody spoke.";
-    let limits = || Limits::default().with_idle_timeout(Duration::from_millis(400));
+    let limits = || Limits::default().with_idle_timeout(Duration::from_millis(80));
     let routes = "[[route]]\nprose = \"anchor\"\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
     for (first, rest) in [("[1, 2", "[1, 2, 3]"), (&text[..70], &text[10..])] {
-        for silence in [vec![Piece::Hold], vec![Piece::Wait(Duration::from_millis(250)), Piece::Reset]] {
+        for silence in [vec![Piece::Hold], vec![Piece::Wait(Duration::from_millis(50)), Piece::Reset]] {
             let stalled = [vec![send(format!("{STREAM}{}", chunk(first)))], silence].concat();
             let base = Raw::new(vec![stalled]).await;
             let other = Raw::new(vec![stream(&(chunk(rest) + &finish("stop")))]).await;

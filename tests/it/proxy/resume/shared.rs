@@ -45,7 +45,7 @@ impl Redis {
         let server = match command.spawn() {
             Ok(server) => server,
             Err(error) => {
-                skipped(&format!("redis-server: {error}"));
+                skipped(&format!("redis-server: {error}; scripts/test-tools installs it"));
                 return None;
             }
         };
@@ -157,6 +157,8 @@ async fn an_answer_is_stopped_from_another_proxy_and_expires_for_all() {
 #[tokio::test]
 async fn the_server_refuses_what_a_fenced_process_writes() {
     let Some(redis) = Redis::start().await else { return };
+    let log = Log::default();
+    let _listening = listen(log.clone());
     let (raw, go) = waiting().await;
     let a = proxy(&raw, &redis, keeping()).await;
     let id = ask_and_leave(&a, &ask_kept()).await;
@@ -165,9 +167,13 @@ async fn the_server_refuses_what_a_fenced_process_writes() {
     reader.write_all(about("GET", &id, "").as_bytes()).await.unwrap();
     read_until(&mut reader, "id: 1-2\n\n").await;
     go.notify_one();
+    let refused = async {
+        while !log.0.lock().unwrap().contains("a kept answer cannot be written") {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(HANGS, refused).await.expect("the process notices no fence");
     // Only what is in the log is sent: an opening, two events, a fence.
-    raw.wait(|state| state.written > 0).await;
-    sleep(Duration::from_millis(300)).await;
     assert_eq!(redis.say(&format!("XLEN restitch:{{{id}}}:log")).await, ":4\r\n");
     let response = exchange(a.addr(), &about("HEAD", &id, "")).await;
     assert_eq!(header(&response, "x-restitch-state"), "running");
