@@ -14,6 +14,7 @@ mod listeners;
 mod logged;
 #[cfg(all(feature = "otlp", feature = "cli"))]
 mod otlp;
+mod outages;
 mod page;
 mod passthrough;
 mod prose;

@@ -169,7 +169,7 @@ async fn answer(
 }
 
 /// Returns whether a request has its whole body.
-fn is_whole(bytes: &[u8]) -> bool {
+pub(super) fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let Some((head, _)) = text.split_once("\r\n\r\n") else { return false };
     let lower = head.to_ascii_lowercase();

@@ -4,7 +4,7 @@ mod life;
 mod lost;
 mod taken;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,11 +38,7 @@ impl Redis {
         // The path of a socket is short.
         let folder = std::env::temp_dir().join(format!("restitch-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"]).arg(&folder);
-        command.arg("--unixsocket").arg(folder.join("redis.sock"));
-        command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        let server = match command.spawn() {
+        let server = match Self::spawn(&folder) {
             Ok(server) => server,
             Err(error) => {
                 skipped(&format!("redis-server: {error}; scripts/test-tools installs it"));
@@ -50,13 +46,32 @@ impl Redis {
             }
         };
         let redis = Self { folder, server };
+        redis.answers().await;
+        Some(redis)
+    }
+
+    fn spawn(folder: &Path) -> std::io::Result<Child> {
+        let mut command = Command::new("redis-server");
+        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"]).arg(folder);
+        command.arg("--unixsocket").arg(folder.join("redis.sock"));
+        command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        command.spawn()
+    }
+
+    async fn answers(&self) {
         let answers = async {
-            while UnixStream::connect(redis.socket()).await.is_err() {
+            while UnixStream::connect(self.socket()).await.is_err() {
                 sleep(Duration::from_millis(10)).await;
             }
         };
         timeout(HANGS, answers).await.expect("redis-server does not start");
-        Some(redis)
+    }
+
+    /// Starts the server again after it was killed.
+    async fn restart(&mut self) {
+        let _ = std::fs::remove_file(self.socket());
+        self.server = Self::spawn(&self.folder).unwrap();
+        self.answers().await;
     }
 
     fn socket(&self) -> PathBuf {
