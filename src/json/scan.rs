@@ -16,8 +16,8 @@ pub(super) trait Input {
     /// Skips `count` bytes, which must be there.
     fn skip(&mut self, count: usize);
 
-    /// Returns how many of the next bytes stand for themselves inside a string: no quote, no backslash, no control
-    /// character, and nothing beyond ASCII whose encoding is still to be checked.
+    /// Returns how many of the next bytes are plain text inside a string: no quote, no backslash, no control character,
+    /// and no byte beyond ASCII whose encoding is unchecked.
     fn plain(&self) -> usize;
 
     /// Returns how many of the next bytes are digits.
@@ -67,7 +67,7 @@ impl Push for &[u8] {
 pub(super) struct Encoded<I>(I);
 
 impl<'a> Encoded<&'a [u8]> {
-    /// Returns what follows an offset of a text.
+    /// Returns the text after an offset.
     #[inline(always)]
     pub(super) fn from(text: &'a str, offset: usize) -> Self {
         Self(text.as_bytes().get(offset..).unwrap_or_default())
@@ -328,7 +328,7 @@ fn not_plain_text(v: u64) -> u64 {
     (quote | backslash | control) & HIGH
 }
 
-/// Sets the high bit of the first byte that is not a digit, and perhaps of later ones: a carry may go on.
+/// Sets the high bit of the first byte that is not a digit, and perhaps of later ones: a carry may continue.
 #[inline(always)]
 fn not_digit(v: u64) -> u64 {
     let nibble = v ^ (ONES * b'0' as u64);
@@ -341,7 +341,7 @@ fn not_space(v: u64) -> u64 {
     v ^ (ONES * b' ' as u64)
 }
 
-/// Returns the length of the character beyond ASCII that these four bytes begin with, the first byte lowest; 0 where
+/// Returns the length of the character beyond ASCII at the start of these four bytes, the first byte lowest; 0 where
 /// they are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 #[inline(always)]
 fn character(v: u32) -> usize {
@@ -392,7 +392,7 @@ mod tests {
     }
 
     /// A search may run past the byte that it looks for by one word at most, not to the end of a push: else a text of
-    /// nothing but quotes would take quadratic time.
+    /// quotes alone would take quadratic time.
     #[test]
     fn a_byte_is_looked_at_a_few_times_at_most() {
         let n = 4000;

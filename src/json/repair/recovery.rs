@@ -1,20 +1,20 @@
-//! The table of certain recoveries: what a deviation from the grammar means at the level `syntax`.
+//! The table of certain recoveries: the meaning of a deviation from the grammar at the level `syntax`.
 //!
-//! A pure function of the position in the grammar and of the text that follows. Recoveries that choose between readings
-//! are in `guess`.
+//! A pure function of the position in the grammar and of the text after it. Recoveries that choose between readings are
+//! in `guess`.
 
 use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::RepairRule;
 use super::backslash::{CODE, Word};
 
-/// Where a deviation is.
+/// The context of a deviation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     pub(super) state: State,
     /// The innermost open container.
     pub(super) parent: Option<Kind>,
-    /// The text of the open token as far as the grammar takes it; of a string, its open escape.
+    /// The part of the open token that the grammar accepts; of a string, its open escape.
     pub(super) open: &'a str,
     /// The text from the deviation on.
     pub(super) rest: &'a str,
@@ -22,12 +22,12 @@ pub(super) struct Place<'a> {
     pub(super) is_end: bool,
 }
 
-/// What is done about a deviation.
+/// The recovery from a deviation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Recovery {
-    /// The table has nothing.
+    /// The table has no recovery.
     None,
-    /// The text that follows decides, and has not come.
+    /// The decision needs text that has not been received.
     Wait,
     /// The `len` bytes at the deviation are replaced.
     Replace { len: usize, by: String, rule: RepairRule },
@@ -54,7 +54,7 @@ pub(super) enum Quote {
     Escaped,
 }
 
-/// Opening quotes, and what closes them.
+/// Opening quotes, and the characters that close them.
 const QUOTES: [(char, &[char]); 9] = [
     ('\'', &['\'']),
     ('`', &['`', '\u{b4}']),
@@ -63,7 +63,7 @@ const QUOTES: [(char, &[char]); 9] = [
     ('\u{201c}', &['\u{201d}']),
     ('\u{201e}', &['\u{201c}', '\u{201d}']),
     ('\u{ab}', &['\u{bb}']),
-    // Those of full width.
+    // Full-width quotes.
     ('\u{ff02}', &['\u{ff02}']),
     ('\u{ff07}', &['\u{ff07}']),
 ];
@@ -97,7 +97,7 @@ pub(super) enum Comment {
     Block(&'static str),
 }
 
-/// Returns what is done about a deviation.
+/// Returns the recovery from a deviation.
 pub(super) fn recovery(place: &Place<'_>) -> Recovery {
     let Some(c) = place.rest.chars().next() else { return Recovery::Wait };
     match place.state {
@@ -119,7 +119,7 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
     }
 }
 
-/// Returns the escape of a control character that has a short one. Others are no slip of a writer of JSON.
+/// Returns the escape of a control character that has a short one. No writer of JSON writes the others by mistake.
 fn control(c: char) -> Recovery {
     let by = match c {
         '\n' => "\\n",
@@ -133,7 +133,8 @@ fn control(c: char) -> Recovery {
 }
 
 /// A backslash before a letter or a digit is a part of the text: `C:\x`, `\alpha`, `\1`. Before other characters it was
-/// meant as an escape: `\_`, `\'`. `\u` with digits is a broken code, which nobody can know; without digits it is a word.
+/// meant as an escape: `\_`, `\'`. `\u` with digits is a broken code of an unknown character; without digits it is a
+/// word.
 fn escape(place: &Place<'_>, c: char) -> Recovery {
     let rule = RepairRule::InvalidEscape;
     if place.state == State::Escape {
@@ -149,13 +150,13 @@ fn escape(place: &Place<'_>, c: char) -> Recovery {
     }
 }
 
-/// What closes a block of code: no quotes.
+/// The text that closes a block of code, not quotes.
 pub(super) const FENCE: &str = "```";
 
-/// What opens a comment of markup.
+/// The text that opens a comment of markup.
 const MARKUP: &str = "<!--";
 
-/// Recoveries of what stands between tokens: white space of other kinds, comments.
+/// Recoveries from text between tokens: other white space, and comments.
 fn between(place: &Place<'_>, c: char) -> Recovery {
     let replace = |by: &str| Recovery::Replace { len: c.len_utf8(), by: by.to_owned(), rule: RepairRule::Space };
     match c {
