@@ -163,8 +163,9 @@ impl<'de> Deserialize<'de> for OwnedNumber {
     }
 }
 
-/// Takes a number from any deserializer. A view's passes the text for [`TEXT`]; others pass what is inside of a newtype, where
-/// a text is not a number, or the number at once.
+/// Takes a number from any deserializer. A [`View`](super::View) passes a number as text if it is asked for [`TEXT`].
+/// Other deserializers pass the inner value of a newtype, where text does not count as a number, or pass the number
+/// directly.
 struct Taker {
     takes_text: bool,
 }
@@ -205,7 +206,7 @@ impl<'de> Visitor<'de> for Taker {
         if !number.is_finite() {
             return Err(E::invalid_value(Unexpected::Float(number), &self));
         }
-        // The debug form is shorter for large and small numbers. Both forms are JSON.
+        // The debug form is shorter for large and small numbers. Both are JSON.
         Ok(OwnedNumber { text: format!("{number:?}") })
     }
 }
