@@ -2,10 +2,10 @@
 //!
 //! A digest is canonical: it does not depend on white space, escapes, the order of members or the chunking. So a value
 //! that is received again, perhaps reformatted, is found without reading the delivered text. Values that differ may
-//! have the same digest: by intent, since a digest is no security boundary; by chance, once in 2^64 pairs; and where a
-//! key is repeated in an object, since the sum over members loses the order of its values. A hit is a candidate for
-//! [`same_value`], or, where chance and intent do not matter, for a comparison of digests that reads text only where a key
-//! is repeated.
+//! have the same digest: by intent, since a digest is not a security boundary; by chance, once in 2^64 pairs; and where
+//! a key is repeated in an object, since the sum over members loses the order of its values. A hit is a candidate for
+//! [`same_value`], or, where chance and intent do not matter, for a comparison of digests that reads text only where a
+//! key is repeated.
 //!
 //! ```
 //! use restitch::Document;
@@ -34,13 +34,13 @@ use digest::{Hash, OpenString};
 use index::Index;
 pub use same::same_value;
 
-/// Remembers the complete children of open containers: a sink to lend to every push. Forgets what is inside a complete
-/// child, and the children of a container that has ended. Memory is for the open containers and, up to the limit, their
-/// children.
+/// Remembers the complete children of open containers: a sink to lend to every push. Forgets the content of a complete
+/// child, and the children of a container that has ended. Its memory is proportional to the open containers and, up to
+/// the limit, their children.
 ///
-/// A long string is hashed while it is written. An index that is lent late, or misses a push, remembers what it sees and [knows
-/// what is missing](Self::remembers_all). Where a document is [restored](crate::Document::restore), continue with a
-/// clone that was made with the checkpoint.
+/// A long string is hashed while it is written. An index that is lent late, or misses a push, remembers the later
+/// children and [knows where some are missing](Self::remembers_all). Where a document is
+/// [restored](crate::Document::restore), continue with a clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct ChildIndex {
     /// The open containers.
@@ -66,7 +66,7 @@ pub struct Child {
     pub digest: u64,
     /// The value's text, without the key.
     pub span: Span,
-    /// Whether a key is repeated in an object of the value, or may be: then values that differ in the order of that
+    /// Whether an object in the value repeats a key, or may repeat one: then values that differ in the order of that
     /// key's values have the same digest.
     pub(crate) repeats_keys: bool,
 }
@@ -160,12 +160,13 @@ impl ChildIndex {
         self.keys.positions(place(depth, key.bits())).filter_map(own).find(|child| child.key == Some(key))
     }
 
-    /// Returns the digest of the newest root that has ended. `None` before, or where a part of it was missed.
+    /// Returns the digest of the newest root that has ended. `None` if there is no such root, or if a part of its text
+    /// was missed.
     pub fn root(&self) -> Option<u64> {
         self.root
     }
 
-    /// Adds a child, or the root, that has ended. `digest` is `None` where a part of it was missed.
+    /// Adds a child, or the root, that has ended. `digest` is `None` if a part of its text was missed.
     fn child(&mut self, digest: Option<u64>, repeats_keys: bool, span: Span, live: &Live<'_>) {
         self.follow(live.frames);
         let Some(frame) = live.frames.last() else {
@@ -199,7 +200,7 @@ impl ChildIndex {
             self.keys.push(place(depth, key.map_or(digest, KeyHash::bits)));
         } else {
             container.is_remembered = false;
-            // Of a key that is forgotten it is not known whether it comes again.
+            // A forgotten key may be repeated later without notice, so the object may repeat keys.
             container.repeats_keys |= key.is_some();
         }
     }

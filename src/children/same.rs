@@ -86,7 +86,8 @@ impl<'a> Nodes<'a> {
         let mut pairs = vec![(0, 0)];
         while let Some((at, theirs)) = pairs.pop() {
             let (Some(own), Some(node)) = (self.list.get(at), other.list.get(theirs)) else { return false };
-            // Both have the same number of values. So if all children of one are in the other, neither has more.
+            // Both have the same number of values. So if the other container has all children of this one, it has no
+            // further ones.
             if own.what != node.what || own.end - at != node.end - theirs {
                 return false;
             }
