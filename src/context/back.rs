@@ -1,6 +1,6 @@
-//! A reader of valid JSON text that goes backwards from a place between values.
+//! A reader of valid JSON text that goes backwards from an offset between values.
 //!
-//! The start of a value can be found from its end without reading what is before it: brackets match, and a string
+//! The start of a value can be found from its end without reading the text before it: brackets match, and a string
 //! starts at the next quote with an even number of backslashes before it. Refused text is never part of a document, so
 //! its text can be read like this from the end of any value.
 
@@ -8,7 +8,7 @@ use memchr::memrchr;
 
 use crate::json::{Kind, Span};
 
-/// A place in the text, and how far the reader may go.
+/// An offset in the text, and the limits of the reader.
 #[derive(Clone, Debug)]
 pub(super) struct Back<'a> {
     bytes: &'a [u8],
@@ -135,7 +135,7 @@ impl<'a> Back<'a> {
     }
 }
 
-/// Returns the kind of container that has this bracket.
+/// Returns the type of container that has this bracket.
 pub(super) fn container(bracket: u8) -> Option<Kind> {
     match bracket {
         b'{' | b'}' => Some(Kind::Object),

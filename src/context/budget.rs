@@ -41,11 +41,11 @@ const REACH_OF_HINTS: usize = 16 << 10;
 /// The number of bytes of a key or of white space on the path that are always shown at each end.
 const GAP: usize = 256;
 
-/// The number of bytes of keys and white space on the path that are shown at most, over all open containers, if the budget is
-/// not larger. Shared evenly: up to 64 open containers, each has as much as it would have alone.
+/// The most bytes of keys and white space on the path that are shown, over all open containers, if the budget is not
+/// larger. They are shared evenly: up to 64 open containers get their full share.
 const PATH: usize = 64 << 10;
 
-/// The number of open containers for which this is no limit.
+/// The number of open containers up to which the shared limit has no effect.
 const FEW: usize = 64;
 
 /// The number of bytes that a character of the budget pays for: the character, and the keys, brackets and space around
@@ -100,7 +100,7 @@ pub fn hierarchy_context_for_prompt(document: &Document, index: Option<&ChildInd
     rendering.print(start)
 }
 
-/// What is left of the budget, and what was decided, from the cut towards the root.
+/// The rest of the budget, and the decisions so far, from the cut towards the root.
 struct Budget<'a> {
     /// All text up to the cut.
     text: &'a str,

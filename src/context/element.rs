@@ -22,8 +22,8 @@ pub fn cut_off_element(document: &Document) -> Option<&str> {
     document.text().get(start..)
 }
 
-/// Returns the last complete sibling of the element at the cut. Where the cut is between the elements of the innermost
-/// container, and in no element, returns the last of these. `None` where there is none. Costs O(depth + its length).
+/// Returns the last complete sibling of the element at the cut. If no element holds the cut, returns the last complete
+/// element of the innermost container. `None` if there is no such element. Costs O(depth + its length).
 pub fn element_before_cutoff<'a>(document: &'a Document, index: Option<&ChildIndex>) -> Option<&'a str> {
     let frames = document.machine().frames();
     let last = frames.len().checked_sub(1);

@@ -35,7 +35,7 @@ pub fn hierarchy_context(document: &Document) -> &str {
     document.root().unwrap_or_default()
 }
 
-/// The complete part, borrowed: the text up to its last safe point, and what closes it. Prints as one text.
+/// The complete part, borrowed: the text up to its last safe point, and the closing text. Prints as one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletePart<'a> {
     /// The text, from the first byte of the root on.
