@@ -20,9 +20,9 @@ pub enum LiveError<E> {
     Stream(E),
     /// The text is not JSON.
     Syntax {
-        /// What is wrong, and its offset from the start of the stream's text.
+        /// The error, with its offset from the start of the stream's text.
         error: SyntaxError,
-        /// The same place as line, column, path and excerpt.
+        /// The same position as line, column, path and excerpt.
         place: Place,
     },
     /// The stream ended before the root was closed, or the answer was given up.

@@ -83,7 +83,7 @@ impl<S: LiveExt> Stream for Events<S> {
     }
 }
 
-/// Collects the events of one piece.
+/// A sink that collects a piece's events.
 #[derive(Debug, Default)]
 struct Log {
     events: VecDeque<LiveEvent>,

@@ -1,4 +1,4 @@
-//! What the live adapters share: the stream, the document that it fills, and the order in which they are polled.
+//! Code for all live adapters: the stream, the document that it fills, and the order in which they are polled.
 
 use std::fmt;
 use std::pin::Pin;
@@ -23,10 +23,10 @@ pub(super) type Next<S, T> = Poll<Option<Result<T, LiveError<StreamError<S>>>>>;
 
 /// A sink that collects items for the reader.
 pub(super) trait Items: Sink {
-    /// What the reader gets.
+    /// The item type of the reader.
     type Item;
 
-    /// Reads everything that needs the text of a root that has ended: the document is about to drop that text.
+    /// Reads all items that need the text of a root that has ended, because the document is about to drop that text.
     fn settle(&mut self, document: &Document) {
         let _ = document;
     }
@@ -189,7 +189,7 @@ impl<S: LiveExt> Feed<S> {
     }
 
     /// Appends text. Drops a root that has ended before it reads the next one, so that a stream of any number of roots
-    /// needs the memory of one.
+    /// needs the memory for one.
     fn push_text<K: Items>(&mut self, text: &str, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
         let Self { document, options, is_over, .. } = self;
         let mut rest = text;
@@ -244,7 +244,7 @@ fn syntax<E>(document: &Document, mut error: SyntaxError) -> LiveError<E> {
     LiveError::Syntax { error, place }
 }
 
-// Not derived: the stream need not be `Debug`, and the text may hold what users said.
+// Not derived: the stream need not be `Debug`, and the text may hold private content.
 impl<S: LiveExt> fmt::Debug for Feed<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Feed")
@@ -290,7 +290,7 @@ macro_rules! adapter_methods {
                 self
             }
 
-            /// Returns the document: its text so far, where it stops, its complete part. With
+            /// Returns the document: the received text, the cut, the complete part. With
             /// [`Trailing::Next`]($crate::Trailing::Next), the text from the newest root on: earlier roots are dropped.
             pub fn document(&self) -> &$crate::Document {
                 &self.0.feed.document
