@@ -1,5 +1,5 @@
-//! The beginning of an answer that a request ends with: the assistant's text in its last message, or an open root at the end
-//! of a prompt.
+//! The beginning of an answer at the end of a request: the assistant's text in its last message, or an open root at the
+//! end of a prompt.
 
 use super::fields::{is_true, text, word};
 use super::wire::Rest;

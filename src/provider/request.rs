@@ -1,4 +1,5 @@
-//! What the requests of several wires share: declared tools, members that force a form, and what asks for the rest.
+//! Code for the requests of several wires: declared tools, members that force a format, and the text that asks for the
+//! rest.
 
 use super::fields::text;
 use super::prefill::open_root;
@@ -96,11 +97,11 @@ pub(super) fn remove_format<'a>(root: Raw<'_>, key: &'a str, edits: &mut Edits, 
     }
 }
 
-/// The member that asks for a form of the answer in OpenAI's chat API and those like it.
+/// The member that asks for a format of the answer in OpenAI's chat API and similar APIs.
 pub(super) const RESPONSE_FORMAT: &str = "response_format";
 
-/// The members that force a form: OpenAI's, llama.cpp's (`grammar`, `json_schema`), SGLang's (`regex`, `ebnf`), vLLM's
-/// (`structured_outputs`, earlier `guided_…`). And `n`, which asks for several answers.
+/// The members that force a format: OpenAI's, llama.cpp's (`grammar`, `json_schema`), SGLang's (`regex`, `ebnf`),
+/// vLLM's (`structured_outputs`, earlier `guided_…`). And `n`, which asks for several answers.
 pub(super) const FORMS: [&str; 11] = [
     RESPONSE_FORMAT,
     "n",

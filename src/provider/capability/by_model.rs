@@ -1,4 +1,4 @@
-//! What is kept for each model that a request names.
+//! A map by the model names of requests.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The built-in rows, each with its source. A model that is newer than its row is asked as the row says until a refusal
-//! says otherwise; see [`CapabilityHint`](super::CapabilityHint).
+//! The built-in rows, each with its source. A request to a model that is newer than its row follows the row until a
+//! refusal corrects it; see [`CapabilityHint`](super::CapabilityHint).
 
 use super::{PrefillForm, Row};
 

@@ -2,7 +2,7 @@
 //!
 //! A stream has events with a `type`: contents and tool calls begin, grow and end, each with an index. Contents and
 //! tool calls are counted apart, so a text and a tool call may have the same [`SlotId`](crate::provider::SlotId); the
-//! kind of the slot tells them apart. The live API ends with `data: [DONE]`.
+//! kind of the slot distinguishes them. The live API ends with `data: [DONE]`.
 
 #[cfg(feature = "proxy")]
 mod allowed;
