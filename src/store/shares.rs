@@ -1,8 +1,8 @@
 //! Divides the room for kept answers among callers.
 //!
-//! There are no fixed shares: one caller may use all of the room while no other caller needs any. When the room is full, the
-//! caller with the most gives way, and the new answer counts for its own caller. So a caller loses no answer to another caller
-//! who holds more.
+//! There are no fixed shares: one caller may use all of the room while no other caller needs any. When the room is
+//! full, the caller with the most room gives way, and the new answer counts for its own caller. So a caller never loses
+//! an answer to a caller with more room.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -33,13 +33,13 @@ impl Room {
         Self { answers: self.answers.saturating_sub(other.answers), bytes: self.bytes.saturating_sub(other.bytes) }
     }
 
-    /// Returns the part of it that a limit counts.
+    /// Returns the count or the bytes, whichever the limit is about.
     fn of(self, limit: &str) -> usize {
         if limit == OF_COUNT { self.answers } else { self.bytes }
     }
 }
 
-/// What each caller holds, and all of them together.
+/// The room of each caller, and of all callers together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shares {
     of: HashMap<Owner, Room>,
@@ -54,7 +54,7 @@ pub(super) struct Candidate {
     pub(super) bytes: usize,
     /// When it expires.
     pub(super) until: Instant,
-    /// It goes for another caller's answers alone, and after those that have ended.
+    /// A running answer goes only for another caller's answer, and after all ended ones.
     pub(super) is_running: bool,
 }
 
