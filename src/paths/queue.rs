@@ -15,7 +15,7 @@ use crate::json::Span;
 pub enum Phase {
     /// It starts.
     Begin,
-    /// It is a string, and more of it was received.
+    /// More of a string was received.
     Grow,
     /// It is complete.
     Complete,
@@ -38,7 +38,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// An event at a place that a pattern matches.
+/// An event at a path that a pattern matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Match<'a> {
