@@ -34,8 +34,8 @@ impl Utf8 {
         Self::default()
     }
 
-    /// Returns the start of an incomplete character: at most three bytes. After an error: what is not UTF-8, at most
-    /// four bytes from its start on.
+    /// Returns the start of an incomplete character: at most three bytes. After an error: the first four bytes, at
+    /// most, of the invalid UTF-8.
     pub fn open(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
