@@ -1,4 +1,5 @@
-//! Differences between providers: whether and how they continue a prefill, what they reject, and their error messages.
+//! Differences between providers: whether and how they continue a prefill, which requests they reject, and their error
+//! messages.
 //!
 //! The messages are those of real responses; `provider::capability` names their sources.
 
@@ -13,7 +14,7 @@ use crate::provider::capability::PrefillForm;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ProviderProfile {
-    /// Continues no prefill: a last message of the assistant's is answered as if it were not there.
+    /// Continues no prefill: ignores a last message of the assistant's.
     #[default]
     OpenAi,
     /// Up to 4.5: continues a last message, which may not end in white space.

@@ -11,7 +11,7 @@ pub use error::{ScriptError, ScriptErrorKind};
 
 use super::style::ContinuationStyle;
 
-/// The steps of a conversation: how its first calls are answered, and how its continuations are.
+/// The steps of a conversation: for its first calls and for its continuations.
 ///
 /// The text form is `FIRST… | THEN…`. Steps are separated by white space, `,` or `;`; a step is
 /// `[LEAD+…]BEHAVIOUR[@BYTES][!END]`. The n-th first call takes the n-th first step, and starts over after the last one. The
@@ -71,7 +71,7 @@ impl fmt::Display for Script {
 /// The answer to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What comes before that content.
+    /// The parts before that content.
     pub lead: Lead,
     /// The content of the answer.
     pub behaviour: Behaviour,
@@ -101,7 +101,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What an answer has before its document.
+/// The parts of an answer before its document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lead {
@@ -133,9 +133,9 @@ pub enum Behaviour {
     Tool,
     /// No JSON at all. First calls only.
     Prose,
-    /// The requested anchor, verbatim, and what follows it. Continuations only.
+    /// The requested anchor, verbatim, and the text after it. Continuations only.
     Anchor,
-    /// What follows the delivered text, without a repetition. Continuations only.
+    /// The text after the delivered text, without a repetition. Continuations only.
     Exact,
     /// A continuation after prose and a code fence. Continuations only: the [`Preamble`](Self::Preamble) of a first
     /// answer has a fence already.
@@ -190,7 +190,7 @@ impl Behaviour {
         !matches!(self, Self::Drop | Self::NoResponse | Self::Status { .. })
     }
 
-    /// Returns whether something may come before it.
+    /// Returns whether these parts may precede it.
     fn takes_lead(self, lead: Lead) -> bool {
         match self {
             Self::Tool => true,
@@ -231,7 +231,7 @@ impl fmt::Display for Behaviour {
 pub enum AnswerEnd {
     /// `finish_reason: "length"`.
     Length,
-    /// `finish_reason: "stop"`; premature where the document goes on.
+    /// `finish_reason: "stop"`; premature before the document's end.
     Stop,
     /// `finish_reason: "content_filter"`.
     Filter,
@@ -241,7 +241,7 @@ pub enum AnswerEnd {
     /// The connection is dropped after the text, without the end of the chunked body.
     Drop,
     /// The connection is dropped after exactly this many bytes of the response's body, counted before chunked framing,
-    /// even inside an event. A shorter answer ends as if no end had been named.
+    /// even inside an event. A shorter answer gets its default end.
     Reset(u64),
     /// The body ends cleanly, without a finish and without `[DONE]`.
     Eof,
@@ -249,7 +249,7 @@ pub enum AnswerEnd {
     Done,
     /// An error inside the stream, then a clean end. An answer that is one body is replaced by the error.
     Error,
-    /// An event that is not JSON, then a clean end. Of an answer that is one body, the first half comes as if it were all.
+    /// An event that is not JSON, then a clean end. An answer that is one body is cut to its first half.
     Malformed,
     /// Nothing more comes, and the connection stays open until the peer leaves.
     Stall,
@@ -266,7 +266,7 @@ impl fmt::Display for AnswerEnd {
     }
 }
 
-/// The two kinds of calls.
+/// The two sides of a script: first calls and continuations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     First,

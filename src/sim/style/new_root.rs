@@ -60,13 +60,13 @@ impl Kept {
     }
 }
 
-/// Returns the place of the array around the cut element, and the element.
+/// Returns the position of the array around the cut element, and the element.
 fn cut_element(site: &Site<'_>) -> Option<(usize, usize)> {
     let element = site.element()?;
     Some((element.checked_sub(1)?, site.open[element]))
 }
 
-/// Writes the cut element and what follows.
+/// Writes the cut element and the text after it.
 pub(super) fn element(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let (array, element) = cut_element(site)?;
     Kept::new(site, array, element).write(site, random)

@@ -10,7 +10,7 @@ pub(super) fn refusal(random: &mut Random) -> String {
     random.pick(&REFUSALS).to_owned()
 }
 
-/// Returns the last delivered bytes once more, as a model does that is in a loop.
+/// Returns the last delivered bytes once more, like a model in a loop.
 pub(super) fn same_again(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let delivered = site.delivered();
     let mut from = delivered.len().checked_sub(50 + random.below(251).min(delivered.len().checked_sub(50)?))?;

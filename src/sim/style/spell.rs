@@ -1,6 +1,6 @@
 //! Other spellings of the same JSON string.
 
-/// A character of a string, or half of one, as it is written between the quotes.
+/// A character of a string, or half a surrogate pair, as raw text between the quotes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit<'a> {
     /// Where it begins, in bytes from the start of the text between the quotes.
@@ -25,7 +25,7 @@ pub(super) enum Spelling {
     Ascii,
     /// Without escapes.
     Plain,
-    /// Escaped where the document has it literally, and the other way round.
+    /// Escaped if the document has it literally, and literal if the document has it escaped.
     Swapped,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
             _ => None,
         };
         match short {
-            // Longer forms of a quote and a backslash are legal, but no model writes them.
+            // Longer spellings of a quote and a backslash are legal, but no model writes them.
             Some(short) if matches!(says, '"' | '\\') || !longer(is_long) => out.push_str(short),
             Some(_) => escape(says, out),
             None if says < ' ' => escape(says, out),

@@ -35,7 +35,7 @@ impl Wire for Completions {
         match moment {
             Moment::Delta { part, text, is_last } => {
                 if let Some(Part::Text(_)) = message.parts.get(part) {
-                    // The last text comes with the finish, and the finish comes again.
+                    // The last text has the finish, and the next event repeats it.
                     out.push(event(message, text, message.finish.filter(|_| is_last)));
                 }
             }

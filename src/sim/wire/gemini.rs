@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::text::{object, quoted, text, turn};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire};
 
-/// The forms in which Gemini answers; path and query choose.
+/// The formats in which Gemini answers; path and query choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gemini {
     /// An event stream: `:streamGenerateContent?alt=sse`.

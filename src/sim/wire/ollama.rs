@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::text::{self, object, plain, quoted};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire, completions};
 
-/// Ollama's two ways to ask.
+/// Ollama's two endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ollama {
     /// `/api/chat`: messages.
