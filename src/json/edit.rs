@@ -41,7 +41,7 @@ impl Edits {
             let name = key.decode().unwrap_or_default();
             if remove.iter().any(|gone| name == *gone) {
                 let gone = match (at.checked_sub(1).and_then(|before| members.get(before)), members.get(at + 1)) {
-                    // After a member that stays, the comma before this member goes, and the space before it.
+                    // If an earlier member stays, the edit removes the comma and the space before this member.
                     (Some((_, before)), _) if kept => before.range().end..value.range().end,
                     (_, Some((next, _))) => key.offset()..next.offset(),
                     (_, None) => key.offset()..value.range().end,

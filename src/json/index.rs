@@ -2,9 +2,9 @@
 //! a string, and the first byte of a number or a literal. These positions are the *marks*; every byte between two of
 //! them is white space, text of a string, or the rest of a number or literal.
 //!
-//! Knows nothing of the grammar: the machine interprets the marks. The index checks the text of strings, so that the
-//! machine need not: control characters, escapes, and the encoding. It ends before the first block of 64 bytes in which
-//! it finds an error, and the machine finds the byte.
+//! The machine interprets the marks, because the index does not know the grammar. The index checks the text of strings,
+//! so that the machine need not: control characters, escapes, and the encoding. It ends before the first block of 64
+//! bytes in which it finds an error, and the machine finds the byte.
 
 use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
 
@@ -12,7 +12,7 @@ use super::scan::{self, bytes_examined};
 
 /// The number of bytes that are examined together, one bit of a word each.
 const BLOCK: usize = 64;
-/// The number of marks that are found ahead of the machine.
+/// The number of marks that the index finds ahead of the machine.
 const ROOM: usize = 512;
 /// The number of bytes whose encoding is checked in one call.
 const CHECKED: usize = 4096;
@@ -43,7 +43,7 @@ pub(super) struct Index<'a> {
     end: usize,
     /// The offset up to which the encoding was checked. Bytes that are all ASCII need no check.
     encoded: usize,
-    /// Whether no more marks can be found.
+    /// No further marks can be found.
     is_over: bool,
     carry: Carry,
 }
@@ -84,8 +84,8 @@ impl<'a> Index<'a> {
     /// The number of bytes that one index can have: a position has 31 bits.
     pub(super) const LONGEST: usize = 1 << 30;
 
-    /// Begins before `bytes`, between two tokens or, if `in_string`, between two characters of a string.
-    /// `is_encoded`: their encoding is right. `None` on processors without the instructions that make this fast.
+    /// Begins before `bytes`, between two tokens or, if `in_string`, between two characters of a string. `is_encoded`:
+    /// their encoding is valid. `None` on processors without the instructions that make this fast.
     pub(super) fn new(bytes: &'a [u8], in_string: bool, is_encoded: bool) -> Option<Self> {
         let level = Level::new();
         if level.is_fallback() {

@@ -529,8 +529,8 @@ impl Machine {
         }
     }
 
-    /// Returns the error for `byte` at offset `at` in this state and container. All errors of the grammar come from
-    /// here.
+    /// Returns the error for `byte` at offset `at` in this state and container. Only this function creates errors of
+    /// the grammar.
     #[cold]
     fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
         let is_closer = matches!(byte, b'}' | b']');
@@ -567,17 +567,17 @@ impl Machine {
         self.take(bytes, &mut Out { text: "", sink })
     }
 
-    /// Ends the open number, although no byte has come that ends it. `text` is as in [`feed_text`](Self::feed_text);
-    /// for a sink that needs no text, it may be empty.
+    /// Ends the open number without a byte that ends it. `text` is as in [`feed_text`](Self::feed_text); for a sink
+    /// that needs no text, it may be empty.
     pub(crate) fn end_number<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
         if self.number_may_end() {
             self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
         }
     }
 
-    /// Sets the machine back to `offset`: to the start of the open number or literal, to an offset in the open string,
-    /// or before a comma to the end of the last whole child or to the opening bracket. No event was emitted for the
-    /// text after `offset`.
+    /// Resets the machine to `offset`: to the start of the open number or literal, to an offset in the open string, or
+    /// before a comma to the end of the last whole child or to the opening bracket. No event was emitted for the text
+    /// after `offset`.
     pub(super) fn set_back(&mut self, offset: usize) {
         self.state = match self.frames.last() {
             _ if self.in_string() => State::Plain,

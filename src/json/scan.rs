@@ -1,4 +1,4 @@
-//! Bulk skipping: how far the machine may run without looking at single bytes.
+//! Bulk skipping: the number of bytes that the machine may skip without examining each one.
 
 use super::index::Index;
 
@@ -62,7 +62,7 @@ impl Push for &[u8] {
     }
 }
 
-/// Bytes of a `str`: their encoding is right, and need not be checked again.
+/// Bytes of a `str`: their encoding is valid and is not checked again.
 #[derive(Clone, Copy)]
 pub(super) struct Encoded<I>(I);
 
@@ -391,8 +391,8 @@ mod tests {
         LOOKED.get() as f64 / text.len() as f64
     }
 
-    /// A search may run past the byte that it looks for by one word at most, not to the end of a push: else a text of
-    /// quotes alone would take quadratic time.
+    /// A search may overrun its target by one word at most, not to the end of the push: else a text of quotes alone
+    /// would take quadratic time.
     #[test]
     fn a_byte_is_looked_at_a_few_times_at_most() {
         let n = 4000;
@@ -429,12 +429,12 @@ mod tests {
         assert!(LOOKED.get() < 200, "{} looks", LOOKED.get());
     }
 
-    /// The slow twin of [`Input::plain`], which goes byte by byte.
+    /// The slow twin of [`Input::plain`], which works byte by byte.
     fn is_plain(byte: u8) -> bool {
         (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\'
     }
 
-    /// The same of a text whose encoding is right.
+    /// The same for text with a valid encoding.
     fn is_plain_text(byte: u8) -> bool {
         is_plain(byte) || byte >= 0x80
     }

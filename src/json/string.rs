@@ -145,7 +145,7 @@ pub fn decode(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Appends what [`decode`] returns.
+/// Appends the text that [`decode`] returns.
 pub fn decode_into(raw: &str, out: &mut String) {
     let mut unescaper = Unescaper { replace: true, ..Unescaper::default() };
     unescaper.push(raw, out);
@@ -165,7 +165,7 @@ pub fn key(raw: &str) -> Cow<'_, str> {
 
 /// Appends `text` as the body of a JSON string, without its quotes.
 ///
-/// Escapes what RFC 8259 section 7 demands and nothing else: `"`, `\` and the control characters below U+0020.
+/// Escapes only the characters that RFC 8259 section 7 requires: `"`, `\` and the control characters below U+0020.
 pub fn escape_into(out: &mut Vec<u8>, text: &str) {
     escaped(text, |piece| out.extend_from_slice(piece.as_bytes()));
 }

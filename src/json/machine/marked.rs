@@ -1,4 +1,4 @@
-//! Long pushes: the machine goes from mark to mark of an [`Index`] instead of from byte to byte.
+//! Long pushes: the machine moves from mark to mark of an [`Index`] instead of from byte to byte.
 //!
 //! It takes only tokens that are whole and valid. [`Machine::run`] takes the rest of a push byte by byte: a token that
 //! the end of the push cuts, or a byte that the grammar rejects.

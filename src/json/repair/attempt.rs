@@ -298,7 +298,8 @@ impl Attempt {
         }
     }
 
-    /// Sets the repaired text and the machine back to `offset`, where the machine knows its state.
+    /// Truncates the repaired text to `offset` and resets the machine to it. `offset` must be one where the state of
+    /// the machine is known.
     fn take_back(&mut self, offset: usize) {
         if offset < self.machine.offset() {
             self.machine.set_back(offset);

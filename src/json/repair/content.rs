@@ -161,7 +161,7 @@ pub(super) fn leaves_open(text: &str) -> bool {
     depth > 0
 }
 
-/// Whether closing brackets follow, and no quote comes right after them.
+/// Whether closing brackets follow, and no quote directly after them.
 fn ends_container(after: &str, quote: Option<Quote>) -> bool {
     let after = skip_space(after);
     let beyond = after.trim_start_matches(['}', ']']);

@@ -289,8 +289,8 @@ impl Repairer {
         }
     }
 
-    /// Takes the likeliest guess, once the look-ahead or the end of the text has come: so the result depends on the
-    /// text alone, not on its chunks.
+    /// Takes the likeliest guess once the look-ahead or the end of the text was received, so that the result depends on
+    /// the text alone, not on its chunks.
     fn decide(&mut self, mut search: Search, is_end: bool, root: &str) -> Next {
         let limit = self.trunk.at.saturating_add(self.options.caps.lookahead).saturating_sub(self.from);
         let is_whole = limit >= self.window.len();
@@ -349,7 +349,7 @@ impl Repairer {
         }
     }
 
-    /// Makes final what no recovery can change.
+    /// Makes the text final that no recovery can change.
     fn release(&mut self, all: bool, root: &mut String) {
         let certain = || self.trunk.certain();
         let to = match self.options.level {
@@ -480,7 +480,7 @@ enum Next {
     /// The root has ended.
     Close,
     Fail(SyntaxError),
-    /// Readings are to be compared, or were.
+    /// The search has to compare readings, or has done so.
     Guess,
 }
 
