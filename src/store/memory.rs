@@ -34,7 +34,7 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 struct State {
     answers: HashMap<AnswerId, Answer>,
-    /// What callers hold.
+    /// The room of each caller.
     shares: Shares,
     names: HashMap<Name, Vec<AnswerId>>,
     /// Answers that are gone, oldest first, at most `max_kept_answers` of them. Answers of an earlier process precede
@@ -122,7 +122,7 @@ impl Memory {
         })
     }
 
-    /// Returns events after a position, and what tells of further ones.
+    /// Returns events after a position, and a receiver that reports further ones.
     fn read(&self, id: AnswerId, after: Position) -> Result<(Batch, watch::Receiver<()>), StoreError> {
         let mut state = self.state();
         let answer = state.answer(id)?;

@@ -120,7 +120,7 @@ impl Redis {
         self.run(TRIM, id, &[arguments[0].as_bytes(), arguments[1].as_bytes()]).await.map(drop)
     }
 
-    /// Drops answers that have ended, since others need their room.
+    /// Drops ended answers, because others need their room.
     async fn drop_ended(&self, ended: Dropped) -> Result<(), StoreError> {
         for (id, limit) in ended {
             tracing::warn!(limit, "an ended answer is no longer kept, since another one needs its room");
@@ -246,7 +246,7 @@ impl Redis {
     }
 }
 
-/// Returns a script with what all scripts use.
+/// Returns a script with the common functions before it.
 fn with_common(script: &str) -> Script {
     Script::new(&[COMMON, script].concat())
 }

@@ -20,7 +20,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Returns the room that an answer takes.
+    /// Returns the room of one answer with these bytes.
     pub(super) fn of_answer(bytes: usize) -> Self {
         Self { answers: 1, bytes }
     }
@@ -46,7 +46,7 @@ pub(super) struct Shares {
     all: Room,
 }
 
-/// An answer that may go.
+/// An answer that can give way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) id: AnswerId,
@@ -86,8 +86,8 @@ impl Shares {
         is_over(OF_COUNT, limits.max_kept_answers).or_else(|| is_over(OF_ALL, limits.max_kept_bytes))
     }
 
-    /// Returns the answers that go for more room of a caller, each with the limit that asks for it: of the caller who holds most,
-    /// first the one that would expire first. Fails if none may go, and then none goes.
+    /// Returns the answers that give way to a caller's new room, each with the limit that requires it: those of the
+    /// caller with the most room, the next to expire first. Fails without a change if not enough answers can give way.
     pub(super) fn make_room(
         &self,
         owner: Owner,
@@ -100,7 +100,7 @@ impl Shares {
             return Ok(gone);
         }
         let mut candidates = candidates();
-        // The last one of a caller goes first.
+        // The last answer of each caller gives way first: an ended one, and the one that expires next.
         candidates.sort_unstable_by_key(|answer| Reverse((answer.is_running, answer.until)));
         let mut by_owner: HashMap<Owner, Vec<Candidate>> = HashMap::new();
         for answer in candidates.into_iter().filter(|answer| !answer.is_running || answer.owner != owner) {

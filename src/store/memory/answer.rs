@@ -18,7 +18,8 @@ pub(super) struct Answer {
     pub(super) entries: VecDeque<Entry>,
     /// The bytes that the events hold.
     pub(super) bytes: usize,
-    /// Another caller needs its room, by this limit: it is no longer counted, and goes as soon as its writer knows.
+    /// Set to a limit if another caller needs the room: the answer no longer counts, and is dropped once its writer
+    /// learns of it.
     pub(super) revoked: Option<&'static str>,
     /// The last event that was dropped at the limit on one answer.
     pub(super) dropped: Option<Position>,

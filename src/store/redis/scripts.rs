@@ -84,7 +84,8 @@ if redis.call('EXISTS', KEYS[1]) == 0 then return gone() end
 if redis.call('HGET', KEYS[2], 'epoch') ~= ARGV[1] then return 'fenced' end
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 return 'ok'";
-/// The lease, the epoch and the entry that fences all others off are one step. An answer may have ended since it was looked at.
+/// The lease, the epoch and the entry that fences all others off are one step. An answer may have ended since the last
+/// look.
 pub(super) const TAKE_OVER: &str = "
 if redis.call('EXISTS', KEYS[1]) == 0 then return gone() end
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]

@@ -14,7 +14,7 @@ use crate::store::{AnswerId, Entry, OF_ANSWER, Opening, Owner, Position, Readers
 pub(super) struct Written {
     limits: KeepLimits,
     answers: HashMap<AnswerId, Answer>,
-    /// What callers hold.
+    /// The room of each caller.
     shares: Shares,
     /// The answers with readers in this process, whichever process has written them.
     readers: HashMap<AnswerId, Readers>,
@@ -56,7 +56,7 @@ impl Answer {
     }
 }
 
-/// The first events of an answer are to be dropped.
+/// A range of first events that the server has to drop.
 pub(super) struct Trim {
     /// The first one that stays.
     pub(super) first: Position,
@@ -69,7 +69,7 @@ impl Written {
         Self { limits, answers: HashMap::new(), shares: Shares::default(), readers: HashMap::new() }
     }
 
-    /// Makes room for a further answer. Returns the ended ones that are to be dropped for it.
+    /// Makes room for a further answer. Returns the ended answers that the server has to drop for it.
     pub(super) fn make_room_for(&mut self, opening: &Opening) -> Result<Dropped, StoreError> {
         self.forget_expired();
         if opening.request.len() > self.limits.max_kept_answer_bytes {
@@ -92,7 +92,7 @@ impl Written {
         self.answers.insert(id, answer);
     }
 
-    /// Counts events that are about to be written. Returns the ended answers that are to be dropped for them.
+    /// Counts events that are about to be written. Returns the ended answers that the server has to drop for them.
     pub(super) fn reserve(&mut self, id: AnswerId, entries: &[Entry]) -> Result<Dropped, StoreError> {
         let (epoch, owner) =
             self.answers.get(&id).map(|answer| (answer.epoch, answer.owner)).ok_or(StoreError::Unknown)?;
@@ -181,7 +181,7 @@ impl Written {
         }
     }
 
-    /// Notes that this process writes an answer no more. The record of another process or of a later epoch stays.
+    /// Ends the writing of an answer by this process. The record of another process or of a later epoch stays.
     pub(super) fn stop_writing(&mut self, id: AnswerId, epoch: u64) {
         let is_running = |answer: &Answer| answer.epoch == epoch && matches!(answer.phase, Phase::Running(_));
         if self.answers.get(&id).is_some_and(is_running) {

@@ -49,7 +49,7 @@ fn entry(at: Position, text: &'static str) -> Entry {
     Entry { at, bytes: Bytes::from_static(text.as_bytes()) }
 }
 
-/// The texts have what could be taken for records.
+/// The events' texts look like records.
 fn events() -> Vec<Entry> {
     vec![entry(at(1, 1), "end whole\n"), entry(at(1, 2), ""), entry(at(1, 3), "event 1-9 2\nab\n")]
 }
