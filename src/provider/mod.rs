@@ -205,7 +205,7 @@ impl From<&str> for Finish {
     fn from(word: &str) -> Self {
         match word {
             "stop" => Self::Stop,
-            // `model_length`: Mistral, where the model itself writes no more. Gateways pass on the words of other APIs.
+            // `model_length`: Mistral, at the limit of the model itself. Gateways pass on the words of other APIs.
             "length" | "model_length" | "LENGTH" | "max_tokens" | "MAX_TOKENS" | "max_output_tokens" => Self::Length,
             "tool_calls" => Self::ToolCalls,
             "function_call" => Self::FunctionCall,
@@ -225,7 +225,7 @@ impl fmt::Display for Finish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A piece of the answer. It may have brought no delta.
+    /// A piece of the answer. It may have no delta.
     Chunk,
     /// The end of the stream.
     Done,

@@ -33,8 +33,8 @@ fn is_text(block: &Raw<'_>) -> bool {
 }
 
 /// Appends the turns that ask for the rest; `turn` writes one from its role and text. With `replaces_prefill` the
-/// delivered text goes into the last message, the assistant's. Leaves out blank text, because APIs refuse an empty
-/// message.
+/// delivered text becomes part of the last message, the assistant's. Leaves out blank text, because APIs refuse an
+/// empty message.
 pub(super) fn append(
     messages: Raw<'_>,
     rest: &Rest<'_>,

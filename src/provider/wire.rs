@@ -313,15 +313,15 @@ pub struct Ending<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
-    /// The answer is to be streamed.
+    /// The client asks for a stream.
     pub stream: bool,
     /// How many answers are requested. 1 by default.
     pub n: u64,
     /// The request has stop sequences, so an answer may end early on purpose.
     pub has_stop: bool,
-    /// The answer is to be JSON.
+    /// The request asks for JSON.
     pub has_json_mode: bool,
-    /// The answer is to be JSON of a schema.
+    /// The request asks for JSON of a schema.
     pub has_schema: bool,
     /// The model's name. Empty if there is none.
     pub model: String,

@@ -1,4 +1,4 @@
-//! Tells addresses that hold no credential from others.
+//! Separates addresses that hold no credential from others.
 
 /// Returns whether an address, or the content that replaces it, holds no credential: neither a user nor a query of
 /// unknown members. Signed addresses have their key there.

@@ -142,7 +142,7 @@ fn below_body(keys: &[String]) -> &[String] {
     }
 }
 
-/// Returns the path that a message names whose first words say that a member is unknown or unsupported.
+/// Returns the path that a message names if the message begins with words for an unknown or unsupported member.
 fn of_message(message: &str) -> Option<Vec<String>> {
     let of_litellm = message.strip_prefix(LITELLM).and_then(|said| said.split_once(' '));
     let message = of_litellm.map_or(message, |(_, said)| said);
@@ -203,7 +203,7 @@ const NO_PREFIX: [&str; 7] = [
     "the conversation must end with a user message",
 ];
 
-/// How often JSON is looked for in text inside of JSON.
+/// The levels of JSON inside of text that are read.
 const NESTING: u32 = 3;
 
 /// Codes of errors whose `param` or `loc` is the path of an unknown or unsupported member: OpenAI's two, and that of

@@ -91,7 +91,7 @@ pub struct Capability {
     pub rejects_trailing_space: bool,
     /// The answer starts with the prefill, sent back.
     pub returns_prefill: bool,
-    /// What replaces `/v1` at the start of the path of a request with a prefill, for example `/beta`.
+    /// The replacement for `/v1` at the start of the path of a request with a prefill, for example `/beta`.
     pub prefill_path: Option<String>,
     /// `response_format` is taken.
     pub response_format: bool,

@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn pieces_find_their_calls() {
         check(&[(Some(0), Some("a"), 0, 0), (Some(0), None, 0, 0), (Some(1), Some("b"), 0, 1), (Some(1), None, 0, 1)]);
-        // The id is repeated, or comes later.
+        // The id is repeated, or follows later.
         check(&[(Some(0), Some("a"), 0, 0), (Some(0), Some("a"), 0, 0)]);
         check(&[(Some(0), None, 0, 0), (Some(0), Some("a"), 0, 0), (Some(0), None, 0, 0)]);
         // No numbers.

@@ -135,7 +135,7 @@ impl Reader {
         if choices.is_some() || usage.is_some() { Kind::Chunk } else { Kind::Other }
     }
 
-    /// Returns how many halves of surrogate pairs were removed because the other half did not come.
+    /// Returns how many halves of surrogate pairs were removed because the other half was missing.
     pub fn removed(&self) -> u64 {
         self.removed
     }

@@ -19,7 +19,6 @@ use crate::provider::wire::{
 use reader::Reader;
 use writer::Writer;
 
-/// OpenAI's legacy Completions.
 #[derive(Debug)]
 pub(crate) struct Completions;
 

@@ -21,7 +21,6 @@ use crate::provider::{Delta, Finish, SlotId, fields};
 use reader::Reader;
 use writer::Writer;
 
-/// Google's Gemini.
 #[derive(Debug)]
 pub(crate) struct Gemini;
 

@@ -20,7 +20,6 @@ use crate::provider::{Finish, fields, translate};
 use reader::Reader;
 use writer::Writer;
 
-/// Ollama's own API.
 #[derive(Debug)]
 pub(crate) struct Ollama;
 

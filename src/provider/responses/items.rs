@@ -45,8 +45,8 @@ impl Items {
         Some(changed)
     }
 
-    /// Adds more of a text of an item, which is between two quotes. Texts are not counted here, so a delta costs no more in an
-    /// item with many parts.
+    /// Adds more of a text of an item, which is between two quotes. Texts are not counted here, so the cost of a delta
+    /// does not depend on the number of parts.
     pub(super) fn push_text(&mut self, index: u32, text: impl FnOnce(&mut Item) -> Option<&mut Text>, inner: &str) {
         if let Some(text) = self.by_index.get_mut(&index).and_then(text) {
             text.push_inner(inner);

@@ -23,7 +23,6 @@ use super::wire::{self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Re
 use super::{Delta, Finish};
 use crate::json::walk::Raw;
 
-/// OpenAI's Responses API.
 #[derive(Debug)]
 pub(crate) struct Responses;
 
