@@ -25,7 +25,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Returns the answer that `step` gives. A style that does not apply at the cut is answered as `anchor`.
+    /// Returns the answer for `step`. A style that does not apply at the cut is answered as `anchor`.
     pub(super) fn new(step: &Step, document: &str, continuation: Option<&Continuation>) -> Self {
         if let Behaviour::Style(style) = step.behaviour {
             let continued = continuation.and_then(|c| Continued::new(style, step.bytes, document, c));
@@ -64,7 +64,7 @@ impl Answer {
             (Behaviour::Refusal, None) => REFUSAL.to_owned(),
             (_, None) => String::new(),
         };
-        // A behaviour that delivers nothing of the document on purpose is finished; a repeat was cut again.
+        // A behaviour that deliberately delivers no text of the document is finished; a repeat was cut again.
         let stops = whole || matches!(step.behaviour, Behaviour::Prose | Behaviour::Refusal | Behaviour::Empty);
         Self::ending(step, text, delivered, stops)
     }

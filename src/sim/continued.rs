@@ -14,7 +14,7 @@ pub(super) struct Continued {
     ///
     /// Only the log of calls uses this number. Each request determines the start of its continuation by the delivered
     /// text that the client sends back: the client may have rejected this text, or taken a part. A client that accepted
-    /// text in another layout sends back what is not a prefix of the document, and gets status 422.
+    /// text in another layout sends back text that is not a prefix of the document, and gets status 422.
     pub(super) delivered: usize,
     /// The fragment is complete, so that the model would stop.
     pub(super) stops: bool,
@@ -70,7 +70,7 @@ fn rest_in(style: ContinuationStyle, text: &str, rest: &str, anchor: usize) -> O
         | ContinuationStyle::SameAgain
         | ContinuationStyle::OnlyDelivered
         | ContinuationStyle::ClosedDelivered => None,
-        // Text around the end could be taken for the rest.
+        // A search could mistake text around the end for the rest.
         ContinuationStyle::AnchorEpilogue | ContinuationStyle::CloserExtra | ContinuationStyle::CloserMissing => {
             Some(anchor)
         }

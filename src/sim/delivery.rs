@@ -1,4 +1,4 @@
-//! The body of a response: its frames, delayed, cut and dropped as the script says.
+//! The body of a response: its frames, delayed, cut and dropped according to the script.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -23,7 +23,7 @@ pub(super) struct Delivery {
     delay: Duration,
     /// The wait before the next frame. `None` before the first frame, and if there is no delay.
     pause: Option<Pin<Box<Sleep>>>,
-    /// Tells the connection's socket to close after its next flush.
+    /// Makes the connection's socket close after its next flush.
     cut: Cut,
     /// Counts the response as in progress until it is dropped.
     _open: Open,

@@ -70,9 +70,9 @@
 //! are cut is not sent either, unless the tool has `"eager_input_streaming": true`. In one body of the Messages API the
 //! arguments of a call that is cut are `{}`.
 //!
-//! A style that does not apply at a cut is answered as `anchor`. The same document and cut give the same fragment. Once
-//! a client has accepted text that differs from the document's, the text that it sends back is no longer a prefix of
-//! the document, and a further continuation request gets status 422.
+//! A style that does not apply at a cut is answered as `anchor`. The same document and cut produce the same fragment.
+//! Once a client has accepted text that differs from the document's, the text that it sends back is no longer a prefix
+//! of the document, and a further continuation request gets status 422.
 //!
 //! | end | |
 //! |---|---|
@@ -107,8 +107,8 @@
 //! question with tags may follow that text, after an empty line.
 //!
 //! With a [`ProviderProfile`] that continues a prefill, a request whose last message is the assistant's is a
-//! continuation, too: that message is the text delivered so far, and there is no anchor. What the provider rejects, the
-//! profile rejects with the provider's own error message.
+//! continuation, too: that message is the text delivered so far, and there is no anchor. The profile rejects the same
+//! requests as the provider, with the provider's own error message.
 //!
 //! Calls with the same messages before those turns are one conversation. Conversations do not affect each other. A
 //! prompt can have its own script: a user message with `[[script: answer@40 | exact]]` overrides the server's.
@@ -149,7 +149,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// Creates a server that answers every prompt with `document`, as `script` says.
+    /// Creates a server that answers every prompt with `document`, following `script`.
     pub fn new(document: impl Into<String>, script: Script) -> Self {
         Self {
             document: document.into(),

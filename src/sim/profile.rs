@@ -55,7 +55,7 @@ impl ProviderProfile {
         ("perplexity", Self::Perplexity),
     ];
 
-    /// Returns how a client says that a prefill is to be continued.
+    /// Returns how a client marks a prefill as one to continue.
     pub fn prefill(self) -> PrefillForm {
         match self {
             Self::OpenAi | Self::Anthropic46 | Self::Gemini36 | Self::Perplexity => PrefillForm::None,
@@ -71,7 +71,7 @@ impl ProviderProfile {
         self == Self::Mistral
     }
 
-    /// Returns whether a request's last message is to be continued.
+    /// Returns whether a request's last message is a prefill to continue.
     pub(super) fn continues(self, body: &Value) -> bool {
         let says = |object: &Value, key: &str| object.get(key).and_then(Value::as_bool) == Some(true);
         last_of_assistant(body).is_some_and(|message| match self.prefill() {

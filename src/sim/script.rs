@@ -1,6 +1,6 @@
 //! Scripts: the steps of a scripted server, call by call.
 //!
-//! Knows nothing of HTTP, documents or conversations; it only names behaviours.
+//! Only names behaviours, without knowing HTTP, documents or conversations.
 
 mod error;
 mod parse;
@@ -251,7 +251,7 @@ pub enum AnswerEnd {
     Error,
     /// An event that is not JSON, then a clean end. An answer that is one body is cut to its first half.
     Malformed,
-    /// Nothing more comes, and the connection stays open until the peer leaves.
+    /// The server sends no further bytes, and the connection stays open until the peer leaves.
     Stall,
 }
 

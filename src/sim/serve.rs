@@ -1,6 +1,7 @@
 //! Sockets, connections and routes.
 //!
-//! The modules above decide what an answer says; this one sends it, with the delays, cuts and losses that they choose.
+//! The modules above decide on the content of an answer; this module sends it, with the delays, cuts and losses that
+//! they choose.
 
 use std::fmt;
 use std::future::Future;
@@ -313,7 +314,7 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     }
     if let Some(tool) = tool.filter(|_| behaviour == Behaviour::Tool) {
         answer.call(&tool.name);
-        // Anthropic sends a value when it is whole, unless the tool says otherwise.
+        // Anthropic sends a value when it is whole, unless the tool asks for eager streaming.
         let is_anthropic = matches!(sim.profile, ProviderProfile::Anthropic | ProviderProfile::Anthropic46);
         if is_anthropic && !tool.is_eager {
             answer.keep_whole_members(&sim.document);

@@ -1,9 +1,9 @@
 //! The styles in which models continue a JSON document that was cut off. Each style is a pure function of the document,
 //! the cut and a seed.
 //!
-//! A document was cut at a byte; the text before the cut was delivered. A *fragment* is what a model writes when it is
-//! asked for the rest. Most fragments still have all required text: a reader that understands them perfectly gets a
-//! document with the same JSON value. Scripts and tables use the same names.
+//! A document was cut at a byte; the text before the cut was delivered. A *fragment* is a model's answer to the request
+//! for the rest. Most fragments still have all required text: a reader that understands them perfectly gets a document
+//! with the same JSON value. Scripts and tables use the same names.
 //!
 //! Knows no calls and no servers, and not how a fragment is joined.
 //!
@@ -243,7 +243,7 @@ styles! {
     AnchorTagsLine = "anchor-tags-line" in Noise;
     /// The same with the tags on lines of their own.
     AnchorTagsLines = "anchor-tags-lines" in Noise;
-    /// Only what closes the open string and the open containers, perhaps after the anchor.
+    /// Only the closers of the open string and the open containers, perhaps after the anchor.
     EarlyClose = "early-close" in EarlyEnd;
     /// The same after `...` or `…`.
     EarlyEllipsis = "early-ellipsis" in EarlyEnd;
@@ -271,11 +271,11 @@ pub fn anchor_tag(delivered: &str) -> String {
 /// The tag of a text that has no such tag.
 const ANCHOR_TAG: &str = "overlap_context";
 
-/// Returns the fragment that a model writes in this style; the same seed gives the same fragment.
+/// Returns the fragment that a model writes in this style; the same seed produces the same fragment.
 ///
 /// Returns `None` where the style does not apply at the cut: no container is open that could be started again, there is
 /// nothing before the cut to leave out, or nothing that could differ. Also where the document is not JSON, or the
-/// offsets are not as [`Cut`] says. The result is never equal to that of `anchor` or `exact`, except for
+/// offsets break the rules of [`Cut`]. The result is never equal to that of `anchor` or `exact`, except for
 /// `exact-unasked`.
 pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<String> {
     let site = Site::new(cut)?;

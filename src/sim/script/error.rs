@@ -27,7 +27,7 @@ pub enum ScriptErrorKind {
     InvalidStatus(u16),
     /// A behaviour of first calls after the bar, or one of continuations before it.
     Misplaced(Behaviour),
-    /// `@BYTES` after a behaviour that delivers nothing of the document.
+    /// `@BYTES` after a behaviour that delivers no text of the document.
     UnexpectedBytes(Behaviour),
     /// `LEAD+` before a behaviour that has nothing before it.
     UnexpectedLead(Behaviour),

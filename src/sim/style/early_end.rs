@@ -83,7 +83,7 @@ fn closers(site: &Site<'_>, place: usize) -> String {
     open.filter_map(|node| node.container).map(|kind| if kind == Kind::Array { ']' } else { '}' }).collect()
 }
 
-/// Returns what closes everything at the cut; `None` where the document has nothing more than that.
+/// Returns the text that closes everything at the cut; `None` if the rest of the document has only that.
 fn closers_at_cut(site: &Site<'_>) -> Option<String> {
     let quote = if site.string().is_some() { "\"" } else { "" };
     let closers = format!("{quote}{}", closers(site, site.open.len().checked_sub(1)?));

@@ -16,7 +16,7 @@ pub(super) fn typo(site: &Site<'_>, random: &mut Random) -> Option<String> {
     if chars.len() < SHORTEST_TYPO {
         return None;
     }
-    // Two mistakes in a few characters would leave nothing of the anchor.
+    // Two mistakes in a few characters would make the anchor unrecognizable.
     let mistakes = if chars.len() < 3 * SHORTEST_TYPO { 1 } else { 1 + random.below(2) };
     for _ in 0..mistakes {
         let at = random.below(chars.len() - UNCHANGED_END);

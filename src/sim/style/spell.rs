@@ -81,7 +81,7 @@ pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
             continue;
         };
         let is_long = unit.written.starts_with("\\u");
-        // Whether the longer of two spellings is to be used, where the document has the longer one or not.
+        // Returns whether to use the longer of two spellings. `has`: the document has the longer one.
         let longer = |has: bool| match spelling {
             Spelling::Same => has,
             Spelling::Ascii => true,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::text::{data, delivered, plain, quoted};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire, chat};
 
-/// OpenAI's legacy Completions. Has no tools, and no reasoning.
+/// The API has no tools, and no reasoning.
 #[derive(Debug)]
 pub(super) struct Completions;
 

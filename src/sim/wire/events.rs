@@ -71,7 +71,7 @@ impl Events {
                 }
                 None => (None, Stage::Close(part)),
             },
-            // A part ends where another follows, or where the answer is said to be at its end.
+            // A part has an end if another part follows, or if the answer is finished.
             Stage::Close(part) => {
                 let is_closed =
                     part + 1 < self.message.parts.len() || self.is_finished() || self.end == AnswerEnd::Done;

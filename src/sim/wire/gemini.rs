@@ -136,7 +136,7 @@ impl Gemini {
     }
 }
 
-/// Returns whether the last part comes with the finish.
+/// Returns whether the last part and the finish share an event.
 fn has_finish(message: &Message) -> bool {
     match message.parts.last() {
         Some(Part::Text(text)) => !text.is_empty(),

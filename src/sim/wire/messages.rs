@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::text::{self, event, quoted};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire};
 
-/// Anthropic's Messages.
 #[derive(Debug)]
 pub(super) struct Messages;
 

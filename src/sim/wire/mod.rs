@@ -159,7 +159,7 @@ pub(super) struct Message {
     pub(super) parts: Vec<Part>,
     pub(super) finish: Option<Finish>,
     pub(super) prompt_tokens: usize,
-    /// The request asked for usage in its stream, where the API waits to be asked.
+    /// The request asked for usage in its stream, if the API sends it on request only.
     pub(super) include_usage: bool,
     /// How many events of the stream were written before.
     pub(super) sent: u64,
@@ -193,7 +193,7 @@ impl Message {
     }
 }
 
-/// A moment of a stream. Parts are numbered from 0 and come one after another.
+/// A moment of a stream. Parts are numbered from 0 and follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment<'a> {
     /// Before the first part.
@@ -209,9 +209,9 @@ pub(super) enum Moment<'a> {
     },
     /// A part ends. A part that was dropped in the middle has no end.
     Close(usize),
-    /// The finish, the usage and what ends a stream.
+    /// The finish, the usage and the end of a stream.
     Finish,
-    /// What ends a stream, without a finish.
+    /// The end of a stream, without a finish.
     Done,
     /// An error instead of a finish.
     Error,
