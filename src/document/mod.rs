@@ -39,7 +39,7 @@ pub use utf8::{Utf8, Utf8Error};
 pub struct Document {
     text: String,
     parser: Parser,
-    /// The start of the text that was rejected last, for an excerpt.
+    /// The start of the text that was rejected last. An excerpt shows it.
     rejected: String,
     /// How often the document was restored, and the relevant restores, as (number, length afterwards). A checkpoint
     /// that is older than such a restore and longer than its length refers to forgotten text. Both numbers rise.
@@ -97,7 +97,7 @@ impl Document {
         Self::with_options(depth, roots, Trailing::Stop)
     }
 
-    /// Creates an empty document that accepts the given roots and treats text after a root as `trailing` says.
+    /// Creates an empty document that accepts the given roots and treats text after a root according to `trailing`.
     pub fn with_options(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
         let parser = Parser::new(depth, roots, trailing, ParserLimits::default().max_preamble_bytes);
         Self {
@@ -317,7 +317,7 @@ impl Document {
             start = end;
         }
         if !self.parser.machine.in_token() {
-            // The byte after a number is held back, or was rejected.
+            // The byte after a number is withheld, or was rejected.
             parser.machine.end_number(&self.text, sink);
         }
     }
@@ -439,7 +439,7 @@ impl Document {
         self.parser.finder().has_fence()
     }
 
-    /// Whether nothing significant has come: the text is empty, white space, or a byte order mark.
+    /// Whether there is no significant text: the text is empty, white space, or a byte order mark.
     pub fn is_blank(&self) -> bool {
         self.parser.start.is_none() && self.parser.finder().is_blank()
     }

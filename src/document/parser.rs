@@ -153,7 +153,7 @@ impl Parser {
         let is_prose = match first {
             '[' => {
                 let mut words = text.get(start + 1..at).unwrap_or_default().chars();
-                // Text that is to be JSON is an error.
+                // Text that must be JSON is an error.
                 let may_be_prose = matches!(self.trailing, Trailing::Stop | Trailing::Block);
                 may_be_prose
                     && words.all(|c| c.is_alphanumeric() || c.is_whitespace())

@@ -225,7 +225,7 @@ impl Document {
         let read = self.parser.machine.feed_text(&self.text, sink);
         debug_assert!(read.is_ok(), "repaired text is valid: {read:?}");
         let tail = repairer.take_tail();
-        // The byte that ends a number may be held back: a comma, or in the tail the white space after a root.
+        // The byte that ends a number may be withheld: a comma, or in the tail the white space after a root.
         if tail.is_some() || repairer.ends_with_value() && !tolerance.ends_numbers_late {
             self.parser.machine.end_number(&self.text, sink);
         }

@@ -1,4 +1,4 @@
-//! Sets a document back to where an open value begins, for another value in its place.
+//! Resets a document to the start of an open value, so that another value can replace it.
 //!
 //! Open containers know where their last whole children end; only the text between such a child and the value is read
 //! again.
@@ -49,7 +49,8 @@ impl Document {
         Some(Completion { suffix, synthesized: Vec::new(), cut_value })
     }
 
-    /// Forgets the text from `start` on, an offset after the last whole child of the innermost of `depth` containers.
+    /// Forgets the text from `start` on. `start` is an offset after the last whole child of the innermost of `depth`
+    /// containers.
     fn set_back(&mut self, root: usize, depth: usize, start: usize) -> bool {
         let Some(frames) = self.parser.machine.frames().get(..depth) else { return false };
         let mut machine = Machine::starting_at(root, self.parser.depth);

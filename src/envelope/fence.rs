@@ -62,7 +62,7 @@ impl FenceCloser {
         if self.is_closed { std::mem::take(&mut self.line) } else { String::new() }
     }
 
-    /// Tells the closer that the fragment has ended. A pending line end is white space at the end of the fragment.
+    /// Ends the fragment. A pending line end is white space at the end of the fragment.
     pub(crate) fn finish(&mut self, out: &mut String) {
         if let Kind::Text { ticks, in_block: true } = self.kind {
             self.end_line(ticks, true, out);
@@ -130,7 +130,7 @@ impl FenceCloser {
 /// closes the answer's fence belongs to the answer. Other text is left out.
 #[derive(Clone, Debug)]
 pub(crate) struct AfterRoot {
-    /// Backticks that close the fence; `None` where nothing more is taken.
+    /// Backticks that close the fence; `None` if the rest is left out.
     ticks: Option<usize>,
     /// Text that may be the closing line.
     pending: String,

@@ -23,7 +23,7 @@ impl AllowedRoots {
     }
 }
 
-/// A push parser that finds where a root begins. Text goes in once, in chunks of any size.
+/// A push parser that finds where a root begins. Each byte is pushed once, in chunks of any size.
 ///
 /// A root is the first significant character, also after reasoning, or the first after the line that opens a Markdown
 /// fence ([CommonMark, fenced code blocks](https://spec.commonmark.org/0.31.2/#fenced-code-blocks)). A fence after prose
