@@ -36,8 +36,8 @@ pub struct ParserLimits {
     /// Bytes of the fields of an event, each `data:` line counted with its line end, so that empty ones count too.
     /// Default 16 MiB.
     pub max_event_bytes: usize,
-    /// Bytes of a continuation that may wait for the seam's decision. Default 64 KiB: a preamble, a fence and the
-    /// longest anchor fit many times over. A configuration file allows 256 KiB at most.
+    /// Bytes of a continuation that the splice may withhold until it decides on the seam. Default 64 KiB: a preamble, a
+    /// fence and the longest anchor fit many times over. A configuration file allows 256 KiB at most.
     pub max_pending_bytes: usize,
     /// Bytes at the end of the delivered text in which a continuation may begin at another position than the requested
     /// anchor. Default 64 KiB, more than a model repeats before it writes new text. Also the size of the search window
@@ -106,7 +106,7 @@ pub struct ContinuationLimits {
     pub max_continuations: u32,
     /// Failures in a row that end the loop. Default 3.
     pub max_consecutive_failures: u32,
-    /// Fragments in a row that bring nothing new and end the loop. Default 2.
+    /// Fragments in a row that add no new text and end the loop. Default 2.
     pub max_no_progress: u32,
     /// Answers in a row that report no more progress than the one before, and end the loop. Default 3. A model that was
     /// not asked for progress reports none.
@@ -131,8 +131,8 @@ pub struct ContinuationLimits {
     /// the answer immediately. Default 30 s: a server restarts in that time, and few clients wait longer. Zero: such
     /// calls are failures.
     pub patience: Duration,
-    /// How long a capability hint is valid. A hint is what a refusal has taught about a model. Default 1 hour:
-    /// providers change their models, and a wrong hint must not last. Zero: nothing is recorded.
+    /// How long a capability hint is valid. A hint is a fact about a model from its refusal. Default 1 hour: providers
+    /// change their models, and a wrong hint must not last. Zero: nothing is recorded.
     pub max_hint_age: Duration,
     /// Time over which the calls of a model are counted. If most calls got 429 or 5xx, no further calls are made.
     /// Default 10 s. Zero: nothing is counted.

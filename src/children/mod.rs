@@ -53,7 +53,7 @@ pub struct ChildIndex {
     limit: usize,
     root: Option<u64>,
     string: OpenString,
-    /// Of an array only the newest element is kept.
+    /// Only the newest element of an array is kept.
     keeps_newest: bool,
 }
 
@@ -115,8 +115,8 @@ impl ChildIndex {
         }
     }
 
-    /// Creates an index for [`Child::is_same`] alone: of an array it keeps the newest element, so that the end of a long
-    /// one costs no more than that of a short one.
+    /// Creates an index for [`Child::is_same`] alone: it keeps only the newest element of an array, so that the end of
+    /// a long array costs no more than that of a short one.
     pub(crate) fn of_newest(limit: usize) -> Self {
         Self { keeps_newest: true, ..Self::new(limit) }
     }

@@ -24,7 +24,7 @@ pub struct Rendering {
     pub bytes_examined: usize,
 }
 
-/// With fewer characters left, nothing more is spent.
+/// With fewer characters left, no further value is shown.
 const LEAST: usize = 50;
 
 /// The number of hints and keys that are printed for each open container.
@@ -34,7 +34,7 @@ const HINTS: usize = 16;
 /// budget pays for.
 const REACH: usize = 64 << 10;
 
-/// The same for one open container: while values are shown, and while only hints and keys are.
+/// The same for one open container: while its values are shown, and while only hints and keys are shown.
 const REACH_OF_VALUES: usize = 4 << 10;
 const REACH_OF_HINTS: usize = 16 << 10;
 

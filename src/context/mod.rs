@@ -1,8 +1,8 @@
 //! Contexts: descriptions of a cut document for the prompt that asks a model to continue it.
 //!
-//! Contexts are read off a [`Document`] and a [`ContextIndex`]; nothing is parsed again. The open containers give the
-//! cut, spans give the values before it, and the visible part of text without spans is read backwards from the cut.
-//! Each context costs O(depth + its length) at any document size, except the search of the overlap context.
+//! Contexts are read off a [`Document`] and a [`ContextIndex`]; nothing is parsed again. The open containers determine
+//! the cut, spans locate the values before it, and the visible part of text without spans is read backwards from the
+//! cut. Each context costs O(depth + its length) at any document size, except the search of the overlap context.
 //! docs/contexts.md lists all contexts.
 //!
 //! ```

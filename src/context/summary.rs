@@ -46,7 +46,7 @@ pub struct Count {
     pub count: usize,
 }
 
-/// The arrays that give the length of a section. A section without them is measured by all its arrays.
+/// The arrays whose sizes are the length of a section. A section without them is measured by all its arrays.
 const LENGTHS: [&str; 3] = ["items", "rows", "lines"];
 
 /// The number of characters of a name that are shown.

@@ -256,7 +256,8 @@ impl<S: LiveExt> fmt::Debug for Feed<S> {
     }
 }
 
-/// Implements what every adapter has: options, accessors, `Debug`, and `Unpin`, since only the boxed stream is pinned.
+/// Implements the members of every adapter: options, accessors, `Debug`, and `Unpin`, since only the boxed stream is
+/// pinned.
 macro_rules! adapter_methods {
     ($name:ident<S $(, $of:ident)?>) => {
         impl<S: LiveExt $(, $of)?> $name<S $(, $of)?> {
@@ -274,17 +275,17 @@ macro_rules! adapter_methods {
                 self
             }
 
-            /// Sets what happens to text after the root. By default the adapter ends with the root and does not poll
+            /// Sets the treatment of text after the root. By default the adapter ends with the root and does not poll
             /// the stream again. Has no effect once text was read.
             pub fn trailing(mut self, trailing: $crate::Trailing) -> Self {
                 self.0.feed.set(|options| options.trailing = trailing);
                 self
             }
 
-            /// Sets how much of the text inside a root may be changed. Default: [`Syntax`]($crate::repair::RepairLevel),
-            /// which holds back a comma and white space after a value, but no text of a string. `Guess` holds back up to
-            /// `max_lookahead` bytes. [`Document::repairs`]($crate::Document::repairs) has the changes. Has no effect once
-            /// text was read.
+            /// Sets how much of the text inside a root may be changed. Default:
+            /// [`Syntax`]($crate::repair::RepairLevel), which withholds a comma and white space after a value, but no
+            /// text of a string. `Guess` withholds up to `max_lookahead` bytes.
+            /// [`Document::repairs`]($crate::Document::repairs) has the changes. Has no effect once text was read.
             pub fn repair(mut self, level: $crate::repair::RepairLevel) -> Self {
                 self.0.feed.set(|options| options.repair = level);
                 self

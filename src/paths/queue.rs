@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::pattern::each;
 use crate::json::Span;
 
-/// What happened to a value.
+/// A change of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -44,7 +44,7 @@ impl fmt::Display for Phase {
 pub struct Match<'a> {
     /// The number of the pattern, from 0.
     pub pattern: usize,
-    /// What happened.
+    /// The change.
     pub phase: Phase,
     /// The JSON Pointer of the value.
     pub path: &'a str,

@@ -2,7 +2,7 @@
 //! a tag that ends reasoning is a draft: it counts only if nothing follows the tag.
 //!
 //! Unlike the finder of a stream it may look ahead. A root is read from its first bracket on, so that brackets and
-//! fences inside its strings are not looked at. Linear: brackets that begin no root are read a bounded number of times.
+//! fences inside its strings are ignored. Linear: brackets that begin no root are read a bounded number of times.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -310,7 +310,8 @@ impl Decoder {
         blank
     }
 
-    /// Processes one line without its end; returns whether it was blank. A value that needs no copy yet goes to `lent`.
+    /// Processes one line without its end; returns whether it was blank. Lends a value in `lent` if it needs no copy
+    /// yet.
     fn line<'l>(&mut self, line: &'l [u8], lent: &mut Lent<'l>) -> Result<bool, DecodeError> {
         let line = match mem::take(&mut self.first_line) {
             true => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
@@ -449,7 +450,7 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
 
 /// Converts bytes to text, with U+FFFD where the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder) has it.
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
-    // The lossy conversion goes byte by byte even where nothing is replaced; the check does not.
+    // The lossy conversion reads byte by byte even if it replaces nothing. The check is faster.
     simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 

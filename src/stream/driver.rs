@@ -81,7 +81,7 @@ pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) has_given_up: bool,
     /// Whether the driver has reported the first call to the engine.
     started: bool,
-    /// No further call is made.
+    /// The adapter makes no further call.
     is_stopped: bool,
     /// When the adapter was created.
     origin: Instant,
@@ -92,14 +92,14 @@ pub(super) struct Driver<'a, G: Engine, E> {
 enum Call<'a, C, E> {
     /// No call is due or open.
     None,
-    /// It is to be made, and when.
+    /// The call has to be made at this time.
     Due(Request, Duration),
     /// It was made, and has not been answered.
     Opening(Opening<'a, C, E>),
     /// It was answered.
     Open {
         upstream: Upstream<'a, C, E>,
-        /// Whether an error is a rejection, since the stream may make its call when it is polled and has brought nothing yet.
+        /// Whether an error is a rejection: the stream may make its call when it is polled, and has no item yet.
         is_fresh: bool,
     },
 }

@@ -168,13 +168,13 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.back.reach = self.back.reach.max(REACH_OF_HINTS).min(all);
     }
 
-    /// Shows nothing more of the open container.
+    /// Hides the rest of the open container.
     fn skip_all(&mut self) -> bool {
         self.stack.iter_mut().for_each(|inner| inner.style = Style::Skip);
         true
     }
 
-    /// Shows nothing more of the open container. The member that ends here was read already.
+    /// Hides the rest of the open container. The member that ends here was read already.
     fn skip_from(&mut self, end: usize) -> bool {
         self.skip_all();
         let is_bottom = self.stack.len() == 1;
