@@ -2,7 +2,9 @@
 
 use super::index::Index;
 
+/// A word with the byte 1 in each position.
 const ONES: u64 = 0x0101_0101_0101_0101;
+/// A word with the high bit of each byte.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// The rest of a push.

@@ -245,6 +245,7 @@ impl Attempt {
             Recovery::Replace { len, by, rule } => {
                 (allows(rule) && self.replace(source, len, by, rule)).then_some(true)
             }
+            // A token that began in final text can't be replaced.
             Recovery::ReplaceOpen { len, by, rule } if allows(rule) && open >= self.origin => {
                 let start = self.in_offset(open);
                 let len = self.at - start + len;

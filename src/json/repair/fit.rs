@@ -50,6 +50,7 @@ pub(super) fn contradictions(attempt: &Attempt, context: &Context) -> u32 {
     for token in &attempt.recorder.tokens {
         let Some(start) = token.start.checked_sub(attempt.origin) else { continue };
         let text = attempt.out.get(start..token.end - attempt.origin).unwrap_or_default();
+        // The text before the attempt sets the column of a depth and the depth of a key; else the first one here does.
         if let Some(column) = column(attempt.out.get(..start).unwrap_or_default()) {
             let before = context.columns.get(&token.depth).copied();
             found += u32::from(*columns.entry(token.depth).or_insert(before.unwrap_or(column)) != column);
@@ -164,6 +165,7 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
     if opened == 0 {
         return false;
     }
+    // Quotes come in pairs, so an odd number moves the end of the string.
     let is_odd = opened % 2 == 1;
     let is_moved =
         is_odd && edits().any(|edit| matches!(edit.repair.rule, RepairRule::OpenString | RepairRule::KeyQuote));

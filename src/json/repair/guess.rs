@@ -32,7 +32,7 @@ pub(super) struct Plan {
     pub(super) mistake: Mistake,
 }
 
-/// The cost of one change, in the same unit as contradictions to the text around it.
+/// The cost of one change: that of four contradictions to the text around it.
 pub(super) const CHANGE: u32 = 4;
 /// The cost of a further quote inside the same string.
 pub(super) const NEXT_QUOTE: u32 = CHANGE / 2;
@@ -144,6 +144,7 @@ impl<'a> Guesses<'a> {
         let is_value = next == '"' || next.is_alphanumeric() || matches!(next, '{' | '[' | '-' | '\'');
         match self.state {
             State::AfterElement | State::AfterMember if is_value => {
+                // In an object a key follows the comma, so a bracket is not the next member.
                 if let Some((end, end_in)) = self.child_end()
                     && (self.state == State::AfterElement || !matches!(next, '{' | '['))
                     && !self.opens_next(end)
@@ -155,6 +156,7 @@ impl<'a> Guesses<'a> {
                 }
             }
             State::Colon if is_value => self.missing_colon(out, at),
+            // Other languages write `=` or `=>` between a key and its value.
             State::Colon if next == '=' => {
                 let len = if self.source.rest(at).starts_with("=>") { 2 } else { 1 };
                 self.add(out, (at, at + len), ":", RepairRule::MissingColon, 0);
@@ -216,6 +218,7 @@ impl<'a> Guesses<'a> {
             self.add(end, (start, start + 2), "\":", RepairRule::KeyQuote, 0);
         }
         let (out, at) = key.map_or((out, at), |key| (key.end, self.attempt.in_offset(key.end)));
+        // A colon at the end of the key more likely belongs behind the quote than to the key.
         self.add(out, (at, at), ":", RepairRule::MissingColon, u32::from(is_inside));
     }
 
@@ -347,6 +350,7 @@ impl<'a> Guesses<'a> {
             let is_key = token.kind == TokenKind::Key;
             let rule = if is_key { RepairRule::KeyQuote } else { RepairRule::OpenString };
             self.mixed_quotes(token, start, text);
+            // A key ends before a colon. A string ends before a separator, most likely before the last one.
             let places: Vec<usize> = if is_key {
                 text.match_indices(':').map(|(at, _)| at).take(2).collect()
             } else {
@@ -354,6 +358,7 @@ impl<'a> Guesses<'a> {
             };
             for place in places {
                 let content = text.get(..place).unwrap_or_default().trim_end();
+                // A quote after a backslash is escaped. A bracket that the text opens itself is text.
                 if ends_in_escape(content) || (!is_key && opens_in(content, text.get(place..).unwrap_or_default())) {
                     continue;
                 }
@@ -379,7 +384,9 @@ impl<'a> Guesses<'a> {
         let end = self.child_end();
         let closers = |count: usize| -> String { frames.iter().rev().take(count).map(|f| f.kind.closer()).collect() };
         let closes = |count: usize| (count > 0 && count <= CLOSERS).then(|| closers(count));
+        // Each further bracket is a further mistake.
         let extra = |count: usize| RepairRule::MissingCloser.cost() * (count as u32 - 1);
+        // The bracket closes an outer container, so the containers inside it lack their closers.
         if matches!(next, '}' | ']') && next != top.kind.closer() && !self.state.in_string() {
             let count = frames.iter().rev().take_while(|frame| frame.kind.closer() != next).count();
             if let (Some(by), Some((out, at))) = (closes(count).filter(|_| count < frames.len()), end) {
@@ -394,6 +401,7 @@ impl<'a> Guesses<'a> {
             }
             self.earlier_closers();
         }
+        // The string before a colon is the key of an object around the array.
         if next == ':' && self.state == State::AfterElement {
             let count = frames.iter().rev().take_while(|frame| frame.kind == Kind::Array).count();
             let last = self.attempt.recorder.tokens.last().filter(|token| token.kind == TokenKind::String);

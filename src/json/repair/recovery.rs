@@ -110,6 +110,7 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
             "-" if is_dashes(place.rest.strip_prefix('-')) => Recovery::Comment(Comment::Line),
             _ => Recovery::None,
         },
+        // A fence ends the block around the root, and is not a quote.
         _ if c == '`' && place.rest.starts_with(FENCE) => Recovery::None,
         _ if c == '`' && FENCE.starts_with(place.rest) && !place.is_end => Recovery::Wait,
         state => match between(place, c) {
@@ -160,6 +161,7 @@ const MARKUP: &str = "<!--";
 fn between(place: &Place<'_>, c: char) -> Recovery {
     let replace = |by: &str| Recovery::Replace { len: c.len_utf8(), by: by.to_owned(), rule: RepairRule::Space };
     match c {
+        // A byte order mark separates nothing, so no space replaces it.
         '\u{feff}' => replace(""),
         '\u{a0}'
         | '\u{180e}'
@@ -180,11 +182,13 @@ fn between(place: &Place<'_>, c: char) -> Recovery {
         },
         '<' if place.rest.starts_with(MARKUP) => Recovery::Comment(Comment::Block("-->")),
         '<' if MARKUP.starts_with(place.rest) && !place.is_end => Recovery::Wait,
+        // `#` directly before a word may be a value, such as `#fff`.
         '#' => match place.rest.as_bytes().get(1) {
             Some(b' ' | b'\n' | b'#' | b'!') => Recovery::Comment(Comment::Line),
             None if !place.is_end => Recovery::Wait,
             _ => Recovery::None,
         },
+        // Where a value is due, a dash begins a number.
         '-' if place.state.takes_value() => Recovery::None,
         '-' => match place.rest.strip_prefix("--") {
             None | Some("") if "--".starts_with(place.rest) && !place.is_end => Recovery::Wait,
@@ -209,6 +213,7 @@ fn token(state: State, place: &Place<'_>, c: char) -> Recovery {
         (State::Value, ']') if place.parent == Some(Kind::Array) => Recovery::DropComma,
         (State::Key, '}') => Recovery::DropComma,
         (State::AfterElement, _) if begins_value(c) => Recovery::AddComma,
+        // Only a key can follow the comma in an object.
         (State::AfterMember, c) if c == '"' || Quote::opening(c).is_some() => Recovery::AddComma,
         _ if state.takes_quote() => match Quote::opening(c) {
             Some(quote) => Recovery::Quote(quote),
@@ -242,5 +247,5 @@ fn literal(place: &Place<'_>) -> Recovery {
     Recovery::ReplaceOpen { len: rest.len(), by: by.to_owned(), rule: RepairRule::Literal }
 }
 
-/// One more letter than the longest literal has.
+/// One more letter than the longest literal has, so that a longer word differs from every literal.
 const LITERAL: usize = 6;

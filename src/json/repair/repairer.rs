@@ -206,6 +206,7 @@ impl Repairer {
         let mut trunk = self.trunk.rebased(self.settled.offset());
         trunk.recorder = Recorder { is_on: true, tokens: trunk.tokens(&self.settled) };
         let Some(plans) = Guesses::list(&trunk, &source) else { return Next::Wait };
+        // An accepted guess is final.
         let fits = |plan: &Plan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
         let Some(first) = plans.iter().map(|plan| plan.out).min() else { return otherwise };

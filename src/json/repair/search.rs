@@ -196,6 +196,7 @@ impl Search {
             let stop = next.run(source);
             last = end;
             let first = *first.get_or_insert(end);
+            // A habit alone must not end the root, lose a key or turn structure into text.
             if stop == Stop::Done || loses_key(&next, &self.keys) || fit::rewrites(&next) {
                 return None;
             }
@@ -218,6 +219,7 @@ impl Search {
         let mut best: Option<(u32, Box<Read>)> = None;
         while let Some(Reverse(Reading { cost, rest, number, state })) = self.readings.pop() {
             let rank = cost.saturating_add(rest);
+            // All later readings cost more than an expected root may cost.
             if best.as_ref().is_some_and(|(most, _)| rank > *most) {
                 break;
             }
@@ -255,6 +257,7 @@ impl Search {
         let replaced = self.replaced.entry(Spot::of(&read.attempt)).or_default();
         *replaced += 1;
         if *replaced <= REPLACED {
+            // A later guess must not change an earlier one.
             let plans = plans.into_iter().filter(|plan| plan.out >= read.last).collect();
             self.add(&Arc::new(read.attempt.clone()), Some(read.places), cost, plans, habits);
         }
