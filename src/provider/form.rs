@@ -267,6 +267,7 @@ fn escape(bytes: &[u8]) -> Option<usize> {
 /// borrow may carry over.
 #[inline(always)]
 fn stops(v: u64) -> u64 {
+    /// A word with the byte 1 in each position.
     const ONES: u64 = 0x0101_0101_0101_0101;
     let quote = v ^ (ONES * b'"' as u64);
     let backslash = v ^ (ONES * b'\\' as u64);

@@ -12,7 +12,7 @@ use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
 pub fn parse(body: &[u8]) -> Option<Request> {
     let root = object(std::str::from_utf8(body).ok()?)?;
-    // All in one walk: the messages may be long.
+    // One walk finds all members, because the messages may be long.
     let [messages, stream, n, stop, model, tools, legacy, format, newer_cap, cap, is_final, reasoning @ ..] =
         members_of(root, READ);
     let messages = messages.filter(|messages| messages.kind() == ValueKind::Array)?;
@@ -99,9 +99,10 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
         remove.retain(|key| !(changes.keeps_json_mode && *key == RESPONSE_FORMAT));
         append(messages, rest, changes.replaces_prefill, &mut edits);
         match rest {
+            // vLLM continues the last message only without a generation prompt after it.
             Rest::Prefill { form: PrefillForm::Final, .. } => set.extend([(FINAL[0], "true"), (FINAL[1], "false")]),
             Rest::Prefill { .. } => {}
-            // The last message is the user's.
+            // The last message is the user's, so the request must not continue it.
             Rest::Reprompt { .. } => remove.extend(FINAL),
         }
     }
@@ -192,6 +193,7 @@ fn remove_forms<'a>(root: Raw<'_>, messages: Raw<'_>, remove: &mut Vec<&'a str>,
     let declared = |key: &str| root.member(key).is_some_and(|tools| tools.elements().next().is_some());
     let has_calls = messages.elements().any(calls_tools);
     remove.extend(FORMS);
+    // A history with calls needs its tools declared. The rest is text, so the model must not call them.
     if has_calls && declared("tools") {
         set.push(("tool_choice", r#""none""#));
     } else {

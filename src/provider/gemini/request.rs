@@ -149,6 +149,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let mut config = Config::default();
     if let Some(rest) = rest {
         prefill::append(contents, rest, ("model", "parts"), changes.replaces_prefill, &mut edits, content);
+        // One answer is continued, so one rest is enough.
         config.remove.extend(CANDIDATES);
         if !changes.keeps_json_mode {
             config.remove.extend(FORMS.iter().flatten());
@@ -163,7 +164,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     }
     if let Some(Switch { key, value }) = changes.reasoning_off {
         match key.as_str() {
-            // These are edited here, each byte once.
+            // This function edits these members itself, and may edit each byte only once.
             "contents" | "generationConfig" | "generation_config" => {}
             key if THINKING.contains(&key) => config.set.push((THINKING, value.clone())),
             // The switch of the Chat Completions API, which the same models have at another path. Here it is an error.

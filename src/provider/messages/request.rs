@@ -79,6 +79,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         let delivered = match rest {
             Rest::Reprompt { delivered, .. } => delivered,
             Rest::Prefill { delivered, .. } => {
+                // The API refuses reasoning together with a prefill.
                 remove.push("thinking");
                 delivered
             }
@@ -89,6 +90,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         }
     }
     turn_reasoning_off(changes, &["messages"], &remove, &mut set);
+    // The API requires a limit, so every valid request has the member.
     let cap = changes.max_tokens.map(|cap| cap.to_string());
     set.extend(cap.as_deref().map(|cap| ("max_tokens", cap)));
     edits.object(root, &remove, &set);
@@ -108,6 +110,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     if adaptation.streams_arguments && adaptation.without != Some("tools") {
         let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
         for tool in tools.filter(|tool| tool.kind() == ValueKind::Object) {
+            // Only the client's own tools stream their arguments. A value that the client has sent stays.
             let [kind, eager] = members_of(tool, ["type", EAGER]);
             if eager.is_none() && word(kind).is_none_or(|kind| kind == "custom") {
                 edits.object(tool, &[], &[(EAGER, "true")]);

@@ -79,6 +79,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         if !changes.keeps_json_mode {
             remove_format(root, "text", &mut edits, &mut remove);
         }
+        // The relay reads the rest as a stream.
         remove.push("background");
         let has_tools = root.member("tools").is_some_and(|tools| tools.elements().next().is_some());
         if has_tools && input.elements().any(calls_tools) {
