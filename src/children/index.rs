@@ -61,7 +61,9 @@ impl Index {
     }
 }
 
+/// The end of a chain.
 const NONE: u32 = u32::MAX;
+/// The number of chains in the first table.
 const SMALLEST: usize = 64;
 
 #[cfg(test)]

@@ -216,8 +216,9 @@ fn is_fence(line: &str, ticks: usize) -> bool {
     ticks_of(line).is_some_and(|found| found >= ticks) && !line.trim_start_matches('`').contains('`')
 }
 
-/// Spaces before a fence, and bytes of a line that opens one.
+/// The most spaces before a fence: with more, CommonMark reads the line as code.
 const INDENT: usize = 3;
+/// The most bytes of a line that opens a fence.
 const LINE: usize = 64;
 /// The most white space before a fence that closes JSON, in bytes: layout has less.
 const SPACES: usize = 256;

@@ -160,6 +160,7 @@ pub(super) fn each(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// The most patterns of a subscription: a set of them is the bits of a `u64`.
 const MOST: usize = 64;
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ impl Schema {
         let violation = |error: jsonschema::ValidationError<'_>| {
             let mut message = error.to_string();
             if message.len() > MESSAGE {
-                // The message shows the whole value.
+                // The message quotes the whole value.
                 message = error.masked().to_string();
             }
             Violation { path: error.instance_path().to_string(), message }
@@ -81,5 +81,5 @@ impl std::error::Error for SchemaError {}
 /// The most violations of one value that are reported: a value that is wrong throughout has one for each element.
 const MAX_VIOLATIONS: usize = 256;
 
-/// Bytes of a message that are shown.
+/// The most bytes of a message. A longer one quotes a large value, and is replaced by a message without it.
 const MESSAGE: usize = 512;

@@ -426,9 +426,10 @@ const EVENT: &str = "d";
 const END: &str = "e";
 const WHOLE: &str = "whole";
 
-/// How long a lease lasts without a renewal. Another process can resume the answer only after that time.
+/// How long a lease lasts without a renewal. Another process can resume the answer only after that time. The writer
+/// renews it every second, so a renewal that fails does not end it.
 const LEASE: Duration = Duration::from_secs(3);
-/// How long to wait for the server.
+/// How long to wait for a connection to the server, and for its response.
 const PATIENCE: Duration = Duration::from_secs(2);
 const RETRIES: usize = 2;
 /// The epoch of the process that begins an answer.

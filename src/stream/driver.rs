@@ -325,4 +325,5 @@ impl<G: Engine + fmt::Debug, E> fmt::Debug for Driver<'_, G, E> {
 /// chunk without any output.
 const SLICE: Duration = Duration::from_millis(5);
 
+/// The timeout that replaces an unlimited one: 136 years, which an `Instant` can represent.
 const FOREVER: Duration = Duration::from_secs(1 << 32);
