@@ -261,7 +261,7 @@ pub(crate) const FIRST_BYTE: &str = "first_byte_timeout";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Connections at a time. Default 4,096; fewer where the process may have fewer files open.
+    /// Connections at a time. Default 4,096; fewer if the process may have fewer files open.
     pub max_connections: usize,
     /// Connections at a time from one address; all clients of a Unix socket count as one. Default 256: one client can't take
     /// all.

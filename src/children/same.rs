@@ -7,8 +7,8 @@ use crate::work;
 
 /// Returns whether both texts are one complete JSON value each, and the same value.
 ///
-/// White space, escapes and the order of members are ignored. Numbers are compared as written: `1.0` is not `1`. Where
-/// a key is repeated in an object, the order of its values counts: readers take the last one.
+/// White space, escapes and the order of members are ignored. Numbers are compared as written: `1.0` is not `1`. If an
+/// object repeats a key, the order of its values counts: readers take the last one.
 ///
 /// Costs time and memory proportional to the texts, and sorts the members of objects whose orders differ. Does not
 /// recurse.
@@ -141,7 +141,7 @@ fn inside(string: Span) -> Span {
     Span { start: string.start.saturating_add(1), end: string.end.saturating_sub(1) }
 }
 
-/// Sends the events of the only value in `text` to `sink`; `None` where `text` is not one JSON value. The depth is not
+/// Sends the events of the only value in `text` to `sink`; `None` if `text` is not one JSON value. The depth is not
 /// limited: frames take memory proportional to the text.
 pub(super) fn run<S: Sink>(text: &str, sink: &mut S) -> Option<()> {
     work::bytes_read(text.len());

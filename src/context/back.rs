@@ -48,7 +48,7 @@ impl<'a> Back<'a> {
         self.bytes.get(self.at.checked_sub(1)?).copied().filter(|_| self.at > self.floor && self.reach > 0)
     }
 
-    /// Skips white space. `None` where the reach ends in it.
+    /// Skips white space. `None` if the reach ends in it.
     pub(super) fn space(&mut self) -> Option<()> {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.pass(1);
@@ -56,7 +56,7 @@ impl<'a> Back<'a> {
         (self.reach > 0 || self.is_at_floor()).then_some(())
     }
 
-    /// Skips white space and then this byte. `None` where there is another one.
+    /// Skips white space and then this byte. `None` if there is another byte.
     pub(super) fn take(&mut self, byte: u8) -> Option<()> {
         self.space()?;
         self.peek().filter(|&next| next == byte)?;
@@ -64,7 +64,7 @@ impl<'a> Back<'a> {
         Some(())
     }
 
-    /// Skips the value that ends here, and returns its span. `None` where its start is out of reach.
+    /// Skips the value that ends here, and returns its span. `None` if its start is out of reach.
     pub(super) fn value(&mut self) -> Option<Span> {
         let end = self.at;
         match self.peek()? {

@@ -54,9 +54,9 @@ const REACH_PER_CHARACTER: usize = 16;
 
 /// Returns the text as cut, with at most `budget` characters of values: those nearest the cut.
 ///
-/// Other values become hints (`<str>`), containers nearer the root show their keys, and many members become a count.
-/// Where nothing exceeds the budget, the result is the text itself. Empty before the root. Of a closed root, the cut is
-/// the end.
+/// Other values become hints (`<str>`), containers nearer the root show their keys, and many members become a count. If
+/// nothing exceeds the budget, the result is the text itself. Empty before the root. Of a closed root, the cut is the
+/// end.
 ///
 /// `index` finds the start of large values without reading them; without an index, less may be shown. Costs O(depth +
 /// budget).

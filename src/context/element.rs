@@ -5,7 +5,7 @@ use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Frame, Kind, Span};
 
-/// Returns the innermost array element that holds the cut, as cut. `None` where the cut is in no element: outside of
+/// Returns the innermost array element that holds the cut, as cut. `None` if the cut is in no element: outside of
 /// arrays, between elements, after the root. O(depth).
 ///
 /// ```
@@ -45,8 +45,8 @@ pub(crate) struct CutChild {
     pub path: String,
 }
 
-/// Returns the innermost array element that holds the cut, or else the innermost member. `None` where nothing but the
-/// root does. O(depth).
+/// Returns the innermost array element that holds the cut, or else the innermost member. `None` if nothing but the root
+/// does. O(depth).
 pub(crate) fn cut_child(document: &Document) -> Option<CutChild> {
     let members = document.machine().frames().iter().enumerate().rev();
     let member = || members.map(|(depth, frame)| (depth, frame.key.start)).find(|(_, key)| *key > 0);

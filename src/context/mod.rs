@@ -56,7 +56,7 @@ pub(crate) mod internal {
 /// The data for contexts besides the document's text: a [`Sink`] to lend to every push.
 ///
 /// Follows the document's sections and the complete children of its open containers. Keeps spans and counts, no text.
-/// Where a document is [restored](Document::restore), continue with a clone that was made with the checkpoint.
+/// If a document is [restored](Document::restore), continue with a clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct ContextIndex {
     sections: Sections,

@@ -11,7 +11,7 @@ use crate::overlap::Anchor;
 /// The end of the delivered text that a continuation is asked to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap<'a> {
-    /// Empty where there is nothing to continue: the root is closed or has not started.
+    /// Empty if there is nothing to continue: the root is closed or has not started.
     pub text: &'a str,
     /// The text occurs elsewhere too, or its end repeats its start.
     pub ambiguous: bool,

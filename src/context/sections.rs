@@ -19,7 +19,7 @@ use super::summary::{Section, merge_sections};
 /// Follows the sections of a document: a [`Sink`] to lend to every push. Keeps spans and counts, no text. Remembers
 /// sections up to a limit; beyond it, only the first and the newest ones.
 ///
-/// Where a document is [restored](Document::restore), continue with a clone that was made with the checkpoint. Without
+/// If a document is [restored](Document::restore), continue with a clone that was made with the checkpoint. Without
 /// one, sections of dropped text are forgotten when others start.
 ///
 /// ```
@@ -147,8 +147,8 @@ impl Sections {
     }
 }
 
-/// Returns the sections of all roots in a document, in order. Where the first section of a root continues the last one
-/// of the root before, they are one section ([`merge_sections`]). Reads the whole text once.
+/// Returns the sections of all roots in a document, in order. If the first section of a root continues the last one of
+/// the root before, they are one section ([`merge_sections`]). Reads the whole text once.
 ///
 /// ```
 /// use restitch::Document;

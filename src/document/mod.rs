@@ -306,7 +306,7 @@ impl Document {
         for end in ends {
             let text = self.text.get(..end).unwrap_or_default();
             let accepted = parser.run(text, start, sink);
-            debug_assert!(accepted.is_ok(), "what was accepted is accepted again: {accepted:?}");
+            debug_assert!(accepted.is_ok(), "a replay accepts the present text: {accepted:?}");
             if settled == Some(end) {
                 parser.settle(text, sink);
             }

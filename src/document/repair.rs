@@ -235,7 +235,7 @@ impl Document {
                 tolerance.close();
                 let offset = self.text.len();
                 self.text.push_str(&unrepaired);
-                // Where a word may be a string, text after the root shows whether it is prose.
+                // If a word may be a string, text after the root shows whether it is prose.
                 let are_words_known = tolerance.options.level() < repair::RepairLevel::Guess;
                 if are_words_known && self.parser.reject_prose(&self.text, offset) {
                     self.text.truncate(offset);

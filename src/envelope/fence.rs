@@ -138,7 +138,7 @@ pub(crate) struct AfterRoot {
 }
 
 impl AfterRoot {
-    /// Creates the filter for an answer whose fence has `ticks` backticks; `None` where the answer has no preamble and
+    /// Creates the filter for an answer whose fence has `ticks` backticks; `None` if the answer has no preamble and
     /// fence.
     pub(crate) fn new(ticks: Option<usize>) -> Self {
         Self { ticks, pending: String::new(), is_open: false }

@@ -21,7 +21,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Returns the text in this range; empty where `text` is shorter.
+    /// Returns the text in this range; empty if `text` is shorter.
     pub fn of(self, text: &str) -> &str {
         text.get(self.range()).unwrap_or_default()
     }

@@ -473,7 +473,7 @@ fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether these are hexadecimal digits: a byte's high bit is set where it is not below a limit.
+/// Whether these are hexadecimal digits: a byte's high bit is set if it is not below a limit.
 #[inline(always)]
 fn are_hex_digits(bytes: [u8; 4]) -> bool {
     const ONES: u32 = 0x0101_0101;

@@ -207,7 +207,7 @@ impl Word {
         let left = bytes.len();
         let word = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
             _ if left > 8 => return None,
-            // Where both overlap they are the same.
+            // The bytes in which both overlap are equal.
             (Some(&first), Some(&last)) => {
                 u64::from(u32::from_le_bytes(first)) | u64::from(u32::from_le_bytes(last)) << (left * 8 - 32)
             }
@@ -343,8 +343,8 @@ fn not_space(v: u64) -> u64 {
     v ^ (ONES * b' ' as u64)
 }
 
-/// Returns the length of the character beyond ASCII at the start of these four bytes, the first byte lowest; 0 where
-/// they are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+/// Returns the length of the character beyond ASCII at the start of these four bytes, the first byte lowest; 0 if they
+/// are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 #[inline(always)]
 fn character(v: u32) -> usize {
     bytes_examined(4);

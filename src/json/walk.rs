@@ -259,7 +259,7 @@ fn string_end(bytes: &[u8], quote: usize) -> Option<usize> {
     }
     let start = quote + 1;
     let first = start + memchr2(b'"', b'\\', bytes.get(start..)?)?;
-    // Where one escape is, there are often many, as in a document inside of a string.
+    // A string with one escape often has many, as in a document inside of a string.
     let close = if bytes[first] == b'"' { first } else { index::closing_quote(bytes, first)? };
     Some(close + 1)
 }

@@ -39,8 +39,8 @@ pub enum LiveError<E> {
 }
 
 impl<E> LiveError<E> {
-    /// Returns the JSON Pointer of the value that was due or open, or that does not have the requested type. `None`
-    /// where the error is about no value.
+    /// Returns the JSON Pointer of the value that was due or open, or that does not have the requested type. `None` if
+    /// the error is about no value.
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Syntax { place, .. } => Some(&place.path),

@@ -62,9 +62,9 @@ pub use queue::{Match, Phase};
 /// depend on the depth or on the number of values. A path is written only for a match. Buffers are reused: once they
 /// have grown, a push allocates only to decode a key that has escapes.
 ///
-/// Where a key is repeated in an object, both values match. A sink that is lent late reports later values; a value that
-/// is open at that time has no [`Begin`](Phase::Begin). Where a document is [restored](crate::Document::restore),
-/// continue with a clone that was made with the checkpoint.
+/// If an object repeats a key, both values match. A sink that is lent late reports later values; a value that is open
+/// at that time has no [`Begin`](Phase::Begin). If a document is [restored](crate::Document::restore), continue with a
+/// clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct Paths {
     patterns: Patterns,
@@ -241,7 +241,7 @@ impl Paths {
         set
     }
 
-    /// Forgets the open string where the event is about another value: pushes were missed, or the string has ended.
+    /// Forgets the open string if the event is about another value: pushes were missed, or the string has ended.
     fn keep_string(&mut self, event: Event) {
         self.string = self.string.and_then(|string| match event {
             Event::Fragment(span) if span.start == string.end => Some(OpenString { end: span.end, ..string }),

@@ -102,7 +102,7 @@ impl Queue {
         self.taken += 1;
         let Queued { pattern, phase, ref path, span, root } = *next;
         let path = self.paths.get(path.clone());
-        debug_assert!(path.is_some(), "the path of a match that waits is kept");
+        debug_assert!(path.is_some(), "the path of a queued match is kept");
         Some(Match { pattern, phase, path: path.unwrap_or_default(), span, root })
     }
 

@@ -47,7 +47,7 @@ pub enum Rule {
 /// A request's body with listed members only.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Allowed<'a> {
-    /// Unchanged where nothing was left out.
+    /// Unchanged if nothing was left out.
     pub(crate) body: Cow<'a, str>,
     pub(crate) left_out: Names,
 }

@@ -69,28 +69,28 @@ pub(crate) const FIRST: SlotId = SlotId::of(0);
 pub enum Delta<'a> {
     /// More of a text. May be empty: many servers start an answer with an empty text.
     Text {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
         /// The text, with escapes decoded.
         text: &'a str,
     },
     /// More of the text with which a model refuses. May be empty.
     Refusal {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
         /// The text, with escapes decoded.
         text: &'a str,
     },
     /// More of a model's reasoning before its answer. Never empty.
     Reasoning {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
         /// The text, with escapes decoded.
         text: &'a str,
     },
     /// The start of a tool call, or its next piece.
     ToolCall {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
         /// The call's id. Some servers repeat it in every event. Never empty.
         id: Option<&'a str>,
@@ -101,14 +101,14 @@ pub enum Delta<'a> {
     },
     /// The end of a slot's text, if the wire marks it. The answer may continue.
     SlotEnd {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
     },
     /// The answer starts again: all text so far is void.
     Restart,
     /// The end of an answer. Some servers send it twice.
     Finish {
-        /// The number of the answer, where a request asks for several (`n`).
+        /// The number of the answer, if a request asks for several (`n`).
         choice: u32,
         /// Why the answer ended.
         reason: Finish,

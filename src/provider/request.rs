@@ -86,7 +86,7 @@ pub(super) fn turn_reasoning_off<'a>(
     }
 }
 
-/// Removes the `format` of the answer from a member with settings: all of the member, where it has no other settings.
+/// Removes the `format` of the answer from a member with settings: the whole member if it has no other settings.
 pub(super) fn remove_format<'a>(root: Raw<'_>, key: &'a str, edits: &mut Edits, remove: &mut Vec<&'a str>) {
     let Some(settings) = root.member(key).filter(|settings| settings.member("format").is_some()) else { return };
     let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");

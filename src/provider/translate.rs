@@ -97,7 +97,7 @@ pub(super) fn text_of(content: Raw<'_>) -> Option<String> {
     content.elements().map(of_block).collect::<Option<Vec<_>>>().map(|texts| texts.join("\n\n"))
 }
 
-/// Puts the instructions in front, where an API has them beside its messages.
+/// Puts the instructions in front, if an API has them beside its messages.
 pub(super) fn with_system(system: Option<Raw<'_>>, messages: Vec<PlainMessage>) -> Option<Vec<PlainMessage>> {
     let Some(system) = present(system) else { return Some(messages) };
     let system = PlainMessage { role: Role::System, text: text_of(system)? };

@@ -98,7 +98,7 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// Creates a writer for one response.
     fn writer(&self) -> Box<dyn Writer>;
 
-    /// Returns a writer for a response that is one JSON array of its events, where the API has such responses. Each event
+    /// Returns a writer for a response that is one JSON array of its events, if the API has such responses. Each event
     /// is written with a comma before it.
     fn array_writer(&self) -> Option<Box<dyn Writer>> {
         None
@@ -124,8 +124,8 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// Returns a request for a new, streamed answer to a prompt.
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest;
 
-    /// Returns the messages of a request, if they have text alone. Other members of the request are left out. `None`
-    /// where the API has no messages.
+    /// Returns the messages of a request, if they have text alone. Other members of the request are left out. `None` if
+    /// the API has no messages.
     fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
         let _ = body;
         None
@@ -221,12 +221,12 @@ pub trait Writer: fmt::Debug + Send {
     /// Writes the end of the response, or of some of its choices. [`Self::done`] ends the stream.
     fn finish(&mut self, out: &mut Vec<u8>, texts: &[SlotText<'_>], ending: &Ending<'_>);
 
-    /// Writes the event after the end of the answer that ends the stream, where the API has one.
+    /// Writes the event after the end of the answer that ends the stream, if the API has one.
     fn done(&mut self, out: &mut Vec<u8>) {
         let _ = out;
     }
 
-    /// Writes the report alone, where the response has no end.
+    /// Writes the report alone, if the response has no end.
     fn report(&mut self, out: &mut Vec<u8>, report: &str);
 
     /// Writes an error that ends the response: a message, a code, and the report.

@@ -124,7 +124,7 @@ pub(crate) fn status_name(status: RepairStatus) -> &'static str {
 pub struct ParseError {
     /// The offset where the text stops being JSON, or that the text ends before its JSON begins.
     pub status: RepairStatus,
-    /// The bytes of the text that were read as a root. Empty where nothing looks like one.
+    /// The bytes of the text that were read as a root. Empty if nothing looks like one.
     pub range: Range<usize>,
 }
 

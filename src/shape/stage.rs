@@ -153,7 +153,7 @@ pub(super) fn member<'a>(object: Raw<'a>, key: &str) -> Option<Raw<'a>> {
     })
 }
 
-/// Returns a key without backslashes before `_`; `None` where it has none.
+/// Returns a key without backslashes before `_`; `None` if it has none.
 pub(super) fn unescaped(key: &str) -> Option<String> {
     key.contains("\\_").then(|| key.replace("\\_", "_"))
 }

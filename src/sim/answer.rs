@@ -13,7 +13,7 @@ pub(super) struct Answer {
     pub(super) text: String,
     /// The reasoning, text and call before the text.
     pub(super) lead: Lead,
-    /// The tool whose arguments the text is; `None` where it is text.
+    /// The tool whose arguments the text is; `None` if it is text.
     pub(super) tool: Option<String>,
     /// The text reaches the end of the document.
     pub(super) is_whole: bool,
@@ -69,7 +69,7 @@ impl Answer {
         Self::ending(step, text, delivered, stops)
     }
 
-    /// Adds the step's end, or the usual one: `stop` where the text is complete, else `length`.
+    /// Adds the step's end, or the usual one: `stop` if the text is complete, else `length`.
     fn ending(step: &Step, text: String, delivered: usize, stops: bool) -> Self {
         let usual = match step.behaviour {
             _ if !stops => AnswerEnd::Length,
@@ -185,7 +185,7 @@ const REFUSAL: &str = "I'm sorry, but I can't help with that.";
 /// exactly the text before it was delivered.
 const GARBAGE: &str = "\u{1}<<< lost the thread >>>";
 
-/// Bytes before the garbage where the step names no number: more than the rest of a token, less than a delta.
+/// Bytes before the garbage if the step names no number: more than the rest of a token, less than a delta.
 const GOOD_BYTES: usize = 8;
 
 #[cfg(test)]

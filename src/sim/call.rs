@@ -28,11 +28,11 @@ pub struct Call {
     pub body: String,
     /// Whether it was a first call or a continuation.
     pub kind: CallKind,
-    /// The step that answered it; `None` where no step did.
+    /// The step that answered it; `None` if no step did.
     pub step: Option<Step>,
     /// Bytes of the document that the step was meant to deliver. A reset at a byte of the body may deliver less.
     pub delivered: usize,
-    /// The response's status; `None` where the connection was closed instead.
+    /// The response's status; `None` if the connection was closed instead.
     pub status: Option<StatusCode>,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Continuation {
 pub(super) struct RequestError {
     pub(super) status: StatusCode,
     pub(super) message: String,
-    /// The body of the response, where it is not made from the message.
+    /// The body of the response, if it is not made from the message.
     pub(super) body: Option<&'static str>,
 }
 

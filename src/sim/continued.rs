@@ -21,7 +21,7 @@ pub(super) struct Continued {
 }
 
 impl Continued {
-    /// Returns the fragment's first `bytes`, or the whole fragment; `None` where the style does not apply at this cut.
+    /// Returns the fragment's first `bytes`, or the whole fragment; `None` if the style does not apply at this cut.
     pub(super) fn new(
         style: ContinuationStyle,
         bytes: Option<usize>,
@@ -46,8 +46,8 @@ impl Continued {
     }
 }
 
-/// Returns where the requested anchor begins in the document: its start, where the anchor begins in a fence or a
-/// sentence before the document.
+/// Returns where the requested anchor begins in the document: its start, if the anchor begins in a fence or a sentence
+/// before the document.
 fn anchor(document: &str, asked: &Continuation) -> usize {
     let mut begin = asked.position.saturating_sub(asked.gap.len() + asked.anchor.len());
     while !document.is_char_boundary(begin) {

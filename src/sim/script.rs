@@ -78,7 +78,7 @@ pub struct Step {
     /// How many bytes of the document's remaining text it delivers, moved back to the start of a character; `None` is
     /// all.
     pub bytes: Option<usize>,
-    /// How it ends; `None` is [`AnswerEnd::Stop`] where it reached the document's end, else [`AnswerEnd::Length`].
+    /// How it ends; `None` is [`AnswerEnd::Stop`] if it reached the document's end, else [`AnswerEnd::Length`].
     pub end: Option<AnswerEnd>,
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for Step {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lead {
-    /// Reasoning, with a signature where the API has one.
+    /// Reasoning, with a signature if the API has one.
     pub reasoning: bool,
     /// "I'll write the file." Only before a tool call.
     pub text: bool,
@@ -129,7 +129,7 @@ pub enum Behaviour {
     /// The document and nothing else. First calls only.
     Answer,
     /// The document, as the arguments of a tool call: of the tool that the request forces, or of the first one that it
-    /// declares. As [`Answer`](Self::Answer) where it declares none. First calls only.
+    /// declares. As [`Answer`](Self::Answer) if it declares none. First calls only.
     Tool,
     /// No JSON at all. First calls only.
     Prose,
@@ -154,7 +154,7 @@ pub enum Behaviour {
     Garbage,
     /// As [`Anchor`](Self::Anchor), after a line with the percentage of the document. Continuations only.
     Progress,
-    /// Only reasoning, up to the limit on tokens. Where the request turns reasoning off, as [`Answer`](Self::Answer) or
+    /// Only reasoning, up to the limit on tokens. If the request turns reasoning off, as [`Answer`](Self::Answer) or
     /// [`Anchor`](Self::Anchor).
     Reasoning,
     /// "I'm sorry, but I can't help with that."
@@ -173,19 +173,19 @@ pub enum Behaviour {
         /// The value of `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
-    /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) where the style does not apply at
-    /// the cut. Continuations only; `@BYTES` counts bytes of the fragment. The name of a style that is also the name of
+    /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) if the style does not apply at the
+    /// cut. Continuations only; `@BYTES` counts bytes of the fragment. The name of a style that is also the name of
     /// another behaviour means that behaviour.
     Style(ContinuationStyle),
 }
 
 impl Behaviour {
-    /// Returns whether `@BYTES` is allowed: only where the answer has text of the document.
+    /// Returns whether `@BYTES` is allowed: only if the answer has text of the document.
     fn takes_bytes(self) -> bool {
         !matches!(self, Self::Prose | Self::Repeat | Self::Refusal | Self::Empty | Self::Reasoning) && self.takes_end()
     }
 
-    /// Returns whether `!END` is allowed: not where the behaviour is an end itself.
+    /// Returns whether `!END` is allowed: not if the behaviour is an end itself.
     fn takes_end(self) -> bool {
         !matches!(self, Self::Drop | Self::NoResponse | Self::Status { .. })
     }

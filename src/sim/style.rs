@@ -51,7 +51,7 @@ pub struct Cut<'a> {
 pub enum Group {
     /// Repeats the anchor as requested, perhaps with text around it.
     Anchored,
-    /// Continues directly after the cut, where nothing else was requested.
+    /// Continues directly after the cut, if nothing else was requested.
     Exact,
     /// Continues after the cut or inside the anchor, although the request asked for the complete anchor.
     Unasked,
@@ -273,10 +273,9 @@ const ANCHOR_TAG: &str = "overlap_context";
 
 /// Returns the fragment that a model writes in this style; the same seed produces the same fragment.
 ///
-/// Returns `None` where the style does not apply at the cut: no container is open that could be started again, there is
-/// nothing before the cut to leave out, or nothing that could differ. Also where the document is not JSON, or the
-/// offsets break the rules of [`Cut`]. The result is never equal to that of `anchor` or `exact`, except for
-/// `exact-unasked`.
+/// Returns `None` if the style does not apply at the cut: no container is open that could be started again, there is
+/// nothing before the cut to leave out, or nothing that could differ. Also if the document is not JSON, or the offsets
+/// break the rules of [`Cut`]. The result is never equal to that of `anchor` or `exact`, except for `exact-unasked`.
 pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<String> {
     let site = Site::new(cut)?;
     let mut random = Random::new(seed ^ (cut.offset as u64).rotate_left(32) ^ cut.document.len() as u64);

@@ -448,7 +448,7 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
     (name, value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// Converts bytes to text, with U+FFFD where the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder) has it.
+/// Converts bytes to text, with U+FFFD according to the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder).
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     // The lossy conversion reads byte by byte even if it replaces nothing. The check is faster.
     simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)

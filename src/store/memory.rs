@@ -1,4 +1,4 @@
-//! The store within the process: each answer is a bounded list of slices, and where a folder is given, a file.
+//! The store within the process: each answer is a bounded list of slices, and with a folder also a file.
 
 mod answer;
 mod files;

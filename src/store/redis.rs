@@ -52,8 +52,8 @@ impl Redis {
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
         if CryptoProvider::get_default().is_none() {
-            // The client takes the default of the process, which is a panic where a build has two. A provider that was
-            // set meanwhile does as well.
+            // The client takes the default of the process, which panics if a build has two. A provider that was set
+            // meanwhile does as well.
             let _ = ring::default_provider().install_default();
         }
         let client = redis::Client::open(address)?;

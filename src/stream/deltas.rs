@@ -141,8 +141,8 @@ impl Deltas {
     }
 
     fn done(&self, outcome: Outcome) -> relay::Output {
-        // The reader gets the call's error where the answer was not continued or nothing was delivered. A clean end
-        // stays one.
+        // The reader gets the call's error if the answer was not continued or nothing was delivered. A clean end stays
+        // one.
         let lost = match outcome.status() {
             Status::PassedThrough => !self.session.document().is_complete(),
             status => matches!(status, Status::Failed | Status::Incomplete),

@@ -31,7 +31,7 @@ pub use stitcher::Stitcher;
 
 /// A chat completions event stream, made whole: bytes in, bytes out. [`Stitcher::stream`] makes one.
 ///
-/// Its errors are those of the upstream, where the answer is not continued.
+/// Its errors are those of the upstream, if the answer is not continued.
 pub struct Stitch<'a, E>(Driver<'a, Relay, E>);
 
 /// Text deltas, made whole: deltas in, strings out. [`Stitcher::text`] and [`Stitcher::chat`] make one.
@@ -78,7 +78,7 @@ macro_rules! adapter_methods {
                 self.0.outcome.as_ref()
             }
 
-            /// Returns how the answer ended; [`StopReason::Abandoned`] where the stream has not ended.
+            /// Returns how the answer ended; [`StopReason::Abandoned`] if the stream has not ended.
             pub fn into_outcome(self) -> Outcome {
                 self.0.outcome.unwrap_or_else(|| Outcome::Incomplete {
                     reason: StopReason::Abandoned,

@@ -97,7 +97,7 @@ fn keys(value: &LiveValue, object: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Returns the visible key at a node. `None` where the node is not a key.
+/// Returns the visible key at a node. `None` if the node is not a key.
 pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
     match *value.nodes.get(node)? {
         Node::Key { start, end, .. } => Some(value.text(start, end)),

@@ -175,8 +175,8 @@ impl LiveValue {
     /// Returns the value at a JSON Pointer as a `T`, with the received part of an open string. See [`View::pointer`].
     ///
     /// # Errors
-    /// Those of [`snapshot`](Self::snapshot). Where the pointer names no value: [`Nothing`](SnapshotErrorKind::Nothing)
-    /// if the value may still be received, else [`Mismatch`](SnapshotErrorKind::Mismatch).
+    /// Those of [`snapshot`](Self::snapshot). If the pointer names no value: [`Nothing`](SnapshotErrorKind::Nothing) if
+    /// the value may still be received, else [`Mismatch`](SnapshotErrorKind::Mismatch).
     pub fn snapshot_at<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, SnapshotError> {
         let Some(root) = self.view() else { return Err(SnapshotError::nothing(pointer)) };
         match root.locate(pointer) {

@@ -10,7 +10,7 @@ use crate::json::Machine;
 
 /// A number as written: `1.0` is not `1`, and no digit is lost.
 ///
-/// Compared and hashed by its text. Serialized as an integer where it fits `u64` or `i64`, else as the nearest `f64`; a
+/// Compared and hashed by its text. Serialized as an integer if it fits `u64` or `i64`, else as the nearest `f64`; a
 /// number beyond `f64` is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Number<'a> {
@@ -19,7 +19,7 @@ pub struct Number<'a> {
 
 /// A [`Number`] that owns its text.
 ///
-/// A field of this type keeps the text in a snapshot. It does not where serde buffers values (`flatten`, `untagged`,
+/// A field of this type keeps the text in a snapshot. It does not if serde buffers values (`flatten`, `untagged`,
 /// tagged enums), nor from another deserializer: there it holds the integer or `f64` that serde passes.
 ///
 /// ```

@@ -96,7 +96,7 @@ impl<'a> View<'a> {
         self.len() == 0
     }
 
-    /// Returns the member with this key; the first one where the key is repeated. O(members).
+    /// Returns the member with this key; the first one if the object repeats the key. O(members).
     pub fn get(self, key: &str) -> Option<View<'a>> {
         self.members().find(|(other, _)| *other == key).map(|(_, value)| value)
     }

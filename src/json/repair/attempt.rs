@@ -120,7 +120,7 @@ impl TokenKind {
     }
 }
 
-/// Records tokens, where a guess may need them.
+/// Records tokens while a guess may need them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder {
     pub(super) is_on: bool,

@@ -451,7 +451,7 @@ impl<'a> Guesses<'a> {
                 self.add(out, (at, at + 1), &closer.to_string(), RepairRule::WrongCloser, 0);
             }
         }
-        // No bracket is superfluous where one is lost.
+        // If a bracket is lost, none is superfluous.
         let is_one_lost = closers.clone().next().is_some_and(|place| self.ends_unopened(place));
         for place in closers.filter(|_| !is_one_lost) {
             let start = self.attempt.in_offset(place);
@@ -475,7 +475,7 @@ impl<'a> Guesses<'a> {
         first.is_some_and(|token| token.kind == TokenKind::Close && token.depth == depth)
     }
 
-    /// Quotes before a bracket, or where nothing but a separator may follow.
+    /// Quotes before a bracket, or at an offset where only a separator may follow.
     fn stray_quotes(&mut self) {
         let (out, at) = self.here();
         if self.next == Some('"') && !self.state.in_token() {

@@ -248,7 +248,7 @@ impl Repairer {
         let mut machine = self.settled.clone();
         let before = trunk.out.get(..base - trunk.origin).unwrap_or_default();
         let read = machine.feed(before.as_bytes());
-        debug_assert!(read.is_ok(), "what was read is valid: {read:?}");
+        debug_assert!(read.is_ok(), "the repaired text before the base is valid: {read:?}");
         let count = tokens.partition_point(|token| token.end <= base);
         self.context.learn(tokens.get(..count).unwrap_or_default(), &trunk.out, trunk.origin);
         let parent = trunk.rebased(base);
@@ -284,7 +284,7 @@ impl Repairer {
         for text in [released, held] {
             let origin = self.settled.offset();
             let read = self.settled.feed_with(text.as_bytes(), &mut recorder);
-            debug_assert!(read.is_ok(), "what is final is valid: {read:?}");
+            debug_assert!(read.is_ok(), "the final text is valid: {read:?}");
             self.context.learn(&recorder.tokens, text, origin);
             recorder.tokens.clear();
         }

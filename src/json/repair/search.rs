@@ -407,7 +407,7 @@ fn beyond_closers(after: &str) -> &str {
     after.trim_start_matches(|c: char| matches!(c, '}' | ']') || c.is_ascii_whitespace())
 }
 
-/// Returns the attempt that a plan leads to, and where its guess ends; `None` where the grammar rejects the plan.
+/// Returns the attempt that a plan leads to, and where its guess ends; `None` if the grammar rejects the plan.
 fn apply(parent: &Attempt, plan: &Plan, base: &Machine, source: &Source<'_>) -> Option<(Attempt, usize)> {
     let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
     let mut machine = base.clone();

@@ -133,6 +133,6 @@ pub(in crate::provider) const FUNCTION: Rule = Rule::Tool(
     ],
 );
 
-/// Where a search is made from.
+/// The location of the user of a search.
 pub(in crate::provider) const LOCATION: Rule =
     Rule::Tool(&[], &[(&["city", "country", "region", "timezone", "type"], Rule::Plain)]);

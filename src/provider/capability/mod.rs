@@ -102,7 +102,7 @@ pub struct Capability {
     pub tools: bool,
     /// The suffix of the model's name that makes it search the web: `:online`.
     pub web_search: Option<String>,
-    /// How thinking is turned off, where it can be.
+    /// The member and value that turn thinking off, if there are any.
     pub reasoning_off: Option<Switch>,
     /// The server keeps a stream under the `X-Conversation-Id` of its request, and sends it again from any byte, as
     /// llama.cpp does: <https://github.com/ggml-org/llama.cpp/pull/23226>.

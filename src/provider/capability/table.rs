@@ -3,7 +3,7 @@
 
 use super::{PrefillForm, Row};
 
-/// Returns all rows. Where two rows match a model, the first counts.
+/// Returns all rows. If two rows match a model, the first counts.
 pub(super) fn rows() -> Vec<Row> {
     [anthropic(), google(), deepseek(), mistral(), alibaba(), moonshot(), perplexity(), openrouter(), openai()].concat()
 }

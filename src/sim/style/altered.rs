@@ -23,7 +23,7 @@ pub(super) fn trimmed(site: &Site<'_>) -> Option<String> {
 pub(super) fn differs(site: &Site<'_>, from: Start, random: &mut Random) -> Option<String> {
     let start = from.offset(site)?;
     let mut places = places(site, start, random);
-    // A word that the cut divides keeps its other half, so it is changed only where there is nothing else.
+    // A word that the cut divides keeps its other half, so it is changed only if there is nothing else.
     if places.iter().any(|place| place.is_whole) {
         places.retain(|place| place.is_whole);
     }

@@ -39,7 +39,7 @@ pub(super) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Indexes a document; `None` where it is not JSON, or the cut is not inside it.
+    /// Indexes a document; `None` if it is not JSON, or the cut is not inside it.
     pub(super) fn new(cut: &Cut<'a>) -> Option<Self> {
         let &Cut { document, offset, anchor, .. } = cut;
         let is_cut = offset > 0 && offset < document.len() && anchor <= offset;
@@ -97,7 +97,7 @@ impl<'a> Site<'a> {
         value.filter(holds).or(node.key.filter(holds))
     }
 
-    /// Returns the string or key that contains the cut, with its quotes; `None` where the cut divides an escape.
+    /// Returns the string or key that contains the cut, with its quotes; `None` if the cut divides an escape.
     pub(super) fn string(&self) -> Option<Span> {
         let token = self.token().filter(|token| self.text(*token).starts_with('"'))?;
         let cut = self.cut.offset - token.start - 1;
@@ -143,7 +143,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Returns all values of a document; `None` where it is not JSON.
+/// Returns all values of a document; `None` if it is not JSON.
 fn nodes(document: &str) -> Option<Vec<Node>> {
     let mut nodes: Vec<Node> = Vec::new();
     let (mut open, mut key) = (Vec::new(), None);

@@ -8,7 +8,7 @@ use super::spell::Spelling;
 use crate::json::Kind;
 
 /// A root that has less than the document: its containers from the root down, each with the first child that it keeps.
-/// That is the next container, where there is one.
+/// That is the next container, if there is one.
 struct Kept(Vec<(usize, usize)>);
 
 impl Kept {

@@ -38,7 +38,7 @@ pub(super) fn only_delivered(site: &Site<'_>, random: &mut Random) -> Option<Str
     Some(slice[..end].to_owned())
 }
 
-/// Returns the complete part of the delivered text, closed; `None` where that is empty, or all of the document.
+/// Returns the complete part of the delivered text, closed; `None` if that is empty, or all of the document.
 pub(super) fn closed_delivered(site: &Site<'_>) -> Option<String> {
     let mut machine = Machine::new(usize::MAX);
     let fed = machine.feed(site.delivered().as_bytes());
