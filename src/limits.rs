@@ -28,7 +28,7 @@ pub struct Limits {
 #[non_exhaustive]
 pub struct ParserLimits {
     /// Open containers of a document. Deeper input is an error with its offset. Default 1,024: far more than models
-    /// write, and about as many as most readers accept.
+    /// write, and few readers accept more.
     pub max_depth: usize,
     /// Bytes of a line of an event stream. Default 16 MiB: a provider that sends its whole answer as one `data:` line
     /// stays below.
@@ -131,8 +131,8 @@ pub struct ContinuationLimits {
     /// the answer immediately. Default 30 s: a server restarts in that time, and few clients wait longer. Zero: such
     /// calls are failures.
     pub patience: Duration,
-    /// How long a capability hint is valid. A hint is a fact about a model from its refusal. Default 1 hour: providers
-    /// change their models, and a wrong hint must not last. Zero: nothing is recorded.
+    /// How long a capability hint is valid. A hint is a fact about a model that a refusal has shown. Default 1 hour:
+    /// providers change their models, and a wrong hint must not last. Zero: nothing is recorded.
     pub max_hint_age: Duration,
     /// Time over which the calls of a model are counted. If most calls got 429 or 5xx, no further calls are made.
     /// Default 10 s. Zero: nothing is counted.
@@ -192,8 +192,8 @@ pub struct TransportLimits {
     /// document counts as gone. Default 120 s: servers send comments and pings for as long as a model does not answer.
     /// Before the first text of a call, `first_byte_timeout` counts.
     pub text_timeout: Duration,
-    /// Time of a connection to the upstream before TLS: name lookup, TCP, and the answer of a forward proxy. Default 5
-    /// s: usually a firewall has dropped a connection that takes longer.
+    /// Time until a connection to the upstream can begin TLS: name lookup, TCP, and the answer of a forward proxy.
+    /// Default 5 s: usually a firewall has dropped a connection that takes longer.
     pub connect_timeout: Duration,
     /// Time of TLS on a connection to the upstream. Default 10 s.
     pub tls_timeout: Duration,
@@ -339,7 +339,7 @@ pub struct KeepLimits {
     /// is kept, and a client that leaves ends its call.
     pub max_keep_time: Duration,
     /// Answers that are kept at a time, including running ones. Default 1,024. A further answer displaces one of the
-    /// caller with the most; if none can give way, it is not kept.
+    /// caller with the most answers; if none can give way, it is not kept.
     pub max_kept_answers: usize,
     /// Kept bytes of an answer, in memory. Default 16 MiB: some 40,000 events. A longer answer loses its first events.
     pub max_kept_answer_bytes: usize,
