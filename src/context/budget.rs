@@ -55,7 +55,7 @@ const REACH_PER_CHARACTER: usize = 16;
 /// Returns the text as cut, with at most `budget` characters of values: those nearest the cut.
 ///
 /// Other values become hints (`<str>`), containers nearer the root show their keys, and many members become a count. If
-/// nothing exceeds the budget, the result is the text itself. Empty before the root. Of a closed root, the cut is the
+/// nothing exceeds the budget, the result is the text itself. Empty before the root. The cut of a closed root is its
 /// end.
 ///
 /// `index` finds the start of large values without reading them; without an index, less may be shown. Costs O(depth +
@@ -159,7 +159,7 @@ impl Budget<'_> {
         Walk::open(self, &frame, None, Style::Values).walk();
     }
 
-    /// Shows the value at the cut; of a long one, the end.
+    /// Shows the value at the cut, or the end of a long value.
     fn cut_value(&mut self, span: Span) {
         let text = span.of(self.text);
         let kept = text.char_indices().rev().take(self.left);

@@ -208,7 +208,7 @@ fn word_or_quoted(text: &str) -> String {
     if !text.is_empty() && text.len() <= SHOWN && text.chars().all(is_word) { text.to_owned() } else { quoted(text) }
 }
 
-/// Returns a text in quotes, on one line; of a long text, the start.
+/// Returns a text, or the start of a long text, in quotes on one line.
 fn quoted(text: &str) -> String {
     let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
     let mut line = String::from("\"");

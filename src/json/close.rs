@@ -128,7 +128,7 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
     Completion { suffix, synthesized: if invented { vec![path] } else { Vec::new() }, cut_value }
 }
 
-/// Finishes an open escape, or the surrogate pair that it is one half of; `open` is the part that was received. The
+/// Finishes an open escape, or the surrogate pair to which it belongs; `open` is the part that was received. The
 /// grammar allows half of a surrogate pair but most readers reject it, so the other half is added.
 fn end_of_escape(open: &str, suffix: &mut String) {
     let (is_paired, open) = match open.get(ESCAPE..) {

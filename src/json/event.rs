@@ -152,8 +152,8 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// Returns the path of the value that the event is about; of a key, the path of its member. Its length is the number
-    /// of containers around the value.
+    /// Returns the path of the value that the event is about; for a key, the path of its member. Its length is the
+    /// number of containers around the value.
     pub fn path(&self) -> Path<'a> {
         Path { frames: self.frames, text: self.text }
     }

@@ -73,7 +73,7 @@ impl Mark {
         (self.0 & !HAS_ESCAPE) as usize
     }
 
-    /// Of a closing quote: whether the string has an escape.
+    /// Whether a closing quote ends a string with an escape.
     #[inline(always)]
     pub(super) fn has_escape(self) -> bool {
         self.0 & HAS_ESCAPE != 0

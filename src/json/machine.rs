@@ -38,7 +38,7 @@ pub struct Machine {
     /// In an escape, in a UTF-8 sequence or after a high surrogate: the offset where that began. The text before it is
     /// certain.
     pending_start: usize,
-    /// The start of the open token; of a string, its opening quote.
+    /// The start of the open token; for a string, its opening quote.
     token: usize,
     /// In a string that is a value, during a push: the end of the emitted text.
     emitted: usize,

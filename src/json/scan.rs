@@ -43,7 +43,7 @@ pub(super) trait Push: Input + Sized {
     /// Returns the first bytes, at most `length`.
     fn start(&self, length: usize) -> Self;
 
-    /// Returns where the tokens are, with `in_string` as [`Index::new`] has it.
+    /// Returns the index of the tokens; `in_string` is that of [`Index::new`].
     fn index(&self, in_string: bool) -> Option<Index<'_>>;
 }
 

@@ -344,7 +344,7 @@ pub enum Base {
     Empty,
     /// The request ends with the beginning of the assistant's message.
     Prefill {
-        /// That text.
+        /// The beginning of the message.
         text: String,
         /// The request asks the provider to continue it literally, or the API always does. If false, the model's
         /// capability or the answer shows whether the text is continued.

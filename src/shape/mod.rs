@@ -43,8 +43,8 @@ use search::Found;
 /// Finds the root of a whole text, and repairs it. Fences, prose and reasoning around the root do not count as
 /// mistakes.
 ///
-/// Of several roots, takes one in a fence, else one that begins a line, ends the text or is far larger than all others,
-/// else the first one. The report has the others.
+/// Among several roots, takes one in a fence, else one that begins a line, ends the text or is far larger than all
+/// others, else the first one. The report has the others.
 ///
 /// ```
 /// use restitch::repair::{RepairOptions, RepairStatus};
@@ -56,7 +56,7 @@ pub fn repair<'t>(text: &'t str, options: &RepairOptions) -> Repaired<'t> {
     repair_expected(text, &Expect::any().repairs(options.clone()))
 }
 
-/// Like [`repair`], but of several roots takes the first one that is expected. The value keeps its own shape.
+/// Like [`repair`], but among several roots takes the first one that is expected. The value keeps its own shape.
 pub(crate) fn repair_expected<'t>(text: &'t str, expect: &Expect) -> Repaired<'t> {
     search::find(text, &expect.options()).choose(text, |root| apply::fits(&root.json, expect)).0
 }

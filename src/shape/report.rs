@@ -15,7 +15,7 @@ use crate::json::repair::{Repair, RepairStatus};
 pub struct Repaired<'t> {
     /// The status of the text.
     pub status: RepairStatus,
-    /// The repaired root; of a malformed one, the complete part. Empty if the text holds no root.
+    /// The repaired root, or the complete part of a malformed root. Empty if the text holds no root.
     pub json: Cow<'t, str>,
     /// The bytes of the text that belong to the root.
     pub range: Range<usize>,

@@ -241,9 +241,9 @@ const SHARED: usize = 3 * size_of::<usize>();
 /// How an answer has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// To the client as a body that is over.
+    /// The client sees the end of the body.
     Whole,
-    /// To the client as a lost connection.
+    /// The client sees a lost connection.
     Broken,
 }
 

@@ -198,7 +198,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The children of a container; of an object, the values.
+/// The children of a container: the elements of an array, or the values of an object's members.
 #[derive(Clone)]
 pub(super) struct Children<'a> {
     /// At the next child, or at its key.

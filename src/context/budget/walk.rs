@@ -34,7 +34,7 @@ struct Member {
 /// A container that the walk is in.
 struct Entered {
     kind: Kind,
-    /// The offset after its closing bracket; of the open container, the end of the walk.
+    /// The offset after its closing bracket; for the open container, the end of the walk.
     end: usize,
     style: Style,
     /// The member that is read.

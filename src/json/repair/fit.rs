@@ -17,9 +17,9 @@ const ODD_QUOTES: u32 = 2 * CHANGE;
 /// The last column of lines and the last depth of keys in the text before the attempts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Context {
-    /// By depth.
+    /// The last column of lines at each depth.
     columns: HashMap<usize, usize>,
-    /// By key, as written.
+    /// The last depth of each key, as written.
     depths: HashMap<String, usize>,
 }
 

@@ -65,7 +65,7 @@ impl Habits {
         let count =
             |plan: &Plan| self.mistakes.iter().find(|(known, _)| *known == plan.mistake).map_or(0, |known| known.1);
         let known = plans.map(|plan| (count(plan), plan)).filter(|(count, _)| *count >= CONFIRMED);
-        // Of equally frequent ones, the first is the likeliest.
+        // Among equally frequent mistakes, the first is the likeliest.
         known.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, plan)| plan)
     }
 }

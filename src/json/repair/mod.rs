@@ -79,7 +79,7 @@ pub enum RepairStatus {
 pub struct RepairedRoot {
     /// The status of the text.
     pub status: RepairStatus,
-    /// The repaired root; of a malformed one, the complete part. Empty if the text holds no root.
+    /// The repaired root, or the complete part of a malformed root. Empty if the text holds no root.
     pub json: String,
     /// The number of bytes of the text as written that belong to the root.
     pub end: usize,

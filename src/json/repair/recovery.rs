@@ -14,7 +14,7 @@ pub(super) struct Place<'a> {
     pub(super) state: State,
     /// The innermost open container.
     pub(super) parent: Option<Kind>,
-    /// The part of the open token that the grammar accepts; of a string, its open escape.
+    /// The part of the open token that the grammar accepts; for a string, its open escape.
     pub(super) open: &'a str,
     /// The text from the deviation on.
     pub(super) rest: &'a str,

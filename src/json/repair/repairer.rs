@@ -412,7 +412,7 @@ impl Repairer {
             return self.pending().to_owned();
         }
         self.is_cut = true;
-        // As the end of a text, the beginning of a word would be another one.
+        // At the end of the text, the beginning of a word would count as a whole word.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
         let whole = self.window.trim_end_matches(is_word).len();
         let word = self.window.split_off(whole.max(self.trunk.at - self.from));

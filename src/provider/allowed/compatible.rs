@@ -114,7 +114,7 @@ pub(in crate::provider) const PROVIDERS: Rule = Rule::Settings(&[
     (&["max_price"], Rule::Settings(&[(&["audio", "completion", "image", "prompt", "request"], Rule::Plain)])),
 ]);
 
-/// A format of the answer, as OpenAI has it: a schema has any names.
+/// A format of the answer in OpenAI's layout: a schema has any names.
 pub(in crate::provider) const FORM: Rule = Rule::Settings(&[
     (&["description", "grammar", "name", "pattern", "strict", "type"], Rule::Plain),
     (&["format", "schema", "structures", "triggers", "value"], Rule::Text),

@@ -105,7 +105,7 @@ impl Writer {
         open.map(|(slot, _)| *slot).find(|slot| !self.adopted.values().any(|known| known == slot))
     }
 
-    /// Begins a slot of another answer. Returns the client's slot for it, or `None` if the client has one that takes its
+    /// Begins a slot of another answer. Returns the client's slot for it, or `None` if the client has a slot for its
     /// text. All other open slots are ended.
     fn adopt_start(&mut self, out: &mut Vec<u8>, slot: Slot, root: Raw<'_>) -> Option<Slot> {
         let waiting = self.waiting();

@@ -4,7 +4,7 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, Finish, Kind, SlotId, wire};
 
-/// A reader of one stream, event by event.
+/// A reader for one stream, event by event.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     texts: Texts<Channel>,

@@ -209,7 +209,7 @@ const TEXTS: Rule = Rule::Content(
     ],
 );
 
-/// Where the content of a picture or a document is; of a result of a search: its name or address.
+/// The source of a picture or a document; for a search result, its name or address.
 const SOURCE: Rule = Rule::Settings(&[
     (&["data", "file_id", "media_type", "type", "url"], Rule::Plain),
     (

@@ -11,7 +11,7 @@ use crate::provider::{Delta, Kind, SlotId, wire};
 /// A reader for one stream, event by event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
-    /// By block. A block has one text only.
+    /// The texts by block: each block has one text.
     texts: Texts<u32>,
     /// The usage so far: the usage of `message_start`, with the later members of `message_delta`.
     usage: Option<String>,

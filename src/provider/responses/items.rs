@@ -116,9 +116,9 @@ pub(super) struct Item {
     /// The raw item from its last event, which is its start or its end.
     pub(super) raw: String,
     pub(super) is_open: bool,
-    /// Of a message.
+    /// The parts of a message.
     pub(super) parts: Vec<Part>,
-    /// Of a call.
+    /// The arguments of a call.
     pub(super) arguments: Text,
 }
 

@@ -19,7 +19,7 @@ impl Unit<'_> {
 /// How to write a character that has several spellings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spelling {
-    /// As the document has it.
+    /// As in the document.
     Same,
     /// With escapes, including line ends and slashes.
     Ascii,
