@@ -1,17 +1,17 @@
-//! Errors of the engine: a kind and a byte offset. What a person needs beyond that is computed on demand.
+//! Errors of the engine: a kind and a byte offset. The rest of a message for people is computed on demand.
 
 use std::fmt;
 
-/// A place where a text violates the strict grammar of RFC 8259.
+/// A position where a text violates the strict grammar of RFC 8259.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// What was wrong.
+    /// The kind of violation.
     pub kind: SyntaxErrorKind,
     /// The offset of the first byte that is not allowed; the length of the text at an early end.
     pub offset: usize,
 }
 
-/// What was wrong with a text.
+/// A kind of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SyntaxErrorKind {
@@ -77,8 +77,8 @@ impl SyntaxError {
         self.kind == SyntaxErrorKind::UnexpectedEnd
     }
 
-    /// Returns the place of the error in `text`, the whole text that was read. Takes a pass over what precedes the
-    /// error.
+    /// Returns the line, column and path of the error in `text`, the whole text that was read. Reads all text before
+    /// the error.
     pub fn place(&self, text: &str) -> Place {
         let at = (0..=self.offset.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         let (before, after) = text.split_at(at);
@@ -86,7 +86,7 @@ impl SyntaxError {
     }
 }
 
-/// The place of an error, for people.
+/// The location of an error, for people.
 ///
 /// ```
 /// let mut document = restitch::Document::new(16);
@@ -105,9 +105,9 @@ pub struct Place {
     /// The column in characters, from 1 on.
     pub column: usize,
     /// The JSON Pointer of the value that is due or open there, else of the innermost open container; empty for the
-    /// root, or where it is not known.
+    /// root, or if it is unknown.
     pub path: String,
-    /// Its line, or the part of it that is near, with an arrow before the place; control characters as escapes.
+    /// The error's line, or its part near the error, with an arrow before the error; control characters as escapes.
     pub excerpt: String,
 }
 
@@ -115,7 +115,7 @@ impl Place {
     /// The number of characters of an excerpt on each side.
     pub(crate) const EXCERPT: usize = 32;
 
-    /// Describes the place between the text before the error and what follows.
+    /// Describes the location between the text before the error and the text after it.
     pub(crate) fn of(before: &str, after: &str, offset: usize, path: String) -> Self {
         let start = memchr::memrchr(b'\n', before.as_bytes()).map_or(0, |at| at + 1);
         let line = before.get(start..).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! restitch makes cut-off LLM output whole.
 //!
-//! The text of an answer comes in as the model writes it; one seamless text and one valid JSON document go out. Each
-//! stage uses the stages below it, and can be used without those above it:
+//! The input is the text of an answer while the model writes it; the output is one seamless text and one valid JSON
+//! document. Each stage uses the stages below it, and can be used without those above it:
 //!
 //! ```text
 //!   streams of calls, or of their text ──▶┌────────────┐ ──▶ one stream that is whole
@@ -18,10 +18,10 @@
 //!                                         └────────────┘ ──▶ json::Sink: LiveValue, Paths, or your own
 //! ```
 //!
-//! A [`Stitcher`] makes the calls and has a timer. The engine below it does no I/O and has no clock. A
-//! [`Session`](session::Session) is given what happened and the time, and returns what is to be done. A
-//! [`Splice`](splice::Splice) and a [`Document`] are given text and know nothing of calls. Here a document is cut and
-//! continued, and no byte of it is parsed again:
+//! A [`Stitcher`] makes the calls and has a timer. The engine below it does no I/O and has no clock. The caller gives a
+//! [`Session`](session::Session) each event and the time, and the session returns the next action. A
+//! [`Splice`](splice::Splice) and a [`Document`] take text and don't know about calls. This example cuts and continues
+//! a document without parsing a byte twice:
 //!
 //! ```
 //! use restitch::Limits;
@@ -44,7 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
 //! | none | the engine |
 //! | `live` | [`live`]: events, snapshots and values of any `Stream` of JSON text, while it is received |
@@ -53,8 +53,8 @@
 //! | `sim` | [`sim`]: a scripted model server to test against |
 //!
 //! The other features are for the program and add no public module: `cli` (the commands), `config` (the configuration
-//! file), `client` (the HTTP client), `proxy`, `redis` and `otlp` (the proxy, its shared store and its telemetry), and `app`,
-//! all that the installed program has.
+//! file), `client` (the HTTP client), `proxy`, `redis` and `otlp` (the proxy, its shared store and its telemetry), and
+//! `app`, everything in the installed program.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

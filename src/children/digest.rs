@@ -55,8 +55,8 @@ impl OpenString {
         Self { start, end: start.saturating_add(1), hasher: Hasher::new(STRING) }
     }
 
-    /// Hashes the text before `end`, where no escape is open, once enough of it has come: a short string is hashed
-    /// faster at once, and a long one must not wait for its end.
+    /// Hashes the text before `end`, where no escape is open, once that text is long enough. A short string is cheaper
+    /// to hash in one step, and a long one must not wait for its end.
     pub(super) fn advance(&mut self, text: &str, end: usize) {
         if end.saturating_sub(self.end) >= STEP {
             self.hash(text, end);
@@ -82,7 +82,7 @@ impl OpenString {
     }
 }
 
-/// Bytes of an open string that are hashed at once.
+/// Bytes of an open string that are hashed in one step.
 const STEP: usize = 1024;
 
 /// Hashes a number, by its text, or a literal.
@@ -189,7 +189,7 @@ fn fold(a: u64, b: u64) -> u64 {
 /// The fraction of the golden ratio. It is odd.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-// Seeds that keep the kinds apart: the fractions of the square roots of the first primes.
+// Seeds that separate the types of values: the fractions of the square roots of the first primes.
 const KEY: u64 = 0x6a09_e667_f3bc_c908;
 const STRING: u64 = 0xbb67_ae85_84ca_a73b;
 const NUMBER: u64 = 0x3c6e_f372_fe94_f82b;

@@ -52,7 +52,7 @@ impl Index {
     /// Makes `at` the head of its chain, and returns the head before.
     fn chain(&mut self, hash: u32, at: u32) -> u32 {
         let bucket = self.bucket(hash);
-        debug_assert!(bucket < self.heads.len(), "there are chains before there are positions");
+        debug_assert!(bucket < self.heads.len(), "the table has chains once it has positions");
         self.heads.get_mut(bucket).map_or(NONE, |head| std::mem::replace(head, at))
     }
 
@@ -61,7 +61,9 @@ impl Index {
     }
 }
 
+/// The end of a chain.
 const NONE: u32 = u32::MAX;
+/// The number of chains in the first table.
 const SMALLEST: usize = 64;
 
 #[cfg(test)]

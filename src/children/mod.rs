@@ -2,10 +2,10 @@
 //!
 //! A digest is canonical: it does not depend on white space, escapes, the order of members or the chunking. So a value
 //! that is received again, perhaps reformatted, is found without reading the delivered text. Values that differ may
-//! have the same digest: by intent, since a digest is no security boundary; by chance, once in 2^64 pairs; and where a
-//! key is repeated in an object, since the sum over members loses the order of its values. A hit is a candidate for
-//! [`same_value`], or, where chance and intent do not matter, for a comparison of digests that reads text only where a key
-//! is repeated.
+//! have the same digest: by intent, since a digest is not a security boundary; by chance, once in 2^64 pairs; and if an
+//! object repeats a key, since the sum over members loses the order of its values. A hit is a candidate for
+//! [`same_value`], or, if chance and intent do not matter, for a comparison of digests that reads text only if a key is
+//! repeated.
 //!
 //! ```
 //! use restitch::Document;
@@ -34,13 +34,13 @@ use digest::{Hash, OpenString};
 use index::Index;
 pub use same::same_value;
 
-/// Remembers the complete children of open containers: a sink to lend to every push. Forgets what is inside a complete
-/// child, and the children of a container that has ended. Memory is for the open containers and, up to the limit, their
-/// children.
+/// Remembers the complete children of open containers: a sink to lend to every push. Forgets the content of a complete
+/// child, and the children of a container that has ended. Its memory is proportional to the open containers and, up to
+/// the limit, their children.
 ///
-/// A long string is hashed while it is written. An index that is lent late, or misses a push, remembers what it sees and [knows
-/// what is missing](Self::remembers_all). Where a document is [restored](crate::Document::restore), continue with a
-/// clone that was made with the checkpoint.
+/// A long string is hashed while it is written. An index that is lent late, or misses a push, remembers the later
+/// children and [knows where some are missing](Self::remembers_all). If a document is
+/// [restored](crate::Document::restore), continue with a clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct ChildIndex {
     /// The open containers.
@@ -53,7 +53,7 @@ pub struct ChildIndex {
     limit: usize,
     root: Option<u64>,
     string: OpenString,
-    /// Of an array only the newest element is kept.
+    /// Only the newest element of an array is kept.
     keeps_newest: bool,
 }
 
@@ -66,13 +66,13 @@ pub struct Child {
     pub digest: u64,
     /// The value's text, without the key.
     pub span: Span,
-    /// Whether a key is repeated in an object of the value, or may be: then values that differ in the order of that
+    /// Whether an object in the value repeats a key, or may repeat one: then values that differ in the order of that
     /// key's values have the same digest.
     pub(crate) repeats_keys: bool,
 }
 
 impl Child {
-    /// Whether the child, which is in `text`, has the value of another one. The digests decide. Where a key may be
+    /// Whether the child, which is in `text`, has the value of another one. The digests decide. If a key may be
     /// repeated, both are read: O(size).
     pub(crate) fn is_same(&self, text: &str, other: &Self, other_text: &str) -> bool {
         let is_exact = || !self.repeats_keys && !other.repeats_keys;
@@ -115,8 +115,8 @@ impl ChildIndex {
         }
     }
 
-    /// Creates an index for [`Child::is_same`] alone: of an array it keeps the newest element, so that the end of a long
-    /// one costs no more than that of a short one.
+    /// Creates an index for [`Child::is_same`] alone: it keeps only the newest element of an array, so that the end of
+    /// a long array costs no more than that of a short one.
     pub(crate) fn of_newest(limit: usize) -> Self {
         Self { keeps_newest: true, ..Self::new(limit) }
     }
@@ -126,8 +126,8 @@ impl ChildIndex {
         self.open.len()
     }
 
-    /// Returns the complete children of the open container at this depth, in order; the root has depth 0. Empty where
-    /// no container is open.
+    /// Returns the complete children of the open container at this depth, in order; the root has depth 0. Empty if no
+    /// container is open.
     pub fn children(&self, depth: usize) -> &[Child] {
         let Some(container) = self.open.get(depth) else { return &[] };
         let end = self.open.get(depth + 1).map_or(self.children.len(), |next| next.first);
@@ -136,9 +136,9 @@ impl ChildIndex {
         children.unwrap_or_default()
     }
 
-    /// Returns whether every complete child of the open container at this depth is remembered. `false` where the limit
-    /// was reached, a push was missed, or no container is open. A missed push is noticed when the next value ends or
-    /// the next container starts.
+    /// Returns whether every complete child of the open container at this depth is remembered. `false` if the limit was
+    /// reached, a push was missed, or no container is open. A missed push is noticed when the next value ends or the
+    /// next container starts.
     pub fn remembers_all(&self, depth: usize) -> bool {
         self.open.get(depth).is_some_and(|container| container.is_remembered)
     }
@@ -151,8 +151,8 @@ impl ChildIndex {
         self.index.positions(place(depth, digest)).filter_map(own).filter(move |child| child.digest == digest)
     }
 
-    /// Returns the member of the open object at this depth that has this key; the last one where the key is repeated.
-    /// O(1) except for repeated keys.
+    /// Returns the member of the open object at this depth that has this key; the last one if the object repeats the
+    /// key. O(1) except for repeated keys.
     pub fn member(&self, depth: usize, key: KeyHash) -> Option<&Child> {
         let children = self.children(depth);
         let first = self.open.get(depth).map_or(0, |container| container.first);
@@ -160,12 +160,13 @@ impl ChildIndex {
         self.keys.positions(place(depth, key.bits())).filter_map(own).find(|child| child.key == Some(key))
     }
 
-    /// Returns the digest of the newest root that has ended. `None` before, or where a part of it was missed.
+    /// Returns the digest of the newest root that has ended. `None` if there is no such root, or if a part of its text
+    /// was missed.
     pub fn root(&self) -> Option<u64> {
         self.root
     }
 
-    /// Adds a child, or the root, that has ended. `digest` is `None` where a part of it was missed.
+    /// Adds a child, or the root, that has ended. `digest` is `None` if a part of its text was missed.
     fn child(&mut self, digest: Option<u64>, repeats_keys: bool, span: Span, live: &Live<'_>) {
         self.follow(live.frames);
         let Some(frame) = live.frames.last() else {
@@ -199,13 +200,13 @@ impl ChildIndex {
             self.keys.push(place(depth, key.map_or(digest, KeyHash::bits)));
         } else {
             container.is_remembered = false;
-            // Of a key that is forgotten it is not known whether it comes again.
+            // A forgotten key may be repeated later without notice, so the object may repeat keys.
             container.repeats_keys |= key.is_some();
         }
     }
 
     /// Returns the digest of the container at `depth`, which ends with `count` children, and whether a key may be
-    /// repeated in it. The digest is `None` where a child was missed.
+    /// repeated in it. The digest is `None` if a child was missed.
     fn close(&mut self, kind: Kind, count: usize, start: usize, depth: usize) -> (Option<u64>, bool) {
         self.truncate(depth + 1);
         let is_whole =
@@ -287,7 +288,7 @@ impl Sink for ChildIndex {
 }
 
 /// Returns the canonical digest of the only value in `text`, as in [`Child::digest`]. White space may surround the
-/// value. `None` where `text` is not one JSON value.
+/// value. `None` if `text` is not one JSON value.
 ///
 /// The digest does not depend on white space, the order of members or escapes; numbers are hashed as written. It is the
 /// same on every machine, but may differ between versions.

@@ -7,8 +7,8 @@ use crate::work;
 
 /// Returns whether both texts are one complete JSON value each, and the same value.
 ///
-/// White space, escapes and the order of members are ignored. Numbers are compared as written: `1.0` is not `1`. Where
-/// a key is repeated in an object, the order of its values counts: readers take the last one.
+/// White space, escapes and the order of members are ignored. Numbers are compared as written: `1.0` is not `1`. If an
+/// object repeats a key, the order of its values counts: readers take the last one.
 ///
 /// Costs time and memory proportional to the texts, and sorts the members of objects whose orders differ. Does not
 /// recurse.
@@ -86,7 +86,8 @@ impl<'a> Nodes<'a> {
         let mut pairs = vec![(0, 0)];
         while let Some((at, theirs)) = pairs.pop() {
             let (Some(own), Some(node)) = (self.list.get(at), other.list.get(theirs)) else { return false };
-            // Both have the same number of values. So if all children of one are in the other, neither has more.
+            // Both have the same number of values. So if the other container has all children of this one, it has no
+            // further ones.
             if own.what != node.what || own.end - at != node.end - theirs {
                 return false;
             }
@@ -140,7 +141,7 @@ fn inside(string: Span) -> Span {
     Span { start: string.start.saturating_add(1), end: string.end.saturating_sub(1) }
 }
 
-/// Sends the events of the only value in `text` to `sink`; `None` where `text` is not one JSON value. The depth is not
+/// Sends the events of the only value in `text` to `sink`; `None` if `text` is not one JSON value. The depth is not
 /// limited: frames take memory proportional to the text.
 pub(super) fn run<S: Sink>(text: &str, sink: &mut S) -> Option<()> {
     work::bytes_read(text.len());

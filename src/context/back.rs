@@ -1,6 +1,6 @@
-//! A reader of valid JSON text that goes backwards from a place between values.
+//! A reader of valid JSON text that goes backwards from an offset between values.
 //!
-//! The start of a value can be found from its end without reading what is before it: brackets match, and a string
+//! The start of a value can be found from its end without reading the text before it: brackets match, and a string
 //! starts at the next quote with an even number of backslashes before it. Refused text is never part of a document, so
 //! its text can be read like this from the end of any value.
 
@@ -8,7 +8,7 @@ use memchr::memrchr;
 
 use crate::json::{Kind, Span};
 
-/// A place in the text, and how far the reader may go.
+/// An offset in the text, and the limits of the reader.
 #[derive(Clone, Debug)]
 pub(super) struct Back<'a> {
     bytes: &'a [u8],
@@ -48,7 +48,7 @@ impl<'a> Back<'a> {
         self.bytes.get(self.at.checked_sub(1)?).copied().filter(|_| self.at > self.floor && self.reach > 0)
     }
 
-    /// Skips white space. `None` where the reach ends in it.
+    /// Skips white space. `None` if the reach ends in it.
     pub(super) fn space(&mut self) -> Option<()> {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.pass(1);
@@ -56,7 +56,7 @@ impl<'a> Back<'a> {
         (self.reach > 0 || self.is_at_floor()).then_some(())
     }
 
-    /// Skips white space and then this byte. `None` where there is another one.
+    /// Skips white space and then this byte. `None` if there is another byte.
     pub(super) fn take(&mut self, byte: u8) -> Option<()> {
         self.space()?;
         self.peek().filter(|&next| next == byte)?;
@@ -64,7 +64,7 @@ impl<'a> Back<'a> {
         Some(())
     }
 
-    /// Skips the value that ends here, and returns its span. `None` where its start is out of reach.
+    /// Skips the value that ends here, and returns its span. `None` if its start is out of reach.
     pub(super) fn value(&mut self) -> Option<Span> {
         let end = self.at;
         match self.peek()? {
@@ -135,7 +135,7 @@ impl<'a> Back<'a> {
     }
 }
 
-/// Returns the kind of container that has this bracket.
+/// Returns the type of container that has this bracket.
 pub(super) fn container(bracket: u8) -> Option<Kind> {
     match bracket {
         b'{' | b'}' => Some(Kind::Object),

@@ -24,7 +24,7 @@ pub struct Rendering {
     pub bytes_examined: usize,
 }
 
-/// With fewer characters left, nothing more is spent.
+/// With fewer characters left, no further value is shown.
 const LEAST: usize = 50;
 
 /// The number of hints and keys that are printed for each open container.
@@ -34,18 +34,18 @@ const HINTS: usize = 16;
 /// budget pays for.
 const REACH: usize = 64 << 10;
 
-/// The same for one open container: while values are shown, and while only hints and keys are.
+/// The same for one open container: while its values are shown, and while only hints and keys are shown.
 const REACH_OF_VALUES: usize = 4 << 10;
 const REACH_OF_HINTS: usize = 16 << 10;
 
 /// The number of bytes of a key or of white space on the path that are always shown at each end.
 const GAP: usize = 256;
 
-/// The number of bytes of keys and white space on the path that are shown at most, over all open containers, if the budget is
-/// not larger. Shared evenly: up to 64 open containers, each has as much as it would have alone.
+/// The most bytes of keys and white space on the path that are shown, over all open containers, if the budget is not
+/// larger. They are shared evenly: up to 64 open containers get their full share.
 const PATH: usize = 64 << 10;
 
-/// The number of open containers for which this is no limit.
+/// The number of open containers up to which the shared limit has no effect.
 const FEW: usize = 64;
 
 /// The number of bytes that a character of the budget pays for: the character, and the keys, brackets and space around
@@ -54,9 +54,9 @@ const REACH_PER_CHARACTER: usize = 16;
 
 /// Returns the text as cut, with at most `budget` characters of values: those nearest the cut.
 ///
-/// Other values become hints (`<str>`), containers nearer the root show their keys, and many members become a count.
-/// Where nothing exceeds the budget, the result is the text itself. Empty before the root. Of a closed root, the cut is
-/// the end.
+/// Other values become hints (`<str>`), containers nearer the root show their keys, and many members become a count. If
+/// nothing exceeds the budget, the result is the text itself. Empty before the root. The cut of a closed root is its
+/// end.
 ///
 /// `index` finds the start of large values without reading them; without an index, less may be shown. Costs O(depth +
 /// budget).
@@ -100,7 +100,7 @@ pub fn hierarchy_context_for_prompt(document: &Document, index: Option<&ChildInd
     rendering.print(start)
 }
 
-/// What is left of the budget, and what was decided, from the cut towards the root.
+/// The rest of the budget, and the decisions so far, from the cut towards the root.
 struct Budget<'a> {
     /// All text up to the cut.
     text: &'a str,
@@ -159,7 +159,7 @@ impl Budget<'_> {
         Walk::open(self, &frame, None, Style::Values).walk();
     }
 
-    /// Shows the value at the cut; of a long one, the end.
+    /// Shows the value at the cut, or the end of a long value.
     fn cut_value(&mut self, span: Span) {
         let text = span.of(self.text);
         let kept = text.char_indices().rev().take(self.left);

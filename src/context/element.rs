@@ -5,7 +5,7 @@ use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Frame, Kind, Span};
 
-/// Returns the innermost array element that holds the cut, as cut. `None` where the cut is in no element: outside of
+/// Returns the innermost array element that holds the cut, as cut. `None` if the cut is in no element: outside of
 /// arrays, between elements, after the root. O(depth).
 ///
 /// ```
@@ -22,8 +22,8 @@ pub fn cut_off_element(document: &Document) -> Option<&str> {
     document.text().get(start..)
 }
 
-/// Returns the last complete sibling of the element at the cut. Where the cut is between the elements of the innermost
-/// container, and in no element, returns the last of these. `None` where there is none. Costs O(depth + its length).
+/// Returns the last complete sibling of the element at the cut. If no element holds the cut, returns the last complete
+/// element of the innermost container. `None` if there is no such element. Costs O(depth + its length).
 pub fn element_before_cutoff<'a>(document: &'a Document, index: Option<&ChildIndex>) -> Option<&'a str> {
     let frames = document.machine().frames();
     let last = frames.len().checked_sub(1);
@@ -45,8 +45,8 @@ pub(crate) struct CutChild {
     pub path: String,
 }
 
-/// Returns the innermost array element that holds the cut, or else the innermost member. `None` where nothing but the
-/// root does. O(depth).
+/// Returns the innermost array element that holds the cut, or else the innermost member. `None` if nothing but the root
+/// does. O(depth).
 pub(crate) fn cut_child(document: &Document) -> Option<CutChild> {
     let members = document.machine().frames().iter().enumerate().rev();
     let member = || members.map(|(depth, frame)| (depth, frame.key.start)).find(|(_, key)| *key > 0);

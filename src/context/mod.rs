@@ -1,8 +1,8 @@
-//! Contexts: what a prompt tells a model about the document that it is asked to continue.
+//! Contexts: descriptions of a cut document for the prompt that asks a model to continue it.
 //!
-//! Contexts are read off a [`Document`] and a [`ContextIndex`]; nothing is parsed again. The open containers give the
-//! cut, spans give the values before it, and text without spans is read backwards from the cut, as far as it is shown.
-//! Each context costs O(depth + its length) at any document size, except the search of the overlap context.
+//! Contexts are read off a [`Document`] and a [`ContextIndex`]; nothing is parsed again. The open containers determine
+//! the cut, spans locate the values before it, and the visible part of text without spans is read backwards from the
+//! cut. Each context costs O(depth + its length) at any document size, except the search of the overlap context.
 //! docs/contexts.md lists all contexts.
 //!
 //! ```
@@ -18,8 +18,8 @@
 //! # Ok::<(), restitch::SyntaxError>(())
 //! ```
 //!
-//! A context holds text of the document as it is: keep it apart from the other words of a prompt. Document text cannot
-//! imitate what is made here: a hint is outside of quotes, and a section is one line.
+//! A context holds unchanged text of the document: separate it from the other words of a prompt. Document text cannot
+//! imitate the additions of this module: a hint is outside of quotes, and a section is one line.
 
 mod back;
 mod budget;
@@ -43,7 +43,7 @@ pub use summary::{Count, Section};
 /// The default number of characters of values in `hierarchy_context_for_prompt`.
 pub(crate) const BUDGET: usize = 500;
 
-/// What the rest of the crate, its tests and benches use besides the API.
+/// Items for the rest of the crate, its tests and its benches, beside the API.
 pub(crate) mod internal {
     pub use crate::context::budget::{Rendering, hierarchy_context_for_prompt};
     pub use crate::context::element::{cut_off_element, element_before_cutoff};
@@ -53,10 +53,10 @@ pub(crate) mod internal {
     pub use crate::context::summary::merge_sections;
 }
 
-/// What contexts are read from besides the document's text: a [`Sink`] to lend to every push.
+/// The data for contexts besides the document's text: a [`Sink`] to lend to every push.
 ///
 /// Follows the document's sections and the complete children of its open containers. Keeps spans and counts, no text.
-/// Where a document is [restored](Document::restore), continue with a clone that was made with the checkpoint.
+/// If a document is [restored](Document::restore), continue with a clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct ContextIndex {
     sections: Sections,
@@ -121,7 +121,7 @@ impl<'a> ContextOptions<'a> {
         self
     }
 
-    /// Sets the last fragment as it was received. Default: the text of the document, as its only fragment.
+    /// Sets the last fragment, unchanged. Default: the text of the document, as its only fragment.
     #[must_use]
     pub fn last_raw_json(mut self, fragment: &'a str) -> Self {
         self.last_raw_json = Some(fragment);
@@ -129,13 +129,13 @@ impl<'a> ContextOptions<'a> {
     }
 }
 
-/// All contexts of a document. They borrow its text: only what is printed is copied.
+/// All contexts of a document. They borrow the document's text: only printed contexts are copies.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Contexts<'a> {
     /// The end of the text that a continuation is asked to repeat. Empty before the root and after it.
     pub overlap_context: &'a str,
-    /// The overlap context occurs elsewhere too, or its end repeats its start: the place that it names is not certain.
+    /// The overlap context occurs elsewhere too, or its end repeats its start: its position is not certain.
     pub ambiguous: bool,
     /// The root up to its last safe point, closed. Serialized as empty text before the first safe point.
     #[serde(serialize_with = "part_or_empty")]
@@ -150,9 +150,9 @@ pub struct Contexts<'a> {
     pub delivered_summary: String,
     /// The innermost array element that holds the cut, as cut.
     pub cut_off_element: Option<&'a str>,
-    /// The last complete sibling of that element.
+    /// The last complete sibling of the cut element.
     pub element_before_cutoff: Option<&'a str>,
-    /// The last fragment as it was received.
+    /// The last fragment, unchanged.
     pub last_raw_json: &'a str,
     /// A question about how much of the content has been delivered.
     pub kpi_question: &'static str,

@@ -11,7 +11,7 @@ use crate::overlap::Anchor;
 /// The end of the delivered text that a continuation is asked to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap<'a> {
-    /// Empty where there is nothing to continue: the root is closed or has not started.
+    /// Empty if there is nothing to continue: the root is closed or has not started.
     pub text: &'a str,
     /// The text occurs elsewhere too, or its end repeats its start.
     pub ambiguous: bool,
@@ -35,7 +35,7 @@ pub fn hierarchy_context(document: &Document) -> &str {
     document.root().unwrap_or_default()
 }
 
-/// The complete part, borrowed: the text up to its last safe point, and what closes it. Prints as one text.
+/// The complete part, borrowed: the text up to its last safe point, and the closing text. Prints as one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletePart<'a> {
     /// The text, from the first byte of the root on.

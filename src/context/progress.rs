@@ -7,12 +7,12 @@ pub const KPI_QUESTION: &str = "Based on the delivered data so far, approximatel
 
 /// Returns the percentage that an answer names outside of its JSON.
 ///
-/// Reads `PROGRESS: n`, then `n%` and `n percent`, then an integer alone on a line; the first match of the first kind
-/// counts. A number above 100 does not.
+/// Reads `PROGRESS: n`, then `n%` and `n percent`, then an integer alone on a line; the first match of the first of
+/// these patterns counts. A number above 100 does not count.
 ///
-/// A fragment may start and end inside a string, where any text may be. So only these lines are read: those before the
-/// first line that starts a root or a fence, and those after the last line that ends with a bracket or a fence, if none
-/// of them has quotes or brackets. A line `PROGRESS: n` counts anywhere: JSON has no such line.
+/// A fragment may start and end inside a string, which may hold any text. So only these lines are read: those before
+/// the first line that starts a root or a fence, and those after the last line that ends with a bracket or a fence, if
+/// they have no quotes and no brackets. A line `PROGRESS: n` counts anywhere: JSON has no such line.
 ///
 /// ```
 /// use restitch::internal::context::extract;
@@ -125,7 +125,7 @@ impl Progress {
         Self { last: None, stalled: 0, limit: limit.max(1) }
     }
 
-    /// Restores what another process has counted.
+    /// Restores the counts of another process.
     pub(crate) fn resume(limit: u32, last: Option<u8>, stalled: u32) -> Self {
         Self { last, stalled, ..Self::new(limit) }
     }

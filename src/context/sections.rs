@@ -1,7 +1,7 @@
 //! The sections of a document, found while it is received.
 //!
-//! What a section is, is known only from the text. So three readings are followed at the same time, and the first one
-//! that has found something counts:
+//! Only the text shows what counts as a section. So three readings are followed in parallel, and the first reading in
+//! this list that has found a section counts:
 //!
 //! 1. the elements of arrays under a key `sections`, at any depth,
 //! 2. the objects of the outermost array that holds objects,
@@ -17,9 +17,9 @@ pub(super) use list::{Entry, NAMES};
 use super::summary::{Section, merge_sections};
 
 /// Follows the sections of a document: a [`Sink`] to lend to every push. Keeps spans and counts, no text. Remembers
-/// sections up to a limit; of more, the first and the newest ones.
+/// sections up to a limit; beyond it, only the first and the newest ones.
 ///
-/// Where a document is [restored](Document::restore), continue with a clone that was made with the checkpoint. Without
+/// If a document is [restored](Document::restore), continue with a clone that was made with the checkpoint. Without
 /// one, sections of dropped text are forgotten when others start.
 ///
 /// ```
@@ -37,7 +37,7 @@ use super::summary::{Section, merge_sections};
 pub struct Sections {
     /// The elements of arrays under a key `sections`. They may be nested.
     named: List,
-    /// The objects of the outermost array that holds objects; the depth and the bracket of that array.
+    /// The objects of the outermost array that holds objects; and the depth and the bracket of this array.
     rows: List,
     array: Option<(usize, usize)>,
     /// A string under a key `code` is open.
@@ -147,8 +147,8 @@ impl Sections {
     }
 }
 
-/// Returns the sections of all roots in a document, in order. Where the first section of a root continues the last one
-/// of the root before, they are one section ([`merge_sections`]). Reads the whole text once.
+/// Returns the sections of all roots in a document, in order. If the first section of a root continues the last one of
+/// the root before, they are one section ([`merge_sections`]). Reads the whole text once.
 ///
 /// ```
 /// use restitch::Document;
@@ -188,7 +188,7 @@ fn end_of(document: &Document) -> Live<'_> {
     Live { text: document.text(), frames: document.machine().frames() }
 }
 
-/// The length of that key with every character escaped.
+/// The length of the key `sections` with every character escaped.
 const WRITTEN: usize = SECTIONS.len() * "\\u0000".len();
 
 /// The number of lines at each end of a long summary.

@@ -1,4 +1,4 @@
-//! A section: what it is, how much of it was received, and its value.
+//! A section: its identity, its received length, and its value.
 
 use std::borrow::Cow;
 
@@ -46,14 +46,14 @@ pub struct Count {
     pub count: usize,
 }
 
-/// The arrays that give the length of a section. A section without them is measured by all its arrays.
+/// The arrays whose sizes are the length of a section. A section without them is measured by all its arrays.
 const LENGTHS: [&str; 3] = ["items", "rows", "lines"];
 
 /// The number of characters of a name that are shown.
 const SHOWN: usize = 80;
 
 impl Section {
-    /// Describes `entry` as far as the text goes; `live` is the end of the text.
+    /// Describes the part of `entry` in the text; `live` is the end of the text.
     pub(super) fn of(entry: &Entry, live: &Live<'_>) -> Self {
         let text = live.text;
         // The end of a section may be in dropped text.
@@ -86,9 +86,8 @@ impl Section {
         self.span.start < text.len()
     }
 
-    /// Returns its value as valid JSON: as written, or, while the section is open, its complete part. `None` where
-    /// nothing of it is certain. `document` must have the text that it had when the section was read. O(depth +
-    /// length).
+    /// Returns its value as valid JSON: as written, or, while the section is open, its complete part. `None` if no part
+    /// of the value is certain. `document` must have the text that it had when the section was read. O(depth + length).
     pub fn closed(&self, document: &Document) -> Option<String> {
         let text = document.text();
         if self.complete {
@@ -203,13 +202,13 @@ fn said(written: &str) -> Option<String> {
     Some(raw.decode().map_or_else(|| written.to_owned(), Cow::into_owned))
 }
 
-/// Returns a word as it is, other text in quotes.
+/// Returns a word unchanged, and other text in quotes.
 fn word_or_quoted(text: &str) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if !text.is_empty() && text.len() <= SHOWN && text.chars().all(is_word) { text.to_owned() } else { quoted(text) }
 }
 
-/// Returns a text in quotes, on one line; of a long text, the start.
+/// Returns a text, or the start of a long text, in quotes on one line.
 fn quoted(text: &str) -> String {
     let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
     let mut line = String::from("\"");

@@ -1,7 +1,7 @@
 //! The text of one answer: where its roots begin and end, and the machine at its end.
 //!
-//! A document knows nothing of events, calls or continuations. All of its text is final; whoever feeds it keeps back
-//! what is not certain to stay.
+//! A document doesn't know about events, calls or continuations. All of its text is final; its caller withholds text
+//! that may still change.
 
 mod parser;
 mod repair;
@@ -21,7 +21,7 @@ use repair::Tolerance;
 pub(crate) use search::RootSearch;
 pub use utf8::{Utf8, Utf8Error};
 
-/// The text of one answer while it comes.
+/// The text of one answer while it is received.
 ///
 /// ```
 /// let mut document = restitch::Document::new(1024);
@@ -39,10 +39,10 @@ pub use utf8::{Utf8, Utf8Error};
 pub struct Document {
     text: String,
     parser: Parser,
-    /// The start of the text that was rejected last, for an excerpt.
+    /// The start of the text that was rejected last. An excerpt shows it.
     rejected: String,
-    /// How often the document was set back, and the times that matter, as (when, to which length). A checkpoint that is
-    /// older than one of them and longer than its length is of forgotten text. Both numbers rise.
+    /// How often the document was restored, and the relevant restores, as (number, length afterwards). A checkpoint
+    /// that is older than such a restore and longer than its length refers to forgotten text. Both numbers rise.
     restored: u64,
     forgotten: Vec<(u64, usize)>,
     /// Where a root that is a number ended although no byte of the text ends it: by [`finish`](Self::finish), or before
@@ -53,7 +53,7 @@ pub struct Document {
     tolerance: Option<Box<Tolerance>>,
 }
 
-/// What [`Document::forget_roots`] has dropped.
+/// The text that [`Document::forget_roots`] has dropped.
 #[derive(Clone, Copy, Debug, Default)]
 struct Dropped {
     bytes: usize,
@@ -63,7 +63,7 @@ struct Dropped {
     columns: usize,
 }
 
-/// The place where a text stops.
+/// The position where a text stops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cut {
@@ -75,7 +75,7 @@ pub struct Cut {
     pub state: CutState,
 }
 
-/// A state that a document can be set back to. Takes O(depth); the text is not copied.
+/// A state to which a document can be restored. Takes O(depth); the text is not copied.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     length: usize,
@@ -97,7 +97,7 @@ impl Document {
         Self::with_options(depth, roots, Trailing::Stop)
     }
 
-    /// Creates an empty document that accepts the given roots and treats text after a root as `trailing` says.
+    /// Creates an empty document that accepts the given roots and treats text after a root according to `trailing`.
     pub fn with_options(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
         let parser = Parser::new(depth, roots, trailing, ParserLimits::default().max_preamble_bytes);
         Self {
@@ -122,21 +122,20 @@ impl Document {
         self
     }
 
-    /// Appends text: all of it, or, if the root is malformed, what precedes the deviation. [`Trailing`] says what
-    /// happens to text after the root: by default it is kept and not examined.
+    /// Appends text: the whole text, or, if the root is malformed, the text before the deviation. [`Trailing`] decides
+    /// about text after the root: by default it is kept and not examined.
     ///
     /// # Errors
     /// Returns the deviation. Its offset counts from the start of the document's text, which now ends there; other text
-    /// may follow. [`explain`](Self::explain) says more.
+    /// may follow. [`explain`](Self::explain) returns its location.
     pub fn push(&mut self, text: &str) -> Result<(), SyntaxError> {
         self.push_with(text, &mut ())
     }
 
-    /// Like [`push`](Self::push), and emits to `sink` what has become certain. Spans are offsets in
-    /// [`text`](Self::text).
+    /// Like [`push`](Self::push), and emits the certain events to `sink`. Spans are offsets in [`text`](Self::text).
     ///
     /// # Errors
-    /// Those of [`push`](Self::push); what precedes the deviation was emitted.
+    /// Those of [`push`](Self::push); the events before the deviation were emitted.
     pub fn push_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
         if self.tolerance.is_some() {
             let mut rest = self.push_repaired(text, sink)?;
@@ -157,7 +156,7 @@ impl Document {
     /// Appends text like [`push_with`](Self::push_with), but only up to the end of a root. Returns how many bytes were
     /// taken: 0 if a number ended with the last byte of the push before.
     ///
-    /// With [`forget_roots`](Self::forget_roots) it reads a stream of any number of roots in the memory of one:
+    /// With [`forget_roots`](Self::forget_roots) it reads a stream of any number of roots with the memory for one:
     ///
     /// ```
     /// use restitch::{AllowedRoots, Document, SyntaxError, Trailing, paths::Paths};
@@ -189,7 +188,7 @@ impl Document {
             if self.tolerance.is_some() {
                 taken += piece.len();
                 if let Some(tail) = self.push_repaired(piece, sink)? {
-                    // What was held back of the pushes before is not taken twice: it is examined now.
+                    // Text that earlier pushes withheld is examined now, so it must not count as taken twice.
                     let known = tail.len().saturating_sub(piece.len());
                     self.push_with(tail.get(..known).unwrap_or_default(), sink)?;
                     return Ok(taken - (tail.len() - known));
@@ -216,8 +215,8 @@ impl Document {
     }
 
     /// Drops all text up to the end of the newest root, if that has ended. From then on all offsets count from the
-    /// start of the text that is left; [`base`](Self::base) is what preceded it. Checkpoints, and spans that sinks have
-    /// kept, are of text that is gone.
+    /// start of the remaining text; [`base`](Self::base) is the length of the dropped text. Earlier checkpoints, and
+    /// spans that sinks have kept, refer to dropped text.
     pub fn forget_roots(&mut self) {
         let Some(end) = self.root_end() else { return };
         let gone = self.text.get(..end).unwrap_or_default();
@@ -241,7 +240,7 @@ impl Document {
         self.dropped.bytes
     }
 
-    /// Forgets the text from `offset` on, but for what an excerpt shows of it.
+    /// Forgets the text from `offset` on, except for its start, which an excerpt shows.
     fn reject(&mut self, offset: usize) {
         debug_assert!(self.text.is_char_boundary(offset), "an error is at the first byte of a character");
         self.rejected.clear();
@@ -250,7 +249,7 @@ impl Document {
         self.mark_end();
     }
 
-    /// Records that the root ended here, if it is a number: the text does not show it.
+    /// Records that the root ended here, if it is a number: the text does not show that.
     fn mark_end(&mut self) {
         let length = self.text.len();
         let is_number = self.text.ends_with(|c: char| c.is_ascii_digit());
@@ -292,8 +291,8 @@ impl Document {
         self.parser.settle(&self.text, sink);
     }
 
-    /// Emits to `sink` everything that was emitted so far about the text, as if it came in one push: for a sink that is
-    /// added late. Reads the whole text again; roots that were dropped are not emitted.
+    /// Emits to `sink` all events of the present text, as a single push of the text would: for a sink that is added
+    /// late. Reads the whole text again; roots that were dropped are not emitted.
     pub fn replay<S: Sink + ?Sized>(&self, sink: &mut S) {
         let mut parser = match self.dropped.roots {
             0 => self.parser.rewound(),
@@ -307,7 +306,7 @@ impl Document {
         for end in ends {
             let text = self.text.get(..end).unwrap_or_default();
             let accepted = parser.run(text, start, sink);
-            debug_assert!(accepted.is_ok(), "what was accepted is accepted again: {accepted:?}");
+            debug_assert!(accepted.is_ok(), "a replay accepts the present text: {accepted:?}");
             if settled == Some(end) {
                 parser.settle(text, sink);
             }
@@ -318,14 +317,14 @@ impl Document {
             start = end;
         }
         if !self.parser.machine.in_token() {
-            // The byte after a number is held back, or was rejected.
+            // The byte after a number is withheld, or was rejected.
             parser.machine.end_number(&self.text, sink);
         }
     }
 
-    /// Returns the place of `error`, an error of this document, in all that was pushed: line, column, and the text
-    /// around it. The path is that of the text's end, so ask before more is pushed. Takes a pass over the text before
-    /// the error.
+    /// Returns the location of `error`, an error of this document, in all text that was pushed: line, column, and the
+    /// text around it. The path is that of the text's end, so ask before the next push. Reads all text before the
+    /// error.
     pub fn explain(&self, error: &SyntaxError) -> Place {
         let at = error.offset.min(self.text.len());
         let (before, after) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
@@ -343,7 +342,7 @@ impl Document {
         &self.text
     }
 
-    /// Returns the root as far as it has come, without what surrounds it. `None` before its first byte.
+    /// Returns the root received so far, without the text around it. `None` before its first byte.
     pub fn root(&self) -> Option<&str> {
         self.text.get(self.parser.start?..self.end())
     }
@@ -353,13 +352,13 @@ impl Document {
         self.is_complete().then(|| self.parser.machine.offset())
     }
 
-    /// Returns where the root ends so far.
+    /// Returns the end of the root, or of its text so far.
     fn end(&self) -> usize {
         self.root_end().unwrap_or(self.text.len())
     }
 
-    /// Returns how many roots have ended. Only [`Trailing::Next`] and [`Trailing::Block`] allow more than one; all else
-    /// here is about the newest.
+    /// Returns how many roots have ended. Only [`Trailing::Next`] and [`Trailing::Block`] allow more than one; all
+    /// other methods are about the newest root.
     pub fn roots(&self) -> usize {
         self.parser.before + usize::from(self.is_complete())
     }
@@ -369,7 +368,8 @@ impl Document {
         self.parser.start
     }
 
-    /// Forgets what follows the end of a closed root. No checkpoint is made between its arrival and this call.
+    /// Forgets the text after the end of a closed root. The caller makes no checkpoint between the arrival of that text
+    /// and this call.
     pub(crate) fn drop_tail(&mut self) {
         if !self.is_complete() && self.tolerance.is_none() {
             return;
@@ -439,7 +439,7 @@ impl Document {
         self.parser.finder().has_fence()
     }
 
-    /// Whether nothing significant has come: the text is empty, white space, or a byte order mark.
+    /// Whether there is no significant text: the text is empty, white space, or a byte order mark.
     pub fn is_blank(&self) -> bool {
         self.parser.start.is_none() && self.parser.finder().is_blank()
     }
@@ -449,8 +449,8 @@ impl Document {
         self.parser.finder().rest_of_fence().filter(|_| self.parser.start.is_none())
     }
 
-    /// Returns what closes the fence that is open after a closed root; of half a line of backticks the rest. `None` if
-    /// no fence is open.
+    /// Returns the line that closes the fence after a closed root, or the rest of that line if some of its backticks
+    /// are there. `None` if no fence is open.
     pub fn open_fence(&self) -> Option<String> {
         let tail = self.text.get(self.end()..).filter(|_| self.is_complete() && self.has_fence())?;
         missing_fence(self.parser.finder().ticks(), tail)
@@ -473,12 +473,12 @@ impl Document {
         (self.parser, self.tolerance) = (self.parser.of_text(self.text.len()), None);
     }
 
-    /// Returns whether there is something whose rest can be asked for: a root has begun, or the text is not JSON.
+    /// Returns whether the rest can be requested: a root has begun, or the text is not JSON.
     pub(crate) fn has_begun(&self) -> bool {
         self.parser.start.is_some() || self.is_text()
     }
 
-    /// Returns whether no root is looked for.
+    /// Returns whether the search for a root has ended without one, because the text is not JSON.
     pub(crate) fn is_text(&self) -> bool {
         self.parser.finder().is_text()
     }
@@ -504,14 +504,14 @@ impl Document {
         self.parser.machine.path(&self.text)
     }
 
-    /// Returns the place where the text stops, as owned data. O(depth).
+    /// Returns the position where the text stops, as owned data. O(depth).
     pub fn cut(&self) -> Cut {
         Cut { offset: self.text.len(), path: self.path().to_string(), state: self.cut_state() }
     }
 
-    /// Returns the complete part: the root up to its last safe point, and closing brackets. It is always valid JSON.
-    /// What is not certain is left out (an unfinished number, literal, escape or key, a comma, a key without its
-    /// value); a partial string is included. `None` before the first safe point. Takes O(depth) and the copy.
+    /// Returns the complete part: the root up to its last safe point, and closing brackets. It is always valid JSON. It
+    /// leaves out uncertain text (an unfinished number, literal, escape or key, a comma, a key without its value) and
+    /// includes a partial string. `None` before the first safe point. Takes O(depth) and the copy.
     #[must_use]
     pub fn complete(&self) -> Option<String> {
         self.complete_with(CloseOptions::default())
@@ -545,13 +545,13 @@ impl Document {
         self.parser.machine.close_into(closing, suffix)
     }
 
-    /// Returns what must be appended to make the root whole, where nothing can be dropped any more.
+    /// Returns the shortest text that makes the root whole, if no text can be dropped any more.
     #[must_use]
     pub fn completion(&self) -> Completion {
         self.parser.machine.completion(&self.text)
     }
 
-    /// Returns a state to come back to. O(depth).
+    /// Returns a state for [`restore`](Self::restore). O(depth).
     #[must_use]
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
@@ -563,9 +563,9 @@ impl Document {
         }
     }
 
-    /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. A checkpoint
-    /// of text that was itself forgotten is rejected: the document stays as it is, and `false` is returned. Sinks are
-    /// set back by their owners.
+    /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. Returns
+    /// `false` and changes nothing if the text of the checkpoint itself was forgotten. The owners of sinks restore
+    /// those.
     #[must_use = "a checkpoint that is gone leaves the document as it is"]
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> bool {
         // Both numbers rise: the first entry that is younger than the checkpoint went back farthest.
@@ -581,8 +581,7 @@ impl Document {
         true
     }
 
-    /// Forgets the text after `length`; `is_ended` says whether a root has ended there. The caller sets back the
-    /// parser.
+    /// Forgets the text after `length`; `is_ended` is true if a root has ended there. The caller restores the parser.
     fn forget(&mut self, length: usize, is_ended: bool) {
         self.restored += 1;
         while self.forgotten.pop_if(|&mut (_, to)| to >= length).is_some() {}
@@ -595,14 +594,14 @@ impl Document {
     }
 }
 
-/// The number of bytes examined after a root. White space between the parts of a document is shorter.
+/// The number of bytes that are examined after a root: more than the white space between two parts of a document.
 const AFTER_ROOT: usize = 1024;
 
-/// The number of bytes that [`Document::push_root_with`] takes at once: what follows the root in them is copied in
-/// vain.
+/// [`Document::push_root_with`] appends text in pieces of this many bytes. A piece may reach beyond the end of the
+/// root, and those bytes are copied needlessly.
 const PIECE: usize = 1024;
 
-/// Converts bytes to text: removes what is not UTF-8, and counts the removed bytes.
+/// Converts bytes to text: removes invalid UTF-8, and counts the removed bytes.
 pub fn clean_encoding(bytes: &[u8]) -> (Cow<'_, str>, usize) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), 0),

@@ -6,17 +6,17 @@ use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::{Machine, Sink};
 
-/// What happens to text after the end of a root, apart from white space and the fence around the root.
+/// The treatment of text after the end of a root. White space and the fence around the root are always accepted.
 ///
 /// Text that touches the end of a root is malformed, except with [`Next`](Self::Next): white space, a fence or the end
 /// of the text ends a scalar (`1.2.3` and `"a""b"` are malformed), and no JSON touches the closing bracket of a root
 /// (`{}}` is malformed). Prose may touch that bracket: `{}.`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trailing {
-    /// The text is kept. [`Document::root_end`](crate::Document::root_end) says where the root ended. A next root is
+    /// The text is kept. [`Document::root_end`](crate::Document::root_end) returns the end of the root. A next root is
     /// found in two cases: JSON after a tag that ends reasoning; and, if the root is a scalar or a short array of
-    /// scalars (`[1]`) without a fence, an object or an array with an object. Such an array is prose if more prose follows it
-    /// in its line: `[1] Smith`.
+    /// scalars (`[1]`) without a fence, an object or an array with an object. Such an array is prose if more prose
+    /// follows it in its line: `[1] Smith`.
     #[default]
     Stop,
     /// The text is an error: [`SyntaxErrorKind::TrailingText`].
@@ -56,7 +56,7 @@ pub(super) struct Parser {
 enum Tail {
     /// None of its bytes was examined.
     Touching,
-    /// The rest of the line after what looks like a reference shows whether it is prose.
+    /// The text looks like a reference; the rest of its line shows whether it is prose.
     Line,
     /// A comma touches the root.
     Comma,
@@ -153,7 +153,7 @@ impl Parser {
         let is_prose = match first {
             '[' => {
                 let mut words = text.get(start + 1..at).unwrap_or_default().chars();
-                // Text that is to be JSON is an error.
+                // Text that must be JSON is an error.
                 let may_be_prose = matches!(self.trailing, Trailing::Stop | Trailing::Block);
                 may_be_prose
                     && words.all(|c| c.is_alphanumeric() || c.is_whitespace())
@@ -234,8 +234,8 @@ impl Parser {
         }
     }
 
-    /// Returns where a further root begins in the text after a root, which may be prose; what precedes `from` was examined
-    /// before.
+    /// Returns where a further root begins in the text after a root, which may be prose; the text before `from` was
+    /// examined before.
     fn root_in_tail(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
         let end = self.machine.offset();
         loop {
@@ -301,8 +301,8 @@ impl Parser {
         Tail::Searched(RootSearch::with(finder, self.depth))
     }
 
-    /// Whether a following object would be the root in place of this ended one: this one is a scalar or a short array
-    /// of scalars, as at the start of a list of references.
+    /// Whether a following object would replace this ended root: this one is a scalar or a short array of scalars, as
+    /// at the start of a list of references.
     fn is_weak(&self, text: &str) -> bool {
         let root = self.root(text);
         let has_scalars = root.len() <= SCALARS && root.starts_with('[') && !root.contains('{');
@@ -337,7 +337,7 @@ impl Parser {
         self.tail = Tail::Ignored;
     }
 
-    /// Forgets that text after the root was read: it comes again or not at all.
+    /// Forgets that text after the root was read. The caller pushes that text again or drops it.
     pub(super) fn forget_tail(&mut self) {
         self.tail = Tail::Touching;
     }
@@ -350,13 +350,13 @@ impl Parser {
         Self { search, is_scalar, start: Some(0), before, machine, ..self.rewound() }
     }
 
-    /// Whether nothing is missing: the root is closed, or none is due.
+    /// Whether the text needs no more: the root is closed, or none is due.
     pub(super) fn is_whole(&self) -> bool {
         let is_blank = self.start.is_none() && self.finder().is_blank();
         self.machine.is_done() || self.trailing == Trailing::Next && is_blank
     }
 
-    /// Returns the error for a byte between two roots; inside a root the machine does.
+    /// Returns the error for a byte between two roots; inside a root the machine returns it.
     fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
         let kind = match (self.trailing, byte) {
             (Trailing::Next, b'{' | b'[') => SyntaxErrorKind::TooDeep(self.depth),
@@ -367,7 +367,7 @@ impl Parser {
         SyntaxError { kind, offset: at }
     }
 
-    /// Returns the first significant byte after the root that has ended, and its offset; what precedes `from` was
+    /// Returns the first significant byte after the root that has ended, and its offset; the text before `from` was
     /// examined before.
     pub(super) fn first_after_root(&self, text: &str, from: usize) -> Option<(usize, u8)> {
         let from = from.max(self.machine.offset());

@@ -1,21 +1,22 @@
-//! A document that repairs its text: between the pushes and the parser stands a [`Repairer`] for each root.
+//! A document that repairs its text: a [`Repairer`] for each root reads the pushed text before the parser does.
 
 use super::Document;
 use crate::error::SyntaxError;
 use crate::json::Sink;
 use crate::json::repair::{self, Repair, RepairOptions, Repairer};
 
-/// What a document keeps to repair its text.
+/// The state with which a document repairs its text.
 #[derive(Clone, Debug)]
 pub(super) struct Tolerance {
     options: RepairOptions,
-    /// Reads the open root. `None` outside of roots, and after text that was rejected or set back.
+    /// Reads the open root. `None` outside of roots, and after text that was rejected or dropped by a restore.
     repairer: Option<Repairer>,
-    /// The changes in roots that have ended, and before text that was set back.
+    /// The changes in roots that have ended, and before text that was dropped by a restore.
     log: Vec<Repair>,
     /// How many changes of the open root the sinks have seen.
     shown: usize,
-    /// The offset in the text as written up to which the text is final, but for the open root's repairer.
+    /// The offset in the original text up to which the text is final; the repairer of the open root counts its own
+    /// text.
     written: usize,
     /// The text as written from a deviation on, if the last push ended there.
     unrepaired: String,
@@ -40,7 +41,7 @@ impl Tolerance {
         self.log.iter().chain(self.repairer.iter().flat_map(Repairer::repairs))
     }
 
-    /// Ends the work on a root, or on the part of one before text that is set back.
+    /// Ends the repair of a root, or of its part before text that is dropped by a restore.
     fn close(&mut self) {
         if let Some(repairer) = self.repairer.take() {
             self.written = repairer.written();
@@ -50,7 +51,7 @@ impl Tolerance {
         self.unrepaired.clear();
     }
 
-    /// Forgets what follows the offset `end` of the text, all dropped text counted.
+    /// Forgets the text after the offset `end`, which counts all dropped text, too.
     pub(super) fn set_back(&mut self, end: usize) {
         self.close();
         self.written = repair::written(&self.log, end);
@@ -103,13 +104,13 @@ impl Document {
         self
     }
 
-    /// Returns the changes of the text so far that are final. Their ranges are in the text as it was pushed.
+    /// Returns the final changes of the text so far. Their ranges are in the text as pushed.
     pub fn repairs(&self) -> impl Iterator<Item = &Repair> {
         self.tolerance.iter().flat_map(|tolerance| tolerance.repairs())
     }
 
-    /// Returns the text as pushed that is held back, since what follows may change it. At the end of the text
-    /// [`finish`](Self::finish) appends it. After an error: the text from the deviation on, as far as it was pushed then.
+    /// Returns the pushed text that is withheld, because later text may change its repair. At the end of the text
+    /// [`finish`](Self::finish) appends it. After an error: the text from the deviation to the end of that push.
     pub fn pending(&self) -> &str {
         let Some(tolerance) = &self.tolerance else { return "" };
         tolerance.repairer.as_ref().map_or(&tolerance.unrepaired, Repairer::pending)
@@ -123,7 +124,7 @@ impl Document {
         ended.is_some_and(|ended| ended.err().is_none_or(|error| !error.is_truncated()))
     }
 
-    /// Ends the open root if it is closed by what is held back, and those after it. Otherwise nothing changes.
+    /// Ends the open root, and the roots after it, if the withheld text closes it. Otherwise nothing changes.
     pub(crate) fn finish_whole<S: Sink + ?Sized>(&mut self, sink: &mut S) {
         while self.finish_whole_root(sink) {}
     }
@@ -147,8 +148,8 @@ impl Document {
         is_read
     }
 
-    /// Ends the repair where the text was cut, and appends what was read. Returns the rest as written. From then on text is
-    /// read as it is pushed.
+    /// Ends the repair where the text was cut, and appends the repaired text. Returns the unrepaired rest. From then on
+    /// the document reads text without repairing it.
     pub(crate) fn end_repair<S: Sink + ?Sized>(&mut self, sink: &mut S) -> String {
         let Some(mut tolerance) = self.tolerance.take() else { return String::new() };
         let Some(repairer) = &mut tolerance.repairer else { return String::new() };
@@ -206,7 +207,7 @@ impl Document {
         self.take_final(tolerance, result, sink)
     }
 
-    /// Reads what the repairer has made final; returns what follows the root, if that has ended.
+    /// Reads the text that the repairer has made final; returns the text after the root, if the root has ended.
     fn take_final<S: Sink + ?Sized>(
         &mut self,
         tolerance: &mut Tolerance,
@@ -224,7 +225,7 @@ impl Document {
         let read = self.parser.machine.feed_text(&self.text, sink);
         debug_assert!(read.is_ok(), "repaired text is valid: {read:?}");
         let tail = repairer.take_tail();
-        // The byte that ends a number may be held back: a comma, or in the tail the white space after a root.
+        // The byte that ends a number may be withheld: a comma, or in the tail the white space after a root.
         if tail.is_some() || repairer.ends_with_value() && !tolerance.ends_numbers_late {
             self.parser.machine.end_number(&self.text, sink);
         }
@@ -234,7 +235,7 @@ impl Document {
                 tolerance.close();
                 let offset = self.text.len();
                 self.text.push_str(&unrepaired);
-                // Where a word may be a string, text after the root shows whether it is prose.
+                // If a word may be a string, text after the root shows whether it is prose.
                 let are_words_known = tolerance.options.level() < repair::RepairLevel::Guess;
                 if are_words_known && self.parser.reject_prose(&self.text, offset) {
                     self.text.truncate(offset);
@@ -254,8 +255,8 @@ impl Document {
         }
     }
 
-    /// Ends the repair of the open root: what is held back is appended, as far as it is certain. Returns whether text
-    /// follows in which another root may have begun.
+    /// Ends the repair of the open root: appends the certain part of the withheld text. Returns whether text follows in
+    /// which another root may have begun.
     pub(super) fn finish_repaired<S: Sink + ?Sized>(&mut self, sink: &mut S) -> Result<bool, SyntaxError> {
         let Some(mut tolerance) = self.tolerance.take() else { return Ok(false) };
         let mut result = Ok(None);

@@ -1,6 +1,6 @@
-//! Sets a document back to where an open value begins, for another value in its place.
+//! Resets a document to the start of an open value, so that another value can replace it.
 //!
-//! Open containers know where their last whole children end; only what lies between such a child and the value is read
+//! Open containers know where their last whole children end; only the text between such a child and the value is read
 //! again.
 
 use super::Document;
@@ -33,7 +33,7 @@ impl Document {
 
     /// Closes the open root as its complete part: drops uncertain text and appends the closers. If they close a string,
     /// the completion's `cut_value` is its path. Returns `None` and changes nothing if the root has no complete part or
-    /// is closed. Reads the text after the last whole children again, in O(depth) besides.
+    /// is closed. Reads the text after the last whole children again, and O(depth) more.
     pub(crate) fn close_as_complete_part(&mut self) -> Option<Completion> {
         let root = self.parser.start.filter(|_| !self.is_complete())?;
         let mut suffix = String::new();
@@ -49,7 +49,8 @@ impl Document {
         Some(Completion { suffix, synthesized: Vec::new(), cut_value })
     }
 
-    /// Forgets the text from `start` on, an offset after the last whole child of the innermost of `depth` containers.
+    /// Forgets the text from `start` on. `start` is an offset after the last whole child of the innermost of `depth`
+    /// containers.
     fn set_back(&mut self, root: usize, depth: usize, start: usize) -> bool {
         let Some(frames) = self.parser.machine.frames().get(..depth) else { return false };
         let mut machine = Machine::starting_at(root, self.parser.depth);

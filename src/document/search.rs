@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::envelope::{AllowedRoots, RootFinder, RootStart};
 use crate::json::{CutState, Kind, Machine};
 
-/// A push parser for the text up to a root. Text goes in once, in chunks of any size.
+/// A push parser for the text up to a root. Each byte is pushed once, in chunks of any size.
 ///
 /// A separate machine reads the text after a bracket in prose until there is evidence of JSON. If the bracket turns out
 /// to be prose, no text is read again: the next root begins after the byte that is not JSON, never before it.

@@ -34,8 +34,8 @@ impl Utf8 {
         Self::default()
     }
 
-    /// Returns the start of an incomplete character: at most three bytes. After an error: what is not UTF-8, at most
-    /// four bytes from its start on.
+    /// Returns the start of an incomplete character: at most three bytes. After an error: the first four bytes, at
+    /// most, of the invalid UTF-8.
     pub fn open(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
@@ -106,7 +106,7 @@ impl std::error::Error for Utf8Error {}
 mod tests {
     use super::{Utf8, Utf8Error};
 
-    /// Returns what some pieces decode to, with runs joined, what stays incomplete, and whether there was an error.
+    /// Returns the decoded text of some pieces, with runs joined, the incomplete rest, and whether there was an error.
     fn read(pieces: &[&[u8]]) -> (String, Vec<u8>, bool) {
         let (mut utf8, mut text) = (Utf8::new(), String::new());
         for piece in pieces {

@@ -5,21 +5,21 @@ use memchr::memchr2;
 /// The shortest fence.
 pub(crate) const FENCE: &str = "```";
 
-/// A push scanner that takes out the line that closes a fence around a fragment, and all that follows it.
+/// A push scanner that takes out the line that closes a fence around a fragment, and all text after it.
 #[derive(Clone, Debug)]
 pub(crate) struct FenceCloser {
     kind: Kind,
-    /// A line end and what follows it, as long as that may be a fence; once the fence is closed, the line that closed it.
+    /// A line end and the text after it, while that may be a fence; once the fence is closed, the closing line.
     line: String,
     is_closed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Around JSON: no string of it holds a line end, so any fence closes.
+    /// Around JSON: its strings hold no line ends, so any fence closes.
     Json,
-    /// Around text that was opened with `ticks` backticks. A block inside whose fence says what it holds
-    /// (`` ```rust ``) is a part of the text.
+    /// Around text that was opened with `ticks` backticks. A block inside it whose fence has a label (`` ```rust ``) is
+    /// a part of the text.
     Text { ticks: usize, in_block: bool },
 }
 
@@ -29,14 +29,14 @@ impl FenceCloser {
         Self { kind: Kind::Json, line: String::new(), is_closed: false }
     }
 
-    /// Creates a closer of a fence that was opened with `ticks` backticks around text. `in_block` says whether the text
+    /// Creates a closer of a fence that was opened with `ticks` backticks around text. `in_block` is true if the text
     /// begins in a block of its own.
     pub(crate) fn text(ticks: usize, in_block: bool) -> Self {
         Self { kind: Kind::Text { ticks, in_block }, line: String::new(), is_closed: false }
     }
 
-    /// Takes more of the fragment, and appends to `out` what is known to be inside the fence. Returns the text after
-    /// the fence.
+    /// Takes more of the fragment, and appends to `out` the text that is certain to be inside the fence. Returns the
+    /// text after the fence.
     pub(crate) fn feed<'t>(&mut self, text: &'t str, out: &mut String) -> &'t str {
         let mut rest = text;
         while !self.is_closed
@@ -62,7 +62,7 @@ impl FenceCloser {
         if self.is_closed { std::mem::take(&mut self.line) } else { String::new() }
     }
 
-    /// Tells the closer that the fragment has ended. A line end that waits is white space at its end.
+    /// Ends the fragment. A pending line end is white space at the end of the fragment.
     pub(crate) fn finish(&mut self, out: &mut String) {
         if let Kind::Text { ticks, in_block: true } = self.kind {
             self.end_line(ticks, true, out);
@@ -126,25 +126,25 @@ impl FenceCloser {
     }
 }
 
-/// What a continuation writes after the end of the root: from the line on that closes the answer's fence it belongs to
-/// the answer, if that began with prose. All else is left out.
+/// A filter for the text of a continuation after the root. If the answer began with prose, the text from the line that
+/// closes the answer's fence belongs to the answer. Other text is left out.
 #[derive(Clone, Debug)]
 pub(crate) struct AfterRoot {
-    /// Backticks that close the fence; `None` where nothing more is taken.
+    /// Backticks that close the fence; `None` if the rest is left out.
     ticks: Option<usize>,
-    /// What may be the closing line.
+    /// Text that may be the closing line.
     pending: String,
     is_open: bool,
 }
 
 impl AfterRoot {
-    /// Creates the filter for an answer whose fence has `ticks` backticks; `None` where the answer has no preamble and
+    /// Creates the filter for an answer whose fence has `ticks` backticks; `None` if the answer has no preamble and
     /// fence.
     pub(crate) fn new(ticks: Option<usize>) -> Self {
         Self { ticks, pending: String::new(), is_open: false }
     }
 
-    /// Takes what follows the root; returns what belongs to the answer.
+    /// Takes text after the root; returns the part that belongs to the answer.
     pub(crate) fn feed(&mut self, text: &str) -> String {
         let Some(ticks) = self.ticks else { return String::new() };
         self.pending.push_str(text);
@@ -158,8 +158,8 @@ impl AfterRoot {
     }
 }
 
-/// What closes the fence of `ticks` backticks around a root that `tail` follows; of half a line of backticks the rest.
-/// `None` where no fence is open at the end.
+/// Returns the line that closes the fence of `ticks` backticks around a root before `tail`, or the rest of that line if
+/// some of its backticks are there. `None` if no fence is open at the end.
 pub(crate) fn missing_fence(ticks: usize, tail: &str) -> Option<String> {
     let end = tail.rfind('\n').map_or(0, |at| at + 1);
     let (lines, last) = tail.split_at(end);
@@ -216,8 +216,9 @@ fn is_fence(line: &str, ticks: usize) -> bool {
     ticks_of(line).is_some_and(|found| found >= ticks) && !line.trim_start_matches('`').contains('`')
 }
 
-/// Spaces before a fence, and bytes of a line that opens one.
+/// The most spaces before a fence: with more, CommonMark reads the line as code.
 const INDENT: usize = 3;
+/// The most bytes of a line that opens a fence.
 const LINE: usize = 64;
 /// The most white space before a fence that closes JSON, in bytes: layout has less.
 const SPACES: usize = 256;

@@ -1,7 +1,7 @@
-//! What models write around JSON and around continuations: white space, prose, reasoning tags, Markdown fences.
+//! The text of models around JSON and around continuations: white space, prose, reasoning tags, Markdown fences.
 //!
-//! [`EnvelopeScanner`] says where content may begin, [`RootFinder`] where the root of a document begins or may begin, and
-//! `fence` where a fence ends. This module knows lines and tags, and nothing of what is between them.
+//! [`EnvelopeScanner`] finds where content may begin, [`RootFinder`] where the root of a document begins or may begin,
+//! and `fence` where a fence ends. This module knows lines and tags, and ignores the text between them.
 
 mod fence;
 mod lead;

@@ -1,4 +1,4 @@
-//! Where the root of a document begins in what a model writes.
+//! Finds where the root of a document begins in a model's text.
 
 use super::fence::{FENCE, ticks_of};
 use super::lead::Lead;
@@ -7,9 +7,9 @@ use super::scanner::{ContentStart, EnvelopeScanner, REASONING};
 /// Which values may be a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedRoots {
-    /// Objects and arrays: of a stream, where prose may begin with a number or the word `true`.
+    /// Objects and arrays: for a stream, where prose may begin with a number or the word `true`.
     Containers,
-    /// Every value: of a file that is said to be JSON.
+    /// Every value: for a file that the user declares to be JSON.
     Any,
 }
 
@@ -23,7 +23,7 @@ impl AllowedRoots {
     }
 }
 
-/// A push parser that finds where a root begins. Text goes in once, in chunks of any size.
+/// A push parser that finds where a root begins. Each byte is pushed once, in chunks of any size.
 ///
 /// A root is the first significant character, also after reasoning, or the first after the line that opens a Markdown
 /// fence ([CommonMark, fenced code blocks](https://spec.commonmark.org/0.31.2/#fenced-code-blocks)). A fence after prose
@@ -72,7 +72,7 @@ pub(crate) enum RootStart {
     Possible(usize),
 }
 
-/// What the line that opens a fence says of the block.
+/// The label in the line that opens a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Label {
     None,
@@ -224,8 +224,8 @@ impl RootFinder {
         self.ticks
     }
 
-    /// Whether a fence has opened, or is opening, that says that JSON follows: by its label, or because it is the
-    /// first thing of the text and has no label.
+    /// Whether a fence has opened, or is opening, that promises JSON: by its label, or because it has no label and is
+    /// at the start of the text.
     pub(crate) fn promises_json(&self) -> bool {
         if self.prose {
             return self.fence && matches!(self.label, Label::Json | Label::LikeJson);
@@ -238,27 +238,27 @@ impl RootFinder {
         self.fence && self.label != Label::Other
     }
 
-    /// Whether no root is looked for.
+    /// Whether the search for a root is off, because the text is not JSON.
     pub(crate) fn is_text(&self) -> bool {
         self.is_text
     }
 
-    /// Whether nothing significant has come.
+    /// Whether no significant character was taken.
     pub(crate) fn is_blank(&self) -> bool {
         self.scanner.is_blank() && !self.prose && !self.fence
     }
 
-    /// Whether something significant has come that is neither a root nor a fence nor reasoning.
+    /// Whether text was taken that is neither a root nor a fence nor reasoning nor white space.
     pub(crate) fn is_prose(&self) -> bool {
         self.prose && !self.fence && !self.is_found
     }
 
-    /// The number of bytes since something significant has come that is neither a root nor a fence nor reasoning.
+    /// The number of bytes since the first text that is neither a root nor a fence nor reasoning nor white space.
     pub(crate) fn prose_len(&self) -> usize {
         if self.is_prose() { self.offset.saturating_sub(self.prose_from) } else { 0 }
     }
 
-    /// What is missing of the line that opens a fence, where the text ends inside one.
+    /// Returns the rest of the line that opens a fence, if the text ends inside that line.
     pub(crate) fn rest_of_fence(&self) -> Option<&'static str> {
         let line = self.scanner.line();
         match line {

@@ -1,4 +1,4 @@
-//! Where content may begin in what a model writes, character by character.
+//! Finds where content may begin in a model's text, character by character.
 
 use std::ops::Range;
 
@@ -8,21 +8,21 @@ use memchr::{memchr, memmem};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EnvelopeScanner {
     line: Line,
-    /// What content at the start of the next line follows, and what this line's followed.
+    /// The reason why content may begin at the start of the next line, and the same for this line.
     due: ContentStart,
     began: ContentStart,
-    /// In reasoning: the tag that ends it, and how many of the tag's bytes have come.
+    /// In reasoning: the tag that ends it, and how many of the tag's bytes were taken.
     reasoning: Option<(&'static str, usize)>,
-    /// The last character of the line but for white space.
+    /// The last character of the line that is not white space.
     last: char,
     /// All lines since the start, a fence or reasoning look like prose.
     is_prose: bool,
 }
 
-/// Why content may begin at a place.
+/// Why content may begin at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentStart {
-    /// It is the first thing of the text.
+    /// It is at the start of the text.
     First,
     /// A line that opens or closes a fence precedes it.
     Fence,
@@ -36,7 +36,7 @@ pub(crate) enum ContentStart {
 pub(super) const REASONING: [(&str, &str); 3] =
     [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>")];
 
-/// Returns `text` without the reasoning in tags at its start. Returns all of `text` if there is none, or if the
+/// Returns `text` without the reasoning in tags at its start. Returns all of `text` if it has no reasoning, or if the
 /// reasoning does not end.
 pub(crate) fn after_reasoning(text: &str) -> &str {
     let opened = REASONING.iter().find_map(|tags| Some((text.strip_prefix(tags.0)?, tags.1)));
@@ -62,7 +62,7 @@ impl EnvelopeScanner {
         Self { line: Line::default(), due, began, reasoning: None, last: ' ', is_prose: true }
     }
 
-    /// Whether what precedes this line looks like prose.
+    /// Whether the text before this line looks like prose.
     pub(crate) fn is_after_prose(&self) -> bool {
         self.is_prose
     }
@@ -83,7 +83,7 @@ impl EnvelopeScanner {
         (self.reasoning, self.due) = (None, ContentStart::Line);
     }
 
-    /// Whether nothing but white space has come.
+    /// Whether only white space was taken.
     pub(crate) fn is_blank(&self) -> bool {
         self.due == ContentStart::First && self.line.is_empty() && self.reasoning.is_none()
     }
@@ -103,12 +103,12 @@ impl EnvelopeScanner {
         self.reasoning.is_none() && self.line.is_full()
     }
 
-    /// Takes text that goes on in a line that is [settled](Self::is_settled).
+    /// Takes more text of a line that is [settled](Self::is_settled).
     pub(crate) fn run(&mut self, text: &str) {
         self.last = text.trim_end().chars().next_back().unwrap_or(self.last);
     }
 
-    /// Takes as much of `text` at once as cannot matter, and returns how many bytes that is.
+    /// Takes the bytes at the start of `text` that have no effect on later results, and returns their number.
     pub(crate) fn skip(&mut self, text: &str) -> usize {
         match self.reasoning {
             Some((_, 0)) => memchr(b'<', text.as_bytes()).unwrap_or(text.len()),
@@ -132,7 +132,7 @@ impl EnvelopeScanner {
             return None;
         }
         if self.line.is_full() {
-            // No tag is so long.
+            // No tag is this long.
             self.last = if c.is_whitespace() { self.last } else { c };
             return None;
         }
@@ -158,7 +158,7 @@ impl EnvelopeScanner {
     }
 
     fn take_reasoning(&mut self, end: &'static str, come: usize, c: char) {
-        // `<` is in a tag once, at its start: no other beginning of the tag can be inside of one.
+        // `<` is in a tag once, at its start, so no other tag can begin inside the tag.
         let come = match end.get(come..).is_some_and(|rest| rest.starts_with(c)) {
             true => come + c.len_utf8(),
             false => usize::from(c == '<'),
@@ -179,7 +179,7 @@ impl EnvelopeScanner {
         self.line.clear();
     }
 
-    /// A line of JSON begins or ends with what prose hardly does.
+    /// JSON lines begin or end with characters that prose lines rarely begin or end with.
     fn line_is_prose(&self) -> bool {
         let first = self.line().chars().next().unwrap_or(' ');
         let begins_as_json = matches!(first, '{' | '[' | '}' | ']' | '"' | ',' | ':' | '-' | '0'..='9');
@@ -228,7 +228,7 @@ impl Line {
 mod tests {
     use super::{ContentStart, EnvelopeScanner};
 
-    /// Each place where content may begin: why, and the rest of its line.
+    /// Returns each offset where content may begin: why, and the rest of its line.
     fn starts(text: &str) -> Vec<(ContentStart, &str)> {
         let mut scanner = EnvelopeScanner::new();
         let places = text.char_indices().filter_map(|(at, c)| scanner.take(c).map(|start| (at, start)));
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(starts("<think>a\n[b] </think> {\n}"), [(First, "<think>a"), (Reasoning, "{")]);
         assert_eq!(starts("<think>a<</thin</think>{"), [(First, "<think>a<</thin</think>{"), (Reasoning, "{")]);
         assert_eq!(starts("Sure:\n```\n{\n```\n"), [(First, "Sure:"), (Line, "```"), (Fence, "{")]);
-        // A line of JSON is no preamble.
+        // A line of JSON is not a preamble.
         assert_eq!(starts("\"a\": 1,\n\"b\": 2"), [(First, "\"a\": 1,")]);
         // White space that JSON does not know is content.
         assert_eq!(starts("```json\n \u{a0}d\","), [(First, "```json"), (Fence, "\u{a0}d\",")]);

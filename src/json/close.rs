@@ -1,19 +1,19 @@
-//! Closes an open text, in two ways: [`close_into`] drops what is not certain and gives the complete part;
-//! [`completion`] takes nothing back and gives the shortest suffix that is legal. A stream that gives up needs the
-//! second one: it cannot drop what has been sent.
+//! Closes an open text, in two ways: [`close_into`] drops uncertain text and gives the complete part; [`completion`]
+//! drops nothing and gives the shortest legal suffix. A stream that gives up needs the second one, because it can't
+//! take back text that it has sent.
 
 use super::grammar::State;
 use super::stack::{self, Frame, Kind};
 use super::{Machine, Span, string};
 
-/// The suffix that makes an open text a whole document, and the values that it had to make up.
+/// The suffix that makes an open text a whole document, and the values that it had to invent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Completion {
     /// The text to append: the rest of an open token, a `null` that is due, the closing brackets.
     pub suffix: String,
-    /// JSON Pointers of the values that hold something which nobody wrote: a `null`, the rest of a literal, a digit,
-    /// the end of an escape. A string that is only closed is not listed.
+    /// JSON Pointers of the values with invented text: a `null`, the rest of a literal, a digit, the end of an escape.
+    /// A string that is only closed is not listed.
     pub synthesized: Vec<String>,
     /// The JSON Pointer of the number or string value in which the text stopped: its value may be the beginning of
     /// another one, as `5` of `5150`.
@@ -25,7 +25,7 @@ pub struct Completion {
 pub enum Partial {
     /// The value is left out until it is whole.
     Omit,
-    /// The value is included as far as it is certain.
+    /// The certain part of the value is included.
     Include,
 }
 
@@ -34,7 +34,7 @@ pub enum Partial {
 pub struct CloseOptions {
     /// A string that is a value. Included by default: it can only grow.
     pub strings: Partial,
-    /// `true`, `false` or `null` of which at least one letter has come: it can only become one thing. Left out by
+    /// `true`, `false` or `null` with at least one letter: the first letter determines the literal. Left out by
     /// default.
     pub literals: Partial,
 }
@@ -45,7 +45,7 @@ impl Default for CloseOptions {
     }
 }
 
-/// Returns where the complete part ends, and writes to `suffix` what closes it there.
+/// Returns where the complete part ends, and writes to `suffix` the text that closes it there.
 pub(super) fn close_into(machine: &Machine, closing: CloseOptions, suffix: &mut String) -> Option<usize> {
     suffix.clear();
     let mut end = machine.frames().last().map(|frame| frame.end);
@@ -128,8 +128,8 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
     Completion { suffix, synthesized: if invented { vec![path] } else { Vec::new() }, cut_value }
 }
 
-/// Finishes an open escape, or the surrogate pair that it is one half of; `open` is the part that has come. The grammar
-/// allows half of a surrogate pair but most readers reject it, so the other half is added.
+/// Finishes an open escape, or the surrogate pair to which it belongs; `open` is the part that was received. The
+/// grammar allows half of a surrogate pair but most readers reject it, so the other half is added.
 fn end_of_escape(open: &str, suffix: &mut String) {
     let (is_paired, open) = match open.get(ESCAPE..) {
         Some(second) => (true, second),
@@ -158,9 +158,9 @@ fn end_of_escape(open: &str, suffix: &mut String) {
 }
 
 /// Returns how many `_` make `raw` a key that the open object does not have yet: in most readers a `null` under a
-/// delivered key would overwrite its value. This is the only place that reads delivered text again, once, when a stream
-/// gives up inside a key. Members of nested containers are skipped by their own frames. Keys are compared decoded:
-/// `"\u0061"` is `"a"`.
+/// delivered key would overwrite its value. Only this function reads delivered text again, once, when a stream gives up
+/// inside a key. Members of nested containers are skipped by their own frames. Keys are compared decoded: `"\u0061"` is
+/// `"a"`.
 fn strokes_to_be_fresh(object: &Frame, text: &str, raw: &str) -> usize {
     let mut machine = Machine::new(usize::MAX);
     let wanted = string::key(raw);

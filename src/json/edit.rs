@@ -1,4 +1,4 @@
-//! Changes single members of a JSON text; every other byte stays as it is.
+//! Changes single members of a JSON text; every other byte stays unchanged.
 //!
 //! Works on the spans of [`walk`](super::walk) and expects valid text. Inserted text has no white space.
 
@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::string::quoted;
 use super::walk::Raw;
 
-/// A list of edits to one text, which are applied at once.
+/// A list of edits to one text, which are applied together.
 ///
 /// ```
 /// use restitch::internal::json::{edit::Edits, walk::Raw};
@@ -21,8 +21,8 @@ use super::walk::Raw;
 /// ```
 #[derive(Debug, Default)]
 pub struct Edits {
-    /// Ranges of the text and their replacements. They never overlap. Of two that begin at the same place, the one that
-    /// was added first comes first.
+    /// Ranges of the text and their replacements. They never overlap. Of two edits at the same offset, the one that was
+    /// added first precedes the other.
     list: Vec<(Range<usize>, String)>,
 }
 
@@ -41,7 +41,7 @@ impl Edits {
             let name = key.decode().unwrap_or_default();
             if remove.iter().any(|gone| name == *gone) {
                 let gone = match (at.checked_sub(1).and_then(|before| members.get(before)), members.get(at + 1)) {
-                    // After a member that stays, the comma before this member goes, and the space before it.
+                    // If an earlier member stays, the edit removes the comma and the space before this member.
                     (Some((_, before)), _) if kept => before.range().end..value.range().end,
                     (_, Some((next, _))) => key.offset()..next.offset(),
                     (_, None) => key.offset()..value.range().end,
@@ -79,7 +79,7 @@ impl Edits {
 
     /// Returns the text with all edits applied.
     pub fn apply(mut self, text: &str) -> String {
-        // A stable sort: of two insertions at one place the first comes first.
+        // The sort is stable, so two insertions at the same offset keep their order.
         self.list.sort_by_key(|(range, _)| range.start);
         let mut out = String::with_capacity(text.len() + self.list.iter().map(|(_, new)| new.len()).sum::<usize>());
         let mut copied = 0;

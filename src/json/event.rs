@@ -1,7 +1,7 @@
 //! The events that a machine emits while it runs, which name spans of the text, and the sinks that take them.
 //!
-//! An event is final when it is emitted: nothing that follows changes it. So a number is emitted with the byte after
-//! it, a key with its closing quote, and an escape, a surrogate pair or a UTF-8 sequence with its last byte.
+//! An event is final when it is emitted: later text does not change it. So a number is emitted with the byte after it,
+//! a key with its closing quote, and an escape, a surrogate pair or a UTF-8 sequence with its last byte.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Returns the text in this range; empty where `text` is shorter.
+    /// Returns the text in this range; empty if `text` is shorter.
     pub fn of(self, text: &str) -> &str {
         text.get(self.range()).unwrap_or_default()
     }
@@ -51,7 +51,7 @@ impl fmt::Display for Span {
 /// A value that is neither a container nor a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
-    /// A number of any form.
+    /// A number, with or without sign, fraction and exponent.
     Number,
     /// `true`
     True,
@@ -61,7 +61,7 @@ pub enum Scalar {
     Null,
 }
 
-/// One thing that is certain.
+/// A report about a certain part of the text.
 ///
 /// A string that is a value is emitted as `StringBegin`, any number of `Fragment`s, `StringEnd`. The number of
 /// fragments depends on the pushes; joined, they are the text between the quotes. All other events are the same for
@@ -88,14 +88,14 @@ pub enum Event {
     Key(Span),
     /// A string that is a value begins, with its opening quote at this offset.
     StringBegin(usize),
-    /// The next part of that string as it is written, never empty. A fragment never ends inside an escape, between the
-    /// halves of a surrogate pair or inside a character, so [`string::decode`] can decode each one alone.
+    /// The next raw part of that string, never empty. A fragment never ends inside an escape, between the halves of a
+    /// surrogate pair or inside a character, so [`string::decode`] can decode each one alone.
     Fragment(Span),
-    /// The string has ended: all of it, with its quotes.
+    /// The string has ended. The span is the whole string, with its quotes.
     StringEnd(Span),
     /// A number, `true`, `false` or `null` has ended.
     Scalar {
-        /// Which of them.
+        /// The number or literal.
         kind: Scalar,
         /// Its text.
         span: Span,
@@ -140,10 +140,10 @@ impl Event {
     }
 }
 
-/// The place of an event.
+/// The context of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Live<'a> {
-    /// All text so far, at least up to the end of the push; spans are offsets in it.
+    /// All text so far, up to the end of the push or beyond; spans are offsets in it.
     pub text: &'a str,
     /// The containers around the value or key that the event is about, the root first, without the container that
     /// begins or ends. The last frame's count and key name the value.
@@ -152,8 +152,8 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// Returns the path of the value that the event is about; of a key, the path of its member. Its length is the number
-    /// of containers around the value.
+    /// Returns the path of the value that the event is about; for a key, the path of its member. Its length is the
+    /// number of containers around the value.
     pub fn path(&self) -> Path<'a> {
         Path { frames: self.frames, text: self.text }
     }
@@ -171,7 +171,7 @@ impl<'a> Live<'a> {
 
 /// A receiver of events. It gets each event once, in the order of the text.
 ///
-/// A sink is lent for one push. To see everything, lend it to every push, or bring it up to date with
+/// A sink is lent for one push. To see all events, lend it to every push, or bring it up to date with
 /// [`Document::replay`](crate::Document::replay). Sinks compose: a pair or a triple of sinks is a sink, and so is an
 /// `Option`; `()` ignores everything and costs nothing.
 pub trait Sink {

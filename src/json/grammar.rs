@@ -1,13 +1,12 @@
 //! The grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259), one byte at a time: maps a state and a byte to
-//! the next state and to what the machine must do. [`rule`] is the readable form; the table that runs is computed from
-//! it.
+//! the next state and to an act of the machine. [`rule`] is the readable form; the table that runs is computed from it.
 //!
-//! Knows neither offsets nor the open containers: an [`Act`] is what the machine must decide or record.
+//! Knows neither offsets nor the open containers: an [`Act`] leaves the decision or the record to the machine.
 
 use super::CutState;
 
-/// A position in the grammar, as a number, so that a table leads from one state to the next. States are ordered by what
-/// they have in common.
+/// A position in the grammar, as a number, so that a table maps it to the next state. States with a common property
+/// have consecutive numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 
@@ -221,14 +220,14 @@ pub(super) enum Step {
     Act(Act),
 }
 
-/// What the machine does about a byte.
+/// An act of the machine for a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Act {
     /// A number or a literal begins. [`after`] returns the next state.
     Token,
-    /// An escape or a UTF-8 sequence begins: what follows is not certain until it is whole. [`after`] returns the next
-    /// state.
+    /// An escape or a UTF-8 sequence begins: its text becomes certain once the sequence is whole. [`after`] returns the
+    /// next state.
     Pend,
     /// A `\u` escape has ended in a high surrogate; its first byte is five bytes back.
     PendHigh,
@@ -248,7 +247,7 @@ pub(super) enum Act {
     Reject,
 }
 
-/// The whole grammar on one page: what a byte means in a state.
+/// The whole grammar on one page: the step for a byte in a state.
 ///
 /// The second value is the state that [`after`] returns.
 const fn rule(state: State, byte: u8) -> (Step, State) {
@@ -341,7 +340,7 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
     }
 }
 
-/// Returns what `byte` means in `state`.
+/// Returns the step for `byte` in `state`.
 #[inline(always)]
 pub(super) fn step(state: State, byte: u8) -> Step {
     let step = STEPS[index(state, byte)];

@@ -1,26 +1,26 @@
-//! Finds where the tokens of a long push are, 64 bytes at a time: brackets, colons and commas outside of strings, both
-//! quotes of a string, and the first byte of a number or a literal. These positions are the *marks*; every byte between
-//! two of them is white space, text of a string, or the rest of a number or literal.
+//! Finds the tokens of a long push, 64 bytes at a time: brackets, colons and commas outside of strings, both quotes of
+//! a string, and the first byte of a number or a literal. These positions are the *marks*; every byte between two of
+//! them is white space, text of a string, or the rest of a number or literal.
 //!
-//! Knows nothing of the grammar: what a mark means is the machine's to say. It checks what lies inside of strings, so
-//! that the machine need not: control characters, escapes, and the encoding. It ends before the first block of 64 bytes
-//! in which one of them is wrong, and the machine finds the byte.
+//! The machine interprets the marks, because the index does not know the grammar. The index checks the text of strings,
+//! so that the machine need not: control characters, escapes, and the encoding. It ends before the first block of 64
+//! bytes in which it finds an error, and the machine finds the byte.
 
 use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
 
 use super::scan::{self, bytes_examined};
 
-/// The number of bytes that are looked at together: a bit of a word for each.
+/// The number of bytes that are examined together, one bit of a word each.
 const BLOCK: usize = 64;
-/// The number of marks that are found ahead of the machine.
+/// The number of marks that the index finds ahead of the machine.
 const ROOM: usize = 512;
-/// The number of bytes whose encoding is checked at once.
+/// The number of bytes whose encoding is checked in one call.
 const CHECKED: usize = 4096;
 /// The longest escape is a surrogate pair: `\ud83d\ude00`.
 const ESCAPE: usize = 12;
 /// The number of escapes in a block from which on they are checked together.
 const MANY_ESCAPES: u32 = 4;
-/// The number of marks that a member with a value that is no container may have, with the comma after it.
+/// The most marks of a member with a scalar value, including the comma after it.
 pub(super) const AHEAD: usize = 6;
 /// Set in the position of a closing quote if the string has an escape.
 const HAS_ESCAPE: u32 = 1 << 31;
@@ -31,23 +31,24 @@ pub(super) struct Index<'a> {
     level: Level,
     /// The positions that were found last, and after them several that are the end of the bytes.
     marks: [Mark; ROOM + BLOCK + 2 * AHEAD],
-    /// Which bytes of the newest blocks are no digits, the oldest block first, and where that one begins.
+    /// A bit for each byte of the newest blocks, the oldest block first: set if the byte is not a digit. `blocks_start`
+    /// is the offset of the first block.
     no_digits: [u64; ROOM / BLOCK],
     blocks_start: usize,
-    /// The mark that comes next.
+    /// The next mark.
     next: usize,
     /// How many were found.
     count: usize,
-    /// Up to where marks were found: a multiple of [`BLOCK`], or the end of the bytes.
+    /// The offset up to which marks were found: a multiple of [`BLOCK`], or the end of the bytes.
     end: usize,
-    /// Up to where the encoding is known to be right. Bytes that are all ASCII need no check.
+    /// The offset up to which the encoding was checked. Bytes that are all ASCII need no check.
     encoded: usize,
-    /// Whether no more marks can be found.
+    /// No further marks can be found.
     is_over: bool,
     carry: Carry,
 }
 
-/// What a block has to know of those before it.
+/// The state that a block passes to the next one.
 #[derive(Clone, Copy, Default)]
 struct Carry {
     /// 1 if the last byte is the backslash of an escape, else 0.
@@ -56,7 +57,7 @@ struct Carry {
     in_string: u64,
     /// 1 if the open string has an escape, else 0.
     has_escape: u64,
-    /// 1 if the last byte is of a number, a literal, or something that is no token, else 0.
+    /// 1 if the last byte belongs to a number, a literal, or an invalid token, else 0.
     in_scalar: u64,
     /// Which of the last 64 bytes begin an escape; the last byte is the highest bit.
     escapes: u64,
@@ -72,7 +73,7 @@ impl Mark {
         (self.0 & !HAS_ESCAPE) as usize
     }
 
-    /// Of a closing quote: whether the string has an escape.
+    /// Whether a closing quote ends a string with an escape.
     #[inline(always)]
     pub(super) fn has_escape(self) -> bool {
         self.0 & HAS_ESCAPE != 0
@@ -83,8 +84,8 @@ impl<'a> Index<'a> {
     /// The number of bytes that one index can have: a position has 31 bits.
     pub(super) const LONGEST: usize = 1 << 30;
 
-    /// Begins before `bytes`, between two tokens or, if `in_string`, between two characters of a string.
-    /// `is_encoded`: their encoding is right. `None` on processors without the instructions that make this fast.
+    /// Begins before `bytes`, between two tokens or, if `in_string`, between two characters of a string. `is_encoded`:
+    /// their encoding is valid. `None` on processors without the instructions that make this fast.
     pub(super) fn new(bytes: &'a [u8], in_string: bool, is_encoded: bool) -> Option<Self> {
         let level = Level::new();
         if level.is_fallback() {
@@ -149,12 +150,12 @@ impl<'a> Index<'a> {
         self.bytes
     }
 
-    /// Returns the last place in the open string that is known to be between two characters, outside of an escape and
+    /// Returns the last offset in the open string that is known to be between two characters, outside of an escape and
     /// of a surrogate pair, when no marks are left. The string began at `start`, or before the bytes.
     pub(super) fn last_place(&self, start: usize) -> usize {
         let escapes = self.carry.escapes >> (BLOCK - ESCAPE);
         if escapes != 0 {
-            // The first one of those that may be open: if it is the second half of a pair, it is whole.
+            // The first escape that may be open. If it is the second half of a pair, it is whole.
             return start.max((self.end + escapes.trailing_zeros() as usize).saturating_sub(ESCAPE));
         }
         let last = self.bytes.get(..self.end).unwrap_or_default().iter().rev().take(3);
@@ -200,8 +201,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Finds the marks of the next block, of which `length` bytes are the text's. Returns whether the block is in
-    /// order.
+    /// Finds the marks of the next block; its first `length` bytes are text. Returns whether the block is valid.
     #[inline(always)]
     fn block<S: Simd>(&mut self, simd: S, block: &[u8; BLOCK], length: usize) -> bool {
         bytes_examined(BLOCK);
@@ -292,7 +292,7 @@ impl<'a> Index<'a> {
         scan::number_end(self.bytes, at)
     }
 
-    /// Whether the encoding of the next `length` bytes is right, apart from a character that the end of all bytes cuts.
+    /// Whether the encoding of the next `length` bytes is valid. The end of all bytes may cut the last character.
     fn is_encoded(&mut self, length: usize) -> bool {
         let end = self.end + length;
         if self.encoded < end {
@@ -307,7 +307,7 @@ impl<'a> Index<'a> {
         self.encoded >= end
     }
 
-    /// Whether an escape goes on rightly at each of these places in the next block, as far as there are bytes.
+    /// Whether each of these positions in the next block continues an escape correctly, as far as its bytes are known.
     #[inline(always)]
     fn are_escapes(&self, places: u64) -> bool {
         // A loop, since a closure is not compiled for the instructions that the rest uses.
@@ -335,7 +335,7 @@ impl<'a> Index<'a> {
             return;
         };
         let mut rest = marks;
-        // Eight at a time, although some of them may not exist: a branch for each mark would be guessed wrong too often.
+        // Eight at a time, although some marks may not exist: a branch for each mark would be mispredicted too often.
         for eight in slots.as_chunks_mut::<8>().0 {
             if rest == 0 {
                 break;
@@ -360,8 +360,8 @@ impl Carry {
         if backslashes == 0 {
             return std::mem::take(&mut self.is_escaped);
         }
-        // In a run of backslashes every second one is escaped. A subtraction borrows through each run, and so tells
-        // those at even places from those at odd ones.
+        // In a run of backslashes every second one is escaped. A subtraction borrows through each run, and so separates
+        // even positions from odd ones.
         const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
         let begins = backslashes & !self.is_escaped;
         let alternating = (begins << 1 | ODD).wrapping_sub(begins) ^ ODD;
@@ -379,7 +379,7 @@ fn last_block(rest: &[u8]) -> [u8; BLOCK] {
     block
 }
 
-/// Returns where the closing quote of a string is, which goes on at `start` between two characters.
+/// Returns the offset of the closing quote of an open string; `start` is an offset in it between two characters.
 pub(super) fn closing_quote(bytes: &[u8], start: usize) -> Option<usize> {
     dispatch!(Level::new(), simd => closing_quote_with(simd, bytes, start))
 }
@@ -400,8 +400,8 @@ fn closing_quote_with<S: Simd>(simd: S, bytes: &[u8], start: usize) -> Option<us
     }
 }
 
-/// Returns where a number of less than 60 bytes ends. A bit of `no_digits` is set for each byte from
-/// `at` on that is no digit.
+/// Returns the end of a number of less than 60 bytes. A bit of `no_digits` is set for each byte from `at` on that is
+/// not a digit.
 #[inline(always)]
 fn short_number_end(bytes: &[u8], at: usize, no_digits: u64) -> Option<usize> {
     let digits = |from: u32| (no_digits >> (from & 63)).trailing_zeros();
@@ -444,7 +444,7 @@ fn simple_escapes<S: Simd>(block: u8x64<S>) -> u64 {
     signs | letters
 }
 
-/// Whether all of a block stands for itself inside a string, if its encoding is right.
+/// Whether no byte of a block ends a string or needs an escape. The encoding is checked elsewhere.
 #[inline(always)]
 fn is_plain<S: Simd>(block: u8x64<S>) -> bool {
     let [quote, backslash, space] = [b'"', b'\\', b' '].map(
@@ -463,7 +463,7 @@ fn prefix_xor(mut bits: u64) -> u64 {
     bits
 }
 
-/// Returns the places of the bits that are set, the lowest first.
+/// Returns the positions of the set bits, the lowest first.
 #[inline(always)]
 fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -473,7 +473,7 @@ fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether these are hexadecimal digits: a byte's high bit is set where it is not below a limit.
+/// Whether these are hexadecimal digits: a byte's high bit is set if it is not below a limit.
 #[inline(always)]
 fn are_hex_digits(bytes: [u8; 4]) -> bool {
     const ONES: u32 = 0x0101_0101;

@@ -1,8 +1,8 @@
 //! The strict grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259) as a push state machine.
 //!
-//! Reads each byte once, in chunks of any size, and always knows what is open: the containers with their keys and
-//! counts, and the token that the last byte belongs to. It keeps no text and tolerates nothing: a byte that the grammar
-//! rejects is returned through [`Machine::deviation`], and the machine stays before that byte.
+//! Reads each byte once, in chunks of any size, and always knows the open containers, with their keys and counts, and
+//! the token of the last byte. It keeps no text and tolerates nothing: a byte that the grammar rejects is returned
+//! through [`Machine::deviation`], and the machine stays before that byte.
 
 mod marked;
 
@@ -13,7 +13,7 @@ use super::scan::{self, Encoded, Input, Push};
 use super::stack::{Frame, Kind, Path};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
-/// A validating push parser that can be stopped at every byte.
+/// A validating push parser that can stop at every byte.
 ///
 /// ```
 /// use restitch::internal::json::Machine;
@@ -35,11 +35,12 @@ pub struct Machine {
     state: State,
     /// Whether the open string is a key.
     in_key: bool,
-    /// In an escape, in a UTF-8 sequence or after a high surrogate: where that began. What precedes it is certain.
+    /// In an escape, in a UTF-8 sequence or after a high surrogate: the offset where that began. The text before it is
+    /// certain.
     pending_start: usize,
-    /// Where the open token began; of a string, its opening quote.
+    /// The start of the open token; for a string, its opening quote.
     token: usize,
-    /// In a string that is a value, during a push: what precedes this offset was emitted.
+    /// In a string that is a value, during a push: the end of the emitted text.
     emitted: usize,
     frames: Vec<Frame>,
     depth: usize,
@@ -59,7 +60,7 @@ pub enum CutState {
     String,
     /// Inside an escape, of a value or a key; also between the two halves of a surrogate pair.
     Escape,
-    /// Inside a number. Only the next byte tells whether the number has ended.
+    /// Inside a number. Only the next byte shows whether the number has ended.
     Number,
     /// Inside `true`, `false` or `null`.
     Literal,
@@ -94,7 +95,7 @@ fn after_value(parent: Kind) -> State {
     }
 }
 
-/// Takes at once what nearly always follows a key or a value: a colon or a comma, and one space.
+/// Takes the bytes that nearly always follow a key or a value: a colon or a comma, and one space.
 #[inline(always)]
 fn follow<I: Input>(input: &mut I, state: State) -> State {
     let Some((due, next)) = state.due() else { return state };
@@ -138,28 +139,29 @@ impl Machine {
         }
     }
 
-    /// Creates a machine whose first byte is at `offset` of some text: all its offsets count from the start of that
+    /// Creates a machine whose first byte is at `offset` of a longer text. All its offsets count from the start of that
     /// text.
     pub fn starting_at(offset: usize, depth: usize) -> Self {
         Self { offset, ..Self::new(depth) }
     }
 
-    /// Consumes `bytes` up to the end of the root, and returns how many bytes that were: fewer than all if the root has
-    /// ended in between. A root that is a number ends with the first byte after it, or with [`finish`](Self::finish).
+    /// Consumes `bytes` up to the end of the root, and returns their number, which is less than the length of `bytes`
+    /// if the root ends inside them. A root that is a number ends with the first byte after it, or with
+    /// [`finish`](Self::finish).
     ///
     /// # Errors
-    /// Fails at the first byte that the grammar rejects. What precedes it is consumed, and the machine stays before it:
-    /// another byte may follow there.
+    /// Fails at the first byte that the grammar rejects. The bytes before it are consumed, and the machine stays there:
+    /// the caller may feed another byte instead.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, SyntaxError> {
         self.take(bytes, &mut Out { text: "", sink: &mut () })
     }
 
-    /// Like [`feed`](Self::feed), and emits to `sink` what has become certain. `text` is all text from the start on;
-    /// the machine consumes what follows its [`offset`](Self::offset). Spans are offsets in `text`.
+    /// Like [`feed`](Self::feed), and emits the certain events to `sink`. `text` is all text from the start on; the
+    /// machine consumes the part after its [`offset`](Self::offset). Spans are offsets in `text`.
     ///
     /// # Errors
-    /// Those of [`feed`](Self::feed). What precedes the deviation was emitted.
+    /// Those of [`feed`](Self::feed). The events before the deviation were emitted.
     pub fn feed_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<usize, SyntaxError> {
         self.take(Encoded::from(text, self.offset), &mut Out { text, sink })
     }
@@ -207,7 +209,7 @@ impl Machine {
     }
 
     /// Returns the JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) of the value that is due or open;
-    /// where none is (after a value, at a key), of the innermost open container. `text` is what the machine was fed.
+    /// after a value or at a key, of the innermost open container. `text` is all text that was fed to the machine.
     /// O(1); printing it is O(depth + length of the path).
     pub fn path<'a>(&'a self, text: &'a str) -> Path<'a> {
         let open = self.frames.len();
@@ -215,14 +217,14 @@ impl Machine {
         Path { frames: &self.frames[..named], text }
     }
 
-    /// Returns where the complete part ends, and overwrites `suffix` with what closes it there: a quote, the rest of a
-    /// literal, the closing brackets. `None` before the first safe point. O(depth).
+    /// Returns where the complete part ends, and overwrites `suffix` with the text that closes it there: a quote, the
+    /// rest of a literal, the closing brackets. `None` before the first safe point. O(depth).
     pub fn close_into(&self, closing: super::CloseOptions, suffix: &mut String) -> Option<usize> {
         close::close_into(self, closing, suffix)
     }
 
-    /// Returns the shortest text that makes what was fed a whole document, and the paths of what it had to make up.
-    /// `text` is what the machine was fed. See [`Completion`](super::Completion).
+    /// Returns the shortest text that completes the document, and the paths of the values that it had to invent. `text`
+    /// is all text that was fed to the machine. See [`Completion`](super::Completion).
     pub fn completion(&self, text: &str) -> super::Completion {
         close::completion(self, text)
     }
@@ -297,7 +299,7 @@ impl Machine {
         result
     }
 
-    /// At the end of a push: emits the open string as far as it is certain.
+    /// At the end of a push: emits the certain part of the open string.
     #[inline(always)]
     fn end_fragment<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
         if !out.sink.is_idle() && self.in_string() && !self.in_key {
@@ -306,7 +308,7 @@ impl Machine {
     }
 
     /// Runs over the input with the state in a register. The table of the grammar decides every byte. The fast paths
-    /// before it take only what nearly always comes next, and what the table would take as well.
+    /// before it take only the bytes that nearly always follow, and only bytes that the table would take, too.
     #[inline(never)]
     fn run<I: Input, S: Sink + ?Sized>(&mut self, mut input: I, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
         let base = self.offset;
@@ -401,7 +403,7 @@ impl Machine {
                     self.scalar(kind, place + 1, out)
                 }
                 Act::NumberEnd if self.may_follow_value(byte) => {
-                    // The byte belongs to what follows.
+                    // The byte belongs to the next token.
                     state = self.scalar(Scalar::Number, place, out);
                     continue;
                 }
@@ -417,7 +419,8 @@ impl Machine {
                     state = self.scalar(Scalar::Number, place, out);
                     break Ok(at);
                 }
-                // A byte that cannot follow a number leaves the number open: an error leaves the machine as it was.
+                // A byte that cannot follow a number leaves the number open, because an error must not change the
+                // machine.
                 _ => {
                     self.state = state;
                     break Err(self.deviation(byte, place));
@@ -491,7 +494,7 @@ impl Machine {
         }
     }
 
-    /// Emits the open string as far as `end`, up to which it is certain.
+    /// Emits the open string up to `end`, which is an offset in its certain part.
     fn fragment<S: Sink + ?Sized>(&mut self, end: usize, out: &mut Out<'_, S>) {
         if !out.sink.is_idle() && end > self.emitted {
             out.tell(Event::Fragment(Span { start: self.emitted, end }), &self.frames);
@@ -526,8 +529,8 @@ impl Machine {
         }
     }
 
-    /// Returns the error for `byte` at offset `at` in this state and container. All errors of the grammar come from
-    /// here.
+    /// Returns the error for `byte` at offset `at` in this state and container. Only this function creates errors of
+    /// the grammar.
     #[cold]
     fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
         let is_closer = matches!(byte, b'}' | b']');
@@ -564,16 +567,17 @@ impl Machine {
         self.take(bytes, &mut Out { text: "", sink })
     }
 
-    /// Ends the open number, although no byte has come that ends it. `text` is as in [`feed_text`](Self::feed_text); a sink
-    /// that needs no text may be given none.
+    /// Ends the open number without a byte that ends it. `text` is as in [`feed_text`](Self::feed_text); for a sink
+    /// that needs no text, it may be empty.
     pub(crate) fn end_number<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
         if self.number_may_end() {
             self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
         }
     }
 
-    /// Sets the machine back to `offset`: to the start of the open number or literal, to a place in the open string, or
-    /// to the end of the last whole child or the opening bracket, where a comma follows. Nothing was emitted since.
+    /// Resets the machine to `offset`: to the start of the open number or literal, to an offset in the open string, or
+    /// before a comma to the end of the last whole child or to the opening bracket. No event was emitted for the text
+    /// after `offset`.
     pub(super) fn set_back(&mut self, offset: usize) {
         self.state = match self.frames.last() {
             _ if self.in_string() => State::Plain,
@@ -589,7 +593,7 @@ impl Machine {
     }
 
     /// Moves from the opening bracket of the innermost container to the end of its last whole child, which `known` has,
-    /// without reading what lies between.
+    /// without reading the text between them.
     pub(crate) fn skip_children(&mut self, known: &Frame) {
         if let Some(frame) = self.frames.last_mut() {
             let has_key = known.kind == Kind::Object && known.key.start < known.end;

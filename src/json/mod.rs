@@ -2,7 +2,7 @@
 //! is closed.
 //!
 //! Nothing here keeps text. A [`Machine`] reads each byte once and emits [`Span`]s to a [`Sink`]; the owner of the text
-//! (a [`Document`](crate::Document)) lends it where a path or a suffix is printed.
+//! (a [`Document`](crate::Document)) lends it to print a path or a suffix.
 
 mod close;
 pub(crate) mod edit;

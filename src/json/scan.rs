@@ -1,8 +1,10 @@
-//! Bulk skipping: how far the machine may run without looking at single bytes.
+//! Bulk skipping: the number of bytes that the machine may skip without examining each one.
 
 use super::index::Index;
 
+/// A word with the byte 1 in each position.
 const ONES: u64 = 0x0101_0101_0101_0101;
+/// A word with the high bit of each byte.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// The rest of a push.
@@ -16,8 +18,8 @@ pub(super) trait Input {
     /// Skips `count` bytes, which must be there.
     fn skip(&mut self, count: usize);
 
-    /// Returns how many of the next bytes stand for themselves inside a string: no quote, no backslash, no control
-    /// character, and nothing beyond ASCII whose encoding is still to be checked.
+    /// Returns how many of the next bytes are plain text inside a string: no quote, no backslash, no control character,
+    /// and no byte beyond ASCII whose encoding is unchecked.
     fn plain(&self) -> usize;
 
     /// Returns how many of the next bytes are digits.
@@ -41,7 +43,7 @@ pub(super) trait Push: Input + Sized {
     /// Returns the first bytes, at most `length`.
     fn start(&self, length: usize) -> Self;
 
-    /// Returns where the tokens are, with `in_string` as [`Index::new`] has it.
+    /// Returns the index of the tokens; `in_string` is that of [`Index::new`].
     fn index(&self, in_string: bool) -> Option<Index<'_>>;
 }
 
@@ -62,12 +64,12 @@ impl Push for &[u8] {
     }
 }
 
-/// Bytes of a `str`: their encoding is right, and need not be checked again.
+/// Bytes of a `str`: their encoding is valid and is not checked again.
 #[derive(Clone, Copy)]
 pub(super) struct Encoded<I>(I);
 
 impl<'a> Encoded<&'a [u8]> {
-    /// Returns what follows an offset of a text.
+    /// Returns the text after an offset.
     #[inline(always)]
     pub(super) fn from(text: &'a str, offset: usize) -> Self {
         Self(text.as_bytes().get(offset..).unwrap_or_default())
@@ -205,7 +207,7 @@ impl Word {
         let left = bytes.len();
         let word = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
             _ if left > 8 => return None,
-            // Where both overlap they are the same.
+            // The bytes in which both overlap are equal.
             (Some(&first), Some(&last)) => {
                 u64::from(u32::from_le_bytes(first)) | u64::from(u32::from_le_bytes(last)) << (left * 8 - 32)
             }
@@ -328,7 +330,7 @@ fn not_plain_text(v: u64) -> u64 {
     (quote | backslash | control) & HIGH
 }
 
-/// Sets the high bit of the first byte that is not a digit, and perhaps of later ones: a carry may go on.
+/// Sets the high bit of the first byte that is not a digit, and perhaps of later ones: a carry may continue.
 #[inline(always)]
 fn not_digit(v: u64) -> u64 {
     let nibble = v ^ (ONES * b'0' as u64);
@@ -341,8 +343,8 @@ fn not_space(v: u64) -> u64 {
     v ^ (ONES * b' ' as u64)
 }
 
-/// Returns the length of the character beyond ASCII that these four bytes begin with, the first byte lowest; 0 where
-/// they are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+/// Returns the length of the character beyond ASCII at the start of these four bytes, the first byte lowest; 0 if they
+/// are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
 #[inline(always)]
 fn character(v: u32) -> usize {
     bytes_examined(4);
@@ -391,8 +393,8 @@ mod tests {
         LOOKED.get() as f64 / text.len() as f64
     }
 
-    /// A search may run past the byte that it looks for by one word at most, not to the end of a push: else a text of
-    /// nothing but quotes would take quadratic time.
+    /// A search may overrun its target by one word at most, not to the end of the push: else a text of quotes alone
+    /// would take quadratic time.
     #[test]
     fn a_byte_is_looked_at_a_few_times_at_most() {
         let n = 4000;
@@ -429,12 +431,12 @@ mod tests {
         assert!(LOOKED.get() < 200, "{} looks", LOOKED.get());
     }
 
-    /// The slow twin of [`Input::plain`], which goes byte by byte.
+    /// The slow twin of [`Input::plain`], which works byte by byte.
     fn is_plain(byte: u8) -> bool {
         (0x20..0x80).contains(&byte) && byte != b'"' && byte != b'\\'
     }
 
-    /// The same of a text whose encoding is right.
+    /// The same for text with a valid encoding.
     fn is_plain_text(byte: u8) -> bool {
         is_plain(byte) || byte >= 0x80
     }

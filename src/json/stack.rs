@@ -1,4 +1,4 @@
-//! The open containers, and the path that they form.
+//! The open containers, and their path.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use super::event::Span;
 use super::string;
 
-/// The kind of a container.
+/// The type of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `{…}`
@@ -63,7 +63,7 @@ pub struct Frame {
     pub key: Span,
     /// The number of whole children. The child that is due or open has this index.
     pub count: usize,
-    /// The offset after the last whole child; after the bracket where there is none.
+    /// The offset after the last whole child, or after the bracket if it has no children.
     pub end: usize,
     /// Whether the key may hold escapes; without them it needs no decoding. This is a hint: a character that was split
     /// over two pushes may set it too.

@@ -10,11 +10,11 @@ use std::borrow::Cow;
 pub(crate) use exact::{encode, exact, exact_pieces, first_unit};
 use memchr::memchr;
 
-/// A decoder for the escapes of one channel whose text arrives as a sequence of JSON strings.
+/// A decoder for the escapes of a channel whose text arrives as a sequence of JSON strings.
 ///
 /// A model's tokens may divide a character outside the Basic Multilingual Plane, and some servers then send its two
-/// surrogates (RFC 8259 section 7) in two strings. The decoder keeps the first half for the next string. A half that
-/// stays alone has no UTF-8 form: it is removed and counted.
+/// surrogates (RFC 8259 section 7) in two strings. The decoder keeps the first half for the next string. A lone half
+/// has no UTF-8 encoding: it is removed and counted.
 ///
 /// ```
 /// use restitch::internal::json::string::Unescaper;
@@ -38,7 +38,7 @@ pub struct Unescaper {
 impl Unescaper {
     /// Decodes the next string of the channel and appends it to `out`; `raw` is the text between the quotes.
     ///
-    /// An empty string keeps a pending half. A backslash that begins no escape stays as it is.
+    /// An empty string keeps a pending half. A backslash that begins no escape stays unchanged.
     pub fn push(&mut self, raw: &str, out: &mut String) {
         out.reserve(raw.len());
         let mut rest = raw;
@@ -55,7 +55,7 @@ impl Unescaper {
         self.high.is_some()
     }
 
-    /// Returns how many halves of surrogate pairs were removed so far.
+    /// Returns how many halves of surrogate pairs have been removed.
     pub fn removed(&self) -> u64 {
         self.removed
     }
@@ -73,7 +73,7 @@ impl Unescaper {
         }
     }
 
-    /// Reads the escape at the start of `text`, which begins with a backslash; returns what follows it.
+    /// Reads the escape at the start of `text`, which begins with a backslash; returns the text after it.
     fn escape<'a>(&mut self, text: &'a str, out: &mut String) -> &'a str {
         let decoded = match text.as_bytes().get(1) {
             Some(b'"') => '"',
@@ -134,8 +134,8 @@ impl Unescaper {
     }
 }
 
-/// Decodes a part of a string; `raw` is its text as it is written and does not end inside an escape. Half of a
-/// surrogate pair that stays alone becomes U+FFFD.
+/// Decodes a part of a string; `raw` is the raw text and does not end inside an escape. A lone half of a surrogate pair
+/// becomes U+FFFD.
 pub fn decode(raw: &str) -> Cow<'_, str> {
     if memchr(b'\\', raw.as_bytes()).is_none() {
         return Cow::Borrowed(raw);
@@ -145,15 +145,15 @@ pub fn decode(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Appends what [`decode`] returns.
+/// Appends the text that [`decode`] returns.
 pub fn decode_into(raw: &str, out: &mut String) {
     let mut unescaper = Unescaper { replace: true, ..Unescaper::default() };
     unescaper.push(raw, out);
     unescaper.drop_waiting(out);
 }
 
-/// Decodes a key. A key with half of a surrogate pair has no text: it is returned as it is written, so that two such
-/// keys differ.
+/// Decodes a key. A key with half of a surrogate pair has no text: it is returned undecoded, so that two such keys
+/// differ.
 pub fn key(raw: &str) -> Cow<'_, str> {
     if memchr(b'\\', raw.as_bytes()).is_none() {
         return Cow::Borrowed(raw);
@@ -165,7 +165,7 @@ pub fn key(raw: &str) -> Cow<'_, str> {
 
 /// Appends `text` as the body of a JSON string, without its quotes.
 ///
-/// Escapes what RFC 8259 section 7 demands and nothing else: `"`, `\` and the control characters below U+0020.
+/// Escapes only the characters that RFC 8259 section 7 requires: `"`, `\` and the control characters below U+0020.
 pub fn escape_into(out: &mut Vec<u8>, text: &str) {
     escaped(text, |piece| out.extend_from_slice(piece.as_bytes()));
 }

@@ -24,15 +24,15 @@ use super::index;
 use super::string::decode;
 use crate::limits::Limits;
 
-/// One value as it is written, and its offset.
+/// One value as raw text, and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw<'a> {
-    /// Never empty: its first byte tells the kind.
+    /// Never empty: its first byte determines the kind.
     text: &'a str,
     offset: usize,
 }
 
-/// The kind of a value, by its first byte.
+/// The type of a value, by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValueKind {
     /// `{…}`
@@ -41,7 +41,7 @@ pub enum ValueKind {
     Array,
     /// `"…"`
     String,
-    /// A number of any form.
+    /// A number, with or without sign, fraction and exponent.
     Number,
     /// `true` or `false`
     Bool,
@@ -77,7 +77,7 @@ impl<'a> Raw<'a> {
         self.offset..self.offset + self.text.len()
     }
 
-    /// Returns the kind of the value.
+    /// Returns the type of the value.
     pub fn kind(&self) -> ValueKind {
         match self.text.as_bytes().first() {
             Some(b'{') => ValueKind::Object,
@@ -99,8 +99,8 @@ impl<'a> Raw<'a> {
         self.text.strip_prefix('"')?.strip_suffix('"')
     }
 
-    /// Decodes a string. Half of a surrogate pair that stays alone becomes U+FFFD: without it, the string would read as
-    /// another word.
+    /// Decodes a string. A lone half of a surrogate pair becomes U+FFFD: without it, the string would read as another
+    /// word.
     pub fn decode(&self) -> Option<Cow<'a, str>> {
         self.inner().map(decode)
     }
@@ -115,12 +115,12 @@ impl<'a> Raw<'a> {
         self.text.parse().ok()
     }
 
-    /// Returns the members of an object, in order and with duplicates; none of another value.
+    /// Returns the members of an object, in order and with duplicates. Empty for any other value.
     pub fn members(&self) -> Members<'a> {
         Members(Cursor::inside(*self, ValueKind::Object))
     }
 
-    /// Returns the elements of an array; none of another value.
+    /// Returns the elements of an array. Empty for any other value.
     pub fn elements(&self) -> Elements<'a> {
         Elements(Cursor::inside(*self, ValueKind::Array))
     }
@@ -147,7 +147,7 @@ pub fn elements(text: &str) -> Elements<'_> {
     Elements(Raw::root(text).map_or(Cursor::END, |root| root.elements().0))
 }
 
-/// Returns the value of one member of the object in `text`; see [`Raw::member`].
+/// Returns the value of a member of the object in `text`; see [`Raw::member`].
 pub fn member<'a>(text: &'a str, key: &str) -> Option<Raw<'a>> {
     Raw::root(text)?.member(key)
 }
@@ -189,7 +189,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// A place between the items of one container.
+/// A position between the items of a container.
 #[derive(Clone, Copy, Debug)]
 struct Cursor<'a> {
     /// The container's text.
@@ -252,14 +252,14 @@ fn skip_space(bytes: &[u8], at: usize) -> usize {
     at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
 }
 
-/// Returns where the string ends whose opening quote is at `quote`; `None` if there is no quote or no end.
+/// Returns the end of the string whose opening quote is at `quote`; `None` if there is no quote or no end.
 fn string_end(bytes: &[u8], quote: usize) -> Option<usize> {
     if *bytes.get(quote)? != b'"' {
         return None;
     }
     let start = quote + 1;
     let first = start + memchr2(b'"', b'\\', bytes.get(start..)?)?;
-    // Where one escape is, there are often many, as in a document inside of a string.
+    // A string with one escape often has many, as in a document inside of a string.
     let close = if bytes[first] == b'"' { first } else { index::closing_quote(bytes, first)? };
     Some(close + 1)
 }

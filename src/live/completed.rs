@@ -1,4 +1,4 @@
-//! Values of a stream that match a pattern, each as soon as it is complete.
+//! The values of a stream that match a pattern, each available when it is complete.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use crate::Document;
 use crate::json::{Event, Live, Sink};
 use crate::paths::Paths;
 
-/// A stream of the values that match a pattern, each as soon as it is complete. Made by [`LiveExt::completed`].
+/// A stream of the values that match a pattern, each available when it is complete. Made by [`LiveExt::completed`].
 #[must_use = "streams do nothing unless polled"]
 pub struct Completed<S: LiveExt, T>(Adapter<S, Found<T>>);
 

@@ -20,9 +20,9 @@ pub enum LiveError<E> {
     Stream(E),
     /// The text is not JSON.
     Syntax {
-        /// What is wrong, and its offset from the start of the stream's text.
+        /// The error, with its offset from the start of the stream's text.
         error: SyntaxError,
-        /// The same place as line, column, path and excerpt.
+        /// The same position as line, column, path and excerpt.
         place: Place,
     },
     /// The stream ended before the root was closed, or the answer was given up.
@@ -39,8 +39,8 @@ pub enum LiveError<E> {
 }
 
 impl<E> LiveError<E> {
-    /// Returns the JSON Pointer of the value that was due or open, or that does not have the requested type. `None`
-    /// where the error is about no value.
+    /// Returns the JSON Pointer of the value that was due or open, or that does not have the requested type. `None` if
+    /// the error is about no value.
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Syntax { place, .. } => Some(&place.path),

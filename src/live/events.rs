@@ -23,7 +23,7 @@ pub struct Events<S: LiveExt>(Adapter<S, Log>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LiveEvent {
-    /// What happened. Its spans count from the start of the stream's text.
+    /// The event. Its spans count from the start of the stream's text.
     pub event: Event,
     /// The JSON Pointer of the value that the event is about; for a key, that of its member. Consecutive events with
     /// the same path share it.
@@ -83,7 +83,7 @@ impl<S: LiveExt> Stream for Events<S> {
     }
 }
 
-/// Collects the events of one piece.
+/// A sink that collects a piece's events.
 #[derive(Debug, Default)]
 struct Log {
     events: VecDeque<LiveEvent>,

@@ -1,4 +1,4 @@
-//! What the live adapters share: the stream, the document that it fills, and the order in which they are polled.
+//! Code for all live adapters: the stream, the document that it fills, and the order in which they are polled.
 
 use std::fmt;
 use std::pin::Pin;
@@ -23,10 +23,10 @@ pub(super) type Next<S, T> = Poll<Option<Result<T, LiveError<StreamError<S>>>>>;
 
 /// A sink that collects items for the reader.
 pub(super) trait Items: Sink {
-    /// What the reader gets.
+    /// The item type of the reader.
     type Item;
 
-    /// Reads everything that needs the text of a root that has ended: the document is about to drop that text.
+    /// Reads all items that need the text of a root that has ended, because the document is about to drop that text.
     fn settle(&mut self, document: &Document) {
         let _ = document;
     }
@@ -189,7 +189,7 @@ impl<S: LiveExt> Feed<S> {
     }
 
     /// Appends text. Drops a root that has ended before it reads the next one, so that a stream of any number of roots
-    /// needs the memory of one.
+    /// needs the memory for one.
     fn push_text<K: Items>(&mut self, text: &str, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
         let Self { document, options, is_over, .. } = self;
         let mut rest = text;
@@ -244,7 +244,7 @@ fn syntax<E>(document: &Document, mut error: SyntaxError) -> LiveError<E> {
     LiveError::Syntax { error, place }
 }
 
-// Not derived: the stream need not be `Debug`, and the text may hold what users said.
+// Not derived: the stream need not be `Debug`, and the text may hold private content.
 impl<S: LiveExt> fmt::Debug for Feed<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Feed")
@@ -256,7 +256,8 @@ impl<S: LiveExt> fmt::Debug for Feed<S> {
     }
 }
 
-/// Implements what every adapter has: options, accessors, `Debug`, and `Unpin`, since only the boxed stream is pinned.
+/// Implements the members of every adapter: options, accessors, `Debug`, and `Unpin`, since only the boxed stream is
+/// pinned.
 macro_rules! adapter_methods {
     ($name:ident<S $(, $of:ident)?>) => {
         impl<S: LiveExt $(, $of)?> $name<S $(, $of)?> {
@@ -274,23 +275,23 @@ macro_rules! adapter_methods {
                 self
             }
 
-            /// Sets what happens to text after the root. By default the adapter ends with the root and does not poll
+            /// Sets the treatment of text after the root. By default the adapter ends with the root and does not poll
             /// the stream again. Has no effect once text was read.
             pub fn trailing(mut self, trailing: $crate::Trailing) -> Self {
                 self.0.feed.set(|options| options.trailing = trailing);
                 self
             }
 
-            /// Sets how much of the text inside a root may be changed. Default: [`Syntax`]($crate::repair::RepairLevel),
-            /// which holds back a comma and white space after a value, but no text of a string. `Guess` holds back up to
-            /// `max_lookahead` bytes. [`Document::repairs`]($crate::Document::repairs) has the changes. Has no effect once
-            /// text was read.
+            /// Sets how much of the text inside a root may be changed. Default:
+            /// [`Syntax`]($crate::repair::RepairLevel), which withholds a comma and white space after a value, but no
+            /// text of a string. `Guess` withholds up to `max_lookahead` bytes.
+            /// [`Document::repairs`]($crate::Document::repairs) has the changes. Has no effect once text was read.
             pub fn repair(mut self, level: $crate::repair::RepairLevel) -> Self {
                 self.0.feed.set(|options| options.repair = level);
                 self
             }
 
-            /// Returns the document: its text so far, where it stops, its complete part. With
+            /// Returns the document: the received text, the cut, the complete part. With
             /// [`Trailing::Next`]($crate::Trailing::Next), the text from the newest root on: earlier roots are dropped.
             pub fn document(&self) -> &$crate::Document {
                 &self.0.feed.document

@@ -28,14 +28,14 @@
 //! # });
 //! ```
 //!
-//! # What all adapters have in common
+//! # Common to all adapters
 //! * An adapter polls the stream when it is polled and has no item left; a slow reader slows the stream.
 //! * A `next()` that is dropped loses nothing.
 //! * An adapter ends with the root and does not poll the stream again. [`into_inner`](Events::into_inner) returns the
 //!   stream, for example to read a `StitchText` to its end and ask for its outcome. With
 //!   [`Trailing::Next`](crate::Trailing::Next) an adapter ends with the stream, which may hold no root at all.
-//! * Where the stream fails or ends early, all items that were read come first, then the [`LiveError`], then `None`
-//!   forever. [`outcome`](Events::outcome) says how the text ended.
+//! * If the stream fails or ends early, the adapter returns all items that were read, then the [`LiveError`], then
+//!   `None` forever. [`outcome`](Events::outcome) returns how the text ended.
 //! * A value counts as whole only if the model closed it. A view of a `StitchText` ends where the answer was given up.
 //!   It does not read the text that [`GiveUp::Close`](crate::session::GiveUp::Close) adds.
 //! * The text of the newest root is kept; [`document`](Events::document) returns it.
@@ -93,15 +93,15 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
         Events::new(self)
     }
 
-    /// Returns the root so far as a `T`, after every piece that changed what it shows. The root is closed where the
-    /// text stops, and an open string has the text received until then: a snapshot is partial. If
+    /// Returns the root so far as a `T`, after every piece that changed its visible part. Each snapshot is partial: the
+    /// root is closed where the text stops, and an open string has its received text. If
     /// [`outcome`](Snapshots::outcome) is `Complete`, the last one is whole.
     ///
     /// A state that is not a `T` yet, because a missing field may still be received, is skipped. A state that cannot
-    /// become a `T` is a [`LiveError::Type`]; so is a state that still misses something at the end of the root. Later
+    /// become a `T` is a [`LiveError::Type`]; so is a state that still lacks a value at the end of the root. Later
     /// states may fit again.
     ///
-    /// Each `T` costs a pass over the whole value, so a long root in many pieces costs as many passes.
+    /// Each `T` costs a pass over the whole value, so a long root in many pieces costs one pass for each piece.
     /// [`LiveValue::view`](crate::value::LiveValue::view) builds nothing; [`Snapshots::value`] lends the live value.
     ///
     /// ```
@@ -121,11 +121,10 @@ pub trait LiveExt: Stream<Item: Piece> + Sized {
         Snapshots::new(self)
     }
 
-    /// Returns every value whose path matches `pattern` as a `T`, as soon as its last byte is received. A value that is
-    /// open where the text is cut is not returned.
-    /// [`Paths`](crate::paths::Paths) describes patterns.
+    /// Returns every value whose path matches `pattern` as a `T`, when its last byte is received. A value that is open
+    /// where the text is cut is not returned. [`Paths`](crate::paths::Paths) describes patterns.
     ///
-    /// A value that is not a `T` is a [`LiveError::Type`] in its place; so is a value of more than 127 nested
+    /// For a value that is not a `T`, the item is a [`LiveError::Type`]; so is a value of more than 127 nested
     /// containers, the limit of `serde_json`. An invalid pattern is the first and only item, a [`LiveError::Pattern`].
     fn completed<T: DeserializeOwned>(self, pattern: &str) -> Completed<Self, T> {
         Completed::new(self, pattern)

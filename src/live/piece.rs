@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-/// An item of a stream: [`AsText`], or a `Result` of it. Implemented for all of these.
+/// An item of a stream: [`AsText`], or a `Result` with it. Implemented for all of these.
 pub trait Piece {
     /// The text inside.
     type Text: AsText;

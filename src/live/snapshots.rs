@@ -14,7 +14,7 @@ use crate::Document;
 use crate::json::{Event, Live, Sink};
 use crate::value::LiveValue;
 
-/// A stream of the root so far, after every piece that changed it. Made by [`LiveExt::snapshots`].
+/// A stream of the growing root, with an item after every piece that changed it. Made by [`LiveExt::snapshots`].
 #[must_use = "streams do nothing unless polled"]
 pub struct Snapshots<S: LiveExt, T>(Adapter<S, Shown<T>>);
 
@@ -49,7 +49,7 @@ impl<S: LiveExt, T: DeserializeOwned> Stream for Snapshots<S, T> {
 /// A live value, and the snapshots that are due.
 struct Shown<T> {
     value: LiveValue,
-    /// The value shows something else than in the last snapshot.
+    /// The visible value differs from the last snapshot.
     has_changed: bool,
     /// The last snapshot failed because something was missing.
     is_early: bool,

@@ -1,4 +1,4 @@
-//! Subscriptions to places in a growing document.
+//! Subscriptions to values in a growing document.
 //!
 //! A pattern is a JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) in which the step `*` matches any
 //! one key or index: `/items/*/title`. The empty pattern matches the root. [`Paths`] is a sink: lend it to each push,
@@ -56,15 +56,15 @@ pub use pattern::{PatternError, PatternErrorKind};
 use queue::Queue;
 pub use queue::{Match, Phase};
 
-/// Reports when values at matching places start, grow and are complete.
+/// Reports when values at matching paths start, grow and are complete.
 ///
-/// Entering a value compares one step of each pattern that the containers around it match so far, and nothing where
-/// there is none: the cost does not depend on the depth or on the number of values. A path is written only for a match.
-/// Buffers are reused: once they have grown, a push allocates only to decode a key that has escapes.
+/// Entering a value compares one step of each pattern that the containers around it match so far. So the cost does not
+/// depend on the depth or on the number of values. A path is written only for a match. Buffers are reused: once they
+/// have grown, a push allocates only to decode a key that has escapes.
 ///
-/// Where a key is repeated in an object, both values match. A sink that is lent late reports what it sees from then on;
-/// a value that is open at that time has no [`Begin`](Phase::Begin). Where a document is
-/// [restored](crate::Document::restore), continue with a clone that was made with the checkpoint.
+/// If an object repeats a key, both values match. A sink that is lent late reports later values; a value that is open
+/// at that time has no [`Begin`](Phase::Begin). If a document is [restored](crate::Document::restore), continue with a
+/// clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct Paths {
     patterns: Patterns,
@@ -74,7 +74,7 @@ pub struct Paths {
     open: Vec<OpenContainer>,
     /// The string that was open after the last event.
     string: Option<OpenString>,
-    /// The path of that string, if it matches.
+    /// The path of the open string, if it matches.
     string_path: String,
     /// The number of roots that have started.
     roots: usize,
@@ -241,7 +241,7 @@ impl Paths {
         set
     }
 
-    /// Forgets the open string where the event is about another value: pushes were missed, or the string has ended.
+    /// Forgets the open string if the event is about another value: pushes were missed, or the string has ended.
     fn keep_string(&mut self, event: Event) {
         self.string = self.string.and_then(|string| match event {
             Event::Fragment(span) if span.start == string.end => Some(OpenString { end: span.end, ..string }),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::json::PathSegment;
 
-/// The patterns of a subscription: at most 64, so that a set of them fits into a `u64`.
+/// The patterns of a subscription: at most 64, so that a set fits into a `u64`.
 #[derive(Clone, Debug)]
 pub(super) struct Patterns {
     all: Vec<Pattern>,
@@ -18,7 +18,7 @@ struct Pattern {
     steps: Vec<Step>,
 }
 
-/// What a step of a pattern matches.
+/// The keys and indexes that a step of a pattern matches.
 #[derive(Clone, Debug)]
 enum Step {
     Any,
@@ -30,7 +30,7 @@ enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PatternError {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: PatternErrorKind,
     /// The pattern.
     pub pattern: String,
@@ -38,7 +38,7 @@ pub struct PatternError {
     pub offset: usize,
 }
 
-/// What is wrong with a pattern.
+/// The kind of a [`PatternError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PatternErrorKind {
@@ -98,7 +98,7 @@ impl Patterns {
         Ok(())
     }
 
-    /// Returns the patterns as they were given.
+    /// Returns the original texts of the patterns.
     pub(super) fn texts(&self) -> impl ExactSizeIterator<Item = &str> {
         self.all.iter().map(|pattern| pattern.text.as_str())
     }
@@ -120,7 +120,7 @@ impl Patterns {
         self.ends.get(steps).copied().unwrap_or_default()
     }
 
-    /// Returns those of `active` whose step at `at` matches the path's segment. All of them have such a step.
+    /// Returns those of `active` whose step at `at` matches the path's segment. All of these patterns have such a step.
     pub(super) fn step(&self, active: u64, at: usize, segment: &PathSegment<'_>) -> u64 {
         each(active)
             .filter(|&n| self.all[n].steps.get(at).is_some_and(|step| step.matches(segment)))
@@ -160,6 +160,7 @@ pub(super) fn each(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// The most patterns of a subscription: a set of them is the bits of a `u64`.
 const MOST: usize = 64;
 
 #[cfg(test)]

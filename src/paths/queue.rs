@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 use super::pattern::each;
 use crate::json::Span;
 
-/// What happened to a value.
+/// A change of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// It starts.
     Begin,
-    /// It is a string, and more of it was received.
+    /// More of a string was received.
     Grow,
     /// It is complete.
     Complete,
@@ -38,13 +38,13 @@ impl fmt::Display for Phase {
     }
 }
 
-/// An event at a place that a pattern matches.
+/// An event at a path that a pattern matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Match<'a> {
     /// The number of the pattern, from 0.
     pub pattern: usize,
-    /// What happened.
+    /// The change.
     pub phase: Phase,
     /// The JSON Pointer of the value.
     pub path: &'a str,
@@ -102,7 +102,7 @@ impl Queue {
         self.taken += 1;
         let Queued { pattern, phase, ref path, span, root } = *next;
         let path = self.paths.get(path.clone());
-        debug_assert!(path.is_some(), "the path of a match that waits is kept");
+        debug_assert!(path.is_some(), "the path of a queued match is kept");
         Some(Match { pattern, phase, path: path.unwrap_or_default(), span, root })
     }
 

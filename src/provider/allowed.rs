@@ -1,8 +1,8 @@
-//! Copies a request for fallbacks and stores: the members of the API's published schema that hold no credential.
+//! Copies a request for fallbacks and stores: only the members of the API's published schema that hold no credential.
 //!
-//! The folder of each API has its list. The copy lacks all other members, since no list of secrets is complete: gateways take
-//! keys in members of any name. Without a tool, a data source or a part of a message the answer would be another one, so a
-//! request is refused if one of them is not in the list.
+//! The folder of each API has its list. The copy lacks all other members, because no list of secrets is complete:
+//! gateways take keys in members of any name. Without a tool, a data source or a part of a message the answer would be
+//! another one, so a request with an unlisted one is refused.
 
 mod address;
 mod compatible;
@@ -23,8 +23,8 @@ pub(crate) type Members = &'static [(&'static [&'static str], Rule)];
 /// The values that are copied. A list is tested element by element.
 #[derive(Debug)]
 pub enum Rule {
-    /// A string, a number, `true`, `false` or `null`, or a list of those. Strings of members that end with `url` or `uri` are
-    /// [addresses](Self::Address).
+    /// A string, a number, `true`, `false` or `null`, or a list of such values. Strings of members that end with `url`
+    /// or `uri` are [addresses](Self::Address).
     Plain,
     /// Any value: text for the model or by it, or a schema of the client. Its members have any names.
     Text,
@@ -34,20 +34,20 @@ pub enum Rule {
     Server,
     /// An object of numbers with any names.
     Numbers,
-    /// An object, without its other members. A scalar in its place is copied.
+    /// An object, without unlisted members. A scalar instead of the object is copied.
     Settings(Members),
-    /// A part of the conversation: as [`Settings`](Self::Settings), but its `type` has to be one of these kinds. The kind `""`
-    /// has no type.
+    /// A part of the conversation: as [`Settings`](Self::Settings), but its `type` has to be in this list. The empty
+    /// string stands for a missing type.
     Content(&'static [&'static str], Members),
-    /// A tool or a data source of one of these kinds. An unlisted member refuses the request. With an empty list of kinds any
-    /// `type` is accepted.
+    /// A tool or a data source whose `type` is in this list. An unlisted member refuses the request. An empty list
+    /// accepts any `type`.
     Tool(&'static [&'static str], Members),
 }
 
 /// A request's body with listed members only.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Allowed<'a> {
-    /// Unchanged where nothing was left out.
+    /// Unchanged if nothing was left out.
     pub(crate) body: Cow<'a, str>,
     pub(crate) left_out: Names,
 }
@@ -163,7 +163,7 @@ impl Copier {
         Ok(Some(joined.unwrap_or(Cow::Borrowed(value.as_str()))))
     }
 
-    /// Copies an object. `is_whole`: nothing of it may be left out.
+    /// Copies an object. `is_whole`: an unlisted member refuses the request.
     fn object<'a>(&mut self, object: Raw<'a>, list: Members, is_whole: bool) -> Result<Kept<'a>, Refused> {
         let (mut pieces, mut is_changed) = (Vec::new(), false);
         for (name, value) in object.members() {

@@ -1,4 +1,4 @@
-//! Chunks with choices: what Chat Completions and Completions write in the same way.
+//! The chunks of Chat Completions and Completions, which have choices.
 
 use super::fields;
 use super::head::Head;
@@ -65,7 +65,7 @@ impl Chunks {
 
     /// Writes the ends of choices; `choice` returns the end of a choice, raw JSON.
     pub(super) fn finish(&self, out: &mut Vec<u8>, ending: &Ending<'_>, choice: impl Fn(u32, &str) -> String) {
-        // Where the upstream has it on the finish, a client need not expect a chunk without choices.
+        // If the upstream sends usage with the finish, the client may not expect a chunk without choices.
         let (beside, apart) = if ending.usage_apart { (None, ending.usage) } else { (ending.usage, None) };
         let report = ending.report.filter(|_| apart.is_none());
         let last = ending.reasons.len().saturating_sub(1);
@@ -89,7 +89,7 @@ pub(super) fn done(out: &mut Vec<u8>) {
     Encoder::event(out, None, None, "[DONE]");
 }
 
-/// Returns the data of a chunk without the end of the answer that it tells.
+/// Returns the data of a chunk without the finish in it.
 pub(super) fn without_end(data: &str) -> String {
     let mut edits = Edits::default();
     if let Some(root) = fields::object(data) {

@@ -1,4 +1,4 @@
-//! Reads members of JSON objects, and texts that arrive in pieces: what several wires share.
+//! Reads members of JSON objects, and texts that arrive in pieces: for several wires.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub(super) fn object(data: &str) -> Option<Raw<'_>> {
     Raw::valid(data).filter(|root| root.kind() == ValueKind::Object)
 }
 
-/// Returns the object in `data` and a member of it that is an array.
+/// Returns the object in `data` and its member `array`, which must be an array.
 pub(super) fn object_with<'a>(data: &'a str, array: &str) -> Option<(Raw<'a>, Raw<'a>)> {
     let root = object(data)?;
     let array = root.member(array).filter(|array| array.kind() == ValueKind::Array)?;
@@ -71,12 +71,12 @@ pub(super) fn number(value: Option<Raw<'_>>) -> Option<u32> {
     value.and_then(|value| value.as_u64()).and_then(|number| u32::try_from(number).ok())
 }
 
-/// Returns a number as that of a place; 0 if it is missing.
+/// Returns an index; 0 if it is missing.
 pub(super) fn place(value: Option<Raw<'_>>) -> u32 {
     value.and_then(|value| value.as_u64()).map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-/// Returns the number of a place: the one that is written, or else the place in the array.
+/// Returns the index as written, or else the position in the array.
 pub(super) fn number_or(value: Option<Raw<'_>>, at: usize) -> u32 {
     number(value).unwrap_or_else(|| u32::try_from(at).unwrap_or(u32::MAX))
 }
@@ -86,7 +86,7 @@ pub(super) fn has_stop(value: Option<Raw<'_>>) -> bool {
     value.is_some_and(|stop| stop.inner().is_some() || stop.elements().next().is_some())
 }
 
-/// Returns whether the value of an `error` member says that there is an error.
+/// Returns whether the value of an `error` member reports an error.
 pub(super) fn says_error(error: &Raw<'_>) -> bool {
     !matches!(error.as_str(), "null" | "false" | "\"\"")
 }
@@ -98,7 +98,7 @@ pub(super) fn message(error: Raw<'_>) -> Cow<'_, str> {
     word(Some(error)).or_else(first).unwrap_or(Cow::Borrowed(error.as_str()))
 }
 
-/// Returns the choice with a number: by its `index`, or by its place where it has none.
+/// Returns the choice with a number: by its `index`, or by its position if it has no index.
 pub(super) fn choice_of<'a>(choices: &[Raw<'a>], index: u32) -> Option<Raw<'a>> {
     let written = |choice: &Raw<'_>| number(choice.member("index"));
     let found = choices.iter().find(|choice| written(choice) == Some(index));
@@ -114,7 +114,7 @@ pub(super) fn one_line(raw: &str) -> String {
     }
 }
 
-/// Takes note of the data of an event that is no JSON object. Returns what the event is.
+/// Takes note of the data of an event that is not a JSON object. Returns the kind of the event.
 pub(super) fn no_object(event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
     if event_type != "error" {
         return Kind::Other;
@@ -136,7 +136,8 @@ pub(super) enum Channel {
 
 /// A decoder for the texts of one stream, each of which arrives as a sequence of JSON strings.
 ///
-/// It keeps halves of surrogate pairs whose other half may come in a later string of the same text. `K` names a text.
+/// It keeps halves of surrogate pairs, since a later string of the same text may have the other half. `K` identifies a
+/// text.
 #[derive(Clone, Debug)]
 pub(super) struct Texts<K> {
     /// The texts whose last string ended in half a pair; at most [`WAITING`].
@@ -152,7 +153,7 @@ impl<K> Default for Texts<K> {
 }
 
 impl<K: Copy + PartialEq> Texts<K> {
-    /// Decodes the next string of a text; `inner` is what is between its quotes.
+    /// Decodes the next string of a text; `inner` is the text between its quotes.
     pub(super) fn decode<'s>(&'s mut self, text: K, inner: &'s str) -> &'s str {
         let place = self.waiting.iter().position(|(other, _)| *other == text);
         if place.is_none() && memchr(b'\\', inner.as_bytes()).is_none() {
@@ -173,5 +174,5 @@ impl<K: Copy + PartialEq> Texts<K> {
     }
 }
 
-/// The most texts that wait for the second half of a pair at a time. In more of them halves are removed.
+/// The most texts that wait for the second half of a pair at a time. Halves in further texts are removed.
 const WAITING: usize = 64;

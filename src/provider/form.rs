@@ -1,19 +1,19 @@
-//! Reads an event that has the bytes of an earlier one, except for a text and a few values that nobody reads.
+//! Reads an event that has the bytes of an earlier one, except for a text and a few ignored values.
 //!
-//! Nearly all events of a stream are such. Equal bytes before a value leave a parser in an equal state, so only the value
-//! has to be scanned, and equal bytes after it mean the same. This module knows no wire: a reader tells it, while it reads
-//! an event in full, which string is the text and which values it ignores.
+//! Nearly all events of a stream have this layout. Equal bytes before a value leave a parser in an equal state, so only
+//! the value has to be scanned, and equal bytes after it mean the same. This module knows no wire: while a reader
+//! parses an event in full, it marks the string that is the text and the values that it ignores.
 
 use std::ops::Range;
 
 use crate::json::walk::{Raw, ValueKind};
 
-/// The form of an event: its bytes, except for the values that change from event to event.
+/// The template of an event: its bytes, except for the values that change from event to event.
 ///
-/// `T` says what the text is.
+/// `T` describes the text, for example its channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Form<T> {
-    /// What the text is. `None` before the first event with a form.
+    /// The meaning of the text for the reader, for example its channel. `None` before the first event with a template.
     subject: Option<T>,
     event_type: String,
     /// The bytes around the values, without gaps. The last ones end the event.
@@ -26,16 +26,16 @@ pub(crate) struct Form<T> {
     full_readings: u64,
 }
 
-/// An event whose form is known.
+/// An event that matches the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Familiar<'a, T> {
-    /// What the text is.
+    /// The meaning of the text.
     pub(crate) subject: T,
-    /// The text between its quotes, as it is written.
+    /// The raw text between its quotes.
     pub(crate) text: &'a str,
     /// Whether the text has escapes.
     pub(crate) has_escapes: bool,
-    /// The number that changes, as it is written. Empty if there is none; of several the last one.
+    /// The raw digits of the number that changes. Empty if there is none; the last one if there are several.
     pub(crate) number: &'a str,
 }
 
@@ -54,9 +54,9 @@ impl<T> Default for Form<T> {
 }
 
 impl<T: Copy> Form<T> {
-    /// Reads an event. `None`: the event has another form, and has to be read in full.
+    /// Reads an event. `None`: the event does not match the template, and has to be read in full.
     ///
-    /// This is stricter than JSON: of numbers it takes those without a sign, fraction and exponent.
+    /// This is stricter than JSON: a number must not have a sign, fraction or exponent.
     #[inline]
     pub(crate) fn read<'a>(&self, event_type: &str, data: &'a str) -> Option<Familiar<'a, T>> {
         let subject = self.subject?;
@@ -92,14 +92,14 @@ impl<T: Copy> Form<T> {
         Some(Familiar { subject, text: data.get(text)?, has_escapes, number: data.get(number)? })
     }
 
-    /// Starts to read an event in full: drops what was noted of another one.
+    /// Starts to read an event in full: drops the notes about another event.
     pub(crate) fn start(&mut self) {
         self.noted.count = 0;
         self.noted_subject = None;
         self.full_readings += 1;
     }
 
-    /// Notes a value that may change: one that the reader ignores, or the number that it takes from
+    /// Notes a value that may change: a value that the reader ignores, or the number that it takes from
     /// [`Familiar::number`]. Only strings and numbers count.
     pub(crate) fn note_changing(&mut self, value: Raw<'_>) {
         match value.kind() {
@@ -117,15 +117,14 @@ impl<T: Copy> Form<T> {
         }
     }
 
-    /// Returns what the text is that was noted in this event.
+    /// Returns the meaning of the text that was noted in this event.
     pub(crate) fn noted_subject(&self) -> Option<T> {
         self.noted_subject
     }
 
-    /// Remembers the form of the event whose values were noted. An event has none with no text or with several.
+    /// Remembers the template of the event whose values were noted. An event without a text, or with several, has none.
     ///
-    /// The caller ensures that all that the reader made of this event comes from the text, or does not change as long as
-    /// the other bytes are the same.
+    /// The caller ensures that the reader's result for this event depends only on the text and on the other bytes.
     pub(crate) fn remember(&mut self, event_type: &str, data: &str) {
         // Anthropic pads its events in front of their last bracket.
         if let Some((before, _)) = data.rsplit_once('}')
@@ -154,13 +153,13 @@ impl<T: Copy> Form<T> {
         self.subject = self.noted_subject;
     }
 
-    /// Forgets the form: what events like it mean has changed.
+    /// Forgets the template: such events now have another meaning.
     pub(crate) fn forget(&mut self) {
         self.subject = None;
     }
 }
 
-/// The values of an event that may change, in the order of their places once the event was read.
+/// The values of an event that may change, in the order of their positions once the event was read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Values {
     list: [Value; MOST],
@@ -198,7 +197,8 @@ impl Values {
         self.list.get_mut(..self.count).unwrap_or_default()
     }
 
-    /// Adds a value. Where there are too many, the text is still needed and the last ignored value stays as it is.
+    /// Adds a value. With too many values the text takes precedence, and the last ignored value becomes part of the
+    /// fixed bytes.
     fn add(&mut self, range: Range<usize>, kind: Changing) {
         let value = Value { kind, range: (range.start, range.end), before: 0 };
         if let Some(free) = self.list.get_mut(self.count) {
@@ -267,6 +267,7 @@ fn escape(bytes: &[u8]) -> Option<usize> {
 /// borrow may carry over.
 #[inline(always)]
 fn stops(v: u64) -> u64 {
+    /// A word with the byte 1 in each position.
     const ONES: u64 = 0x0101_0101_0101_0101;
     let quote = v ^ (ONES * b'"' as u64);
     let backslash = v ^ (ONES * b'\\' as u64);

@@ -1,8 +1,8 @@
-//! The wire formats of model providers: how their events are read, and how more of them are written.
+//! The wire formats of model providers: readers and writers of their events.
 //!
 //! A format's reader turns each event into [`Delta`]s; its writer writes text as events of the answer that the client
-//! is already reading. What all formats share is in this file and in `wire`. This module does not know about cuts,
-//! documents or calls.
+//! is already reading. The parts that all formats share are in this file and in `wire`. This module does not know about
+//! cuts, documents or calls.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub(crate) mod wire;
 pub(crate) use usage::{add_usage, answer_tokens};
 pub use wire::Dialect;
 
-/// Where a text or a tool call is in a response. Printed as `0` or `0.1`.
+/// The position of a text or a tool call in a response. Printed as `0` or `0.1`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotId {
     /// The number of the choice, the content block or the output item.
@@ -40,12 +40,12 @@ pub struct SlotId {
 }
 
 impl SlotId {
-    /// Returns the place of an item.
+    /// Returns the slot of an item.
     pub const fn of(item: u32) -> Self {
         Self { item, part: None }
     }
 
-    /// Returns the place of a part of an item.
+    /// Returns the slot of a part of an item.
     pub const fn part(item: u32, part: u32) -> Self {
         Self { item, part: Some(part) }
     }
@@ -60,7 +60,7 @@ impl fmt::Display for SlotId {
     }
 }
 
-/// The place of the first text of most responses.
+/// The slot of the first text of most responses.
 pub(crate) const FIRST: SlotId = SlotId::of(0);
 
 /// One piece of information in an event.
@@ -69,28 +69,28 @@ pub(crate) const FIRST: SlotId = SlotId::of(0);
 pub enum Delta<'a> {
     /// More of a text. May be empty: many servers start an answer with an empty text.
     Text {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
         /// The text, with escapes decoded.
         text: &'a str,
     },
     /// More of the text with which a model refuses. May be empty.
     Refusal {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
         /// The text, with escapes decoded.
         text: &'a str,
     },
     /// More of a model's reasoning before its answer. Never empty.
     Reasoning {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
         /// The text, with escapes decoded.
         text: &'a str,
     },
-    /// The start of a tool call, or more of it.
+    /// The start of a tool call, or its next piece.
     ToolCall {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
         /// The call's id. Some servers repeat it in every event. Never empty.
         id: Option<&'a str>,
@@ -99,16 +99,16 @@ pub enum Delta<'a> {
         /// More of the text of the arguments. May be empty.
         arguments: &'a str,
     },
-    /// The end of a slot's text, where the wire says so. The answer may go on.
+    /// The end of a slot's text, if the wire marks it. The answer may continue.
     SlotEnd {
-        /// Where it is.
+        /// Its slot.
         slot: SlotId,
     },
-    /// The answer begins again: what came before is void.
+    /// The answer starts again: all text so far is void.
     Restart,
     /// The end of an answer. Some servers send it twice.
     Finish {
-        /// The number of the answer, where a request asks for several (`n`).
+        /// The number of the answer, if a request asks for several (`n`).
         choice: u32,
         /// Why the answer ended.
         reason: Finish,
@@ -129,7 +129,7 @@ pub enum Delta<'a> {
     },
     /// The end of the stream: nothing follows.
     Done {
-        /// The name of the event that says so: `[DONE]`, `message_stop`.
+        /// The name of the event that ends the stream: `[DONE]`, `message_stop`.
         word: &'a str,
     },
 }
@@ -180,8 +180,8 @@ const FINAL: [&str; 21] = [
 ];
 
 impl Finish {
-    /// Returns whether the server has broken the answer off for a reason that has no name here: neither the end of the text, nor a
-    /// refusal, nor a call of a tool.
+    /// Returns whether the server has broken the answer off for a reason that is not a variant here: neither the end of
+    /// the text, nor a refusal, nor a call of a tool.
     pub(crate) fn is_unknown(&self) -> bool {
         let Self::Other(word) = self else { return false };
         let word = word.to_ascii_lowercase();
@@ -205,7 +205,7 @@ impl From<&str> for Finish {
     fn from(word: &str) -> Self {
         match word {
             "stop" => Self::Stop,
-            // `model_length`: Mistral, where the model itself writes no more. Gateways pass on the words of other APIs.
+            // `model_length`: Mistral, at the limit of the model itself. Gateways pass on the words of other APIs.
             "length" | "model_length" | "LENGTH" | "max_tokens" | "MAX_TOKENS" | "max_output_tokens" => Self::Length,
             "tool_calls" => Self::ToolCalls,
             "function_call" => Self::FunctionCall,
@@ -221,11 +221,11 @@ impl fmt::Display for Finish {
     }
 }
 
-/// What an event was as a whole.
+/// The kind of an event as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// A piece of the answer. It may have brought no delta.
+    /// A piece of the answer. It may have no delta.
     Chunk,
     /// The end of the stream.
     Done,

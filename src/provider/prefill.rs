@@ -1,5 +1,5 @@
-//! The beginning of an answer that a request ends with: the assistant's text in its last message, or an open root at the end
-//! of a prompt.
+//! The beginning of an answer at the end of a request: the assistant's text in its last message, or an open root at the
+//! end of a prompt.
 
 use super::fields::{is_true, text, word};
 use super::wire::Rest;
@@ -33,8 +33,8 @@ fn is_text(block: &Raw<'_>) -> bool {
 }
 
 /// Appends the turns that ask for the rest; `turn` writes one from its role and text. With `replaces_prefill` the
-/// delivered text goes into the last message, the assistant's. Leaves out blank text, because APIs refuse an empty
-/// message.
+/// delivered text becomes part of the last message, the assistant's. Leaves out blank text, because APIs refuse an
+/// empty message.
 pub(super) fn append(
     messages: Raw<'_>,
     rest: &Rest<'_>,

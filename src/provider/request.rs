@@ -1,4 +1,5 @@
-//! What the requests of several wires share: declared tools, members that force a form, and what asks for the rest.
+//! Code for the requests of several wires: declared tools, members that force a format, and the text that asks for the
+//! rest.
 
 use super::fields::text;
 use super::prefill::open_root;
@@ -85,7 +86,7 @@ pub(super) fn turn_reasoning_off<'a>(
     }
 }
 
-/// Removes the `format` of the answer from a member with settings: all of the member, where it has no other settings.
+/// Removes the `format` of the answer from a member with settings: the whole member if it has no other settings.
 pub(super) fn remove_format<'a>(root: Raw<'_>, key: &'a str, edits: &mut Edits, remove: &mut Vec<&'a str>) {
     let Some(settings) = root.member(key).filter(|settings| settings.member("format").is_some()) else { return };
     let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");
@@ -96,11 +97,11 @@ pub(super) fn remove_format<'a>(root: Raw<'_>, key: &'a str, edits: &mut Edits, 
     }
 }
 
-/// The member that asks for a form of the answer in OpenAI's chat API and those like it.
+/// The member that asks for a format of the answer in OpenAI's chat API and similar APIs.
 pub(super) const RESPONSE_FORMAT: &str = "response_format";
 
-/// The members that force a form: OpenAI's, llama.cpp's (`grammar`, `json_schema`), SGLang's (`regex`, `ebnf`), vLLM's
-/// (`structured_outputs`, earlier `guided_…`). And `n`, which asks for several answers.
+/// The members that force a format: OpenAI's, llama.cpp's (`grammar`, `json_schema`), SGLang's (`regex`, `ebnf`),
+/// vLLM's (`structured_outputs`, earlier `guided_…`). And `n`, which asks for several answers.
 pub(super) const FORMS: [&str; 11] = [
     RESPONSE_FORMAT,
     "n",

@@ -8,16 +8,16 @@ use crate::json::walk::{Raw, ValueKind};
 /// A message of a conversation that has text alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainMessage {
-    /// Whose it is.
+    /// The speaker.
     pub role: Role,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// Who says something in a conversation.
+/// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The instructions before it.
+    /// The instructions before the conversation.
     System,
     /// The user.
     User,
@@ -28,8 +28,8 @@ pub enum Role {
 /// Returns a request of another API for the answer to the same conversation. `None`: the conversation has more than text,
 /// does not end with the user's words, or its API has no conversations.
 ///
-/// What else the request has stays behind: tools, forms of the answer, sampling. The rest of an answer is text that fits no
-/// form.
+/// The new request lacks the other members of the request: tools, formats of the answer, sampling. The rest of an
+/// answer is text that fits no format.
 #[cfg(feature = "proxy")]
 pub(crate) fn translated(
     (from, body): (Dialect, &str),
@@ -51,7 +51,7 @@ pub(crate) fn translated(
     Some(request)
 }
 
-/// Joins messages of one speaker that follow each other. After that the speakers take turns.
+/// Joins successive messages by the same speaker. After that the speakers alternate.
 #[cfg(feature = "proxy")]
 fn merged(messages: Vec<PlainMessage>) -> Vec<PlainMessage> {
     let mut merged: Vec<PlainMessage> = Vec::new();
@@ -97,7 +97,7 @@ pub(super) fn text_of(content: Raw<'_>) -> Option<String> {
     content.elements().map(of_block).collect::<Option<Vec<_>>>().map(|texts| texts.join("\n\n"))
 }
 
-/// Puts the instructions in front, where an API has them beside its messages.
+/// Puts the instructions in front, if an API has them beside its messages.
 pub(super) fn with_system(system: Option<Raw<'_>>, messages: Vec<PlainMessage>) -> Option<Vec<PlainMessage>> {
     let Some(system) = present(system) else { return Some(messages) };
     let system = PlainMessage { role: Role::System, text: text_of(system)? };

@@ -118,7 +118,7 @@ fn sum(first: &str, second: &str) -> Option<String> {
     sum.is_finite().then(|| sum.to_string())
 }
 
-/// How many nested objects are added. Of what is deeper the first side is kept. Providers use two levels.
+/// How many levels of nested objects are added. Providers use two. At deeper levels the first side's value is kept.
 const DEPTH: usize = 8;
 
 #[cfg(test)]

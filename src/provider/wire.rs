@@ -38,7 +38,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All of them. The order decides which one is tried first.
+    /// All APIs, in the order in which detection tries them.
     pub const ALL: [Self; 7] =
         [Self::Chat, Self::Completions, Self::Responses, Self::Messages, Self::Gemini, Self::Ollama, Self::Cohere];
 
@@ -55,7 +55,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the API that is asked at a path, without its query.
+    /// Returns the API of a path without a query.
     pub fn of_path(path: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dialect| dialect.wire().takes_path(path))
     }
@@ -79,7 +79,7 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// What is to be known of an API.
+/// The interface of an API.
 pub trait Wire: fmt::Debug + Send + Sync {
     /// Returns whether requests to this path, without its query, are of this API.
     fn takes_path(&self, path: &str) -> bool;
@@ -87,18 +87,18 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// Returns whether an event is one that only this API has. `None`: other APIs have such events, too.
     fn recognizes(&self, event_type: &str, data: &str) -> Option<bool>;
 
-    /// Returns how its streams are divided.
+    /// Returns the framing of its streams.
     fn framing(&self) -> Framing {
         Framing::Events
     }
 
-    /// Creates a reader of one stream.
+    /// Creates a reader for one stream.
     fn reader(&self) -> Box<dyn Reader>;
 
     /// Creates a writer for one response.
     fn writer(&self) -> Box<dyn Writer>;
 
-    /// Returns a writer for a response that is one JSON array of its events, where the API has such responses. Each event
+    /// Returns a writer for a response that is one JSON array of its events, if the API has such responses. Each event
     /// is written with a comma before it.
     fn array_writer(&self) -> Option<Box<dyn Writer>> {
         None
@@ -110,44 +110,44 @@ pub trait Wire: fmt::Debug + Send + Sync {
         matches!(self.reader().read("message", body, on), Kind::Chunk | Kind::Error)
     }
 
-    /// Writes the first answer's body with other texts and another end. Every other byte is kept. `None`: the body is no
-    /// answer.
+    /// Writes the first answer's body with other texts and another end. Every other byte is kept. `None`: the body is
+    /// not an answer.
     fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String>;
 
-    /// Reads a request. `None`: it is no request of this API, or not a valid one.
+    /// Reads a request. `None`: it is not a request of this API, or not a valid one.
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request>;
 
-    /// Returns the members of a request that hold no credential, so that fallbacks and stores get them.
+    /// Returns the members of a request that hold no credential, which fallbacks and stores get.
     #[cfg(feature = "proxy")]
     fn allowed(&self) -> Members;
 
     /// Returns a request for a new, streamed answer to a prompt.
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest;
 
-    /// Returns the messages of a request, if they have text alone. Other members of the request are not among them. `None`
-    /// where the API has no messages.
+    /// Returns the messages of a request, if they have text alone. Other members of the request are left out. `None` if
+    /// the API has no messages.
     fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
         let _ = body;
         None
     }
 
-    /// Returns the path of a request like one of another path, for another model, where a path says more than the API. It
+    /// Returns the path of a request like one of another path, for another model, if a path has more than the API. It
     /// follows the address that the provider's clients have.
     fn path_like(&self, path: &str, model: &str) -> Option<String> {
         let _ = (path, model);
         None
     }
 
-    /// Returns what the address that the provider's clients have ends with: `/v1`. Empty where they have a bare host.
+    /// Returns the end of the address that the provider's clients have: `/v1`. Empty if they have a bare host.
     fn version(&self) -> &'static str {
         ""
     }
 
     /// Returns the request for the rest of an answer, or the original request with changes. `None` if
-    /// [`parse`](Self::parse) returns it.
+    /// [`parse`](Self::parse) returns `None`.
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String>;
 
-    /// Returns a first request as its model takes it; `None` where it stays as it is.
+    /// Returns a first request that is adapted to its model; `None` if nothing changes.
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String>;
 
     /// Returns the number of the choice that a slot is in. An API that has no choices has choice 0.
@@ -156,7 +156,8 @@ pub trait Wire: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Returns whether the arguments of tool calls are text, which can be cut. If not, they are objects that come whole.
+    /// Returns whether the arguments of tool calls are text, which can be cut. If not, they are objects that arrive
+    /// whole.
     fn has_argument_text(&self) -> bool {
         true
     }
@@ -182,14 +183,15 @@ pub trait Wire: fmt::Debug + Send + Sync {
     }
 }
 
-/// Reads the events of one stream.
+/// A reader of a stream's events.
 pub trait Reader: fmt::Debug + Send {
-    /// Reads one event and calls `on` for each delta in it. Returns what the event was. `event_type` is the event's name
-    /// (`message` if it has none).
+    /// Reads one event and calls `on` for each delta in it. Returns the kind of the event. `event_type` is the event's
+    /// name (`message` if it has none).
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind;
 }
 
-/// Writes events that continue a response, so that the client sees one response. Each method appends whole events to `out`.
+/// A writer of events that continue a response, so that the client sees one response. Each method appends whole events
+/// to `out`.
 pub trait Writer: fmt::Debug + Send {
     /// Takes note of an event of the first answer, which the client gets.
     fn observe(&mut self, event_type: &str, data: &str);
@@ -207,24 +209,24 @@ pub trait Writer: fmt::Debug + Send {
         let _ = slot;
     }
 
-    /// Returns what follows the path of the request in one that brings the rest of the same answer, if the provider keeps
-    /// it.
+    /// Returns the suffix that turns the request's path into the path of the rest of the same answer, if the provider
+    /// keeps the answer.
     fn resume(&self) -> Option<String> {
         None
     }
 
-    /// Writes more text of a slot. It may be a slot of which the client knows nothing yet.
+    /// Writes more text of a slot. The slot may be new to the client.
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str);
 
-    /// Writes how the response ends, or some of its choices. [`Self::done`] ends the stream.
+    /// Writes the end of the response, or of some of its choices. [`Self::done`] ends the stream.
     fn finish(&mut self, out: &mut Vec<u8>, texts: &[SlotText<'_>], ending: &Ending<'_>);
 
-    /// Writes the event after the end of the answer that ends the stream, where the API has one.
+    /// Writes the event after the end of the answer that ends the stream, if the API has one.
     fn done(&mut self, out: &mut Vec<u8>) {
         let _ = out;
     }
 
-    /// Writes the report alone, where the response has no end.
+    /// Writes the report alone, if the response has no end.
     fn report(&mut self, out: &mut Vec<u8>, report: &str);
 
     /// Writes an error that ends the response: a message, a code, and the report.
@@ -237,10 +239,10 @@ pub trait Writer: fmt::Debug + Send {
         Encoder::event(out, name, None, data);
     }
 
-    /// Writes an event of another answer as one of this answer, unless the client knows what it says.
+    /// Writes an event of another answer as one of this answer, unless the client knows its content.
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str);
 
-    /// Returns the data of an event with another text in place of its only text. `None` if it has no place for text.
+    /// Returns the data of an event with its only text replaced. `None` if the event can't have text.
     fn with_text(&self, data: &str, text: &str) -> Option<String>;
 
     /// Replaces the whole texts that an event repeats by `texts`. Returns the changed data, or `None` if nothing
@@ -250,10 +252,10 @@ pub trait Writer: fmt::Debug + Send {
         None
     }
 
-    /// Returns the data of an event without the end of the answer that it tells.
+    /// Returns the data of an event without the finish in it.
     fn without_end(&self, data: &str) -> String;
 
-    /// Writes something that clients ignore, but that shows that the stream lives.
+    /// Writes an event that clients ignore, to keep the stream alive.
     fn keep_alive(&mut self, out: &mut Vec<u8>);
 }
 
@@ -271,11 +273,11 @@ pub struct Kept {
 pub struct Slot {
     /// Where it is.
     pub id: SlotId,
-    /// What it holds.
+    /// The kind of its text.
     pub kind: SlotKind,
 }
 
-/// What a slot holds.
+/// The kind of a slot's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SlotKind {
     /// Text of the answer.
@@ -303,27 +305,27 @@ pub struct Ending<'a> {
     pub usage: Option<&'a str>,
     /// The upstream sends usage in an event of its own.
     pub usage_apart: bool,
-    /// What was done: a JSON object.
+    /// A report of the repairs and continuations: a JSON object.
     pub report: Option<&'a str>,
 }
 
-/// What a continuation must know of a request.
+/// The facts about a request that a continuation needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
-    /// The answer is to be streamed.
+    /// The client asks for a stream.
     pub stream: bool,
-    /// How many answers are requested. 1 if the request does not say.
+    /// How many answers are requested. 1 by default.
     pub n: u64,
-    /// The request has stop sequences, so an answer that ends early may be meant to.
+    /// The request has stop sequences, so an answer may end early on purpose.
     pub has_stop: bool,
-    /// The answer is to be JSON.
+    /// The request asks for JSON.
     pub has_json_mode: bool,
-    /// The answer is to be JSON of a schema.
+    /// The request asks for JSON of a schema.
     pub has_schema: bool,
     /// The model's name. Empty if there is none.
     pub model: String,
-    /// The request asks the model to reason first, in any form. A prefill can't be used then.
+    /// The request asks the model to reason first, by any member. A prefill can't be used then.
     pub wants_reasoning: bool,
     /// The most tokens of the answer, if the request limits them.
     pub max_tokens: Option<u64>,
@@ -342,10 +344,10 @@ pub enum Base {
     Empty,
     /// The request ends with the beginning of the assistant's message.
     Prefill {
-        /// That text.
+        /// The beginning of the message.
         text: String,
         /// The request asks the provider to continue it literally, or the API always does. If false, the model's
-        /// capability or the answer shows whether it is continued.
+        /// capability or the answer shows whether the text is continued.
         is_continued: bool,
         /// The answer repeats the text at its start.
         is_returned: bool,
@@ -363,7 +365,7 @@ impl Base {
         }
     }
 
-    /// Returns the base of an answer of a model with this capability.
+    /// Returns the base for an answer from a model with this capability.
     #[cfg(any(feature = "proxy", feature = "stream"))]
     pub(crate) fn of_model(self, capability: &Capability) -> Self {
         match self {
@@ -386,7 +388,7 @@ pub struct Tool {
     pub schema: Option<String>,
 }
 
-/// A prompt that is in no API's form yet.
+/// A prompt before it is written for an API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlainPrompt<'a> {
     /// The model's name.
@@ -395,7 +397,8 @@ pub struct PlainPrompt<'a> {
     pub system: Option<&'a str>,
     /// The user's message.
     pub text: &'a str,
-    /// The most tokens of the answer. `None`: the provider's limit, or a default of the API's folder where the API demands one or cuts early.
+    /// The most tokens of the answer. `None`: the provider's limit, or a default of this crate if the API demands a
+    /// limit or has a very low one.
     pub max_tokens: Option<u64>,
 }
 
@@ -404,7 +407,7 @@ pub struct PlainPrompt<'a> {
 pub struct NewRequest {
     /// The path with its query. It follows the address that the provider's clients have.
     pub path: String,
-    /// The header that has the key, and what precedes the key in its value.
+    /// The header with the key, and the text before the key in its value.
     pub key_header: (&'static str, &'static str),
     /// Further headers.
     pub headers: &'static [(&'static str, &'static str)],
@@ -419,7 +422,7 @@ impl NewRequest {
     }
 }
 
-/// What is appended to a request to ask for the rest.
+/// The messages that ask for the rest, which are appended to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rest<'a> {
@@ -434,7 +437,7 @@ pub enum Rest<'a> {
     Prefill {
         /// The assistant's message.
         delivered: &'a str,
-        /// How the provider is told so. [`PrefillForm::None`] is treated as [`PrefillForm::Turn`].
+        /// How the request marks the message. [`PrefillForm::None`] is treated as [`PrefillForm::Turn`].
         form: PrefillForm,
     },
 }
@@ -446,14 +449,14 @@ pub struct Changes<'a> {
     pub reasoning_off: Option<&'a Switch>,
     /// Another limit on the answer's tokens, in the member that had one.
     pub max_tokens: Option<u64>,
-    /// Leaves JSON mode as it is, although the rest is asked for.
+    /// Keeps JSON mode unchanged in the request for the rest.
     pub keeps_json_mode: bool,
     /// The delivered text replaces the assistant's text at the end of the request ([`Base::Prefill`]), with which it
     /// begins.
     pub replaces_prefill: bool,
 }
 
-/// What is changed in a first request, so that its model takes it.
+/// The changes that adapt a first request to its model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Adaptation<'a> {
     /// The member that is removed.
@@ -462,6 +465,6 @@ pub struct Adaptation<'a> {
     pub model: Option<&'a str>,
     /// Asks for JSON mode.
     pub adds_json_mode: bool,
-    /// Asks for the arguments of tools as they are written.
+    /// Asks for the arguments of tools while the model writes them.
     pub streams_arguments: bool,
 }

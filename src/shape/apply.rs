@@ -17,11 +17,11 @@ pub(super) struct Applied<'t> {
     pub(super) shape: Option<String>,
     pub(super) renamed: Vec<Renamed>,
     pub(super) dropped: Vec<Dropped>,
-    /// Why the value is not of the shape that was chosen.
+    /// Why the value does not have the chosen shape.
     pub(super) mismatch: Option<String>,
 }
 
-/// What is done with a value.
+/// The changes that bring a value into its shape.
 struct Plan {
     /// The shape that it has.
     shape: Option<Shape>,
@@ -30,7 +30,7 @@ struct Plan {
     wrap: bool,
 }
 
-/// Brings a valid value into the shape that is expected, or that it has.
+/// Brings a valid value into the expected shape, or into the shape that it has.
 pub(super) fn apply<'t>(json: Cow<'t, str>, expect: &Expect) -> Applied<'t> {
     let plan = Raw::root(&json).map(|root| plan(root, expect));
     let Some(Plan { shape, unwrap, wrap }) = plan else {
@@ -54,7 +54,7 @@ pub(super) fn apply<'t>(json: Cow<'t, str>, expect: &Expect) -> Applied<'t> {
     Applied { json, shape: shape.map(|shape| shape.name), renamed, dropped, mismatch }
 }
 
-/// Returns whether a value is what is expected, once it is in its shape.
+/// Returns whether a value, once it is in its shape, is as expected.
 pub(super) fn fits(json: &str, expect: &Expect) -> bool {
     let applied = apply(Cow::Borrowed(json), expect);
     let Some(value) = Raw::root(&applied.json) else { return false };
@@ -65,8 +65,8 @@ pub(super) fn fits(json: &str, expect: &Expect) -> bool {
     applied.mismatch.is_none() && has_keys && expect.is_valid(&applied.json)
 }
 
-/// Decides what is done with a value. Objects with the keys of a shape are compared before members are taken out, so
-/// that a document with a member `data` stays whole.
+/// Decides how to change a value. Objects with the keys of a shape are compared before members are taken out, so that a
+/// document with a member `data` stays whole.
 fn plan(root: Raw<'_>, expect: &Expect) -> Plan {
     let chosen = expect.chosen();
     let shapes = if expect.detects() { Shape::stages() } else { chosen.cloned().into_iter().collect() };
@@ -126,7 +126,7 @@ fn sliced(json: Cow<'_, str>, range: Range<usize>) -> Cow<'_, str> {
     }
 }
 
-/// A change of a key, and what is reported.
+/// A change of a key, and its report.
 struct Change {
     /// The text between the key's quotes.
     range: Range<usize>,
@@ -164,7 +164,7 @@ fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>)
         }
         _ => {}
     });
-    // The text is valid; of any other nothing is renamed.
+    // The text is valid. In invalid text no key is renamed.
     if Machine::new(usize::MAX).feed_text(&json, &mut sink).is_err() || changes.is_empty() {
         return (json, Vec::new());
     }

@@ -1,4 +1,4 @@
-//! What was needed to read a response, as one of six steps.
+//! The effort of reading a response, as one of six steps.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::Repaired;
 use super::search::is_space;
 use crate::json::repair::RepairStatus;
 
-/// What was needed to read a text, from least to most. The highest step counts.
+/// The effort of reading a text, in ascending order. The highest step counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Attempt {
     /// 1: nothing, the text is JSON.

@@ -1,11 +1,11 @@
-//! What a caller expects of a response.
+//! The expectation of a caller about a response.
 
 #[cfg(feature = "schema")]
 use super::Schema;
 use super::{RootKind, Shape, Violation};
 use crate::json::repair::RepairOptions;
 
-/// What a response is expected to be: any JSON, or a shape; a JSON Schema; and how much of it may be repaired.
+/// The expectation about a response: any JSON, or a shape; a JSON Schema; and how much may be repaired.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
     shape: Option<Shape>,
@@ -25,8 +25,8 @@ impl Expect {
         Self { shape: Some(shape), ..Self::default() }
     }
 
-    /// Expects values that are valid under a schema. It is checked at the end, and chooses among several roots and among
-    /// guesses about a mistake that are nearly as likely; the value is not changed for it otherwise.
+    /// Expects values that are valid under a schema. It is checked at the end, and chooses among several roots and
+    /// among guesses about a mistake that are nearly as likely; otherwise the schema changes nothing.
     #[cfg(feature = "schema")]
     #[must_use]
     pub fn schema(mut self, schema: Schema) -> Self {

@@ -1,5 +1,5 @@
-//! What follows a root that a text begins with: brackets and commas that belong to nothing, and values that are listed
-//! without an array around them.
+//! The text after a root at the start of a text: stray brackets and commas, and values that are listed without an array
+//! around them.
 
 use super::report::Root;
 use super::search::{Placed, is_space, placed};
@@ -8,7 +8,7 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::repair::{Repair, RepairOptions, RepairRule, RepairStatus, repair_root};
 use crate::json::walk::{self, Raw};
 
-/// Reads on after a root: drops closing brackets and a last comma, and takes listed values into one array. Where the
+/// Reads on after a root: drops closing brackets and a last comma, and takes listed values into one array. If the
 /// options do not allow that, the text is malformed there.
 pub(super) fn finish<'t>(text: &'t str, first: Placed<'t>, options: &RepairOptions) -> Placed<'t> {
     let mut root = first;
@@ -43,8 +43,8 @@ fn is_bracket(rule: RepairRule) -> bool {
     matches!(rule, RepairRule::MissingCloser | RepairRule::ExtraCloser | RepairRule::WrongCloser)
 }
 
-/// Returns the values that follow a root, each after a comma. Text that goes on otherwise is prose, unless all values
-/// are containers.
+/// Returns the values that follow a root, each after a comma. Other text after them is prose, unless all values are
+/// containers.
 fn items<'t>(text: &'t str, first: &Root<'t>, options: &RepairOptions) -> Vec<Placed<'t>> {
     let mut items: Vec<Placed<'t>> = Vec::new();
     let mut end = first.range.end;
@@ -81,7 +81,7 @@ fn items<'t>(text: &'t str, first: &Root<'t>, options: &RepairOptions) -> Vec<Pl
     items
 }
 
-/// Puts an array around listed values. What is between them stays.
+/// Puts an array around listed values. The text between them stays.
 fn joined<'t>(text: &'t str, first: Placed<'t>, items: Vec<Placed<'t>>, options: &RepairOptions) -> Placed<'t> {
     let start = first.0.range.start;
     let inserted = |at: usize, bracket: &str| Repair {

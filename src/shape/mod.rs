@@ -1,8 +1,8 @@
 //! Whole responses: the JSON in them, repaired, in the shape that the caller expects.
 //!
-//! [`repair`] finds the root of a text among fences, prose and reasoning, and repairs it. [`parse`] also says how much
-//! of that was needed ([`Attempt`]), and gives the value the shape that was chosen ([`Expect`]) or that it is
-//! recognised by. The bytes of the value stay as they were written, or repaired. docs/shapes.md describes both.
+//! [`repair`] finds the root of a text among fences, prose and reasoning, and repairs it. [`parse`] also returns the
+//! effort ([`Attempt`]), and gives the value its shape: the chosen one ([`Expect`]), or a recognised one. It keeps the
+//! bytes of the value, as written or repaired. docs/shapes.md describes both.
 //!
 //! ```
 //! use restitch::shape::{Expect, Shape, parse};
@@ -40,10 +40,11 @@ pub use stage::{RootKind, Shape};
 use crate::json::repair::{RepairOptions, RepairStatus};
 use search::Found;
 
-/// Finds the root of a whole text, and repairs it. Fences, prose and reasoning around the root are no mistakes.
+/// Finds the root of a whole text, and repairs it. Fences, prose and reasoning around the root do not count as
+/// mistakes.
 ///
-/// Of several roots, takes one in a fence, else one that begins a line, ends the text or is far larger than all others,
-/// else the first one. The report has the others.
+/// Among several roots, takes one in a fence, else one that begins a line, ends the text or is far larger than all
+/// others, else the first one. The report has the others.
 ///
 /// ```
 /// use restitch::repair::{RepairOptions, RepairStatus};
@@ -55,16 +56,15 @@ pub fn repair<'t>(text: &'t str, options: &RepairOptions) -> Repaired<'t> {
     repair_expected(text, &Expect::any().repairs(options.clone()))
 }
 
-/// Like [`repair`], but of several roots takes the first one that is expected. The value keeps its own shape.
+/// Like [`repair`], but among several roots takes the first one that is expected. The value keeps its own shape.
 pub(crate) fn repair_expected<'t>(text: &'t str, expect: &Expect) -> Repaired<'t> {
     search::find(text, &expect.options()).choose(text, |root| apply::fits(&root.json, expect)).0
 }
 
-/// Finds the JSON of a whole response, repairs it, and gives it the shape that is expected.
+/// Finds the JSON of a whole response, repairs it, and gives it the expected shape.
 ///
-/// A shape is applied where the value has it, also without an expectation, but a single object is wrapped in an array
-/// only if a shape was chosen. A text that ends too early is closed and is no error:
-/// [`Parsed::status`] says so.
+/// A shape is applied if the value has it, also without an expectation, but a single object is wrapped in an array only
+/// if a shape was chosen. A text that ends too early is closed without an error: [`Parsed::status`] shows it.
 ///
 /// # Errors
 /// There is no JSON in the text, or it can't be repaired.
@@ -94,14 +94,14 @@ pub fn parse<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErro
     })
 }
 
-/// Takes a response that is text: all of it but for a fence around it and reasoning before it.
+/// Takes a response that is text: removes a fence around it and reasoning before it.
 fn parse_text<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseError> {
     let (range, is_fenced) = search::body(text);
     let body = text.get(range.clone()).unwrap_or_default();
     if body.is_empty() {
         return Err(ParseError { status: RepairStatus::Truncated, range });
     }
-    // A string that is JSON is written as it is.
+    // A string that is JSON already is not encoded again.
     let is_json = body.starts_with('"') && crate::json::walk::is_valid(body);
     let json = if is_json { Cow::Borrowed(body) } else { Cow::Owned(crate::json::string::quoted(body)) };
     let around = text.len() - text.trim_start_matches(search::is_space).trim_end_matches(search::is_space).len();
@@ -129,8 +129,8 @@ fn parse_text<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErr
 const LARGE: usize = 4;
 
 impl<'t> Found<'t> {
-    /// Takes one of the roots, and says whether it is in a fence: those that fit count most, then those in a fence, then
-    /// those that are least similar to prose, then the [score](Self::score), then the first.
+    /// Takes one of the roots, and returns whether it is in a fence. Roots that fit rank first, then those in a fence,
+    /// then those that are least similar to prose, then the [score](Self::score), then the first.
     fn choose(mut self, text: &str, fits: impl Fn(&Root<'t>) -> bool) -> (Repaired<'t>, bool) {
         let is_one = self.roots.len() == 1;
         // A root that was not read has no value to compare.

@@ -1,4 +1,4 @@
-//! What came of a whole text.
+//! The result for a whole text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,9 +13,9 @@ use crate::json::repair::{Repair, RepairStatus};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Repaired<'t> {
-    /// What the text turned out to be.
+    /// The status of the text.
     pub status: RepairStatus,
-    /// The repaired root; of a malformed one, the complete part. Empty if the text holds no root.
+    /// The repaired root, or the complete part of a malformed root. Empty if the text holds no root.
     pub json: Cow<'t, str>,
     /// The bytes of the text that belong to the root.
     pub range: Range<usize>,
@@ -29,7 +29,7 @@ pub struct Repaired<'t> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Root<'t> {
-    /// What the root turned out to be.
+    /// The status of the root.
     pub status: RepairStatus,
     /// The root, repaired.
     pub json: Cow<'t, str>,
@@ -41,11 +41,11 @@ pub struct Root<'t> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parsed<'t> {
-    /// What was needed to read the text.
+    /// The effort of reading the text.
     pub attempt: Attempt,
     /// Valid, repaired, or truncated.
     pub status: RepairStatus,
-    /// The value in its shape: its bytes as they were written or repaired. Text is a JSON string.
+    /// The value in its shape, with its bytes as written or repaired. Text is a JSON string.
     pub json: Cow<'t, str>,
     /// The name of the shape that the value has, if it is known.
     pub shape: Option<String>,
@@ -55,11 +55,11 @@ pub struct Parsed<'t> {
     pub repairs: Vec<Repair>,
     /// The keys that were renamed.
     pub renamed: Vec<Renamed>,
-    /// What is in the root, and not in `json`.
+    /// The members of the root that `json` lacks.
     pub dropped: Vec<Dropped>,
     /// The other roots of the text.
     pub others: Vec<Root<'t>>,
-    /// In what the value is not what was expected.
+    /// The differences between the value and the expectation.
     pub violations: Vec<Violation>,
 }
 
@@ -67,11 +67,11 @@ pub struct Parsed<'t> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Renamed {
-    /// The JSON Pointer of the member in the root, with the key as it came.
+    /// The JSON Pointer of the member in the root, with the original key.
     pub path: String,
-    /// The key as it came, decoded.
+    /// The original key, decoded.
     pub from: String,
-    /// The key as it is now.
+    /// The new key.
     pub to: String,
 }
 
@@ -85,13 +85,13 @@ pub struct Dropped {
     pub json: String,
 }
 
-/// A place where a value is not what was expected.
+/// A difference between a value and the expectation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
     /// The JSON Pointer of the value.
     pub path: String,
-    /// What is wrong, for people.
+    /// The message for people.
     pub message: String,
 }
 
@@ -122,9 +122,9 @@ pub(crate) fn status_name(status: RepairStatus) -> &'static str {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParseError {
-    /// Where the text stops being JSON, or that it ends before its JSON begins.
+    /// The offset where the text stops being JSON, or that the text ends before its JSON begins.
     pub status: RepairStatus,
-    /// The bytes of the text that were read as a root. Empty where nothing looks like one.
+    /// The bytes of the text that were read as a root. Empty if nothing looks like one.
     pub range: Range<usize>,
 }
 
@@ -143,7 +143,7 @@ impl fmt::Display for ParseError {
 impl std::error::Error for ParseError {}
 
 impl Repaired<'_> {
-    /// Copies what was borrowed from the text.
+    /// Copies the borrowed text.
     #[cfg(feature = "cli")]
     pub(crate) fn into_owned(self) -> Repaired<'static> {
         let Self { status, json, range, repairs, others } = self;
@@ -152,7 +152,7 @@ impl Repaired<'_> {
 }
 
 impl Parsed<'_> {
-    /// Copies what was borrowed from the text.
+    /// Copies the borrowed text.
     #[cfg(feature = "cli")]
     pub(crate) fn into_owned(self) -> Parsed<'static> {
         let others = owned(self.others);

@@ -1,4 +1,4 @@
-//! JSON Schemas: what a value must be. They are checked, and change nothing.
+//! JSON Schemas: requirements for a value. Checking them changes nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::Violation;
 pub struct Schema(Arc<Validator>);
 
 impl Schema {
-    /// Returns where and why a value is not valid, at most 256 places. The value needs to be JSON.
+    /// Returns the violations of the schema in a value, at most 256. The value needs to be JSON.
     pub fn violations(&self, json: &str) -> Vec<Violation> {
         let value = match value(json) {
             Ok(value) => value,
@@ -32,7 +32,7 @@ impl Schema {
         let violation = |error: jsonschema::ValidationError<'_>| {
             let mut message = error.to_string();
             if message.len() > MESSAGE {
-                // The message shows the whole value.
+                // The message quotes the whole value.
                 message = error.masked().to_string();
             }
             Violation { path: error.instance_path().to_string(), message }
@@ -78,8 +78,8 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// Violations of one value that are reported: a value that is wrong throughout has one for each element.
+/// The most violations of one value that are reported: a value that is wrong throughout has one for each element.
 const MAX_VIOLATIONS: usize = 256;
 
-/// Bytes of a message that are shown.
+/// The most bytes of a message. A longer one quotes a large value, and is replaced by a message without it.
 const MESSAGE: usize = 512;

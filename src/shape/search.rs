@@ -2,7 +2,7 @@
 //! a tag that ends reasoning is a draft: it counts only if nothing follows the tag.
 //!
 //! Unlike the finder of a stream it may look ahead. A root is read from its first bracket on, so that brackets and
-//! fences inside its strings are not looked at. Linear: brackets that begin no root are read a bounded number of times.
+//! fences inside its strings are ignored. Linear: brackets that begin no root are read a bounded number of times.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::json::walk::{Raw, ValueKind, elements};
 /// The roots of a text, in its order.
 pub(super) struct Found<'t> {
     pub(super) roots: Vec<FoundRoot<'t>>,
-    /// What the text is if it has no root.
+    /// The result for a text without a root.
     pub(super) nothing: Repaired<'t>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct FoundRoot<'t> {
     pub(super) is_fenced: bool,
     /// It begins its line, its block or the text.
     pub(super) begins_line: bool,
-    /// How much the root looks like something else: prose, or code in another language.
+    /// How similar the root is to other text: prose, or code in another language.
     pub(super) doubt: Doubt,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Doubt {
     None,
     /// A reference (`[1]`), words in brackets, or in a block of another language.
     Some,
-    /// It can't be repaired, and is not the first thing of the text.
+    /// It can't be repaired, and is not at the start of the text.
     Malformed,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn find<'t>(text: &'t str, options: &RepairOptions) -> Found<'t> {
     Found { roots: search.roots, nothing }
 }
 
-/// Returns what a text is without reasoning before it and a fence around all of it, and whether there is such a fence.
+/// Returns a text without reasoning before it and a fence around it, and whether there is such a fence.
 pub(super) fn body(text: &str) -> (Range<usize>, bool) {
     let trimmed = |range: Range<usize>| {
         let part = text.get(range.clone()).unwrap_or_default();
@@ -120,7 +120,7 @@ struct Search<'t, 'o> {
     text: &'t str,
     options: &'o RepairOptions,
     at: usize,
-    /// Where the text or a block begins, while nothing but white space has come since.
+    /// Where the text or a block begins, while only white space has followed.
     fresh: Option<usize>,
     fence: Option<Fence>,
     /// Bytes that were read of roots.
@@ -221,7 +221,7 @@ impl<'t> Search<'t, '_> {
         self.text.as_bytes().get(at).copied()
     }
 
-    /// Reads backticks, which may open or close a block. Returns where to go on.
+    /// Reads backticks, which may open or close a block. Returns the offset to continue at.
     fn backticks(&mut self, at: usize) -> usize {
         let rest = self.rest(at);
         let ticks = rest.len() - rest.trim_start_matches('`').len();
@@ -245,7 +245,7 @@ impl<'t> Search<'t, '_> {
         after + end
     }
 
-    /// Reads what begins with a bracket. Returns where to go on.
+    /// Reads text that begins with a bracket. Returns the offset to continue at.
     fn bracket(&mut self, at: usize) -> usize {
         let is_first = self.fresh.take().is_some_and(|start| is_blank(self.text.get(start..at)));
         let fence = self.fence;
@@ -358,7 +358,7 @@ impl<'t> Search<'t, '_> {
 /// A root and its repairs, with offsets of the whole text.
 pub(super) type Placed<'t> = (Root<'t>, Vec<Repair>);
 
-/// Moves what was found at `at` to its place in the whole text.
+/// Converts the offsets of a root that was found at `at` to offsets in the whole text.
 pub(super) fn placed<'t>(text: &'t str, at: usize, root: RepairedRoot) -> Placed<'t> {
     let RepairedRoot { mut status, json, end, mut repairs } = root;
     if let RepairStatus::Malformed(error) = &mut status {

@@ -1,8 +1,8 @@
-//! What values look like: the stages of a pipeline that writes articles, as data, and the shapes that a user adds.
+//! The shapes of values: the stages of a pipeline that writes articles, as data, and the shapes that a user adds.
 
 use crate::json::walk::{Raw, ValueKind};
 
-/// A shape: what a value looks like, and how it is brought into that form.
+/// A shape: the keys and the type of a value, and the changes that give a value this shape.
 ///
 /// ```
 /// use restitch::shape::{Expect, RootKind, Shape, parse};
@@ -20,22 +20,22 @@ use crate::json::walk::{Raw, ValueKind};
 pub struct Shape {
     /// The name in reports and options.
     pub name: String,
-    /// The kind of the value.
+    /// The type of the value.
     pub root: RootKind,
-    /// Keys that the object has, or each element of the array: all of them.
+    /// Keys that the object, or each element of the array, must have.
     pub required: Vec<String>,
-    /// Keys of which the object, or each element of the array, has at least one. Empty: no such keys.
+    /// Keys of which the object, or each element of the array, must have at least one. Empty: no such keys.
     pub any_of: Vec<String>,
-    /// Members that are taken out of an object of another shape, in order: the value of the first one that is there is
-    /// the value, and the others are reported as dropped.
+    /// Members that are taken out of an object of another shape, in order: the value of the first member that exists
+    /// becomes the value, and the others are reported as dropped.
     pub unwrap: Vec<String>,
     /// Whether a single object becomes an array with one element.
     pub wrap: bool,
-    /// Further keys at any depth. A key of the shape that came with backslashes (`prompt\_text`) is renamed.
+    /// Further keys at any depth. A key of the shape that the model wrote with backslashes (`prompt\_text`) is renamed.
     pub keys: Vec<String>,
 }
 
-/// The kind of a shape's value.
+/// The type of a shape's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RootKind {
@@ -51,7 +51,7 @@ pub enum RootKind {
 }
 
 impl RootKind {
-    /// All kinds.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Any, Self::Object, Self::Array, Self::Text];
 
     /// Returns the name in the configuration: `any`, `object`, `array`, `text`.
@@ -66,7 +66,7 @@ impl RootKind {
 }
 
 impl Shape {
-    /// Creates a shape that says nothing yet of keys.
+    /// Creates a shape without keys.
     pub fn new(name: impl Into<String>, root: RootKind) -> Self {
         let (required, any_of, unwrap, keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { name: name.into(), root, required, any_of, unwrap, wrap: false, keys }
@@ -122,7 +122,7 @@ impl Shape {
         [&self.required, &self.any_of, &self.unwrap, &self.keys].into_iter().flatten().any(|known| known == key)
     }
 
-    /// Returns in what a value is not of the shape's kind, for people.
+    /// Returns the message for a value that does not have the shape's type. `None` if it has.
     pub(super) fn mismatch(&self, value: Raw<'_>) -> Option<String> {
         let kind = match value.kind() {
             ValueKind::Object => "an object",
@@ -145,7 +145,7 @@ impl Shape {
     }
 }
 
-/// Returns the value of a member; a key that came with backslashes before `_` counts, too.
+/// Returns the value of a member; a key that the model wrote with backslashes before `_` counts, too.
 pub(super) fn member<'a>(object: Raw<'a>, key: &str) -> Option<Raw<'a>> {
     object.member(key).or_else(|| {
         let is_it = |name: Raw<'_>| unescaped(&name.decode().unwrap_or_default()).is_some_and(|name| name == key);
@@ -153,7 +153,7 @@ pub(super) fn member<'a>(object: Raw<'a>, key: &str) -> Option<Raw<'a>> {
     })
 }
 
-/// Returns a key without backslashes before `_`; `None` where it has none.
+/// Returns a key without backslashes before `_`; `None` if it has none.
 pub(super) fn unescaped(key: &str) -> Option<String> {
     key.contains("\\_").then(|| key.replace("\\_", "_"))
 }

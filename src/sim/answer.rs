@@ -1,4 +1,4 @@
-//! The content of a step's answer: its text, what comes before the text, and its end.
+//! The content of a step's answer: its text, its lead, and its end.
 //!
 //! Knows no API: [`wire`](super::wire) writes the parts.
 
@@ -11,9 +11,9 @@ use super::wire::{Finish, Part};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) text: String,
-    /// What comes before the text.
+    /// The reasoning, text and call before the text.
     pub(super) lead: Lead,
-    /// The tool whose arguments the text is; `None` where it is text.
+    /// The tool whose arguments the text is; `None` if it is text.
     pub(super) tool: Option<String>,
     /// The text reaches the end of the document.
     pub(super) is_whole: bool,
@@ -25,7 +25,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Returns the answer that `step` gives. A style that does not apply at the cut is answered as `anchor`.
+    /// Returns the answer for `step`. A style that does not apply at the cut is answered as `anchor`.
     pub(super) fn new(step: &Step, document: &str, continuation: Option<&Continuation>) -> Self {
         if let Behaviour::Style(style) = step.behaviour {
             let continued = continuation.and_then(|c| Continued::new(style, step.bytes, document, c));
@@ -64,12 +64,12 @@ impl Answer {
             (Behaviour::Refusal, None) => REFUSAL.to_owned(),
             (_, None) => String::new(),
         };
-        // A behaviour that delivers nothing of the document on purpose is finished; a repeat was cut again.
+        // A behaviour that deliberately delivers no text of the document is finished; a repeat was cut again.
         let stops = whole || matches!(step.behaviour, Behaviour::Prose | Behaviour::Refusal | Behaviour::Empty);
         Self::ending(step, text, delivered, stops)
     }
 
-    /// Adds the step's end, or the usual one: `stop` where the text is complete, else `length`.
+    /// Adds the step's end, or the usual one: `stop` if the text is complete, else `length`.
     fn ending(step: &Step, text: String, delivered: usize, stops: bool) -> Self {
         let usual = match step.behaviour {
             _ if !stops => AnswerEnd::Length,
@@ -93,7 +93,7 @@ impl Answer {
         self.tool = Some(tool.to_owned());
     }
 
-    /// Takes away the value in which arguments were cut, as a provider does that sends only whole values.
+    /// Takes away the value in which arguments were cut, like a provider that sends only whole values.
     pub(super) fn keep_whole_members(&mut self, document: &str) {
         if self.tool.is_some() && !self.is_whole {
             self.text.truncate(end_of_last_member(document, self.text.len()));
@@ -101,7 +101,7 @@ impl Answer {
         }
     }
 
-    /// Returns what the answer consists of, in order. An empty text is no part; a call without arguments is one.
+    /// Returns the parts of the answer, in order. An empty text is not a part; a call without arguments is one.
     pub(super) fn into_parts(self) -> Vec<Part> {
         let Self { text, lead, tool, is_whole, .. } = self;
         let mut parts = Vec::new();
@@ -139,7 +139,7 @@ fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str
     })
 }
 
-/// Returns where the last member of the root ends that is whole in the first `at` bytes; 0 if there is none.
+/// Returns the end of the last member of the root that is whole in the first `at` bytes; 0 if no member is.
 fn end_of_last_member(document: &str, at: usize) -> usize {
     let (mut depth, mut is_string, mut is_escape, mut end) = (0_usize, false, false, 0);
     for (offset, byte) in document.bytes().enumerate().take(at) {
@@ -169,7 +169,7 @@ pub(super) fn floor_char_boundary(text: &str, at: usize) -> usize {
 const FENCE: &str = "```json\n";
 const FENCE_END: &str = "\n```";
 
-// None of these has a `{` or `[`: the first opener in the text that a client sends back must be that of the root.
+// These texts have no `{` and no `[`: the first opener in the text that a client sends back must be that of the root.
 const PREAMBLE: &str = "Here is the document you asked for:\n\n";
 const PREAMBLE_THEN: &str = "Sure, here is the rest:\n\n";
 const EPILOGUE: &str = "\n\nLet me know if you need anything else.";
@@ -185,7 +185,7 @@ const REFUSAL: &str = "I'm sorry, but I can't help with that.";
 /// exactly the text before it was delivered.
 const GARBAGE: &str = "\u{1}<<< lost the thread >>>";
 
-/// Bytes before the garbage where the step names no number: more than the rest of a token, less than a delta.
+/// Bytes before the garbage if the step names no number: more than the rest of a token, less than a delta.
 const GOOD_BYTES: usize = 8;
 
 #[cfg(test)]

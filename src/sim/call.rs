@@ -1,7 +1,7 @@
 //! Reads requests: which conversation a request belongs to, and whether it is a first call or a continuation.
 //!
-//! Knows messages in the form of the Chat Completions API, into which the [`wire`] brings them, and the form
-//! of a continuation request, but not which step answers it.
+//! Knows messages in the format of the Chat Completions API, into which the [`wire`] converts them, and the layout of a
+//! continuation request, but not which step answers it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -28,21 +28,21 @@ pub struct Call {
     pub body: String,
     /// Whether it was a first call or a continuation.
     pub kind: CallKind,
-    /// The step that answered it; `None` where no step did.
+    /// The step that answered it; `None` if no step did.
     pub step: Option<Step>,
     /// Bytes of the document that the step was meant to deliver. A reset at a byte of the body may deliver less.
     pub delivered: usize,
-    /// The response's status; `None` where the connection was closed instead.
+    /// The response's status; `None` if the connection was closed instead.
     pub status: Option<StatusCode>,
 }
 
-/// The kind of a request.
+/// The type of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallKind {
     /// A call for a document from its beginning.
     First,
-    /// A call for the rest of one.
+    /// A call for the rest of a document.
     Continuation {
         /// The text that the request asked the model to repeat first.
         anchor: String,
@@ -74,13 +74,13 @@ pub(super) struct ParsedRequest {
 
 /// The parts of a continuation request.
 pub(super) struct Continuation {
-    /// The text delivered so far, envelope included.
+    /// The text delivered so far, including its envelope.
     pub(super) delivered: String,
     /// The text between the tags.
     pub(super) anchor: String,
     /// White space between the anchor's end and the cut. It follows a repeated anchor.
     pub(super) gap: String,
-    /// What the request asked to write between the anchor and the new text.
+    /// The text that the request asked the model to write between the anchor and the new text.
     pub(super) mark: Option<String>,
     /// How many bytes of the document the delivered text has.
     pub(super) position: usize,
@@ -91,7 +91,7 @@ pub(super) struct Continuation {
 pub(super) struct RequestError {
     pub(super) status: StatusCode,
     pub(super) message: String,
-    /// The body of the response, where it is not made from the message.
+    /// The body of the response, if it is not made from the message.
     pub(super) body: Option<&'static str>,
 }
 
@@ -160,7 +160,7 @@ fn bad(message: String) -> RequestError {
 }
 
 impl Continuation {
-    /// Reads what a request asks to be continued, if anything.
+    /// Reads the continuation that a request asks for, if it asks for one.
     fn asked(messages: &[Value], prefill: Option<String>, document: &str) -> Result<Option<Self>, RequestError> {
         if let Some(delivered) = prefill {
             // White space at the end of a prefill belongs to it and is not repeated.
@@ -229,7 +229,7 @@ fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
     Some((assistant.unwrap_or(user), assistant.map(|at| text(&messages[at])), anchor))
 }
 
-/// Returns whether a request turns reasoning off, in the way of any provider.
+/// Returns whether a request turns reasoning off, by any provider's member.
 fn reasoning_off(body: &Value) -> bool {
     let is = |pointer: &str, off: &[Value]| body.pointer(pointer).is_some_and(|value| off.contains(value));
     is("/thinking/type", &["disabled".into()])

@@ -1,6 +1,6 @@
 //! A continuation in one of the [styles](super::style): its text, and how much of the document it has.
 //!
-//! Knows the document and what the request says was delivered, but no ends and no wire formats.
+//! Knows the document and the delivered text according to the request, but no ends and no wire formats.
 
 use super::call::Continuation;
 use super::style::{ContinuationStyle, Cut, write};
@@ -9,20 +9,19 @@ use super::style::{ContinuationStyle, Cut, write};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Continued {
     pub(super) text: String,
-    /// How many bytes of the rest of the document the text has verbatim. 0 where the style writes the rest in another
-    /// form, because no count of bytes would be right.
+    /// How many bytes of the rest of the document the text has verbatim. 0 if the style writes the rest in another
+    /// layout, because no count of bytes would be right.
     ///
-    /// Only the log of calls uses this number. The start of the next continuation is found in each request, from the
-    /// delivered text that the client sends back: the client may have rejected this text or taken only a part of it. A
-    /// client that accepted text in another layout sends back what is not a prefix of the document, and gets status
-    /// 422.
+    /// Only the log of calls uses this number. Each request determines the start of its continuation by the delivered
+    /// text that the client sends back: the client may have rejected this text, or taken a part. A client that accepted
+    /// text in another layout sends back text that is not a prefix of the document, and gets status 422.
     pub(super) delivered: usize,
     /// The fragment is complete, so that the model would stop.
     pub(super) stops: bool,
 }
 
 impl Continued {
-    /// Returns the fragment's first `bytes`, or all of it; `None` where the style does not apply at this cut.
+    /// Returns the fragment's first `bytes`, or the whole fragment; `None` if the style does not apply at this cut.
     pub(super) fn new(
         style: ContinuationStyle,
         bytes: Option<usize>,
@@ -47,8 +46,8 @@ impl Continued {
     }
 }
 
-/// Returns where the requested anchor begins in the document: its start, where the anchor begins in a fence or a
-/// sentence before the document.
+/// Returns where the requested anchor begins in the document: its start, if the anchor begins in a fence or a sentence
+/// before the document.
 fn anchor(document: &str, asked: &Continuation) -> usize {
     let mut begin = asked.position.saturating_sub(asked.gap.len() + asked.anchor.len());
     while !document.is_char_boundary(begin) {
@@ -60,7 +59,7 @@ fn anchor(document: &str, asked: &Continuation) -> usize {
 /// Returns where in the fragment the rest of the document begins, if it is there verbatim.
 fn rest_in(style: ContinuationStyle, text: &str, rest: &str, anchor: usize) -> Option<usize> {
     match style {
-        // These styles have nothing of the rest, or some of it in another place.
+        // These styles have no part of the rest, or have it out of order.
         ContinuationStyle::BareList
         | ContinuationStyle::BareListCut
         | ContinuationStyle::Bare
@@ -71,7 +70,7 @@ fn rest_in(style: ContinuationStyle, text: &str, rest: &str, anchor: usize) -> O
         | ContinuationStyle::SameAgain
         | ContinuationStyle::OnlyDelivered
         | ContinuationStyle::ClosedDelivered => None,
-        // Text around the end could be taken for the rest.
+        // A search could mistake text around the end for the rest.
         ContinuationStyle::AnchorEpilogue | ContinuationStyle::CloserExtra | ContinuationStyle::CloserMissing => {
             Some(anchor)
         }

@@ -1,4 +1,4 @@
-//! The body of a response: its frames, delayed, cut and dropped as the script says.
+//! The body of a response: its frames, delayed, cut and dropped according to the script.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -21,11 +21,11 @@ pub(super) struct Delivery {
     /// Bytes until the connection is cut, if it is cut at a byte.
     left: Option<u64>,
     delay: Duration,
-    /// The wait before the next frame; `None` before the first, and where there is no delay.
+    /// The wait before the next frame. `None` before the first frame, and if there is no delay.
     pause: Option<Pin<Box<Sleep>>>,
-    /// Tells the connection's socket to close after its next flush.
+    /// Makes the connection's socket close after its next flush.
     cut: Cut,
-    /// Lives as long as the response.
+    /// Counts the response as in progress until it is dropped.
     _open: Open,
 }
 
@@ -42,7 +42,7 @@ impl Delivery {
     }
 }
 
-/// What follows the last frame.
+/// The behaviour after the last frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     Clean,

@@ -1,6 +1,6 @@
-//! A scripted model server for tests. It speaks the APIs of several providers, cuts its answers and the arguments of its
-//! tool calls where a script says so, and continues them in the way the script says: point a client or a proxy at it to
-//! see how it handles a misbehaving model.
+//! A scripted model server for tests. It speaks the APIs of several providers. A script decides where it cuts its
+//! answers and the arguments of its tool calls, and how it continues them: point a client or a proxy at it to see how
+//! it handles a misbehaving model.
 //!
 //! The server has one document and answers every prompt with it. It checks what a client sends back: a continuation
 //! request whose delivered text is not a prefix of the document, or whose anchor is not the end of that text, gets
@@ -34,23 +34,23 @@
 //! does.
 //!
 //! # Scripts
-//! A [`Script`] is `FIRST… | THEN…`. A step is `[LEAD+…]BEHAVIOUR[@BYTES][!END]`: what comes first, a behaviour, the number
-//! of bytes of the document's remaining text to deliver, and the end of the answer. `refusal anchor` means "first a refusal, then the
-//! anchor".
+//! A [`Script`] is `FIRST… | THEN…`. A step is `[LEAD+…]BEHAVIOUR[@BYTES][!END]`: the parts before the text, a
+//! behaviour, the number of bytes of the document's remaining text to deliver, and the end of the answer. `refusal
+//! anchor` means "first a refusal, then the anchor".
 //!
 //! | behaviour | as a first answer | as a continuation |
 //! |---|---|---|
 //! | `answer` | the document | |
 //! | `tool` | the document, as the arguments of a tool call | |
 //! | `prose` | no JSON at all | |
-//! | `anchor` | | the requested anchor, verbatim, and what follows it |
-//! | `exact` | | what follows, without the anchor |
+//! | `anchor` | | the requested anchor, verbatim, and the text after it |
+//! | `exact` | | the rest, without the anchor |
 //! | `repeat` | | the delivered text once more, nothing new |
 //! | `fence` | after ```` ```json ````, closed where the document ends | the same, with the anchor first |
 //! | `fence-open` | after ```` ```json ````, never closed | the same, with the anchor first |
 //! | `preamble` | prose, then as `fence` | prose, then as `anchor` |
 //! | `preamble-fence` | | prose, then as `fence` |
-//! | `epilogue` | the document, then prose | the anchor and what follows, then prose |
+//! | `epilogue` | the document, then prose | the anchor and the rest, then prose |
 //! | `garbage` | a few valid bytes (8, or `@BYTES`), then illegal ones | the anchor, then the same |
 //! | `progress` | | a line `PROGRESS: n`, then as `anchor` |
 //! | `reasoning` | only reasoning, up to the token limit; as `answer` where the request turns reasoning off | the same, as `anchor` |
@@ -65,14 +65,14 @@
 //! "I'll write the file.", and `call+` a whole call of the same tool with other arguments: `reasoning+text+tool@40`.
 //!
 //! `tool` calls the tool that the request forces (`tool_choice`), else the first one that it declares. If it declares
-//! none, or forbids calls, `tool` is `answer`; if it forces one, `answer` is `tool`. Gemini and Ollama have whole objects
-//! as arguments: a call that is cut never comes. With the profiles of Anthropic, the value in which arguments are cut does
-//! not come either, unless the tool says `"eager_input_streaming": true`. In one body of the Messages API the arguments of
-//! a call that is cut are `{}`.
+//! none, or forbids calls, `tool` is `answer`; if it forces one, `answer` is `tool`. Gemini and Ollama have whole
+//! objects as arguments: a call that is cut is not sent. With the profiles of Anthropic, the value in which arguments
+//! are cut is not sent either, unless the tool has `"eager_input_streaming": true`. In one body of the Messages API the
+//! arguments of a call that is cut are `{}`.
 //!
-//! A style that does not apply at a cut is answered as `anchor`. The same document and cut give the same fragment. Once
-//! a client has accepted text that differs from the document's, the text that it sends back is no longer a prefix of
-//! the document, and a further continuation request gets status 422.
+//! A style that does not apply at a cut is answered as `anchor`. The same document and cut produce the same fragment.
+//! Once a client has accepted text that differs from the document's, the text that it sends back is no longer a prefix
+//! of the document, and a further continuation request gets status 422.
 //!
 //! | end | |
 //! |---|---|
@@ -88,27 +88,27 @@
 //! | `malformed` | an event that is not JSON, then a clean end |
 //! | `stall` | nothing more, until the peer leaves |
 //!
-//! APIs without `[DONE]` have other events, or nothing, at that place: `done` on Messages is `message_stop` without
+//! APIs without `[DONE]` have other events instead, or none: `done` on Messages is `message_stop` without
 //! `message_delta`, and on Ollama `"done": true` without `done_reason`.
 //!
-//! A request for no stream gets one body with the same behaviours: `drop` and `stall` deliver its first half,
-//! `eof` and `done` have a finish reason of `null`, `error` replaces the answer, and `malformed` delivers
-//! the first half as if it were all.
+//! A request without streaming gets one body with the same behaviours: `drop` and `stall` deliver its first half, `eof`
+//! and `done` have a finish reason of `null`, `error` replaces the answer, and `malformed` delivers the first half as
+//! the whole body.
 //!
 //! # Which call is which
 //! A request is a continuation if its last user message has a line `<overlap_context>` and a line `</overlap_context>`
 //! (or both with the same suffix, as in `<overlap_context_2>`). The text between the lines is the anchor, and the last
-//! assistant message before it is the text delivered so far. In the same way, `<continue_mark>` has the text that the model
-//! is asked to write after the anchor. Every other request is a first call. The rest of a tool call's arguments is asked
-//! for in the same way, with the arguments as the assistant's text, and is answered as text.
+//! assistant message before it is the text delivered so far. Likewise, `<continue_mark>` has the text that the request
+//! asks the model to write after the anchor. Every other request is a first call. A request for the rest of a tool
+//! call's arguments has the same layout, with the arguments as the assistant's text, and the answer is text.
 //!
-//! Completions and `/api/generate` have one prompt. What the prompt ends with is the text delivered so far, as far as it is
-//! the start of the document. It is continued like a prefill. In a prompt of `/api/generate` a question with tags may
-//! follow that text, after an empty line.
+//! Completions and `/api/generate` have one prompt. The longest end of the prompt that is also the start of the
+//! document is the text delivered so far. The server continues it like a prefill. In a prompt of `/api/generate` a
+//! question with tags may follow that text, after an empty line.
 //!
 //! With a [`ProviderProfile`] that continues a prefill, a request whose last message is the assistant's is a
-//! continuation, too: that message is the text delivered so far, and there is no anchor. What the provider rejects, the
-//! profile rejects with the provider's own error message.
+//! continuation, too: that message is the text delivered so far, and there is no anchor. The profile rejects the same
+//! requests as the provider, with the provider's own error message.
 //!
 //! Calls with the same messages before those turns are one conversation. Conversations do not affect each other. A
 //! prompt can have its own script: a user message with `[[script: answer@40 | exact]]` overrides the server's.
@@ -149,7 +149,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// Creates a server that answers every prompt with `document`, as `script` says.
+    /// Creates a server that answers every prompt with `document`, following `script`.
     pub fn new(document: impl Into<String>, script: Script) -> Self {
         Self {
             document: document.into(),

@@ -1,4 +1,5 @@
-//! Differences between providers: whether and how they continue a prefill, what they reject, and their error messages.
+//! Differences between providers: whether and how they continue a prefill, which requests they reject, and their error
+//! messages.
 //!
 //! The messages are those of real responses; `provider::capability` names their sources.
 
@@ -13,7 +14,7 @@ use crate::provider::capability::PrefillForm;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ProviderProfile {
-    /// Continues no prefill: a last message of the assistant's is answered as if it were not there.
+    /// Continues no prefill: ignores a last message of the assistant's.
     #[default]
     OpenAi,
     /// Up to 4.5: continues a last message, which may not end in white space.
@@ -54,7 +55,7 @@ impl ProviderProfile {
         ("perplexity", Self::Perplexity),
     ];
 
-    /// Returns how a client says that a prefill is to be continued.
+    /// Returns how a client marks a prefill as one to continue.
     pub fn prefill(self) -> PrefillForm {
         match self {
             Self::OpenAi | Self::Anthropic46 | Self::Gemini36 | Self::Perplexity => PrefillForm::None,
@@ -70,7 +71,7 @@ impl ProviderProfile {
         self == Self::Mistral
     }
 
-    /// Returns whether a request's last message is to be continued.
+    /// Returns whether a request's last message is a prefill to continue.
     pub(super) fn continues(self, body: &Value) -> bool {
         let says = |object: &Value, key: &str| object.get(key).and_then(Value::as_bool) == Some(true);
         last_of_assistant(body).is_some_and(|message| match self.prefill() {

@@ -1,4 +1,4 @@
-//! What the log of calls does not show.
+//! Removes secrets from the log of calls.
 
 use http::{HeaderMap, HeaderValue};
 

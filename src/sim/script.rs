@@ -1,6 +1,6 @@
 //! Scripts: the steps of a scripted server, call by call.
 //!
-//! Knows nothing of HTTP, documents or conversations; it only names behaviours.
+//! Only names behaviours, without knowing HTTP, documents or conversations.
 
 mod error;
 mod parse;
@@ -11,7 +11,7 @@ pub use error::{ScriptError, ScriptErrorKind};
 
 use super::style::ContinuationStyle;
 
-/// The steps of a conversation: how its first calls are answered, and how its continuations are.
+/// The steps of a conversation: for its first calls and for its continuations.
 ///
 /// The text form is `FIRST… | THEN…`. Steps are separated by white space, `,` or `;`; a step is
 /// `[LEAD+…]BEHAVIOUR[@BYTES][!END]`. The n-th first call takes the n-th first step, and starts over after the last one. The
@@ -71,14 +71,14 @@ impl fmt::Display for Script {
 /// The answer to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What comes before that content.
+    /// The parts before that content.
     pub lead: Lead,
     /// The content of the answer.
     pub behaviour: Behaviour,
     /// How many bytes of the document's remaining text it delivers, moved back to the start of a character; `None` is
     /// all.
     pub bytes: Option<usize>,
-    /// How it ends; `None` is [`AnswerEnd::Stop`] where it reached the document's end, else [`AnswerEnd::Length`].
+    /// How it ends; `None` is [`AnswerEnd::Stop`] if it reached the document's end, else [`AnswerEnd::Length`].
     pub end: Option<AnswerEnd>,
 }
 
@@ -101,11 +101,11 @@ impl fmt::Display for Step {
     }
 }
 
-/// What an answer has before its document.
+/// The parts of an answer before its document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lead {
-    /// Reasoning, with a signature where the API has one.
+    /// Reasoning, with a signature if the API has one.
     pub reasoning: bool,
     /// "I'll write the file." Only before a tool call.
     pub text: bool,
@@ -129,13 +129,13 @@ pub enum Behaviour {
     /// The document and nothing else. First calls only.
     Answer,
     /// The document, as the arguments of a tool call: of the tool that the request forces, or of the first one that it
-    /// declares. As [`Answer`](Self::Answer) where it declares none. First calls only.
+    /// declares. As [`Answer`](Self::Answer) if it declares none. First calls only.
     Tool,
     /// No JSON at all. First calls only.
     Prose,
-    /// The requested anchor, verbatim, and what follows it. Continuations only.
+    /// The requested anchor, verbatim, and the text after it. Continuations only.
     Anchor,
-    /// What follows the delivered text, without a repetition. Continuations only.
+    /// The text after the delivered text, without a repetition. Continuations only.
     Exact,
     /// A continuation after prose and a code fence. Continuations only: the [`Preamble`](Self::Preamble) of a first
     /// answer has a fence already.
@@ -154,7 +154,7 @@ pub enum Behaviour {
     Garbage,
     /// As [`Anchor`](Self::Anchor), after a line with the percentage of the document. Continuations only.
     Progress,
-    /// Only reasoning, up to the limit on tokens. Where the request turns reasoning off, as [`Answer`](Self::Answer) or
+    /// Only reasoning, up to the limit on tokens. If the request turns reasoning off, as [`Answer`](Self::Answer) or
     /// [`Anchor`](Self::Anchor).
     Reasoning,
     /// "I'm sorry, but I can't help with that."
@@ -173,24 +173,24 @@ pub enum Behaviour {
         /// The value of `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
-    /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) where the style does not apply at
-    /// the cut. Continuations only; `@BYTES` counts bytes of the fragment. The name of a style that is also the name of
+    /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) if the style does not apply at the
+    /// cut. Continuations only; `@BYTES` counts bytes of the fragment. The name of a style that is also the name of
     /// another behaviour means that behaviour.
     Style(ContinuationStyle),
 }
 
 impl Behaviour {
-    /// Returns whether `@BYTES` is allowed: only where the answer has text of the document.
+    /// Returns whether `@BYTES` is allowed: only if the answer has text of the document.
     fn takes_bytes(self) -> bool {
         !matches!(self, Self::Prose | Self::Repeat | Self::Refusal | Self::Empty | Self::Reasoning) && self.takes_end()
     }
 
-    /// Returns whether `!END` is allowed: not where the behaviour is an end itself.
+    /// Returns whether `!END` is allowed: not if the behaviour is an end itself.
     fn takes_end(self) -> bool {
         !matches!(self, Self::Drop | Self::NoResponse | Self::Status { .. })
     }
 
-    /// Returns whether something may come before it.
+    /// Returns whether these parts may precede it.
     fn takes_lead(self, lead: Lead) -> bool {
         match self {
             Self::Tool => true,
@@ -231,7 +231,7 @@ impl fmt::Display for Behaviour {
 pub enum AnswerEnd {
     /// `finish_reason: "length"`.
     Length,
-    /// `finish_reason: "stop"`; premature where the document goes on.
+    /// `finish_reason: "stop"`; premature before the document's end.
     Stop,
     /// `finish_reason: "content_filter"`.
     Filter,
@@ -241,7 +241,7 @@ pub enum AnswerEnd {
     /// The connection is dropped after the text, without the end of the chunked body.
     Drop,
     /// The connection is dropped after exactly this many bytes of the response's body, counted before chunked framing,
-    /// even inside an event. A shorter answer ends as if no end had been named.
+    /// even inside an event. A shorter answer gets its default end.
     Reset(u64),
     /// The body ends cleanly, without a finish and without `[DONE]`.
     Eof,
@@ -249,9 +249,9 @@ pub enum AnswerEnd {
     Done,
     /// An error inside the stream, then a clean end. An answer that is one body is replaced by the error.
     Error,
-    /// An event that is not JSON, then a clean end. Of an answer that is one body, the first half comes as if it were all.
+    /// An event that is not JSON, then a clean end. An answer that is one body is cut to its first half.
     Malformed,
-    /// Nothing more comes, and the connection stays open until the peer leaves.
+    /// The server sends no further bytes, and the connection stays open until the peer leaves.
     Stall,
 }
 
@@ -266,7 +266,7 @@ impl fmt::Display for AnswerEnd {
     }
 }
 
-/// The two kinds of calls.
+/// The two sides of a script: first calls and continuations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     First,

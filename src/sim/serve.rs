@@ -1,6 +1,7 @@
 //! Sockets, connections and routes.
 //!
-//! The modules above decide what an answer says; this one sends it, delayed, cut and dropped as they say.
+//! The modules above decide on the content of an answer; this module sends it, with the delays, cuts and losses that
+//! they choose.
 
 use std::fmt;
 use std::future::Future;
@@ -56,7 +57,7 @@ impl Server {
         format!("http://{}", self.addr)
     }
 
-    /// Returns the requests received so far, oldest first. The last 10,000 are kept, with 64 MiB of their bodies.
+    /// Returns the last 10,000 requests, with at most 64 MiB of their bodies, oldest first.
     pub fn calls(&self) -> Vec<Call> {
         self.shared.state().log.calls().cloned().collect()
     }
@@ -118,7 +119,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// A panic elsewhere leaves the state consistent, because each change of it is one step.
+    /// A panic elsewhere leaves the state consistent, because each change is one step.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,13 +157,13 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let cut = Cut::default();
     let io = Socket::new(stream, cut.clone());
     let service = service_fn(|request| respond(Arc::clone(&shared), cut.clone(), request));
-    // There is no timer and so no time-out: a test server waits for its tests, also on a paused clock.
+    // There is no timer and so no time-out, because a test server waits for its tests, also on a paused clock.
     if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
         debug!(%error, "a connection ended early");
     }
 }
 
-/// The connection is to be closed without a response. hyper is told so by an error.
+/// The server closes the connection without a response. hyper does so after an error.
 #[derive(Debug)]
 struct NoResponse;
 
@@ -283,7 +284,7 @@ fn complete(
         if end == AnswerEnd::Malformed {
             body.truncate(body.len() / 2);
         }
-        // The length is that of the complete body, so that the peer can see that some of it is missing.
+        // The length is that of the complete body, so that the peer can detect the missing part.
         response = response.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, body.len());
         match (ending, step.behaviour) {
             (Ending::Clean, _) => {}
@@ -313,7 +314,7 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     }
     if let Some(tool) = tool.filter(|_| behaviour == Behaviour::Tool) {
         answer.call(&tool.name);
-        // Anthropic sends a value when it is whole, unless the tool says otherwise.
+        // Anthropic sends a value when it is whole, unless the tool asks for eager streaming.
         let is_anthropic = matches!(sim.profile, ProviderProfile::Anthropic | ProviderProfile::Anthropic46);
         if is_anthropic && !tool.is_eager {
             answer.keep_whole_members(&sim.document);

@@ -1,4 +1,4 @@
-//! What the server remembers: the progress of each conversation, and the last calls. Both are bounded.
+//! The state of the server: the progress of each conversation, and the last calls. Both are bounded.
 //!
 //! Knows neither sockets nor the text of an answer.
 
@@ -10,7 +10,7 @@ use super::script::{Script, Step};
 /// All state that changes while the server runs.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The number of answers so far.
+    /// The number of answers.
     pub(super) answers: u64,
     pub(super) conversations: Conversations,
     pub(super) log: Log,
@@ -31,7 +31,7 @@ struct Progress {
 }
 
 impl Conversations {
-    /// Returns the step for a conversation's next call of this kind.
+    /// Returns the step for a conversation's next first call or continuation.
     pub(super) fn next(&mut self, key: u64, continuation: bool, script: &Script) -> Step {
         let progress = self.progress.entry(key).or_insert_with(|| {
             self.order.push_back(key);
@@ -84,7 +84,7 @@ impl Log {
     }
 }
 
-/// How many conversations are remembered: far more than run at once. A forgotten one starts its script again.
+/// How many conversations are remembered: far more than run at the same time. A forgotten one starts its script again.
 const CONVERSATIONS: usize = 10_000;
 
 /// How many calls the log keeps.

@@ -1,9 +1,9 @@
 //! The styles in which models continue a JSON document that was cut off. Each style is a pure function of the document,
 //! the cut and a seed.
 //!
-//! A document was cut at a byte; the text before the cut was delivered. A *fragment* is what a model writes when it is
-//! asked for the rest. Most fragments still have everything that is needed: a reader that understands them perfectly
-//! gets a document with the same JSON value. Scripts and tables use the same names.
+//! A document was cut at a byte; the text before the cut was delivered. A *fragment* is a model's answer to the request
+//! for the rest. Most fragments still have all required text: a reader that understands them perfectly gets a document
+//! with the same JSON value. Scripts and tables use the same names.
 //!
 //! Knows no calls and no servers, and not how a fragment is joined.
 //!
@@ -37,27 +37,27 @@ use restart::Start;
 pub struct Cut<'a> {
     /// The complete document: valid JSON.
     pub document: &'a str,
-    /// How many bytes of it were delivered: more than none, fewer than all, and no part of a character.
+    /// How many bytes of the document were delivered: more than none, fewer than all, and only whole characters.
     pub offset: usize,
     /// Where the text begins that the request asked the model to repeat: at most `offset`, at the start of a character.
     pub anchor: usize,
-    /// What the request asked the model to write between the anchor and the new text. Styles that repeat the anchor
-    /// write the mark right after it; the others ignore it.
+    /// The text that the request asked the model to write between the anchor and the new text. Styles that repeat the
+    /// anchor write the mark right after it; the others ignore it.
     pub mark: Option<&'a str>,
 }
 
-/// What a style is an example of.
+/// A group of styles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
     /// Repeats the anchor as requested, perhaps with text around it.
     Anchored,
-    /// Continues directly after the cut, where nothing else was requested.
+    /// Continues directly after the cut, if nothing else was requested.
     Exact,
     /// Continues after the cut or inside the anchor, although the request asked for the complete anchor.
     Unasked,
-    /// Starts again at some place before the cut, or has one comma or closer too many or too few.
+    /// Starts again at some offset before the cut, or has one comma or closer too many or too few.
     Restart,
-    /// Writes a new root with the cut element and what follows it.
+    /// Writes a new root with the cut element and the text after it.
     NewRoot,
     /// Is mostly best answered by closing the document and reporting it.
     Rest,
@@ -88,7 +88,7 @@ macro_rules! styles {
                 }
             }
 
-            /// Returns what the style is an example of.
+            /// Returns the group of the style.
             pub fn group(self) -> Group {
                 match self {
                     $(ContinuationStyle::$style => Group::$group,)+
@@ -149,13 +149,13 @@ styles! {
     /// As `value`, reformatted: other white space, other escapes, and another order of the members that were not
     /// delivered.
     ValueReformatted = "value-reformatted" in Restart;
-    /// As `member`, reformatted in the same way.
+    /// As `member`, with the same changes.
     MemberReformatted = "member-reformatted" in Restart;
     /// As `element`, reformatted, with all members of the cut element in another order.
     ElementReformatted = "element-reformatted" in Restart;
-    /// As `parent`, reformatted in the same way.
+    /// As `parent`, with the same changes.
     ParentReformatted = "parent-reformatted" in Restart;
-    /// As `root`, reformatted in the same way.
+    /// As `root`, with the same changes.
     RootReformatted = "root-reformatted" in Restart;
     /// After a cut that follows a comma: the comma once more, then the rest.
     CommaExtra = "comma-extra" in Restart;
@@ -239,18 +239,18 @@ styles! {
     AnchorQuoted = "anchor-quoted" in Noise;
     /// The anchor alone in a code fence, then the rest.
     AnchorFenceAlone = "anchor-fence-alone" in Noise;
-    /// As `anchor`, with the request's tags around the anchor, or with one of them; all in one line.
+    /// As `anchor`, with the request's tags around the anchor, or with one tag; all in one line.
     AnchorTagsLine = "anchor-tags-line" in Noise;
     /// The same with the tags on lines of their own.
     AnchorTagsLines = "anchor-tags-lines" in Noise;
-    /// Only what closes the open string and the open containers, perhaps after the anchor.
+    /// Only the closers of the open string and the open containers, perhaps after the anchor.
     EarlyClose = "early-close" in EarlyEnd;
     /// The same after `...` or `…`.
     EarlyEllipsis = "early-ellipsis" in EarlyEnd;
-    /// The rest up to the end of one of the next three elements or members, then `...` in place of those after it, then
-    /// what closes the open containers; perhaps after the anchor.
+    /// The rest up to the end of one of the next three elements or members, then `...` instead of the next ones, then
+    /// the closers of the open containers; perhaps after the anchor.
     EarlyElement = "early-element" in EarlyEnd;
-    /// The same with a comment in place of the `...`.
+    /// The same with a comment instead of the `...`.
     EarlyComment = "early-comment" in EarlyEnd;
 }
 
@@ -271,12 +271,11 @@ pub fn anchor_tag(delivered: &str) -> String {
 /// The tag of a text that has no such tag.
 const ANCHOR_TAG: &str = "overlap_context";
 
-/// Returns the fragment that a model writes in this style; the same seed gives the same fragment.
+/// Returns the fragment that a model writes in this style; the same seed produces the same fragment.
 ///
-/// Returns `None` where the style does not apply at the cut: no container is open that could be started again, there is
-/// nothing before the cut to leave out, or nothing that could differ. Also where the document is not JSON, or the
-/// offsets are not as [`Cut`] says. The result is never equal to that of `anchor` or `exact`, except for
-/// `exact-unasked`.
+/// Returns `None` if the style does not apply at the cut: no container is open that could be started again, there is
+/// nothing before the cut to leave out, or nothing that could differ. Also if the document is not JSON, or the offsets
+/// break the rules of [`Cut`]. The result is never equal to that of `anchor` or `exact`, except for `exact-unasked`.
 pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<String> {
     let site = Site::new(cut)?;
     let mut random = Random::new(seed ^ (cut.offset as u64).rotate_left(32) ^ cut.document.len() as u64);

@@ -1,4 +1,4 @@
-//! The tool that a request lets a model call, in the form of any API.
+//! The tool that a request lets a model call, in any API's format.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ pub(super) struct Tool {
     pub(super) name: String,
     /// The request lets the model answer with nothing but a call.
     pub(super) is_forced: bool,
-    /// The request wants arguments as they are written, also values that are not whole.
+    /// The request wants arguments streamed, before their values are whole.
     pub(super) is_eager: bool,
 }
 
@@ -38,7 +38,7 @@ fn declared(body: &Value) -> impl Iterator<Item = (&str, &Value)> {
     each.filter_map(|tool| Some((tool.get("function").unwrap_or(tool).get("name")?.as_str()?, tool)))
 }
 
-/// Returns whether a call is forced, and of which tool. `None`: calls are forbidden.
+/// Returns whether a call is forced, and which tool is forced. `None`: calls are forbidden.
 fn choice(body: &Value) -> Option<(bool, Option<&str>)> {
     if let Some(config) = body.pointer("/toolConfig/functionCallingConfig") {
         let named = config.pointer("/allowedFunctionNames/0").and_then(Value::as_str);

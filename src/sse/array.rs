@@ -1,7 +1,7 @@
-//! The push decoder of one JSON array whose elements are events.
+//! The push decoder of a JSON array whose elements are events.
 //!
-//! Knows brackets and strings, and the place of each element in the stream. It has the interface of
-//! [`Decoder`](super::Decoder). It does not check the grammar, and does not know what an element means.
+//! Knows brackets and strings, and the position of each element in the stream. It has the interface of
+//! [`Decoder`](super::Decoder). It does not check the grammar, and does not interpret elements.
 
 use std::borrow::Cow;
 use std::mem;
@@ -19,7 +19,7 @@ use crate::Limits;
 #[derive(Clone, Debug)]
 pub(crate) struct ArrayDecoder {
     event_limit: usize,
-    /// The open element, and after an event the element of that event, until the next call.
+    /// The open element. After an event it is that event's element, until the next call.
     carry: Vec<u8>,
     /// `carry` is the element of an event that was returned.
     is_spent: bool,
@@ -52,8 +52,8 @@ impl ArrayDecoder {
         }
     }
 
-    /// Decodes up to the end of the next element, and removes what it consumed from the front of `input`. Returns `None`
-    /// when `input` is used up.
+    /// Decodes up to the end of the next element, and removes the consumed bytes from the front of `input`. Returns
+    /// `None` when `input` is used up.
     ///
     /// # Errors
     ///

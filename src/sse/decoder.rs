@@ -1,8 +1,8 @@
 //! The push decoder of event streams.
 //!
-//! Knows lines, fields and blocks as the [standard] defines them, and the place of each event in the stream. It does
-//! not know what a provider puts into an event, it never waits for bytes that an event does not need, and it keeps only
-//! the open block: a line and a value that are whole in the caller's chunk are lent from there.
+//! Knows lines, fields and blocks as the [standard] defines them, and the position of each event in the stream. It does
+//! not interpret the data of an event, it never waits for bytes that an event does not need, and it keeps only the open
+//! block: it lends a line or a value that is whole in the caller's chunk from there.
 //!
 //! [standard]: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 
@@ -43,7 +43,7 @@ use crate::Limits;
 pub struct Decoder {
     line_limit: usize,
     event_limit: usize,
-    /// The start of a line whose end has not come. Empty between lines, and never longer than `line_limit`.
+    /// The start of an unfinished line. Empty between lines, and never longer than `line_limit`.
     carry: Vec<u8>,
     block: Block,
     /// The id of the last whole block that set one.
@@ -53,12 +53,12 @@ pub struct Decoder {
     offset: u64,
     /// Never above `offset`, and equal to it only at the start and right after a blank line.
     boundary: u64,
-    /// Where the next event's range starts: the end of the last one's. Never above `boundary`, but for an unterminated
-    /// event.
+    /// The start of the next event's range, which is the end of the last one's. Never above `boundary`, except for an
+    /// unterminated event.
     start: u64,
     /// Only the first line may begin with a byte order mark.
     first_line: bool,
-    /// The last byte was a CR that has ended a line: an LF that follows is part of that line end.
+    /// The last byte was a CR that has ended a line. An LF after it belongs to the same line end.
     after_cr: bool,
     failed: Option<DecodeError>,
 }
@@ -67,7 +67,7 @@ pub struct Decoder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event<'a> {
-    /// The type: `message` unless the block has another that is not empty.
+    /// The type: `message` unless the block has another one that is not empty.
     pub event: Cow<'a, str>,
     /// The `data` lines, joined with LF. Bytes that are not UTF-8 are replaced by U+FFFD; the data is owned then, and only
     /// then.
@@ -75,15 +75,15 @@ pub struct Event<'a> {
     /// The last event id, set by this block or by an earlier one.
     pub id: Cow<'a, str>,
     /// The raw bytes in the stream, as absolute offsets: from the end of the event before (or 0) to the end of its
-    /// blank line. So ranges cover the stream without gaps, and what comes without data before an event (comments,
-    /// blocks that only set an id, a byte order mark) belongs to that event.
+    /// blank line. So ranges cover the stream without gaps, and an event's range includes comments, blocks that only
+    /// set an id, and a byte order mark before it.
     ///
-    /// An event is complete at the CR of its blank line, before it is known whether an LF follows. Hence the rule:
-    /// **the range ends after the CR, and an LF that belongs to it is the first byte of the next range**. To forward
-    /// raw bytes, cut at [`Decoder::boundary`], which includes the LF if it has been seen.
+    /// An event is complete at the CR of its blank line, before the decoder knows whether an LF follows. Hence the
+    /// rule: **the range ends after the CR, and an LF that belongs to it is the first byte of the next range**. To
+    /// forward raw bytes, cut at [`Decoder::boundary`], which includes the LF if it has been seen.
     pub range: Range<u64>,
-    /// Whether its blank line came. The standard drops an event that the end of the stream cuts off; several servers
-    /// end their last event so.
+    /// Whether it ended with a blank line. The standard drops an event that the end of the stream cuts off, but several
+    /// servers omit the blank line after their last event.
     pub terminated: bool,
 }
 
@@ -97,14 +97,14 @@ impl Event<'_> {
 /// The error of a stream that cannot be decoded any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// What was wrong.
+    /// The cause.
     pub kind: DecodeErrorKind,
     /// The absolute offset of the first byte that was not taken: the byte of a line that is over its cap, or the end of
     /// the line that made an event too long.
     pub offset: u64,
 }
 
-/// What was wrong with a stream. Malformed fields are not errors: the standard says what they mean.
+/// The cause of a [`DecodeError`]. Malformed fields are not errors: the standard defines their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
@@ -137,7 +137,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes up to the end of the next event, and removes what it consumed from the front of `input`.
+    /// Decodes up to the end of the next event, and removes the consumed bytes from the front of `input`.
     ///
     /// Returns `None` when `input` is used up. Data that is one line, whole within `input`, is lent from there, not
     /// copied.
@@ -248,7 +248,7 @@ impl Decoder {
         self.retry
     }
 
-    /// Returns the id that a reconnection would name: the last one set by a whole block. Empty if there is none.
+    /// Returns the id for a reconnection: the last one that a whole block set. Empty if no block has set one.
     pub fn last_event_id(&self) -> &str {
         &self.id
     }
@@ -310,7 +310,8 @@ impl Decoder {
         blank
     }
 
-    /// Processes one line without its end; returns whether it was blank. What needs no copy yet goes to `lent`.
+    /// Processes one line without its end; returns whether it was blank. Lends a value in `lent` if it needs no copy
+    /// yet.
     fn line<'l>(&mut self, line: &'l [u8], lent: &mut Lent<'l>) -> Result<bool, DecodeError> {
         let line = match mem::take(&mut self.first_line) {
             true => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
@@ -343,7 +344,7 @@ impl Decoder {
     }
 }
 
-/// The part of the open block that lies in the chunk of this call. It takes precedence over what the block has kept.
+/// The part of the open block that lies in the chunk of this call. It takes precedence over the kept part.
 #[derive(Clone, Copy, Default)]
 struct Lent<'l> {
     /// The first `data` line, if the block has no other.
@@ -354,8 +355,8 @@ struct Lent<'l> {
 /// The open block. Its buffers are reused from event to event.
 #[derive(Clone, Debug, Default)]
 struct Block {
-    /// The `data` lines so far, joined with LF, as raw bytes. A character cannot go past a line end, so they are
-    /// checked once, at the end.
+    /// The `data` lines so far, joined with LF, as raw bytes. A character cannot cross a line end, so one check at the
+    /// end is enough.
     data: Vec<u8>,
     /// Whether there was a `data` line: one empty line is data, too.
     has_data: bool,
@@ -396,7 +397,7 @@ impl Block {
         self.has_id = true;
     }
 
-    /// Copies what is lent, because its chunk goes away or more is added to it.
+    /// Copies the lent part, because its chunk goes away or the part grows.
     fn keep(&mut self, lent: &mut Lent<'_>) {
         if let Some(data) = lent.data.take() {
             self.data.extend_from_slice(data);
@@ -418,8 +419,9 @@ impl Block {
     }
 }
 
-/// Finds the block at the start of `input`, if it is whole and such as nearly all are: lines that end with LF, at most one
-/// `event`, one `data` and nothing else. Returns it with its length, which is at most `limit` without the blank line.
+/// Finds the block at the start of `input`, if it is whole and has the usual layout: lines that end with LF, at most
+/// one `event`, one `data` and nothing else. Returns it with its length, which is at most `limit` without the blank
+/// line.
 #[inline]
 fn whole_block(input: &[u8], limit: usize) -> Option<(Lent<'_>, usize)> {
     let mut lent = Lent::default();
@@ -446,9 +448,9 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
     (name, value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// Converts bytes to text, with U+FFFD where the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder) has it.
+/// Converts bytes to text, with U+FFFD according to the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder).
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
-    // The lossy conversion goes byte by byte even where nothing is replaced; the check does not.
+    // The lossy conversion reads byte by byte even if it replaces nothing. The check is faster.
     simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 

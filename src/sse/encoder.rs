@@ -1,8 +1,7 @@
 //! Writes events and comments.
 //!
-//! Knows which text a line can carry, and makes sure that no text becomes a line of its own. It does not know what was
-//! written before: every call writes a whole block with its blank line, so blocks can be mixed with those forwarded
-//! from an upstream.
+//! Knows which text a line can carry, and ensures that no text becomes a line of its own. It has no state: every call
+//! writes a whole block with its blank line, so blocks can be mixed with blocks that are forwarded from an upstream.
 
 use memchr::{memchr2, memchr3};
 

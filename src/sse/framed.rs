@@ -12,7 +12,7 @@ pub enum Framing {
     Events,
     /// One JSON object per line: `application/x-ndjson`.
     Lines,
-    /// The elements of one JSON array.
+    /// The elements of a JSON array.
     Array,
 }
 

@@ -1,7 +1,7 @@
 //! The push decoder of newline-delimited JSON.
 //!
-//! Knows lines and the place of each in the stream, and returns each line that is not blank as an event. It has the
-//! interface of [`Decoder`](super::Decoder) and does not know what a line means.
+//! Knows lines and their positions in the stream, and returns each line that is not blank as an event. It has the
+//! interface of [`Decoder`](super::Decoder) and does not interpret lines.
 
 use std::borrow::Cow;
 use std::mem;
@@ -21,8 +21,8 @@ use crate::Limits;
 #[derive(Clone, Debug)]
 pub(crate) struct LineDecoder {
     line_limit: usize,
-    /// The start of a line whose end has not come, and never longer than `line_limit`. After an event it is the line of
-    /// that event, until the next call.
+    /// The start of an unfinished line, never longer than `line_limit`. After an event it is that event's line, until
+    /// the next call.
     carry: Vec<u8>,
     /// `carry` is the line of an event that was returned.
     is_spent: bool,
@@ -43,7 +43,8 @@ impl LineDecoder {
         Self { line_limit, carry: Vec::new(), is_spent: false, offset: 0, boundary: 0, start: 0, failed: None }
     }
 
-    /// Decodes up to the end of the next line that is not blank, and removes what it consumed from the front of `input`.
+    /// Decodes up to the end of the next line that is not blank, and removes the consumed bytes from the front of
+    /// `input`.
     ///
     /// Returns `None` when `input` is used up. A line that is whole within `input` is lent from there, not copied.
     ///
@@ -179,7 +180,7 @@ mod tests {
         (seen, boundary, None)
     }
 
-    /// Decodes `input` in every split in up to three pieces and byte by byte, and returns what all of them agree on.
+    /// Decodes `input` in every split in up to three pieces and byte by byte, and returns their common result.
     fn check(limits: &Limits, input: &[u8]) -> Seen {
         let whole = decode(limits, &[input]);
         for first in 0..=input.len() {

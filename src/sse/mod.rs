@@ -1,11 +1,11 @@
 //! Server-sent events: decodes bytes to events and encodes events to bytes.
 //!
-//! [`Decoder`] reads the event streams that models answer with, in chunks of any size, and says which bytes of the
-//! stream each event was, so that a healthy event can be forwarded as it came. [`Encoder`] writes our own events. Both
-//! know the format of <https://html.spec.whatwg.org/multipage/server-sent-events.html> and not what the events mean:
-//! `[DONE]` is data like any other, and reconnecting is up to the caller.
+//! [`Decoder`] reads the event streams that models answer with, in chunks of any size, and returns the byte range of
+//! each event, so that a healthy event can be forwarded unchanged. [`Encoder`] writes our own events. Both know the
+//! format of <https://html.spec.whatwg.org/multipage/server-sent-events.html> and do not interpret events: `[DONE]` is
+//! data like any other, and the caller reconnects if it wants to.
 //!
-//! Some APIs divide their streams otherwise. `lines` reads one JSON object per line, and `array` the elements of one
+//! Some APIs frame their streams differently. `lines` reads one JSON object per line, and `array` the elements of a
 //! JSON array, both with the interface of [`Decoder`].
 
 mod array;

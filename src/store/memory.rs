@@ -1,4 +1,4 @@
-//! The store within the process: each answer is a bounded list of slices, and where a folder is given, a file.
+//! The store within the process: each answer is a bounded list of slices, and with a folder also a file.
 
 mod answer;
 mod files;
@@ -34,10 +34,11 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 struct State {
     answers: HashMap<AnswerId, Answer>,
-    /// What callers hold.
+    /// The room of each caller.
     shares: Shares,
     names: HashMap<Name, Vec<AnswerId>>,
-    /// Answers that are gone, in the order in which they went: as many as may be kept. Those of an earlier process come first.
+    /// Answers that are gone, oldest first, at most `max_kept_answers` of them. Answers of an earlier process precede
+    /// the others.
     past: VecDeque<Past>,
 }
 
@@ -49,7 +50,7 @@ struct Past {
     keep: Duration,
     names: Vec<Name>,
     why: Gone,
-    /// The file that says so to a later process.
+    /// The file that records this for a later process.
     file: Option<LogPath>,
 }
 
@@ -59,8 +60,8 @@ impl Memory {
         Self { limits, folder: None, state: Arc::default() }
     }
 
-    /// Creates a store with the answers that a folder has from an earlier process. What comes is written to its files before it
-    /// is told to anybody.
+    /// Creates a store with the answers that a folder has from an earlier process. The store writes each event to a
+    /// file before it notifies readers.
     pub(crate) fn in_folder(path: &Path, limits: KeepLimits) -> Result<Self, StoreError> {
         let folder = Folder::open(path)?;
         let mut state = State::default();
@@ -105,7 +106,7 @@ impl Memory {
         let answer = state.writable(id)?;
         let (owner, new) = (answer.opening.owner, entries.iter().map(size).sum());
         let most = self.limits.max_kept_answer_bytes;
-        // What the answer's own limit drops leaves room for what comes.
+        // The first events are dropped at the answer's own limit, which leaves room for the new events.
         let left = most.saturating_sub(new);
         let (bytes, freed) = answer.growth(entries, left);
         let room = Room { answers: 0, bytes };
@@ -121,7 +122,7 @@ impl Memory {
         })
     }
 
-    /// Returns events after a position, and what tells of further ones.
+    /// Returns events after a position, and a receiver that reports further ones.
     fn read(&self, id: AnswerId, after: Position) -> Result<(Batch, watch::Receiver<()>), StoreError> {
         let mut state = self.state();
         let answer = state.answer(id)?;
@@ -186,7 +187,7 @@ impl Memory {
         Ok(Some(Taken { writing: self.writing(id), epoch, request, events, last }))
     }
 
-    /// Removes what has expired.
+    /// Removes expired answers.
     fn expire(&self) {
         let now = Instant::now();
         let mut state = self.state();
@@ -217,7 +218,7 @@ impl Memory {
     }
 }
 
-/// A panic elsewhere leaves the state valid: no change of it can panic in between.
+/// A panic elsewhere leaves the state valid, because no change can panic halfway.
 fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -351,7 +352,7 @@ impl State {
         self.past.iter().find(|past| past.id == id)
     }
 
-    /// Removes an answer, or what is known of one that is gone.
+    /// Removes an answer, or its record if it is gone.
     fn delete(&mut self, id: AnswerId) -> Result<(), StoreError> {
         let past = self.past.iter().position(|past| past.id == id).and_then(|at| self.past.remove(at));
         let names = self.remove(id).map(Answer::forget).or(past.map(Past::forget));
@@ -359,8 +360,8 @@ impl State {
         Ok(())
     }
 
-    /// Drops ended answers without readers, and running ones of other callers, until a caller has the room that it needs:
-    /// see [`Shares`]. Drops none if all of them would not do.
+    /// Drops ended answers without readers, and running ones of other callers, until a caller has the room that it
+    /// needs: see [`Shares`]. Drops none if all candidates together would not free enough room.
     fn make_room(&mut self, owner: Owner, more: Room, limits: &KeepLimits) -> Result<(), StoreError> {
         let candidate = |(id, answer): (&AnswerId, &Answer)| {
             let is_running = answer.phase == Phase::Written;
@@ -403,8 +404,8 @@ impl State {
         self.past.push_back(Past { id, caller, keep, names, why, file: log.map(LogFile::close) });
     }
 
-    /// Notes that nobody writes an answer any more. If it has not ended, it has broken off, or waits in its file for whoever goes
-    /// on with it; without either events or a file it is removed.
+    /// Ends the writing of an answer. If the answer has not ended, it counts as broken off; with a file it stays on
+    /// disk until a process resumes it. An answer without events and without a file is removed.
     fn stop_writing(&mut self, id: AnswerId) {
         let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.end().is_none()) else { return };
         if let Some(limit) = answer.revoked {
@@ -417,7 +418,7 @@ impl State {
             return;
         }
         if answer.last > Position::START {
-            // The answer is there.
+            // `get_mut` above has found the answer, so this does not fail.
             let _ = self.change(id, |answer| answer.close(End::Broken));
             return;
         }
@@ -463,5 +464,5 @@ fn ready<'a, T: Send + 'a>(result: Result<T, StoreError>) -> Pending<'a, T> {
     Box::pin(std::future::ready(result))
 }
 
-/// Bytes after which no further events are read at once: a reader sends them before it reads on.
+/// A batch ends after this many bytes: a reader sends them before it reads the next batch.
 const MOST_AT_ONCE: usize = 64 << 10;

@@ -1,7 +1,7 @@
-//! Where the events of kept answers are, so that a client that has lost its connection gets the rest.
+//! Storage for the events of kept answers, from which a client that has lost its connection gets the rest.
 //!
-//! An answer is a log: events with growing positions, then an end. Whoever writes the log appends before anything is sent, and
-//! whoever reads it follows. The module knows neither HTTP nor what an event says.
+//! An answer is a log: events with growing positions, then an end. The writer appends an event before the proxy sends
+//! it, and readers follow the log. The module knows neither HTTP nor the content of events.
 
 mod memory;
 #[cfg(feature = "redis")]
@@ -23,51 +23,52 @@ pub(crate) use redis::Redis;
 
 /// A store of kept answers.
 ///
-/// Reading an answer keeps it for as long again as its [`Opening`] says. One that nobody reads expires after that time, and not
+/// Each read keeps an answer for the time in its [`Opening`]. Without a read in that time the answer expires, but not
 /// before its last [`Reading`] is dropped.
 pub(crate) trait Store: Send + Sync + fmt::Debug {
-    /// Returns whether another process may go on with an answer of this one, so that its request is kept, too.
+    /// Returns whether another process can resume an answer of this one, so that its request is kept, too.
     fn is_shared(&self) -> bool;
-    /// Begins an answer. Where all answers together leave no room for it, ended ones that nobody reads are dropped: of the
-    /// caller who holds most, first the one that would expire first. Another caller's answer that runs may be taken out of the
-    /// store: its next event finds [no room](StoreError::Full).
+    /// Begins an answer. If all answers together leave no room for it, ended ones without readers are dropped: those of
+    /// the caller with the most room, the next to expire first. A running answer of another caller may be removed from
+    /// the store: its next event finds [no room](StoreError::Full).
     fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing>;
-    /// Adds events to the end of an answer. Their positions grow. Where the answer itself becomes too large, its first events
-    /// are dropped. Where all answers together do, ended ones that nobody reads are. If that is not enough, nothing is
-    /// added: the answer is to be [given up](Self::give_up).
+    /// Adds events to the end of an answer. Their positions grow. If the answer itself becomes too large, its first
+    /// events are dropped. If all answers together become too large, ended ones without readers are dropped. If that is
+    /// not enough, nothing is added, and the caller has to [give up](Self::give_up) the answer.
     fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()>;
     /// Ends an answer. `at`: the position after its last event.
     fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()>;
-    /// Drops an answer that is being written, since it has reached a limit. Returns what was kept of it. `last`: the position
-    /// of its last event.
+    /// Drops an answer that is being written, since it has reached a limit. Returns its events that were still kept.
+    /// `last`: the position of its last event.
     fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, GivenUp>;
     /// Notes that a client reads an answer in this process.
     fn reading(&self, id: AnswerId) -> Reading;
-    /// Returns events after a position. Where there are none and the answer has not ended, waits for them, and returns none
-    /// when the time is over.
+    /// Returns events after a position. If there are none and the answer has not ended, waits for some, and returns
+    /// none after `wait`.
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch>;
     /// Removes an answer.
     fn delete(&self, id: AnswerId) -> Pending<'_, ()>;
-    /// Returns what is known of an answer, also of one that has expired or was dropped lately.
+    /// Returns the record of an answer, also if the answer has expired or was dropped lately.
     fn look_up(&self, id: AnswerId) -> Pending<'_, Found>;
     /// Adds a name under which an answer is found.
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()>;
     /// Returns the answers with a name, those that expired lately among them.
     fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>>;
-    /// Says that an answer is still being written. Fails if it has expired, was removed, or is written in another epoch.
+    /// Renews the lease of an answer. Fails if the answer has expired, was removed, or is written in another epoch.
     fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()>;
     /// Begins to write an answer whose process has ended. `None`: a process writes it, or it has ended.
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>>;
     /// Returns whether an event of an answer has this position, or the last one that was dropped had it.
     fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool>;
-    /// Removes what has expired, and keeps what is being read. Called more often than the shortest time that an answer is kept.
+    /// Removes expired answers, and renews those that clients are reading. Called more often than the shortest time for
+    /// which an answer is kept.
     fn sweep(&self) -> Pending<'_, ()>;
 }
 
 /// An operation of a store.
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// The id of an answer: 128 random bits, which nobody guesses. Written as 32 hexadecimal digits.
+/// The id of an answer: 128 random bits, which can't be guessed. Written as 32 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AnswerId(pub(crate) [u8; 16]);
 
@@ -80,7 +81,7 @@ impl fmt::Display for AnswerId {
 impl FromStr for AnswerId {
     type Err = NotAnId;
 
-    /// Reads 32 lower-case digits, so that each id is written in one way.
+    /// Reads 32 lower-case digits, so that each id has one spelling.
     fn from_str(written: &str) -> Result<Self, NotAnId> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let is_plain = written.len() == 32 && written.bytes().all(is_digit);
@@ -89,7 +90,8 @@ impl FromStr for AnswerId {
     }
 }
 
-/// The place of an event in its answer, written as `epoch-seq`: the epoch counts the processes that have written the answer.
+/// The position of an event in its answer, written as `epoch-seq`: the epoch counts the processes that have written the
+/// answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) epoch: u64,
@@ -123,35 +125,36 @@ impl FromStr for Position {
     }
 }
 
-/// The limit on how many answers there are.
+/// The limit on the number of answers.
 const OF_COUNT: &str = "max_kept_answers";
-/// The limit of all answers together.
+/// The limit on all answers together.
 const OF_ALL: &str = "max_kept_bytes";
-/// The limit of one answer.
+/// The limit on one answer.
 pub(crate) const OF_ANSWER: &str = "max_kept_answer_bytes";
 
 /// The error of a text that is neither an [`AnswerId`] nor a [`Position`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAnId;
 
-/// A digest under which an answer is found, beside its id. Whoever makes it puts the caller into it.
+/// A digest under which an answer is found, beside its id. It covers the caller, too, so one caller can't find another
+/// caller's answer by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name(pub(crate) [u8; 32]);
 
-/// What is known of an answer from its beginning.
+/// The facts about an answer that are known from its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// A digest of the credential of whoever asked.
+    /// A digest of the credential of the caller.
     pub(crate) caller: [u8; 32],
     /// How long the answer is kept after it was read last.
     pub(crate) keep: Duration,
-    /// What whoever goes on with the answer needs. Empty unless the store is shared.
+    /// The request, for a takeover. Empty unless the store is shared.
     pub(crate) request: Bytes,
     /// Whose share it counts against.
     pub(crate) owner: Owner,
 }
 
-/// Identifies a caller within one process. Answers that another process has begun are all of one owner.
+/// Identifies a caller within one process. All answers that another process has begun have the same owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Owner(pub(crate) u64);
 
@@ -161,20 +164,20 @@ pub(crate) struct Taken {
     pub(crate) writing: Writing,
     /// The epoch of this process.
     pub(crate) epoch: u64,
-    /// What was kept for whoever goes on with the answer.
+    /// The request that was kept for the takeover.
     pub(crate) request: Bytes,
     /// The events that are in the log.
     pub(crate) events: Vec<Bytes>,
-    /// The position of the last of them.
+    /// The position of the last event.
     pub(crate) last: Position,
 }
 
-/// Says that this process writes an answer, until it is dropped. Then the store knows that nothing more comes, if the answer has
-/// not ended.
+/// Marks an answer as written by this process, until it is dropped. If the answer has not ended then, the store knows
+/// that no more events follow.
 pub(crate) struct Writing(Option<Box<dyn FnOnce() + Send + Sync>>);
 
 impl Writing {
-    /// `stopped`: what is done when nobody writes any more.
+    /// `stopped` runs when the writing ends.
     fn new(stopped: impl FnOnce() + Send + Sync + 'static) -> Self {
         Self(Some(Box::new(stopped)))
     }
@@ -194,7 +197,7 @@ impl fmt::Debug for Writing {
     }
 }
 
-/// Says that a client in this process reads an answer, until it is dropped. The client may take nothing for a while.
+/// Marks an answer as read by a client in this process, until it is dropped. The client may pause meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     _reader: Arc<()>,
@@ -221,26 +224,26 @@ pub(crate) struct Entry {
     pub(crate) bytes: Bytes,
 }
 
-/// Returns the memory that an event of so many bytes holds: its place in the list, its bytes, and the count of those who
-/// share them.
+/// Returns the memory that an event of `bytes` bytes holds: its slot in the list, its bytes, and the reference count
+/// that they share.
 pub(crate) fn held(bytes: usize) -> usize {
     size_of::<Entry>() + allocated(bytes) + allocated(SHARED)
 }
 
-/// Returns the memory that an allocation of so many bytes takes: allocators round up and keep some bytes of their own.
+/// Returns the memory of an allocation of `bytes` bytes: allocators round up and add some bytes for themselves.
 fn allocated(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { (bytes + size_of::<usize>()).next_multiple_of(16).max(32) }
 }
 
-/// Bytes in which `Bytes` counts those who share it.
+/// The size of the reference count of shared `Bytes`.
 const SHARED: usize = 3 * size_of::<usize>();
 
 /// How an answer has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// To the client as a body that is over.
+    /// The client sees the end of the body.
     Whole,
-    /// To the client as a lost connection.
+    /// The client sees a lost connection.
     Broken,
 }
 
@@ -248,13 +251,13 @@ pub(crate) enum End {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
-    /// Set where the answer has ended with the last of them.
+    /// Set if the answer has ended after these events.
     pub(crate) end: Option<End>,
-    /// More events are there than are read at once.
+    /// The log has more events than this batch.
     pub(crate) has_more: bool,
 }
 
-/// What a store had of an answer that it keeps no longer.
+/// The rest of an answer that a store has given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GivenUp {
     /// The last event that had been dropped before. [`Position::START`]: none had.
@@ -263,7 +266,7 @@ pub(crate) struct GivenUp {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// What a store knows of an answer.
+/// The record of an answer in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// As in its [`Opening`].
@@ -276,7 +279,7 @@ pub(crate) struct Found {
 /// Why the events of an answer are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// Nobody has read it for too long.
+    /// No client has read it for too long.
     Expired,
     /// It was dropped at this limit.
     Dropped(&'static str),
@@ -296,7 +299,7 @@ impl From<Gone> for StoreError {
     }
 }
 
-/// How far an answer is.
+/// The progress of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Log {
     /// The position of the last event.
@@ -306,7 +309,7 @@ pub(crate) struct Log {
     pub(crate) is_written: bool,
 }
 
-/// Why a store does not do what it was asked.
+/// Why a store can't carry out an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreError {
     /// There is no such answer, or it was removed.
@@ -324,7 +327,7 @@ pub(crate) enum StoreError {
     Fenced,
     /// The answer has not ended, and no process writes it.
     Unwritten,
-    /// The store does not do what it should.
+    /// The store itself has failed.
     Failed(String),
 }
 

@@ -4,11 +4,11 @@
 //!  restitch:{ID}:log     a stream. E-0: a process has begun to write as the E-th one. E-S: an event. At last: how it ended
 //!  restitch:{ID}:meta    a hash: caller, keep, request, epoch, dropped, gone, names. It outlives the log, so that an expired answer is
 //!                         known
-//!  restitch:{ID}:lease   who writes. It expires unless it is renewed
+//!  restitch:{ID}:lease   the writing process. Expires unless it is renewed
 //!  restitch:name:DIGEST  a set: the ids of the answers with this name. It lives as long as their hashes
 //! ```
-//! The server refuses an entry whose position is not after all others. So a process whose answer another one has taken over
-//! writes nothing more, whatever it believes of its lease: the other one has begun by writing its epoch.
+//! The server refuses an entry whose position is not after all others. So a process whose answer was taken over can't
+//! write any more, even if it believes that its lease is valid: a takeover begins with an entry of its own epoch.
 
 mod scripts;
 mod written;
@@ -41,7 +41,8 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Creates a store in a server, and connects with the first operation. A lost connection is made again in the same way.
+    /// Creates a store in a server, and connects with the first operation. The next operation also replaces a lost
+    /// connection.
     ///
     /// # Errors
     /// The address is not valid.
@@ -51,8 +52,8 @@ impl Redis {
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
         if CryptoProvider::get_default().is_none() {
-            // The client takes the default of the process, which is a panic where a build has two. One that was set meanwhile is
-            // as good.
+            // The client takes the default of the process, which panics if a build has two. A provider that was set
+            // meanwhile does as well.
             let _ = ring::default_provider().install_default();
         }
         let client = redis::Client::open(address)?;
@@ -85,7 +86,7 @@ impl Redis {
         locked(&self.written)
     }
 
-    /// Notes that this process writes an answer, until what is returned is dropped.
+    /// Marks an answer as written by this process, until the returned value is dropped.
     fn begin(&self, id: AnswerId, owner: Owner, epoch: u64, keep: Duration, request: usize) -> Writing {
         self.written().begin(id, owner, epoch, keep, request);
         let written = Arc::clone(&self.written);
@@ -105,7 +106,7 @@ impl Redis {
     }
 
     async fn append_events(&self, id: AnswerId, entries: Vec<Entry>) -> Result<(), StoreError> {
-        // The lock is not held while the server is waited for.
+        // The lock is not held while this process waits for the server.
         let reserved = self.written().reserve(id, &entries);
         self.drop_ended(reserved?).await?;
         let positions: Vec<_> = entries.iter().map(|entry| entry.at.to_string()).collect();
@@ -119,7 +120,7 @@ impl Redis {
         self.run(TRIM, id, &[arguments[0].as_bytes(), arguments[1].as_bytes()]).await.map(drop)
     }
 
-    /// Drops answers that have ended, since others need their room.
+    /// Drops ended answers, because others need their room.
     async fn drop_ended(&self, ended: Dropped) -> Result<(), StoreError> {
         for (id, limit) in ended {
             tracing::warn!(limit, "an ended answer is no longer kept, since another one needs its room");
@@ -132,7 +133,7 @@ impl Redis {
     }
 
     async fn read(&self, id: AnswerId, after: Position, most: usize) -> Result<Batch, StoreError> {
-        // One more tells whether there are more.
+        // One row beyond `most` shows whether more follow.
         let (start, count) = (format!("({after}"), (most + 1).to_string());
         let value = self.run(READ, id, &[start.as_bytes(), count.as_bytes()]).await?;
         let (mut rows, dropped, is_written): (Rows, Option<String>, bool) = redis::from_redis_value(value)?;
@@ -226,7 +227,7 @@ impl Redis {
         Ok(events)
     }
 
-    /// Takes an answer out of the server, which has no room for more of it.
+    /// Removes an answer from the server, which has no room for its next events.
     async fn take_out(&self, id: AnswerId, last: Position, limit: &'static str) -> Result<GivenUp, StoreError> {
         let dropped = self.written().dropped(id);
         let entries = self.events(id, dropped, last).await?;
@@ -245,7 +246,7 @@ impl Redis {
     }
 }
 
-/// Returns a script with what all scripts use.
+/// Returns a script with the common functions before it.
 fn with_common(script: &str) -> Script {
     Script::new(&[COMMON, script].concat())
 }
@@ -259,7 +260,7 @@ fn over(script: &Script, id: AnswerId) -> ScriptInvocation<'_> {
     invocation
 }
 
-/// A panic elsewhere leaves the map valid: no change of it can panic in between.
+/// A panic elsewhere leaves the map valid, because no change can panic halfway.
 fn locked(written: &Mutex<Written>) -> MutexGuard<'_, Written> {
     written.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -344,7 +345,7 @@ impl Store for Redis {
         })
     }
 
-    /// The server removes what has expired. All answers that are read here are kept in one round trip.
+    /// The server removes expired answers by itself. One round trip renews all answers that clients read here.
     fn sweep(&self) -> Pending<'_, ()> {
         Box::pin(async move {
             let read = self.written().sweep();
@@ -371,7 +372,7 @@ impl fmt::Debug for Redis {
 
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
-        // What the server says of an entry that is not after all others. It has no code of its own.
+        // The server's error for an entry that is not after all others. It has no code of its own.
         match error.to_string() {
             said if said.contains("equal or smaller") => Self::Fenced,
             said => Self::Failed(said),
@@ -410,7 +411,7 @@ fn position(at: &str) -> Result<Position, StoreError> {
     at.parse().map_err(|_| StoreError::Failed("an entry without a position".to_owned()))
 }
 
-/// Returns why events after a position are not there: `dropped` is the last one that was dropped, and the limit.
+/// Returns why events after a position are missing: `dropped` is the last one that was dropped, and the limit.
 fn lacks(dropped: &str, after: Position) -> Option<StoreError> {
     let (at, limit) = dropped.split_once(' ')?;
     let at: Position = at.parse().ok()?;
@@ -425,18 +426,19 @@ const EVENT: &str = "d";
 const END: &str = "e";
 const WHOLE: &str = "whole";
 
-/// How long a process that says nothing counts as writing. Others wait as long before they go on with its answers.
+/// How long a lease lasts without a renewal. Another process can resume the answer only after that time. The writer
+/// renews it every second, so a renewal that fails does not end it.
 const LEASE: Duration = Duration::from_secs(3);
-/// How long to wait for the server.
+/// How long to wait for a connection to the server, and for its response.
 const PATIENCE: Duration = Duration::from_secs(2);
 const RETRIES: usize = 2;
 /// The epoch of the process that begins an answer.
 const FIRST: u64 = 1;
-/// How often the log of an answer is read that another process writes.
+/// How often the log of another process's answer is read.
 const POLL: Duration = Duration::from_millis(25);
-/// The same while no event comes.
+/// The longest interval, reached while no event comes.
 const LONGEST_POLL: Duration = Duration::from_millis(200);
-/// How often the log of an answer is read that this process writes, although it has told of no event: it may be fenced.
+/// How often the log of this process's own answer is read without a notification: another process may have fenced it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Events after which no further ones are read at once.
+/// The most events of a read; the rest needs a further read.
 const MOST_AT_ONCE: usize = 256;

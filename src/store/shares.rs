@@ -1,8 +1,8 @@
 //! Divides the room for kept answers among callers.
 //!
-//! There are no fixed shares: one caller may use all of the room while no other caller needs any. When the room is full, the
-//! caller with the most gives way, and the new answer counts for its own caller. So a caller loses no answer to another caller
-//! who holds more.
+//! There are no fixed shares: one caller may use all of the room while no other caller needs any. When the room is
+//! full, the caller with the most room gives way, and the new answer counts for its own caller. So a caller never loses
+//! an answer to a caller with more room.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Returns the room that an answer takes.
+    /// Returns the room of one answer with these bytes.
     pub(super) fn of_answer(bytes: usize) -> Self {
         Self { answers: 1, bytes }
     }
@@ -33,20 +33,20 @@ impl Room {
         Self { answers: self.answers.saturating_sub(other.answers), bytes: self.bytes.saturating_sub(other.bytes) }
     }
 
-    /// Returns the part of it that a limit counts.
+    /// Returns the count or the bytes, whichever the limit is about.
     fn of(self, limit: &str) -> usize {
         if limit == OF_COUNT { self.answers } else { self.bytes }
     }
 }
 
-/// What each caller holds, and all of them together.
+/// The room of each caller, and of all callers together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shares {
     of: HashMap<Owner, Room>,
     all: Room,
 }
 
-/// An answer that may go.
+/// An answer that can give way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) id: AnswerId,
@@ -54,7 +54,7 @@ pub(super) struct Candidate {
     pub(super) bytes: usize,
     /// When it expires.
     pub(super) until: Instant,
-    /// It goes for another caller's answers alone, and after those that have ended.
+    /// A running answer goes only for another caller's answer, and after all ended ones.
     pub(super) is_running: bool,
 }
 
@@ -86,8 +86,8 @@ impl Shares {
         is_over(OF_COUNT, limits.max_kept_answers).or_else(|| is_over(OF_ALL, limits.max_kept_bytes))
     }
 
-    /// Returns the answers that go for more room of a caller, each with the limit that asks for it: of the caller who holds most,
-    /// first the one that would expire first. Fails if none may go, and then none goes.
+    /// Returns the answers that give way to a caller's new room, each with the limit that requires it: those of the
+    /// caller with the most room, the next to expire first. Fails without a change if not enough answers can give way.
     pub(super) fn make_room(
         &self,
         owner: Owner,
@@ -100,7 +100,7 @@ impl Shares {
             return Ok(gone);
         }
         let mut candidates = candidates();
-        // The last one of a caller goes first.
+        // The last answer of each caller gives way first: an ended one, and the one that expires next.
         candidates.sort_unstable_by_key(|answer| Reverse((answer.is_running, answer.until)));
         let mut by_owner: HashMap<Owner, Vec<Candidate>> = HashMap::new();
         for answer in candidates.into_iter().filter(|answer| !answer.is_running || answer.owner != owner) {

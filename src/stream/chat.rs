@@ -16,10 +16,10 @@ use crate::session::Retry;
 impl Stitcher {
     /// Makes a streaming chat completions call with an SDK, and makes the text of its answer whole.
     ///
-    /// `call` is the SDK's streaming call. It is called with `request`, and again for each continuation. The request and
-    /// the chunks are types that serde writes as the JSON of the Chat Completions API, like those of `async-openai`.
-    /// Where the request names stop sequences, a finish of `stop` is believed, as with [`trust_stop`](Self::trust_stop).
-    /// Where it asks for reasoning, no continuation is asked for by a prefill.
+    /// `call` is the SDK's streaming call. It is called with `request`, and again for each continuation. The request
+    /// and the chunks are types that serde writes as the JSON of the Chat Completions API, like those of
+    /// `async-openai`. If the request has stop sequences, a finish of `stop` is trusted, as with
+    /// [`trust_stop`](Self::trust_stop). If it asks for reasoning, no continuation uses a prefill.
     ///
     /// With `async-openai` (`examples/async-openai` runs it):
     ///
@@ -62,7 +62,7 @@ where
     mapped(stream, move |chunk| delta(&mut reader, &chunk))
 }
 
-/// Reads what a chunk says of the first choice.
+/// Reads a chunk's delta of the first choice.
 fn delta(reader: &mut Reader, chunk: &impl Serialize) -> TextDelta {
     let mut read = TextDelta::default();
     let Ok(data) = serde_json::to_string(chunk) else { return read };

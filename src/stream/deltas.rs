@@ -1,4 +1,4 @@
-//! Text deltas: what an SDK's events say, and the engine that reads them.
+//! Text deltas: the events of SDKs, and the engine that reads them.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl TextDelta {
         self
     }
 
-    /// Sets how many tokens the call's answer has so far.
+    /// Sets the number of tokens of the call's answer so far.
     #[must_use]
     pub fn with_tokens(mut self, tokens: u64) -> Self {
         self.tokens = Some(tokens);
@@ -119,7 +119,7 @@ impl<T: Into<TextDelta>> From<(T, Option<Finish>)> for TextDelta {
 pub(super) struct Deltas {
     session: Session,
     opened: bool,
-    /// The first answer's text, which is emitted unchanged. The session gives it out where it repairs text.
+    /// The first answer's text, which is emitted unchanged. If it repairs text, the session emits the text instead.
     first: Option<String>,
     /// The finish of the open call, until its stream ends: usage may follow the finish.
     finish: Option<Finish>,
@@ -133,7 +133,7 @@ impl Deltas {
     /// Ends the open call with its finish, if it gave one, else with `end`.
     fn end(&mut self, now: Duration, end: CallEnd) {
         let end = self.finish.take().map_or(end, CallEnd::Finished);
-        // A reader of text sees no end but that of the stream, so a clean one is no loss.
+        // A reader of text sees only the end of the stream, so a clean end is not a loss.
         if end == CallEnd::Dropped && self.session.is_first_whole() {
             return self.session.end_whole(&end);
         }
@@ -141,8 +141,8 @@ impl Deltas {
     }
 
     fn done(&self, outcome: Outcome) -> relay::Output {
-        // The reader gets the call's error where the answer was not continued or nothing was delivered. A clean end
-        // stays one.
+        // The reader gets the call's error if the answer was not continued or nothing was delivered. A clean end stays
+        // one.
         let lost = match outcome.status() {
             Status::PassedThrough => !self.session.document().is_complete(),
             status => matches!(status, Status::Failed | Status::Incomplete),

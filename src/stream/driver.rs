@@ -27,7 +27,7 @@ pub(super) trait Engine {
     const IS_LAZY: bool;
 
     fn session(&self) -> &Session;
-    /// Takes note that a call has answered. Of the first call it is told before the first chunk is polled.
+    /// Takes note that a call has answered. For the first call the driver calls this before it polls the first chunk.
     fn opened(&mut self, now: Duration);
     fn chunk(&mut self, now: Duration, chunk: Self::Chunk);
     fn transport_end(&mut self, now: Duration, transport_end: TransportEnd);
@@ -56,7 +56,7 @@ pub(super) type Reopen<'a, C, E> = Box<dyn FnMut(Retry) -> Opening<'a, C, E> + S
 /// Is called with every output.
 pub(super) type Observer<'a> = Box<dyn FnMut(&Output) + Send + 'a>;
 
-/// Says what an error of a further call means.
+/// Classifies an error of a further call.
 pub(super) type Rejection<'a, E> = Box<dyn Fn(&E) -> CallEnd + Send + 'a>;
 
 /// Drives an engine.
@@ -79,9 +79,9 @@ pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) outcome: Option<Outcome>,
     /// The engine has given the answer up, so later text is not the model's.
     pub(super) has_given_up: bool,
-    /// Whether the engine has been told that the first call is open.
+    /// Whether the driver has reported the first call to the engine.
     started: bool,
-    /// No further call is made.
+    /// The adapter makes no further call.
     is_stopped: bool,
     /// When the adapter was created.
     origin: Instant,
@@ -92,14 +92,14 @@ pub(super) struct Driver<'a, G: Engine, E> {
 enum Call<'a, C, E> {
     /// No call is due or open.
     None,
-    /// It is to be made, and when.
+    /// The call has to be made at this time.
     Due(Request, Duration),
     /// It was made, and has not been answered.
     Opening(Opening<'a, C, E>),
     /// It was answered.
     Open {
         upstream: Upstream<'a, C, E>,
-        /// Whether an error is a rejection, since the stream may make its call when it is polled and has brought nothing yet.
+        /// Whether an error is a rejection: the stream may make its call when it is polled, and has no item yet.
         is_fresh: bool,
     },
 }
@@ -280,7 +280,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         let reason = || "the call failed".to_owned();
         let end = match &self.rejection {
             Some(rejection) => rejection(&error),
-            // Nobody knows why the call failed; a re-prompt is understood by every provider.
+            // The cause of the failure is unknown, so the next call is a re-prompt, which every provider understands.
             None if self.is_prefill => CallEnd::PrefillRejected(reason()),
             None => CallEnd::Rejected { reason: reason(), transient: true, retry_after: None },
         };
@@ -299,7 +299,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             }
             return true;
         }
-        // An `Instant` cannot represent an unlimited timeout: centuries stand for it.
+        // An `Instant` cannot represent an unlimited timeout, so it becomes one of centuries.
         let next = self.origin.checked_add(next).unwrap_or_else(|| self.origin + FOREVER);
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(next)));
         // Every chunk moves the deadline, and most deadlines never pass. Resetting the timer each time costs more than
@@ -321,8 +321,9 @@ impl<G: Engine + fmt::Debug, E> fmt::Debug for Driver<'_, G, E> {
     }
 }
 
-/// The limit on the time of one poll. Chunks usually take far less, but a repair on the level `guess` may take milliseconds
-/// per chunk without any output.
+/// The time limit of a poll. Chunks usually take far less, but a repair on the level `guess` may take milliseconds per
+/// chunk without any output.
 const SLICE: Duration = Duration::from_millis(5);
 
+/// The timeout that replaces an unlimited one: 136 years, which an `Instant` can represent.
 const FOREVER: Duration = Duration::from_secs(1 << 32);

@@ -8,8 +8,8 @@ use crate::provider::Finish;
 use crate::session::Status;
 
 /// The methods of [`LiveExt`] for views that end where the answer is given up. They don't read the text that
-/// [`GiveUp::Close`](crate::session::GiveUp::Close) adds. A view of another stream around this one can't tell that text
-/// apart.
+/// [`GiveUp::Close`](crate::session::GiveUp::Close) adds. A view of another stream around this one can't recognize that
+/// text.
 impl<E> StitchText<'_, E> {
     /// Returns every event, as [`LiveExt::events`] does.
     pub fn events(self) -> Events<Self> {

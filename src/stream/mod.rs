@@ -31,7 +31,7 @@ pub use stitcher::Stitcher;
 
 /// A chat completions event stream, made whole: bytes in, bytes out. [`Stitcher::stream`] makes one.
 ///
-/// Its errors are those of the upstream, where the answer is not continued.
+/// Its errors are those of the upstream, if the answer is not continued.
 pub struct Stitch<'a, E>(Driver<'a, Relay, E>);
 
 /// Text deltas, made whole: deltas in, strings out. [`Stitcher::text`] and [`Stitcher::chat`] make one.
@@ -43,9 +43,10 @@ pub struct StitchText<'a, E>(Driver<'a, Deltas, E>);
 macro_rules! adapter_methods {
     ($adapter:ident, $item:ty) => {
         impl<'a, E> $adapter<'a, E> {
-            /// Sets what an error of a further call means: whether the next call waits, and how long. By default the
-            /// next call waits for 0.2 s, and twice as long after each further failure in a row. After an error of a
-            /// call with a prefill it is a re-prompt, without a wait: [`CallEnd::PrefillRejected`].
+            /// Sets a function that classifies an error of a further call: it decides whether the next call waits, and
+            /// how long. By default the next call waits for 0.2 s, and twice as long after each further failure in a
+            /// row. After an error of a call with a prefill, the next call is a re-prompt without a wait:
+            /// [`CallEnd::PrefillRejected`].
             #[must_use]
             pub fn on_rejection(mut self, rejection: impl Fn(&E) -> CallEnd + Send + 'a) -> Self {
                 self.0.rejection = Some(Box::new(rejection));
@@ -77,7 +78,7 @@ macro_rules! adapter_methods {
                 self.0.outcome.as_ref()
             }
 
-            /// Returns how the answer ended; [`StopReason::Abandoned`] where the stream has not ended.
+            /// Returns how the answer ended; [`StopReason::Abandoned`] if the stream has not ended.
             pub fn into_outcome(self) -> Outcome {
                 self.0.outcome.unwrap_or_else(|| Outcome::Incomplete {
                     reason: StopReason::Abandoned,
@@ -131,7 +132,7 @@ impl<'a, E> Stitch<'a, E> {
 impl Engine for Relay {
     type Chunk = Bytes;
     type Item = Bytes;
-    // A response's status comes before its body.
+    // A response's status precedes its body, so an error of the stream is never a rejection.
     const IS_LAZY: bool = false;
 
     fn session(&self) -> &Session {

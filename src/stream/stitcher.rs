@@ -87,7 +87,7 @@ pub struct Stitcher {
 }
 
 impl Stitcher {
-    /// Returns a builder with the default limits, which asks for continuations by a re-prompt.
+    /// Returns a builder with the default limits, whose continuations are re-prompts.
     pub fn new() -> Self {
         Self::default()
     }
@@ -106,15 +106,15 @@ impl Stitcher {
         self
     }
 
-    /// Sets how continuations are asked for.
+    /// Sets the strategy of continuations.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// Sets what the model is capable of, as [`Table::of`](crate::provider::capability::Table::of) returns it. Decides
-    /// whether continuations are asked for by a prefill, and replaces that part of [`strategy`](Self::strategy).
+    /// Sets the capability of the model, as returned by [`Table::of`](crate::provider::capability::Table::of). It
+    /// decides whether continuations use a prefill, and replaces that part of [`strategy`](Self::strategy).
     #[must_use]
     pub fn capability(mut self, capability: Capability) -> Self {
         let prefixed = PrefillOptions {
@@ -135,16 +135,16 @@ impl Stitcher {
         self
     }
 
-    /// Sets how much of the text inside the root may be changed: a [`RepairLevel`](crate::repair::RepairLevel), or options
-    /// with rules that are switched off. Default: nothing, so that a healthy answer's bytes stay as they are.
+    /// Sets how much of the text inside the root may be changed: a [`RepairLevel`](crate::repair::RepairLevel), or
+    /// options with rules that are switched off. Default: nothing, so that a healthy answer's bytes stay unchanged.
     #[must_use]
     pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
         self.repair = Some(options.into());
         self
     }
 
-    /// Believes a finish of `stop` although the document is not whole: for requests with stop sequences. By default
-    /// such an answer is continued.
+    /// Trusts a finish of `stop` although the document is not whole: for requests with stop sequences. By default such
+    /// an answer is continued.
     #[must_use]
     pub fn trust_stop(mut self) -> Self {
         self.trusts_stop = true;
@@ -161,9 +161,9 @@ impl Stitcher {
         self
     }
 
-    /// Reads what the request's body says of its answer, after [`dialect`](Self::dialect): tools, the number of choices, stop
-    /// sequences, JSON mode, and the assistant's prefill. Without it the arguments of tool calls are continued without
-    /// their schema, and one choice is expected.
+    /// Reads the settings for the answer from the request's body, after [`dialect`](Self::dialect): tools, the number
+    /// of choices, stop sequences, JSON mode, and the assistant's prefill. Without it the arguments of tool calls are
+    /// continued without their schema, and one choice is expected.
     #[must_use]
     pub fn request(self, body: &str) -> Self {
         let request = self.dialect.wire().parse("", body.as_bytes());
@@ -189,9 +189,10 @@ impl Stitcher {
 
     /// Makes the text of an SDK's deltas whole.
     ///
-    /// `first` are the deltas of the first call. `reopen` makes a further call: the [`Retry`] edits the messages. Deltas
-    /// are strings, or [`TextDelta`]s, which also say why an answer ended: without that, the end of an answer that a
-    /// content filter or a stop sequence cut is taken for a lost connection, and the rest is asked for.
+    /// `first` are the deltas of the first call. `reopen` makes a further call: the [`Retry`] edits the messages.
+    /// Deltas are strings, or [`TextDelta`]s, which also have the reason why an answer ended. Without a reason, the end
+    /// of an answer that a content filter or a stop sequence cut counts as a lost connection, and the answer is
+    /// continued.
     pub fn text<'a, S, D, Fut, E: 'a>(self, first: S, reopen: impl FnMut(Retry) -> Fut + Send + 'a) -> StitchText<'a, E>
     where
         S: Stream<Item = Result<D, E>> + Send + 'a,
@@ -201,7 +202,7 @@ impl Stitcher {
         self.deltas(mapped(first, D::into), opening(reopen, |deltas| mapped(deltas, D::into)))
     }
 
-    /// Takes from a request what it says of continuations.
+    /// Takes the settings for continuations from a request.
     pub(super) fn suited_to(mut self, request: Option<&Request>) -> Self {
         let keeps_json_mode = |request: &Request| request.has_json_mode && self.capability.keeps_json_mode();
         self.strategy.keeps_json_mode |= request.is_some_and(keeps_json_mode);
@@ -235,8 +236,8 @@ impl Stitcher {
 }
 
 impl<'a, E> Stitch<'a, E> {
-    /// Drives a relay: `first` is the body of the first call's answer, `reopen` makes a further call to a model of this
-    /// capability.
+    /// Drives a relay: `first` is the body of the first call's answer, `reopen` makes a further call to a model with
+    /// this capability.
     pub(crate) fn new<S, Fut>(
         relay: Relay,
         model: (Arc<Capability>, Dialect),

@@ -20,7 +20,7 @@ type Result<T> = std::result::Result<T, SnapshotError>;
 
 impl<'de> Deep<'de> {
     /// Serde recurses into every nested container, so depth costs stack: the limit is that of serde_json. Printing and
-    /// walking by hand do not recurse and have no limit.
+    /// walking without serde do not recurse and have no limit.
     pub(super) const LIMIT: usize = 128;
 
     pub(super) fn new(view: View<'de>) -> Self {

@@ -23,7 +23,7 @@ use super::View;
 #[derive(Clone, PartialEq, Eq)]
 pub struct SnapshotError(Box<Inner>);
 
-/// The kinds of [`SnapshotError`].
+/// A kind of [`SnapshotError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SnapshotErrorKind {
@@ -41,7 +41,7 @@ pub enum SnapshotErrorKind {
 #[derive(Clone, PartialEq, Eq)]
 struct Inner {
     kind: SnapshotErrorKind,
-    /// The innermost value is not known yet. It gives the path, and mostly the kind.
+    /// The error does not know the innermost value yet. That value gives the path, and usually the type.
     is_loose: bool,
     path: String,
     message: String,
@@ -65,7 +65,7 @@ impl SnapshotError {
         &self.0.path
     }
 
-    /// Returns what is wrong, in the words of the type.
+    /// Returns the error message of the type.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -83,7 +83,7 @@ impl SnapshotError {
         Self::placed(SnapshotErrorKind::TooDeep, &view.path(), &message)
     }
 
-    /// Returns an error that no further text will cure. Whoever passes it on adds the value.
+    /// Returns an error that no further text will cure. The caller adds the value.
     pub(super) fn for_good(message: impl fmt::Display) -> Self {
         Self::loose(SnapshotErrorKind::Mismatch, message.to_string())
     }

@@ -8,12 +8,12 @@ use std::hash::BuildHasher;
 use super::{LiveValue, Node};
 use crate::json::string;
 
-/// The keys of one object: a table once the object is large, else nothing, and its members are searched. A table holds
-/// nodes, no text.
+/// The keys of one object: a table once the object is large. A small object has no table, and its members are searched.
+/// A table holds nodes, no text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys<S = RandomState>(Option<HashMap<u64, usize, S>>);
 
-/// Empty tables of objects that have ended, for later objects: at most as many as were in use at once. A clone has
+/// Empty tables of objects that have ended, for later objects: at most as many as were in use together. A clone has
 /// none.
 #[derive(Debug, Default)]
 pub(super) struct Spares(Vec<HashMap<u64, usize>>);
@@ -70,8 +70,8 @@ impl<S: BuildHasher> Keys<S> {
     }
 }
 
-/// Returns the node of the first key in the table that equals the key at `node`. Inserts `node` where there is none.
-/// Keys that differ but have the same hash are stored under consecutive hashes.
+/// Returns the node of the first key in the table that equals the key at `node`. Inserts `node` if there is no equal
+/// key. Keys that differ but have the same hash are stored under consecutive hashes.
 fn first<S: BuildHasher>(table: &mut HashMap<u64, usize, S>, value: &LiveValue, node: usize) -> Option<usize> {
     let mut hash = table.hasher().hash_one(exact(value, node));
     loop {
@@ -97,7 +97,7 @@ fn keys(value: &LiveValue, object: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Returns the key at a node as it is shown. `None` where the node is not a key.
+/// Returns the visible key at a node. `None` if the node is not a key.
 pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
     match *value.nodes.get(node)? {
         Node::Key { start, end, .. } => Some(value.text(start, end)),
@@ -105,7 +105,8 @@ pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
     }
 }
 
-/// Returns the key at a node with lone halves of surrogate pairs. Only a key with such halves is shown differently.
+/// Returns the key at a node with lone halves of surrogate pairs. Only a key with such halves looks different in a
+/// view.
 fn exact(value: &LiveValue, node: usize) -> Cow<'_, [u8]> {
     match value.nodes.get(node) {
         Some(&Node::Key { start, end, is_raw: true }) => string::exact(value.text(start, end)),

@@ -1,8 +1,7 @@
-//! The value of a document that is still being received. It is kept and never rebuilt, and can be read after every
-//! push.
+//! The value of a document that is still being received. The value is never rebuilt, and can be read after every push.
 //!
-//! A [`LiveValue`] appends a document's events to a tape; a [`View`] reads the tape, by hand or through serde. This
-//! module does not know the document or its text: a live value keeps decoded copies of what it shows.
+//! A [`LiveValue`] appends a document's events to a tape; a [`View`] reads the tape, with its own methods or through
+//! serde. This module does not know the document or its text: a live value keeps decoded copies of the visible text.
 
 mod de;
 mod error;
@@ -21,7 +20,7 @@ pub use number::{Number, OwnedNumber};
 use serde::de::DeserializeOwned;
 pub use view::View;
 
-/// The value of a document as far as it is certain: a sink to lend to every push.
+/// The certain part of a document's value: a sink to lend to every push.
 ///
 /// Between two pushes a value changes in two ways only: something is added at its end, and an open string grows. An
 /// incomplete number, literal, key or escape is not shown, and neither is a member without its value. For a document
@@ -61,7 +60,7 @@ pub use view::View;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct LiveValue {
-    /// The values and keys in document order. A container comes before everything in it.
+    /// The values and keys in document order. A container precedes its content.
     nodes: Vec<Node>,
     /// Decoded keys and strings, and numbers as written, without separators.
     text: String,
@@ -133,8 +132,7 @@ impl LiveValue {
         Self::default()
     }
 
-    /// Returns the root, with an open string as far as it was received. `None` before anything of a root is certain.
-    /// O(1).
+    /// Returns the root, with the received part of an open string. `None` before anything of a root is certain. O(1).
     #[must_use]
     pub fn view(&self) -> Option<View<'_>> {
         self.view_with(Partial::Include)
@@ -154,7 +152,7 @@ impl LiveValue {
         (end > 0).then(|| View::new(self, end, 0))
     }
 
-    /// Returns the root as a `T`, with an open string as far as it was received.
+    /// Returns the root as a `T`, with the received part of an open string.
     ///
     /// The type decides what may be missing: with `Option` fields and `#[serde(default)]` a snapshot succeeds from the
     /// first bracket on.
@@ -174,12 +172,11 @@ impl LiveValue {
         self.view_with(strings).ok_or_else(|| SnapshotError::nothing(""))?.read()
     }
 
-    /// Returns the value at a JSON Pointer as a `T`, with an open string as far as it was received. See
-    /// [`View::pointer`].
+    /// Returns the value at a JSON Pointer as a `T`, with the received part of an open string. See [`View::pointer`].
     ///
     /// # Errors
-    /// Those of [`snapshot`](Self::snapshot). Where the pointer names no value: [`Nothing`](SnapshotErrorKind::Nothing)
-    /// if the value may still be received, else [`Mismatch`](SnapshotErrorKind::Mismatch).
+    /// Those of [`snapshot`](Self::snapshot). If the pointer names no value: [`Nothing`](SnapshotErrorKind::Nothing) if
+    /// the value may still be received, else [`Mismatch`](SnapshotErrorKind::Mismatch).
     pub fn snapshot_at<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, SnapshotError> {
         let Some(root) = self.view() else { return Err(SnapshotError::nothing(pointer)) };
         match root.locate(pointer) {
@@ -200,8 +197,8 @@ impl LiveValue {
         view::path(self, duplicate.node)
     }
 
-    /// Returns whether the value missed events: it was not lent to every push. It then shows what it had before, and
-    /// does not grow until the next root. [`Document::replay`](crate::Document::replay) brings it up to date.
+    /// Returns whether the value missed events: it was not lent to every push. It then stays at its state before the
+    /// gap, and does not grow until the next root. [`Document::replay`](crate::Document::replay) brings it up to date.
     ///
     /// A gap is noticed with the first event after it, not earlier.
     pub fn is_stale(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::json::Machine;
 
 /// A number as written: `1.0` is not `1`, and no digit is lost.
 ///
-/// Compared and hashed by its text. Serialized as an integer where it fits `u64` or `i64`, else as the nearest `f64`; a
+/// Compared and hashed by its text. Serialized as an integer if it fits `u64` or `i64`, else as the nearest `f64`; a
 /// number beyond `f64` is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Number<'a> {
@@ -19,7 +19,7 @@ pub struct Number<'a> {
 
 /// A [`Number`] that owns its text.
 ///
-/// A field of this type keeps the text in a snapshot. It does not where serde buffers values (`flatten`, `untagged`,
+/// A field of this type keeps the text in a snapshot. It does not if serde buffers values (`flatten`, `untagged`,
 /// tagged enums), nor from another deserializer: there it holds the integer or `f64` that serde passes.
 ///
 /// ```
@@ -163,8 +163,9 @@ impl<'de> Deserialize<'de> for OwnedNumber {
     }
 }
 
-/// Takes a number from any deserializer. A view's passes the text for [`TEXT`]; others pass what is inside of a newtype, where
-/// a text is not a number, or the number at once.
+/// Takes a number from any deserializer. A [`View`](super::View) passes a number as text if it is asked for [`TEXT`].
+/// Other deserializers pass the inner value of a newtype, where text does not count as a number, or pass the number
+/// directly.
 struct Taker {
     takes_text: bool,
 }
@@ -205,7 +206,7 @@ impl<'de> Visitor<'de> for Taker {
         if !number.is_finite() {
             return Err(E::invalid_value(Unexpected::Float(number), &self));
         }
-        // The debug form is shorter for large and small numbers. Both forms are JSON.
+        // The debug form is shorter for large and small numbers. Both are JSON.
         Ok(OwnedNumber { text: format!("{number:?}") })
     }
 }

@@ -54,7 +54,7 @@ impl LiveValue {
         let at = self.nodes.len();
         let start = self.text.len();
         let said = live.key(span);
-        // A key that has an escape and still was not decoded cannot be decoded.
+        // A key with an escape that is still undecoded can't be decoded.
         let is_raw = matches!(said, Cow::Borrowed(raw) if memchr(b'\\', raw.as_bytes()).is_some());
         self.text.push_str(&said);
         self.nodes.push(Node::Key { start, end: self.text.len(), is_raw });

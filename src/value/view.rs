@@ -96,7 +96,7 @@ impl<'a> View<'a> {
         self.len() == 0
     }
 
-    /// Returns the member with this key; the first one where the key is repeated. O(members).
+    /// Returns the member with this key; the first one if the object repeats the key. O(members).
     pub fn get(self, key: &str) -> Option<View<'a>> {
         self.members().find(|(other, _)| *other == key).map(|(_, value)| value)
     }
@@ -114,7 +114,7 @@ impl<'a> View<'a> {
         self.locate(pointer).ok()
     }
 
-    /// Like [`pointer`](Self::pointer). Where there is no value, the error says whether it may still be received.
+    /// Like [`pointer`](Self::pointer). If there is no value, the error is true if the value may still be received.
     pub(super) fn locate(self, pointer: &str) -> Result<View<'a>, bool> {
         let mut view = self;
         if pointer.is_empty() {
@@ -198,7 +198,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The children of a container; of an object, the values.
+/// The children of a container: the elements of an array, or the values of an object's members.
 #[derive(Clone)]
 pub(super) struct Children<'a> {
     /// At the next child, or at its key.

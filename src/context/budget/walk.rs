@@ -1,4 +1,4 @@
-//! An open container: what is in it before the path, walked backwards.
+//! An open container: its content before the path, walked backwards.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::json::{Frame, Kind, Span};
 /// How the members of a container are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
-    /// As they are, while the budget lasts.
+    /// Unchanged, while the budget lasts.
     Values,
     /// As hints: in the container where the budget ran out.
     Hints,
@@ -34,12 +34,12 @@ struct Member {
 /// A container that the walk is in.
 struct Entered {
     kind: Kind,
-    /// The offset after its closing bracket; of the open container, the end of the walk.
+    /// The offset after its closing bracket; for the open container, the end of the walk.
     end: usize,
     style: Style,
     /// The member that is read.
     member: Member,
-    /// The number of members that are not shown, and the offset after the last of them.
+    /// The number of hidden members, and the offset after the last hidden one.
     skipped: usize,
     until: Option<usize>,
 }
@@ -168,13 +168,13 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.back.reach = self.back.reach.max(REACH_OF_HINTS).min(all);
     }
 
-    /// Shows nothing more of the open container.
+    /// Hides the rest of the open container.
     fn skip_all(&mut self) -> bool {
         self.stack.iter_mut().for_each(|inner| inner.style = Style::Skip);
         true
     }
 
-    /// Shows nothing more of the open container. The member that ends here was read already.
+    /// Hides the rest of the open container. The member that ends here was read already.
     fn skip_from(&mut self, end: usize) -> bool {
         self.skip_all();
         let is_bottom = self.stack.len() == 1;
@@ -274,7 +274,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Member { end: self.back.at(), edits: self.budget.edits.len(), spent: self.budget.spent }
     }
 
-    /// Undoes what was shown of the member, and what was spent on it.
+    /// Undoes the edits for the member and refunds its cost.
     fn undo(&mut self, member: Member) {
         self.budget.edits.truncate(member.edits);
         self.budget.spent = member.spent;
@@ -285,7 +285,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.budget.edits.push((Span { start: self.start + 1, end }, shown));
     }
 
-    /// Handles a value or key whose start is out of reach. What was read of the child of the open container is shown,
+    /// Handles a value or key whose start is out of reach. Shows the part of the open container's child that was read,
     /// after brackets for the containers whose start is unknown, unless there are too many. The index may know where
     /// the child starts.
     fn lost(&mut self) -> bool {

@@ -1,4 +1,4 @@
-//! The sections of one reading: the first ones, the newest ones, and those that are open.
+//! The sections in one reading: the first ones, the newest ones, and the open ones.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ pub(crate) struct Entry {
     pub(crate) key: Span,
     /// Its members that identify it, without quotes: `content_type`, `type`, `id`, `title`, `name`.
     pub(crate) names: [Option<Span>; NAMES.len()],
-    /// Its arrays that have ended, under the first key of that name.
+    /// Its arrays that have ended, each under the first key with that name.
     pub(crate) counts: Vec<(Span, usize)>,
     pub(crate) code: Code,
 }
@@ -70,7 +70,7 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub(super) struct List {
     first: Vec<Entry>,
-    /// The newest of those beyond the limit.
+    /// The newest sections beyond the limit.
     last: VecDeque<Entry>,
     count: usize,
     limit: usize,

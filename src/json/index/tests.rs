@@ -12,7 +12,7 @@ impl Rng {
     }
 }
 
-/// The slow twin of [`Index`]: the marks up to the first thing in a string that is wrong, byte by byte.
+/// The slow twin of [`Index`]: the marks up to the first error in a string, byte by byte.
 fn slow_marks(bytes: &[u8], mut in_string: bool) -> Vec<(usize, bool)> {
     let (mut marks, mut is_escaped, mut has_escape, mut in_scalar) = (Vec::new(), false, false, false);
     for (at, &byte) in bytes.iter().enumerate() {
@@ -62,7 +62,7 @@ fn the_marks_are_those_of_the_twin() {
     for seed in 0..2000 {
         let mut rng = Rng(seed);
         let (mut text, length, in_string) = (String::new(), rng.below(900), rng.below(2) == 0);
-        // A backslash outside of a string is wrong: what follows it is no concern.
+        // A backslash outside of a string is an error, so the bytes after it don't matter.
         let mut is_open = in_string;
         while text.len() < length {
             let piece = pieces[rng.below(pieces.len())];
@@ -88,7 +88,7 @@ fn an_index_ends_before_the_block_that_is_wrong() {
             let text = format!("{before}{wrong}a\", 1]{}", " ".repeat(300));
             let found = marks(text.as_bytes(), false);
             let known = slow_marks(before.as_bytes(), false);
-            // What is wrong is at most two bytes after `before`, and the index ends before its block.
+            // The error is at most two bytes after `before`, and the index ends before its block.
             let end = known.iter().filter(|mark| mark.0 < before.len() / BLOCK * BLOCK).count();
             assert!(known.starts_with(&found) && found.len() >= end, "{wrong:?} at {place}: {found:?}");
         }

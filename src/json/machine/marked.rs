@@ -1,18 +1,18 @@
-//! Long pushes: the machine goes from mark to mark of an [`Index`] instead of from byte to byte.
+//! Long pushes: the machine moves from mark to mark of an [`Index`] instead of from byte to byte.
 //!
-//! It takes whole tokens only, and only those that are right. What is left of a push, a token that its end cuts or a
-//! byte that the grammar rejects, is for [`Machine::run`], which takes it byte by byte.
+//! It takes only tokens that are whole and valid. [`Machine::run`] takes the rest of a push byte by byte: a token that
+//! the end of the push cuts, or a byte that the grammar rejects.
 
 use super::{Event, Kind, Machine, Out, Push, Scalar, Sink, Span, State, SyntaxError};
 use crate::json::index::{AHEAD, Index, Mark};
 
-/// The number of bytes from which on a push is worth an index. Where text has neither escapes nor characters beyond ASCII,
-/// making one costs shorter pushes more than it saves.
+/// The shortest push that is worth an index. For shorter pushes of text without escapes and characters beyond ASCII,
+/// the index costs more than it saves.
 pub(super) const SHORTEST: usize = 1024;
-/// The same of what is left of such a push; and the bytes of a root that are taken first, since many roots are short, and an
-/// index of what follows them would be made in vain.
+/// The shortest rest of a push that is worth an index. Also the number of bytes that are taken without an index at the
+/// start of a root: many roots are short, and an index of the text after them would be wasted.
 const REST: usize = 192;
-/// The bytes that are taken at once up to a state in which a walk can begin.
+/// The size of the steps without an index, up to a state in which a walk can begin.
 const STEP: usize = 32;
 
 impl Machine {
@@ -38,7 +38,7 @@ impl Machine {
             let Some(mut index) = piece.index(self.state == State::Plain) else { break };
             let taken = self.walk(&mut index, out);
             push.skip(taken);
-            // The rest of the piece: what its end cuts, or what is wrong.
+            // The rest of the piece: a token that its end cuts, or an error.
             let mut rest = piece.start(piece.left());
             rest.skip(taken);
             push.skip(self.run(rest, out)?);
@@ -79,9 +79,10 @@ impl Machine {
         place.taken
     }
 
-    /// Takes children as long as the marks ahead reach; returns the number of marks, and whether more are needed.
+    /// Takes children while enough marks are known; returns the number of marks, and whether more are needed.
     ///
-    /// The branches are few and go by the kind of container, since what is guessed wrong costs more than what is computed.
+    /// The branches are few and depend on the kind of container, because a mispredicted branch costs more than the
+    /// computation.
     #[inline(always)]
     fn children<S: Sink + ?Sized>(
         &mut self,
@@ -99,7 +100,7 @@ impl Machine {
             let kind = frame.kind;
             let at = ahead[0].at();
             let byte = index.byte(at);
-            // A child has ended at `end`, and has that many marks.
+            // A child has ended at `end` after `passed` marks.
             let (end, passed) = if byte == kind.closer_byte() && state.takes_closer() {
                 self.pop(base + at, out);
                 (at + 1, 1)
@@ -200,7 +201,7 @@ impl Machine {
         (state, self.last_place(base, at + 1, index))
     }
 
-    /// Returns up to where the open string is taken, where its end is not among the marks.
+    /// Returns the offset up to which the open string is taken if its end is not among the marks.
     fn last_place(&mut self, base: usize, start: usize, index: &Index<'_>) -> usize {
         let place = index.last_place(start);
         if index.has_open_escape() {
@@ -209,7 +210,7 @@ impl Machine {
         place
     }
 
-    /// Ends the string that is open before the bytes, or takes what there is of it.
+    /// Ends the string that is open before the bytes, or takes its certain part.
     fn end_string<S: Sink + ?Sized>(&mut self, base: usize, index: &mut Index<'_>, out: &mut Out<'_, S>) -> Place {
         let Some(close) = index.close() else {
             return Place { state: State::Plain, taken: self.last_place(base, 0, index) };
@@ -221,14 +222,14 @@ impl Machine {
     }
 }
 
-/// Where a walk is: the state, and up to where the bytes are taken.
+/// The position of a walk: the state, and the number of bytes taken.
 struct Place {
     state: State,
     taken: usize,
 }
 
-/// Returns the number or literal that begins with `byte` at `at` and where it ends, if a byte follows that ends it in this
-/// kind of container.
+/// Returns the number or literal that begins with `byte` at `at`, and its end, if the byte after it may end a value in
+/// this kind of container.
 #[inline(always)]
 fn scalar(byte: u8, at: usize, parent: Kind, index: &Index<'_>) -> Option<(Scalar, usize)> {
     let (scalar, end) = match byte {

@@ -11,7 +11,7 @@ use super::writer::Writer;
 use super::{Repair, RepairOptions, RepairRule};
 use crate::error::SyntaxError;
 
-/// What an attempt reads.
+/// The text that an attempt reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
     /// The text as written, from the offset `from` on.
@@ -19,7 +19,7 @@ pub(super) struct Source<'a> {
     pub(super) from: usize,
     /// Whether the text ends after `window`.
     pub(super) is_end: bool,
-    /// Whether it may have been cut there: nothing speaks against an open string or an open root then.
+    /// Whether it may have been cut there: then an open string or an open root is not evidence against a reading.
     pub(super) is_cut: bool,
     pub(super) options: &'a RepairOptions,
     /// The repaired text that is final, from the root on: keys of the path are in it.
@@ -71,7 +71,7 @@ impl Edit {
     }
 }
 
-/// What is read between tokens or inside a token that JSON does not have.
+/// The grammar of the next text: between tokens, or inside a token that JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Json,
@@ -82,7 +82,7 @@ pub(super) enum Mode {
 /// Why an attempt stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// All text was read, or what follows decides.
+    /// All text was read, or the decision needs later text.
     End,
     /// The root is closed.
     Done,
@@ -120,7 +120,7 @@ impl TokenKind {
     }
 }
 
-/// Records tokens, where a guess may need them.
+/// Records tokens while a guess may need them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorder {
     pub(super) is_on: bool,
@@ -146,8 +146,8 @@ impl Sink for Recorder {
     }
 }
 
-/// One reading of the text from a place on that is final. Offsets of the machine and of tokens count in the repaired
-/// text, from the root on.
+/// One reading of the text after the final part. Offsets of the machine and of tokens count in the repaired text, from
+/// the root on.
 #[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub(super) machine: Machine,
@@ -180,7 +180,7 @@ impl Attempt {
         }
     }
 
-    /// Reads on as far as the grammar and the certain recoveries go.
+    /// Reads until the grammar and the certain recoveries stop.
     pub(super) fn run(&mut self, source: &Source<'_>) -> Stop {
         loop {
             let rest = source.rest(self.at);
@@ -197,7 +197,7 @@ impl Attempt {
                     Some(true) => {}
                     Some(false) => return Stop::End,
                     None => {
-                        // A number before it has ended by now.
+                        // The number before this character, if any, has ended.
                         let next = source.rest(self.at).chars().next().map_or(0, char::len_utf8);
                         let next = source.part(self.at, self.at + next);
                         let error = self.machine.clone().feed(next.as_bytes()).err().unwrap_or(error);
@@ -208,7 +208,7 @@ impl Attempt {
         }
     }
 
-    /// Feeds text as it is, up to a deviation. Returns whether there may be more to read.
+    /// Feeds unchanged text, up to a deviation. Returns whether there may be more to read.
     pub(super) fn feed(&mut self, text: &str) -> Result<bool, SyntaxError> {
         let before = self.machine.offset();
         let result = self.machine.feed_with(text.as_bytes(), &mut self.recorder);
@@ -218,8 +218,8 @@ impl Attempt {
         result.map(|_| false)
     }
 
-    /// Applies the recovery of the deviation here. Returns `None` if the table has no recovery, and false if the text that
-    /// follows decides.
+    /// Applies the recovery of the deviation here. Returns `None` if the table has no recovery, and false if the
+    /// decision needs later text.
     fn recover(&mut self, source: &Source<'_>) -> Option<bool> {
         let next = source.rest(self.at).chars().next()?;
         if self.is_after_number(next) {
@@ -245,6 +245,7 @@ impl Attempt {
             Recovery::Replace { len, by, rule } => {
                 (allows(rule) && self.replace(source, len, by, rule)).then_some(true)
             }
+            // A token that began in final text can't be replaced.
             Recovery::ReplaceOpen { len, by, rule } if allows(rule) && open >= self.origin => {
                 let start = self.in_offset(open);
                 let len = self.at - start + len;
@@ -272,18 +273,19 @@ impl Attempt {
         }
     }
 
-    /// Whether a number is open, and `next` is no part of it.
+    /// Whether a number is open, and `next` can't belong to it.
     pub(super) fn is_after_number(&self, next: char) -> bool {
         let may_go_on = next.is_alphanumeric() || matches!(next, '.' | '+' | '-' | '_');
         self.machine.state().number_may_end() && !may_go_on
     }
 
-    /// Whether a missing comma is a guess here: after a string, its quote may be a part of it.
+    /// Whether a missing comma is a guess here: after a string, its closing quote may be a part of its text.
     fn is_after_string(&self, source: &Source<'_>) -> bool {
         source.options.allows(RepairRule::InnerQuote) && self.out.trim_ascii_end().ends_with('"')
     }
 
-    /// Returns where the open escape, number or literal begins; the end of the repaired text where none is open.
+    /// Returns where the open escape, number or literal begins, or the end of the repaired text if no such token is
+    /// open.
     fn open_start(&self) -> usize {
         let state = self.machine.state();
         if state.in_escape() {
@@ -297,7 +299,8 @@ impl Attempt {
         }
     }
 
-    /// Sets the repaired text and the machine back to `offset`, where the machine knows its state.
+    /// Truncates the repaired text to `offset` and resets the machine to it. `offset` must be one where the state of
+    /// the machine is known.
     fn take_back(&mut self, offset: usize) {
         if offset < self.machine.offset() {
             self.machine.set_back(offset);
@@ -450,7 +453,7 @@ impl Attempt {
         self.recorder = Recorder::default();
     }
 
-    /// Moves the repaired text up to the offset `to`, and the changes in it, to what is final.
+    /// Moves the repaired text up to the offset `to`, and the changes in it, to the final text.
     pub(super) fn release(&mut self, to: usize, text: &mut String, log: &mut Vec<Repair>) {
         if to < self.origin {
             return;

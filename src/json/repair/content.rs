@@ -1,10 +1,10 @@
-//! What the text of a string looks like: prose, or members and elements that a lost quote made a part of it.
+//! Rates the text of a string: prose, or members and elements that a lost quote made a part of it.
 
 use super::recovery::Quote;
 
-/// What it costs that a text holds a member, or that a key cannot be one.
+/// The cost of a text that holds a member, or of a key that cannot be one.
 pub(super) const MEMBER_IN_TEXT: u32 = 3;
-/// What it costs that a text holds an element, or a closing bracket that it does not open.
+/// The cost of a text that holds an element, or a closing bracket that it does not open.
 const ELEMENT_IN_TEXT: u32 = 1;
 /// The most joints that count.
 const JOINTS: usize = 3;
@@ -35,7 +35,7 @@ pub(super) fn joints(text: &str) -> u32 {
 }
 
 /// Whether `text` has quotes as members have, between two (`", "key":`) or after the last (`"}`). A string with such
-/// quotes that a guess opened again holds structure that had parsed. Other text may stand between the quote and the
+/// quotes that a guess opened again holds structure that had parsed. There may be other text between the quote and the
 /// comma, as in `"x" + y, "key":`. Text between brackets that the text itself opens does not count. `quote`: the quote
 /// of the string, if it is not `"`.
 pub(super) fn swallows(text: &str, quote: Option<Quote>) -> bool {
@@ -161,7 +161,7 @@ pub(super) fn leaves_open(text: &str) -> bool {
     depth > 0
 }
 
-/// Whether closing brackets follow, and no quote comes right after them.
+/// Whether closing brackets follow, and no quote directly after them.
 fn ends_container(after: &str, quote: Option<Quote>) -> bool {
     let after = skip_space(after);
     let beyond = after.trim_start_matches(['}', ']']);
@@ -210,7 +210,7 @@ pub(super) fn is_of_root(after: &str) -> bool {
     closes && has_quote
 }
 
-/// Whether `text` closes more brackets of a kind than it opens.
+/// Whether `text` closes more brackets of one kind than it opens.
 fn closes_more(text: &str) -> bool {
     let count = |bracket: char| text.matches(bracket).count();
     count('}') > count('{') || count(']') > count('[')
@@ -233,8 +233,8 @@ pub(super) fn opens_in(content: &str, rest: &str) -> bool {
     content.matches(opener).count() > content.matches(closer).count()
 }
 
-/// Whether `text` holds what looks like an element that is a container, `, [1]`, or a member with a container or a string,
-/// `, b: [1]`.
+/// Whether `text` seems to hold an element that is a container, `, [1]`, or a member with a container or a string, `,
+/// b: [1]`.
 fn holds_member(text: &str) -> bool {
     let mut commas = text.match_indices(',').filter_map(|(at, _)| text.get(at + 1..));
     commas.any(|after| after.trim_start().starts_with(['[', '{']))
@@ -248,7 +248,7 @@ fn holds_member(text: &str) -> bool {
         })
 }
 
-/// Whether the last backslash of `text` escapes what follows.
+/// Whether the last backslash of `text` escapes the next character.
 pub(super) fn ends_in_escape(text: &str) -> bool {
     (text.len() - text.trim_end_matches('\\').len()) % 2 == 1
 }

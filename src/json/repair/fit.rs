@@ -1,5 +1,5 @@
-//! How well a reading fits the text around it: members that are siblings stand equally deep, and lines of one container
-//! begin in the same column.
+//! How well a reading fits the text around it: sibling members have the same depth, and lines of one container begin in
+//! the same column.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use super::content;
 use super::guess::CHANGE;
 use super::recovery::Quote;
 
-/// The most contradictions that count: more than one mistake in the counting of brackets makes all that follows wrong.
+/// The most contradictions that count: more than one mistake in the counting of brackets makes the rest wrong.
 const MOST: u32 = 8;
-/// What it costs that a string has an odd number of quotes in it, one of them repaired.
+/// The cost of a string with an odd number of quotes in it, including a repaired quote.
 const ODD_QUOTES: u32 = 2 * CHANGE;
 
 /// The last column of lines and the last depth of keys in the text before the attempts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Context {
-    /// By depth.
+    /// The last column of lines at each depth.
     columns: HashMap<usize, usize>,
-    /// By key, as written.
+    /// The last depth of each key, as written.
     depths: HashMap<String, usize>,
 }
 
@@ -50,6 +50,7 @@ pub(super) fn contradictions(attempt: &Attempt, context: &Context) -> u32 {
     for token in &attempt.recorder.tokens {
         let Some(start) = token.start.checked_sub(attempt.origin) else { continue };
         let text = attempt.out.get(start..token.end - attempt.origin).unwrap_or_default();
+        // The text before the attempt sets the column of a depth and the depth of a key; else the first one here does.
         if let Some(column) = column(attempt.out.get(..start).unwrap_or_default()) {
             let before = context.columns.get(&token.depth).copied();
             found += u32::from(*columns.entry(token.depth).or_insert(before.unwrap_or(column)) != column);
@@ -62,13 +63,13 @@ pub(super) fn contradictions(attempt: &Attempt, context: &Context) -> u32 {
     found.min(MOST)
 }
 
-/// Returns the column of what follows, if only white space is before it in its line.
+/// Returns the column of the next character, if only white space precedes it in its line.
 fn column(before: &str) -> Option<usize> {
     let blank = before.len() - before.trim_end_matches([' ', '\t']).len();
     before.get(..before.len() - blank)?.ends_with('\n').then_some(blank)
 }
 
-/// Returns what it costs that quotes inside a string do not come in pairs, where one of them was repaired.
+/// Returns the cost of unpaired quotes inside strings, if one of the quotes was repaired.
 pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
     let inner = |from: usize, to: usize| {
         let mut edits = attempt.edits.iter();
@@ -99,8 +100,8 @@ pub(super) fn rewrites(attempt: &Attempt) -> bool {
     strings.filter(|token| token.kind.is_string()).any(|token| rewrites_in(attempt, token))
 }
 
-/// Whether guesses close a container that the text closes itself later: between a closing bracket that they add and one that
-/// they leave out, all brackets come in pairs. A number or a word between members would become an element.
+/// Whether guesses close a container that the text closes itself later: all brackets between an added closing bracket
+/// and a dropped one are paired. A number or a word between members would become an element.
 fn moves_closer(attempt: &Attempt) -> bool {
     let mut tokens = attempt.recorder.tokens.iter().peekable();
     // Closing brackets that were added, with the depths after them, up to the bracket of the text that closes a container
@@ -122,7 +123,7 @@ fn moves_closer(attempt: &Attempt) -> bool {
                 added.push((depth, &edit.repair.replacement));
             }
             RepairRule::ExtraCloser if added.last().is_some_and(|last| last.0 == depth) => return true,
-            // The bracket is of the right kind for the container that was closed before it.
+            // The bracket fits the container that was closed before it.
             RepairRule::WrongCloser
                 if added.last().is_some_and(|last| last.0 == depth && last.1.ends_with(&edit.repair.original)) =>
             {
@@ -164,6 +165,7 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
     if opened == 0 {
         return false;
     }
+    // Quotes come in pairs, so an odd number moves the end of the string.
     let is_odd = opened % 2 == 1;
     let is_moved =
         is_odd && edits().any(|edit| matches!(edit.repair.rule, RepairRule::OpenString | RepairRule::KeyQuote));
@@ -198,8 +200,8 @@ pub(super) fn ends_inside(attempt: &Attempt) -> bool {
     })
 }
 
-/// Returns what it costs that strings hold what looks like structure: a key with a member or a line in it, and repaired
-/// quotes around a comma, which look like the end of one string and the start of the next.
+/// Returns the cost of strings that seem to hold structure: a key with a member or a line in it, and repaired quotes
+/// around a comma, which look like the end of one string and the start of the next.
 pub(super) fn texts(attempt: &Attempt) -> u32 {
     let mut cost = 0;
     for token in attempt.recorder.tokens.iter().filter(|token| token.kind.is_string()) {

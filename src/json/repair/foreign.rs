@@ -10,7 +10,7 @@ impl Attempt {
     /// Reads a string whose quotes are not `"`.
     pub(super) fn quoted(&mut self, quote: Quote, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
         if self.machine.state().in_open_escape() {
-            // The rest of an escape is no quote, and no other escape.
+            // The next character of an escape is neither a quote nor the start of another escape.
             let next = rest.chars().next().map_or(0, char::len_utf8);
             return self.feed(rest.get(..next).unwrap_or_default()).map(|_| next > 0);
         }

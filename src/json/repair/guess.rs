@@ -1,7 +1,7 @@
-//! The table of guesses: which changes could explain a deviation that no certain recovery explains.
+//! The table of guesses: changes that could explain a deviation without a certain recovery.
 //!
-//! Each guess is a plan: a place in the repaired text to go back to, and the changes from there on. Nothing here decides
-//! which plan is right: the search tries them.
+//! Each guess is a plan: an offset in the repaired text to return to, and the changes from there on. The search decides
+//! between the plans by trying them.
 
 use std::collections::HashMap;
 
@@ -15,12 +15,12 @@ use super::content::{self, ends_in_escape, opens_in, structure};
 use super::habit::Mistake;
 use super::recovery::Quote;
 
-/// A change of the text from a place on.
+/// A change of the text from an offset on.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// The place in the repaired text up to which the reading stays as it is.
+    /// The offset in the repaired text up to which the reading stays unchanged.
     pub(super) out: usize,
-    /// The same place in the text as written.
+    /// The same offset in the text as written.
     pub(super) start: usize,
     /// The end of the text as written that is replaced.
     pub(super) end: usize,
@@ -32,15 +32,15 @@ pub(super) struct Plan {
     pub(super) mistake: Mistake,
 }
 
-/// What a change costs, in contradictions to the text around it.
+/// The cost of one change: that of four contradictions to the text around it.
 pub(super) const CHANGE: u32 = 4;
-/// What a further quote inside the same string costs.
+/// The cost of a further quote inside the same string.
 pub(super) const NEXT_QUOTE: u32 = CHANGE / 2;
 
-/// The most tokens that are looked at again, and the most places in one of them.
+/// The most earlier tokens that a guess may change, and the most offsets that are tried in one token.
 const TOKENS: usize = 6;
 const PLACES: usize = 16;
-/// The most closing brackets that may be missing at one place.
+/// The most closing brackets that may be missing at one offset.
 const CLOSERS: usize = 4;
 /// Typographic quotes that close a string.
 const CLOSING: [char; 4] = ['\u{201d}', '\u{2019}', '\u{bb}', '\u{b4}'];
@@ -55,16 +55,16 @@ pub(super) struct Guesses<'a> {
     /// The character at the deviation; `None` at the end of the text.
     pub(super) next: Option<char>,
     plans: Vec<Plan>,
-    /// What follows decides, and has not come.
+    /// The decision needs text that has not been received.
     pub(super) waits: bool,
 }
 
 impl<'a> Guesses<'a> {
-    /// Returns the plans for the place where an attempt stopped, the likeliest first among equals. `None`: the text that
-    /// follows decides.
+    /// Returns the plans for the deviation at which an attempt stopped, the likeliest first among equals. `None`: the
+    /// decision needs later text.
     pub(super) fn list(attempt: &'a Attempt, source: &'a Source<'a>) -> Option<Vec<Plan>> {
         let next = source.rest(attempt.at).chars().next();
-        // A root that is a number is one, whatever follows it.
+        // A number that is the root stays the root, whatever text follows it.
         let is_root = attempt.machine.frames().is_empty() && next.is_some_and(|next| attempt.is_after_number(next));
         let state = if is_root { State::Done } else { attempt.machine.state() };
         let mut guesses = Self { attempt, source, state, next, plans: Vec::new(), waits: false };
@@ -144,16 +144,19 @@ impl<'a> Guesses<'a> {
         let is_value = next == '"' || next.is_alphanumeric() || matches!(next, '{' | '[' | '-' | '\'');
         match self.state {
             State::AfterElement | State::AfterMember if is_value => {
+                // In an object a key follows the comma, so a bracket is not the next member.
                 if let Some((end, end_in)) = self.child_end()
                     && (self.state == State::AfterElement || !matches!(next, '{' | '['))
                     && !self.opens_next(end)
                     && !self.touches_word(end, next)
                 {
-                    // Where a comma is forgotten, white space is left.
+                    // A writer who forgets a comma usually still writes the white space after it, so without white
+                    // space the guess costs more.
                     self.add(end, (end_in, end_in), ",", RepairRule::MissingComma, u32::from(end == out));
                 }
             }
             State::Colon if is_value => self.missing_colon(out, at),
+            // Other languages write `=` or `=>` between a key and its value.
             State::Colon if next == '=' => {
                 let len = if self.source.rest(at).starts_with("=>") { 2 } else { 1 };
                 self.add(out, (at, at + len), ":", RepairRule::MissingColon, 0);
@@ -161,7 +164,7 @@ impl<'a> Guesses<'a> {
             _ => {}
         }
         let rest = self.source.rest(at);
-        // As many dots as there are, whatever the pieces are: no more than are waited for.
+        // All dots count, whatever the chunks are: up to the look-ahead.
         let most = self.source.options.caps.lookahead.max(3);
         let count = rest.bytes().take(most).take_while(|byte| *byte == b'.').count();
         self.waits |= count == rest.len() && count < most && !self.source.is_end;
@@ -171,7 +174,7 @@ impl<'a> Guesses<'a> {
         let is_name =
             rest.get(dots..).is_some_and(|after| after.starts_with(|c: char| c.is_alphanumeric() || c == '_'));
         if dots >= 3 && !is_name && !self.state.in_token() {
-            // The comma before the dots goes with them.
+            // The guess drops the comma before the dots, too.
             let is_listed =
                 matches!(self.state, State::Value | State::Key) && !self.attempt.machine.frames().is_empty();
             let (out, start) = self.child_end().filter(|_| is_listed && self.is_after_comma()).unwrap_or((out, at));
@@ -187,8 +190,8 @@ impl<'a> Guesses<'a> {
         end == self.attempt.machine.offset() && text.is_some_and(|text| text.ends_with(['{', '[', ',']))
     }
 
-    /// Whether the next token, `next`, touches the value that ends at `end`, and one of them is a word and the other one has quotes:
-    /// the word is a part of a string then. A number may be followed by a key.
+    /// Whether the next token, `next`, touches the value that ends at `end`, and one of them is a word and the other
+    /// one has quotes: then the word is a part of a string. A key may follow a number.
     fn touches_word(&self, end: usize, next: char) -> bool {
         let before = self.attempt.out.get(..end.saturating_sub(self.attempt.origin)).unwrap_or_default();
         let ends_in_word = before.ends_with(char::is_alphanumeric) && self.state == State::AfterElement;
@@ -215,6 +218,7 @@ impl<'a> Guesses<'a> {
             self.add(end, (start, start + 2), "\":", RepairRule::KeyQuote, 0);
         }
         let (out, at) = key.map_or((out, at), |key| (key.end, self.attempt.in_offset(key.end)));
+        // A colon at the end of the key more likely belongs behind the quote than to the key.
         self.add(out, (at, at), ":", RepairRule::MissingColon, u32::from(is_inside));
     }
 
@@ -304,8 +308,9 @@ impl<'a> Guesses<'a> {
         (rest.get(..most).unwrap_or_default(), most < rest.len())
     }
 
-    /// Returns the word that begins at `at`, and what follows it in the look-ahead. `None`, whatever the pieces are: no end of
-    /// the word is there, or not the token after a key that ends a line; and while that may still come.
+    /// Returns the word that begins at `at`, and the text after it in the look-ahead. `None` if the look-ahead has no
+    /// end of the word, or not the token after a key that ends a line. Also `None` while more text may still bring
+    /// that.
     fn word(&mut self, at: usize, is_key: bool) -> Option<(&'a str, &'a str)> {
         let source = self.source;
         let (rest, is_cut) = self.ahead(at);
@@ -345,6 +350,7 @@ impl<'a> Guesses<'a> {
             let is_key = token.kind == TokenKind::Key;
             let rule = if is_key { RepairRule::KeyQuote } else { RepairRule::OpenString };
             self.mixed_quotes(token, start, text);
+            // A key ends before a colon. A string ends before a separator, most likely before the last one.
             let places: Vec<usize> = if is_key {
                 text.match_indices(':').map(|(at, _)| at).take(2).collect()
             } else {
@@ -352,6 +358,7 @@ impl<'a> Guesses<'a> {
             };
             for place in places {
                 let content = text.get(..place).unwrap_or_default().trim_end();
+                // A quote after a backslash is escaped. A bracket that the text opens itself is text.
                 if ends_in_escape(content) || (!is_key && opens_in(content, text.get(place..).unwrap_or_default())) {
                     continue;
                 }
@@ -369,7 +376,7 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// Containers that were not closed before what is here.
+    /// Containers that were not closed before the deviation.
     fn missing_closers(&mut self) {
         let frames = self.attempt.machine.frames();
         let Some(top) = frames.last() else { return };
@@ -377,7 +384,9 @@ impl<'a> Guesses<'a> {
         let end = self.child_end();
         let closers = |count: usize| -> String { frames.iter().rev().take(count).map(|f| f.kind.closer()).collect() };
         let closes = |count: usize| (count > 0 && count <= CLOSERS).then(|| closers(count));
+        // Each further bracket is a further mistake.
         let extra = |count: usize| RepairRule::MissingCloser.cost() * (count as u32 - 1);
+        // The bracket closes an outer container, so the containers inside it lack their closers.
         if matches!(next, '}' | ']') && next != top.kind.closer() && !self.state.in_string() {
             let count = frames.iter().rev().take_while(|frame| frame.kind.closer() != next).count();
             if let (Some(by), Some((out, at))) = (closes(count).filter(|_| count < frames.len()), end) {
@@ -392,6 +401,7 @@ impl<'a> Guesses<'a> {
             }
             self.earlier_closers();
         }
+        // The string before a colon is the key of an object around the array.
         if next == ':' && self.state == State::AfterElement {
             let count = frames.iter().rev().take_while(|frame| frame.kind == Kind::Array).count();
             let last = self.attempt.recorder.tokens.last().filter(|token| token.kind == TokenKind::String);
@@ -412,7 +422,7 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// An object inside an object that was not closed: its closer was missed only where the outer object ended.
+    /// An object inside an object that was not closed: the missing closer is noticed only where the outer object ends.
     fn earlier_closers(&mut self) {
         let depth = self.attempt.machine.frames().len();
         let tokens = self.attempt.recorder.tokens.iter().rev();
@@ -423,13 +433,13 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// Closing brackets that are too many, or of the other kind.
+    /// Closing brackets that are superfluous, or of the other kind.
     fn wrong_closers(&mut self) {
         let (out, at) = self.here();
         let tokens = self.attempt.recorder.tokens.iter().rev();
         let closers = tokens.filter(|token| token.kind == TokenKind::Close).take(PLACES).map(|token| token.start);
         let top = self.attempt.machine.frames().last();
-        // A bracket in the place of a value ends an object whose value is missing: nobody knows it.
+        // A bracket where a value is due ends an object with a missing value, which is unknown.
         let lacks_value = self.state == State::Colon
             || self.state == State::Value && top.is_some_and(|frame| frame.kind == Kind::Object);
         if let Some(next @ ('}' | ']')) = self.next
@@ -441,7 +451,7 @@ impl<'a> Guesses<'a> {
                 self.add(out, (at, at + 1), &closer.to_string(), RepairRule::WrongCloser, 0);
             }
         }
-        // No bracket is too many where one is lost.
+        // If a bracket is lost, none is superfluous.
         let is_one_lost = closers.clone().next().is_some_and(|place| self.ends_unopened(place));
         for place in closers.filter(|_| !is_one_lost) {
             let start = self.attempt.in_offset(place);
@@ -452,8 +462,9 @@ impl<'a> Guesses<'a> {
         }
     }
 
-    /// Whether the array that the bracket at `place` closes has a container, and then other values alone: the bracket that opens
-    /// those is lost. Without this one they would be elements beside the container, or of it.
+    /// Whether the array that the bracket at `place` closes has a container and after it only values other than
+    /// containers: then the bracket that opens those is lost. Without the bracket at `place` they would become elements
+    /// of the outer array, or of the container.
     fn ends_unopened(&self, place: usize) -> bool {
         let mut before = self.attempt.recorder.tokens.iter().rev().skip_while(|token| token.start >= place).peekable();
         let Some(depth) = before.peek().filter(|last| last.kind != TokenKind::Close).map(|last| last.depth) else {
@@ -464,7 +475,7 @@ impl<'a> Guesses<'a> {
         first.is_some_and(|token| token.kind == TokenKind::Close && token.depth == depth)
     }
 
-    /// Quotes before a bracket, or where nothing but a separator may follow.
+    /// Quotes before a bracket, or at an offset where only a separator may follow.
     fn stray_quotes(&mut self) {
         let (out, at) = self.here();
         if self.next == Some('"') && !self.state.in_token() {
@@ -524,7 +535,7 @@ impl<'a> Guesses<'a> {
                         RepairRule::EscapedQuotes => Quote::Escaped,
                         _ => written.chars().next().and_then(Quote::closing).unwrap_or(Quote::Escaped),
                     };
-                    // The quote stays as it is: no change, but another reading.
+                    // The quote stays unchanged: an edit without an effect, but another reading.
                     self.plans.push(plan(written.len(), written.clone(), Mode::Quoted(quote)));
                 }
                 Some(_) => {}
@@ -548,7 +559,7 @@ fn is_prefixed(word: &str) -> bool {
 /// The most letters of such a prefix.
 const PREFIX: usize = 2;
 
-/// Returns what it costs that the open string is a string up to the end of the text.
+/// Returns the cost of reading the open string as one up to the end of the text.
 pub(super) fn cost_of_open_string(attempt: &Attempt) -> u32 {
     let from = (attempt.machine.token_start() + 1).saturating_sub(attempt.origin);
     structure(attempt.out.get(from..).unwrap_or_default()) * CHANGE

@@ -26,7 +26,7 @@ pub(super) struct Habits {
     mistakes: Vec<(Mistake, u32)>,
 }
 
-/// What a mistake costs that the text has already.
+/// The cost of a mistake that was found before.
 const AGAIN: u32 = 4;
 /// The number of searches that must find a mistake before habit alone explains it: one may be a coincidence.
 const CONFIRMED: u32 = 2;
@@ -47,8 +47,8 @@ impl Habits {
         }
     }
 
-    /// Returns what a plan costs whose mistake was made before: in the text, or in the guesses of a reading. `None` where it
-    /// was not; a further quote in the same string is the same mistake.
+    /// Returns the cost of a plan whose mistake was made before: in the text, or in the guesses of a reading. `None`
+    /// for a new mistake. A further quote in the same string is the same mistake.
     pub(super) fn cost_again(&self, plan: &Plan, edits: &[Edit]) -> Option<u32> {
         let known = edits.iter().filter_map(|edit| edit.guess).fold(self.rules, |rules, guess| rules | bit(guess.rule));
         (known & bit(plan.rule) > 0 && plan.cost > NEXT_QUOTE).then_some(AGAIN)
@@ -65,7 +65,7 @@ impl Habits {
         let count =
             |plan: &Plan| self.mistakes.iter().find(|(known, _)| *known == plan.mistake).map_or(0, |known| known.1);
         let known = plans.map(|plan| (count(plan), plan)).filter(|(count, _)| *count >= CONFIRMED);
-        // Of equally frequent ones, the first is the likeliest.
+        // Among equally frequent mistakes, the first is the likeliest.
         known.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, plan)| plan)
     }
 }

@@ -1,4 +1,4 @@
-//! The tolerant dialect: what models get wrong in JSON, and how it is put right.
+//! The tolerant dialect: the mistakes of models in JSON, and their repairs.
 
 mod attempt;
 mod backslash;
@@ -28,9 +28,9 @@ use crate::error::SyntaxError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Repair {
-    /// What was wrong.
+    /// The rule that explains the mistake.
     pub rule: RepairRule,
-    /// The bytes of the text as written that were replaced; empty where something was inserted.
+    /// The bytes of the text as written that were replaced; empty for an insertion.
     pub range: Range<usize>,
     /// The text as written in that range.
     pub original: String,
@@ -61,7 +61,7 @@ impl Serialize for Repair {
     }
 }
 
-/// What a whole text turned out to be.
+/// The result for a whole text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RepairStatus {
     /// The root is valid as written.
@@ -70,16 +70,16 @@ pub enum RepairStatus {
     Repaired,
     /// The text ends before the root does; it was closed there.
     Truncated,
-    /// No reading of the text is JSON: where the last one failed, in bytes of the text as written.
+    /// No reading of the text is JSON. The error is where the last reading failed, in bytes of the text as written.
     Malformed(SyntaxError),
 }
 
 /// A root that was repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairedRoot {
-    /// What the text turned out to be.
+    /// The status of the text.
     pub status: RepairStatus,
-    /// The repaired root; of a malformed one, the complete part. Empty if the text holds no root.
+    /// The repaired root, or the complete part of a malformed root. Empty if the text holds no root.
     pub json: String,
     /// The number of bytes of the text as written that belong to the root.
     pub end: usize,
@@ -87,7 +87,7 @@ pub struct RepairedRoot {
     pub repairs: Vec<Repair>,
 }
 
-/// Repairs the root that `text` begins with. What follows the root is not read, but for text that belongs to it.
+/// Repairs the root that `text` begins with. Reads text after the root only if it belongs to the root.
 pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
     let (result, machine, before) = read_strictly(text, &options.caps);
     let end = machine.offset();
@@ -122,8 +122,8 @@ pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
     RepairedRoot { status, json, end, repairs }
 }
 
-/// Reads a root as the grammar has it. Returns how that ended, and the machine there; and a machine before any place
-/// that a recovery reaches back to, so that only the text after it is read again.
+/// Reads a root by the strict grammar. Returns the result and the machine there. Also returns a machine before all text
+/// that a recovery may change, so that only the text after it is read again.
 fn read_strictly(text: &str, caps: &rule::RepairCaps) -> (Result<(), SyntaxError>, Machine, Machine) {
     let block = caps.lookahead.max(BLOCK);
     let mut machine = Machine::new(caps.depth);
@@ -146,10 +146,10 @@ fn read_strictly(text: &str, caps: &rule::RepairCaps) -> (Result<(), SyntaxError
     }
 }
 
-/// The fewest bytes between two machines that are kept.
+/// The fewest bytes between two machines that are kept. Copying a machine costs O(depth).
 const BLOCK: usize = 64 << 10;
 
-/// Closes a root where its text ended: what is not certain is left out, and the log says so.
+/// Closes a root where its text ended: leaves out uncertain text, and records that in the log.
 fn close(text: &str, machine: &Machine, json: &mut String, repairs: &mut Vec<Repair>) {
     let path = machine.path(json).to_string();
     let mut suffix = String::new();
@@ -190,7 +190,7 @@ pub(crate) fn written(repairs: &[Repair], at: usize) -> usize {
     start + (at - out)
 }
 
-/// Returns the text as it was before `repairs`, which were made in `repaired`.
+/// Returns the text before `repairs`, which produced `repaired`.
 pub fn undo(repaired: &str, repairs: &[Repair]) -> String {
     let mut text = String::with_capacity(repaired.len());
     let mut rest = repaired;

@@ -1,20 +1,20 @@
-//! The table of certain recoveries: what a deviation from the grammar means at the level `syntax`.
+//! The table of certain recoveries: the meaning of a deviation from the grammar at the level `syntax`.
 //!
-//! A pure function of the position in the grammar and of the text that follows. Recoveries that choose between readings
-//! are in `guess`.
+//! A pure function of the position in the grammar and of the text after it. Recoveries that choose between readings are
+//! in `guess`.
 
 use super::super::grammar::State;
 use super::super::stack::Kind;
 use super::RepairRule;
 use super::backslash::{CODE, Word};
 
-/// Where a deviation is.
+/// The context of a deviation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     pub(super) state: State,
     /// The innermost open container.
     pub(super) parent: Option<Kind>,
-    /// The text of the open token as far as the grammar takes it; of a string, its open escape.
+    /// The part of the open token that the grammar accepts; for a string, its open escape.
     pub(super) open: &'a str,
     /// The text from the deviation on.
     pub(super) rest: &'a str,
@@ -22,12 +22,12 @@ pub(super) struct Place<'a> {
     pub(super) is_end: bool,
 }
 
-/// What is done about a deviation.
+/// The recovery from a deviation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Recovery {
-    /// The table has nothing.
+    /// The table has no recovery.
     None,
-    /// The text that follows decides, and has not come.
+    /// The decision needs text that has not been received.
     Wait,
     /// The `len` bytes at the deviation are replaced.
     Replace { len: usize, by: String, rule: RepairRule },
@@ -54,7 +54,7 @@ pub(super) enum Quote {
     Escaped,
 }
 
-/// Opening quotes, and what closes them.
+/// Opening quotes, and the characters that close them.
 const QUOTES: [(char, &[char]); 9] = [
     ('\'', &['\'']),
     ('`', &['`', '\u{b4}']),
@@ -63,7 +63,7 @@ const QUOTES: [(char, &[char]); 9] = [
     ('\u{201c}', &['\u{201d}']),
     ('\u{201e}', &['\u{201c}', '\u{201d}']),
     ('\u{ab}', &['\u{bb}']),
-    // Those of full width.
+    // Full-width quotes.
     ('\u{ff02}', &['\u{ff02}']),
     ('\u{ff07}', &['\u{ff07}']),
 ];
@@ -97,7 +97,7 @@ pub(super) enum Comment {
     Block(&'static str),
 }
 
-/// Returns what is done about a deviation.
+/// Returns the recovery from a deviation.
 pub(super) fn recovery(place: &Place<'_>) -> Recovery {
     let Some(c) = place.rest.chars().next() else { return Recovery::Wait };
     match place.state {
@@ -110,6 +110,7 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
             "-" if is_dashes(place.rest.strip_prefix('-')) => Recovery::Comment(Comment::Line),
             _ => Recovery::None,
         },
+        // A fence ends the block around the root, and is not a quote.
         _ if c == '`' && place.rest.starts_with(FENCE) => Recovery::None,
         _ if c == '`' && FENCE.starts_with(place.rest) && !place.is_end => Recovery::Wait,
         state => match between(place, c) {
@@ -119,7 +120,7 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
     }
 }
 
-/// Returns the escape of a control character that has a short one. Others are no slip of a writer of JSON.
+/// Returns the escape of a control character that has a short one. No writer of JSON writes the others by mistake.
 fn control(c: char) -> Recovery {
     let by = match c {
         '\n' => "\\n",
@@ -133,7 +134,8 @@ fn control(c: char) -> Recovery {
 }
 
 /// A backslash before a letter or a digit is a part of the text: `C:\x`, `\alpha`, `\1`. Before other characters it was
-/// meant as an escape: `\_`, `\'`. `\u` with digits is a broken code, which nobody can know; without digits it is a word.
+/// meant as an escape: `\_`, `\'`. `\u` with digits is a broken code of an unknown character; without digits it is a
+/// word.
 fn escape(place: &Place<'_>, c: char) -> Recovery {
     let rule = RepairRule::InvalidEscape;
     if place.state == State::Escape {
@@ -149,16 +151,17 @@ fn escape(place: &Place<'_>, c: char) -> Recovery {
     }
 }
 
-/// What closes a block of code: no quotes.
+/// The text that closes a block of code, not quotes.
 pub(super) const FENCE: &str = "```";
 
-/// What opens a comment of markup.
+/// The text that opens a comment of markup.
 const MARKUP: &str = "<!--";
 
-/// Recoveries of what stands between tokens: white space of other kinds, comments.
+/// Recoveries from text between tokens: other white space, and comments.
 fn between(place: &Place<'_>, c: char) -> Recovery {
     let replace = |by: &str| Recovery::Replace { len: c.len_utf8(), by: by.to_owned(), rule: RepairRule::Space };
     match c {
+        // A byte order mark separates nothing, so no space replaces it.
         '\u{feff}' => replace(""),
         '\u{a0}'
         | '\u{180e}'
@@ -179,11 +182,13 @@ fn between(place: &Place<'_>, c: char) -> Recovery {
         },
         '<' if place.rest.starts_with(MARKUP) => Recovery::Comment(Comment::Block("-->")),
         '<' if MARKUP.starts_with(place.rest) && !place.is_end => Recovery::Wait,
+        // `#` directly before a word may be a value, such as `#fff`.
         '#' => match place.rest.as_bytes().get(1) {
             Some(b' ' | b'\n' | b'#' | b'!') => Recovery::Comment(Comment::Line),
             None if !place.is_end => Recovery::Wait,
             _ => Recovery::None,
         },
+        // Where a value is due, a dash begins a number.
         '-' if place.state.takes_value() => Recovery::None,
         '-' => match place.rest.strip_prefix("--") {
             None | Some("") if "--".starts_with(place.rest) && !place.is_end => Recovery::Wait,
@@ -208,6 +213,7 @@ fn token(state: State, place: &Place<'_>, c: char) -> Recovery {
         (State::Value, ']') if place.parent == Some(Kind::Array) => Recovery::DropComma,
         (State::Key, '}') => Recovery::DropComma,
         (State::AfterElement, _) if begins_value(c) => Recovery::AddComma,
+        // Only a key can follow the comma in an object.
         (State::AfterMember, c) if c == '"' || Quote::opening(c).is_some() => Recovery::AddComma,
         _ if state.takes_quote() => match Quote::opening(c) {
             Some(quote) => Recovery::Quote(quote),
@@ -241,5 +247,5 @@ fn literal(place: &Place<'_>) -> Recovery {
     Recovery::ReplaceOpen { len: rest.len(), by: by.to_owned(), rule: RepairRule::Literal }
 }
 
-/// One more letter than the longest literal has.
+/// One more letter than the longest literal has, so that a longer word differs from every literal.
 const LITERAL: usize = 6;

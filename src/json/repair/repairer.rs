@@ -12,17 +12,17 @@ use super::search::{Found, Known, LOST_TEXT, OPEN_ROOT, Search};
 use super::{Repair, RepairLevel, RepairOptions, content};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
-/// A push parser that repairs the text of one root, from its first byte on.
+/// A push parser that repairs the text of a root, from its first byte on.
 ///
-/// What is certain is appended to the text of the caller; the rest is held back: at the level `syntax` a comma, white
-/// space after a value, a literal or an escape; at the level `guess` also `max_lookahead` bytes before that.
+/// It appends certain text to the text of the caller and withholds the rest: at the level `syntax` a comma, white space
+/// after a value, a literal or an escape; at the level `guess` also `max_lookahead` bytes before that.
 #[derive(Clone, Debug)]
 pub struct Repairer {
     options: RepairOptions,
     /// The text as written that is not final, from the offset `from` on.
     window: String,
     from: usize,
-    /// The reading that is certain, or led to the deviation that the guesses are about.
+    /// The reading that is certain, or that led to the deviation under the guesses.
     trunk: Attempt,
     /// A machine at the end of the text that no guess changes any more. `context` was learned from that text.
     settled: Machine,
@@ -33,13 +33,13 @@ pub struct Repairer {
     habits: Habits,
     /// The number of readings tried.
     readings: usize,
-    /// The end of the last guess that was accepted, in the repaired text. It is not taken back.
+    /// The end of the last guess that was accepted, in the repaired text. It is final.
     accepted: usize,
     /// The root has ended, and nothing after it can change that.
     is_closed: bool,
     /// The text may end because it was cut.
     is_cut: bool,
-    /// Where no reading goes on.
+    /// The deviation that no reading explains.
     error: Option<SyntaxError>,
 }
 
@@ -50,8 +50,8 @@ impl Repairer {
         Self::after(options, &machine, 0)
     }
 
-    /// Creates a repairer that goes on after text that is final: up to where `machine` is, which is the offset `written`
-    /// in the text as written. All offsets count as those of the machine do.
+    /// Creates a repairer that continues after final text. That text ends at the offset of `machine`, and at the offset
+    /// `written` in the text as written. All offsets count like those of the machine.
     pub(crate) fn after(options: RepairOptions, machine: &Machine, written: usize) -> Self {
         Self {
             options,
@@ -71,11 +71,11 @@ impl Repairer {
         }
     }
 
-    /// Reads more of the text, and appends what has become certain to `root`: the same string in each call, with the
-    /// repaired text so far and nothing else.
+    /// Reads more of the text, and appends the text that has become certain to `root`. Each call gets the same string,
+    /// which has only the repaired text so far.
     ///
     /// # Errors
-    /// Fails where no reading goes on, with an offset in the text as written; from then on always.
+    /// Fails where no reading can continue, with an offset in the text as written. From then on every call fails.
     pub fn feed(&mut self, text: &str, root: &mut String) -> Result<(), SyntaxError> {
         self.window.push_str(text);
         self.advance(false, root)
@@ -104,17 +104,17 @@ impl Repairer {
         self.trunk.machine.is_done()
     }
 
-    /// Whether the root is closed for good: nothing that follows changes that.
+    /// Whether the root is closed for good: later text does not change that.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Returns the number of bytes of the text as written up to the end of what was read: of the root, if it is closed.
+    /// Returns the number of bytes of the text as written that were read, or that belong to the root if it is closed.
     pub fn end(&self) -> usize {
         self.trunk.at
     }
 
-    /// Takes what follows the root, as written, once the root is closed for good.
+    /// Takes the text after the root, as written, once the root is closed for good.
     pub(crate) fn take_tail(&mut self) -> Option<String> {
         if !self.is_closed {
             return None;
@@ -123,7 +123,7 @@ impl Repairer {
         Some(tail)
     }
 
-    /// Whether the final text ends with a whole value: of a number it does not show.
+    /// Whether the final text ends with a whole value: the final text does not show the end of a number.
     pub(crate) fn ends_with_value(&self) -> bool {
         let machine = &self.trunk.machine;
         let end = machine.frames().last().map(|frame| frame.end);
@@ -135,12 +135,12 @@ impl Repairer {
         self.trunk.origin_in
     }
 
-    /// Returns the text as written that is held back.
+    /// Returns the withheld text, as written.
     pub(crate) fn pending(&self) -> &str {
         self.window.get(self.trunk.origin_in.saturating_sub(self.from)..).unwrap_or_default()
     }
 
-    /// Returns the changes so far that are final.
+    /// Returns the final changes so far.
     pub fn repairs(&self) -> &[Repair] {
         &self.log
     }
@@ -190,7 +190,7 @@ impl Repairer {
             Stop::End if guesses && is_end && !self.is_cut && self.trunk.machine.in_string() => Next::Wait,
             Stop::End => return Next::Wait,
             Stop::Done if !guesses => return Next::Close,
-            // Where a value follows, a guess may explain that; without one the root ends here, too.
+            // If a value follows, a guess may explain it. If no guess does, the root ends here.
             Stop::Done => match self.goes_on(is_end) {
                 Some(true) => Next::Close,
                 Some(false) => return Next::Close,
@@ -206,6 +206,7 @@ impl Repairer {
         let mut trunk = self.trunk.rebased(self.settled.offset());
         trunk.recorder = Recorder { is_on: true, tokens: trunk.tokens(&self.settled) };
         let Some(plans) = Guesses::list(&trunk, &source) else { return Next::Wait };
+        // An accepted guess is final.
         let fits = |plan: &Plan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
         let Some(first) = plans.iter().map(|plan| plan.out).min() else { return otherwise };
@@ -247,7 +248,7 @@ impl Repairer {
         let mut machine = self.settled.clone();
         let before = trunk.out.get(..base - trunk.origin).unwrap_or_default();
         let read = machine.feed(before.as_bytes());
-        debug_assert!(read.is_ok(), "what was read is valid: {read:?}");
+        debug_assert!(read.is_ok(), "the repaired text before the base is valid: {read:?}");
         let count = tokens.partition_point(|token| token.end <= base);
         self.context.learn(tokens.get(..count).unwrap_or_default(), &trunk.out, trunk.origin);
         let parent = trunk.rebased(base);
@@ -283,14 +284,14 @@ impl Repairer {
         for text in [released, held] {
             let origin = self.settled.offset();
             let read = self.settled.feed_with(text.as_bytes(), &mut recorder);
-            debug_assert!(read.is_ok(), "what is final is valid: {read:?}");
+            debug_assert!(read.is_ok(), "the final text is valid: {read:?}");
             self.context.learn(&recorder.tokens, text, origin);
             recorder.tokens.clear();
         }
     }
 
-    /// Takes the likeliest guess, once the look-ahead or the end of the text has come: the answer depends on the text
-    /// alone, not on the pieces that it comes in.
+    /// Takes the likeliest guess once the look-ahead or the end of the text was received, so that the result depends on
+    /// the text alone, not on its chunks.
     fn decide(&mut self, mut search: Search, is_end: bool, root: &str) -> Next {
         let limit = self.trunk.at.saturating_add(self.options.caps.lookahead).saturating_sub(self.from);
         let is_whole = limit >= self.window.len();
@@ -349,12 +350,13 @@ impl Repairer {
         }
     }
 
-    /// Makes final what no recovery can change.
+    /// Makes the text final that no recovery can change.
     fn release(&mut self, all: bool, root: &mut String) {
         let certain = || self.trunk.certain();
         let to = match self.options.level {
             _ if all => self.trunk.machine.offset(),
-            // Counted from what is certain: where an escape or a comma is read that may go again, depends on the pieces.
+            // Counted from the certain text. The offset of an escape or a comma that was read but may still change
+            // depends on the chunks.
             RepairLevel::Guess => certain().saturating_sub(self.options.caps.lookahead),
             _ => certain(),
         };
@@ -393,7 +395,7 @@ impl Repairer {
     /// Ends the text as [`finish`](Self::finish) does if that closes the root. Otherwise nothing changes.
     pub(crate) fn finish_whole(&mut self, root: &mut String) {
         if self.options.level < RepairLevel::Guess || self.is_closed {
-            // Nothing that closes a root is held back.
+            // No withheld text closes a root.
             return;
         }
         let (mut whole, mut text) = (Self { is_cut: true, ..self.clone() }, root.clone());
@@ -402,15 +404,15 @@ impl Repairer {
         }
     }
 
-    /// Stops where the text was cut: an open guess is decided by what has come, and what is likely then is appended.
-    /// Returns the rest as written: a comma that nothing follows, the beginning of a word; where text may be a guess, the
-    /// last value, too.
+    /// Stops where the text was cut: decides an open guess by the received text, and appends the likely reading.
+    /// Returns the rest as written: a trailing comma, or the beginning of a word; if the last value may be a guess,
+    /// that too.
     pub(crate) fn cut(&mut self, root: &mut String) -> String {
         if self.options.level < RepairLevel::Guess || self.is_closed {
             return self.pending().to_owned();
         }
         self.is_cut = true;
-        // As the end of a text, the beginning of a word would be another one.
+        // At the end of the text, the beginning of a word would count as a whole word.
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
         let whole = self.window.trim_end_matches(is_word).len();
         let word = self.window.split_off(whole.max(self.trunk.at - self.from));
@@ -469,17 +471,17 @@ const TOKENS_BEFORE: usize = 4;
 /// readings of up to 40 microseconds are an acceptable delay.
 const FREE_KIB: usize = 16;
 
-/// Bytes of an open string that are not likely to be anything else.
+/// Bytes of an open string from which on it is unlikely to be another token.
 const LONG: usize = 64;
 
-/// What the repairer does next.
+/// The next step of the repairer.
 enum Next {
     /// More text is needed.
     Wait,
     /// The root has ended.
     Close,
     Fail(SyntaxError),
-    /// Readings are to be compared, or were.
+    /// The search has to compare readings, or has done so.
     Guess,
 }
 
@@ -492,7 +494,7 @@ impl Attempt {
         recorder.tokens
     }
 
-    /// Returns the end of what no certain recovery changes.
+    /// Returns the end of the text that no certain recovery changes.
     fn certain(&self) -> usize {
         let machine = &self.machine;
         let state = machine.state();

@@ -15,7 +15,7 @@ pub enum RepairLevel {
     /// Nothing: the grammar of RFC 8259.
     #[default]
     Strict,
-    /// Changes that leave every whole token what it is: commas, escapes, quotes around a token, comments.
+    /// Changes that keep the meaning of every whole token: commas, escapes, quotes around a token, comments.
     Syntax,
     /// Changes that choose between readings: lost quotes, colons and closers, words without quotes.
     Guess,
@@ -47,7 +47,7 @@ impl RepairLevel {
 /// Declares the rules with their names, levels, costs, meanings and examples: the table of docs/repair.md.
 macro_rules! rules {
     ($($variant:ident $name:literal $level:ident $cost:literal, $meaning:literal, $before:literal => $after:literal;)+) => {
-        /// What was wrong with a text, and is put right. docs/repair.md has the table.
+        /// A mistake in a text that a repair corrects. docs/repair.md has the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum RepairRule {
@@ -68,7 +68,7 @@ macro_rules! rules {
                 match self { $(Self::$variant => RepairLevel::$level),+ }
             }
 
-            /// Returns what is wrong, as a sentence.
+            /// Returns the mistake as a sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $meaning),+ }
             }
@@ -175,11 +175,11 @@ pub struct RepairOptions {
     /// One bit per rule that is switched off, in the order of [`RepairRule::ALL`].
     off: u32,
     pub(super) caps: RepairCaps,
-    /// Which root is expected: it decides between guesses that are nearly as likely.
+    /// The expected root: it decides between guesses that are nearly as likely.
     preference: Option<Preference>,
 }
 
-/// Says whether a root is one that is expected.
+/// A test for an expected root.
 #[derive(Clone)]
 struct Preference(Arc<dyn Fn(&str) -> bool + Send + Sync + UnwindSafe + RefUnwindSafe>);
 
@@ -197,7 +197,7 @@ impl PartialEq for Preference {
 
 impl Eq for Preference {}
 
-/// Caps on one text. [`ParserLimits`](crate::ParserLimits) says what they are for.
+/// Caps on one text. [`ParserLimits`](crate::ParserLimits) documents them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RepairCaps {
     pub(crate) depth: usize,
@@ -266,7 +266,7 @@ impl RepairOptions {
         self
     }
 
-    /// Whether nothing says what is expected, or `json` is that.
+    /// Whether `json` is an expected root, or any root is.
     pub(super) fn prefers(&self, json: impl FnOnce() -> String) -> bool {
         self.preference.as_ref().is_none_or(|Preference(is_expected)| is_expected(&json()))
     }

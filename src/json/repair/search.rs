@@ -1,7 +1,7 @@
-//! The search among guesses: the cheapest reading that what follows confirms.
+//! The search among guesses: the cheapest reading that the later text confirms.
 //!
-//! Readings are tried in the order of their cost, and one is read only when no cheaper one is left. A search begins once
-//! the whole look-ahead has come, so its result depends on the text alone, not on the chunks that it comes in.
+//! Readings are tried in the order of their cost, and one is read only after all cheaper ones. A search begins once the
+//! whole look-ahead was received, so its result depends on the text alone, not on its chunks.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
@@ -16,7 +16,7 @@ use super::guess::{CHANGE, Guesses, Plan};
 use super::habit::Habits;
 use super::{RepairLevel, RepairRule};
 
-/// The readings of one deviation that are left.
+/// The remaining readings of a deviation.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     readings: BinaryHeap<Reverse<Reading>>,
@@ -51,7 +51,7 @@ pub(super) struct Known<'a> {
     pub(super) context: &'a Context,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A reading that is confirmed, or the cheapest one at the end of the text, why it stopped, and where its last guess
@@ -68,7 +68,7 @@ pub(super) enum Found {
 
 #[derive(Clone, Debug)]
 struct Reading {
-    /// The cost of its guesses, and that of all else.
+    /// The cost of its guesses, and that of the rest.
     cost: u32,
     rest: u32,
     /// Among equals, the reading that was planned first.
@@ -93,14 +93,14 @@ enum State {
 struct Read {
     attempt: Attempt,
     stop: Stop,
-    /// The end of the last guess in the repaired text: what comes before it stays.
+    /// The end of the last guess in the repaired text. The text before it does not change.
     last: usize,
     places: Places,
-    /// What followed the last guess is as it should be.
+    /// Enough values follow the last guess to confirm it.
     is_confirmed: bool,
     /// The root is closed before text that belongs to it.
     loses_text: bool,
-    /// The open string at the end of the text is one: other readings of it were added.
+    /// The open string at the end of the text counts as a string: other readings of it were added.
     is_open: bool,
 }
 
@@ -119,20 +119,20 @@ const REPLACED: usize = 4;
 /// The most mistakes in a row that habits explain: more without two values between them show that the habit does not
 /// apply.
 const STEPS: usize = 6;
-/// Values that must end after the first deviation, and after the last guess. Mistakes within them are explained together,
-/// so that the first one is not explained in a way that makes the second.
+/// Values that must end after the first deviation, and after the last guess. Mistakes within them are explained
+/// together, so that no explanation of the first one causes the second.
 const VALUES: usize = 10;
-/// Values that must end after the last guess where its mistake was made before: the one that it is in, and the next.
+/// Values that must end after the last guess if its mistake was made before: the value that it is in, and the next one.
 const LAST_VALUES: usize = 2;
-/// What a deviation costs that comes soon after a guess, and is still to be explained.
+/// The cost of a deviation that follows a guess closely and has no explanation yet.
 const NEXT: u32 = 2 * CHANGE;
-/// How much less likely a reading may be that leads to what is expected.
+/// The extra cost at which a reading with an expected root still wins.
 const NEARLY: u32 = 2 * CHANGE;
-/// What it costs that nothing but closing brackets follows the end of a root.
+/// The cost of a root whose end only closing brackets follow.
 const CLOSERS_AFTER: u32 = 2 * CHANGE;
-/// What it costs that members or elements follow the end of a root that is not changed.
+/// The cost of members or elements after the end of an unchanged root.
 pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
-/// What it costs that a root is not closed at the end of the text, or that more structure follows its end.
+/// The cost of a root that is open at the end of the text, or of more structure after its end.
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 
 impl Search {
@@ -158,7 +158,7 @@ impl Search {
         self.base.offset()
     }
 
-    /// Adds the reading of the text as it is.
+    /// Adds the reading of the unchanged text.
     pub(super) fn add_as_it_is(&mut self, stop: Stop, cost: u32) {
         let attempt = Attempt::clone(&self.parent);
         let places = Places { first: attempt.at, deviation: attempt.at, is_again: false };
@@ -166,7 +166,7 @@ impl Search {
         self.push(cost, State::Read(Box::new(read)));
     }
 
-    /// Adds the readings that plans lead to. `places` are those of the reading that they replace.
+    /// Adds the readings of plans. `places` are those of the reading that they replace.
     fn add(&mut self, parent: &Arc<Attempt>, places: Option<Places>, cost: u32, plans: Vec<Plan>, habits: &Habits) {
         let deviation = places.map_or(0, |places| places.deviation).max(parent.at);
         for plan in plans {
@@ -196,6 +196,7 @@ impl Search {
             let stop = next.run(source);
             last = end;
             let first = *first.get_or_insert(end);
+            // A habit alone must not end the root, lose a key or turn structure into text.
             if stop == Stop::Done || loses_key(&next, &self.keys) || fit::rewrites(&next) {
                 return None;
             }
@@ -214,10 +215,11 @@ impl Search {
 
     /// Tries readings until one is confirmed. `readings` counts them, up to `most`.
     pub(super) fn run(&mut self, known: Known<'_>, source: &Source<'_>, readings: &mut usize, most: usize) -> Found {
-        // The likeliest answer, if it is not what is expected, and what another one may cost.
+        // The likeliest answer without an expected root, and the cost limit for a better one.
         let mut best: Option<(u32, Box<Read>)> = None;
         while let Some(Reverse(Reading { cost, rest, number, state })) = self.readings.pop() {
             let rank = cost.saturating_add(rest);
+            // All later readings cost more than an expected root may cost.
             if best.as_ref().is_some_and(|(most, _)| rank > *most) {
                 break;
             }
@@ -250,16 +252,17 @@ impl Search {
 
     /// Replaces a reading by those that explain where it stopped.
     fn replace(&mut self, cost: u32, rest: u32, number: usize, read: Read, habits: &Habits, source: &Source<'_>) {
-        // Without plans more text would have to come, and none will.
+        // Without plans the decision needs more text, but the text has ended.
         let Some(plans) = Guesses::list(&read.attempt, source) else { return };
         let replaced = self.replaced.entry(Spot::of(&read.attempt)).or_default();
         *replaced += 1;
         if *replaced <= REPLACED {
+            // A later guess must not change an earlier one.
             let plans = plans.into_iter().filter(|plan| plan.out >= read.last).collect();
             self.add(&Arc::new(read.attempt.clone()), Some(read.places), cost, plans, habits);
         }
         if read.stop == Stop::End {
-            // The text may as well be cut here.
+            // The text may also be cut here.
             let state = State::Read(Box::new(Read { is_open: true, ..read }));
             self.readings.push(Reverse(Reading { cost, rest, number, state }));
         }
@@ -277,7 +280,7 @@ impl Read {
         }
     }
 
-    /// Whether the reading leads to the root that is expected, as far as that can be known.
+    /// Whether the reading leads to the expected root, if that can be known.
     fn is_expected(&self, source: &Source<'_>) -> bool {
         let json = || {
             let text = [source.released, source.held, &self.attempt.out].concat();
@@ -287,7 +290,7 @@ impl Read {
         !source.is_end || source.options.prefers(json)
     }
 
-    /// Whether the text ends in a key that a guess has opened again: a value that is missing would become a part of it.
+    /// Whether the text ends in a key that a guess has opened again: a missing value would become a part of it.
     fn is_in_reopened_key(&self) -> bool {
         let machine = &self.attempt.machine;
         let is_inner = |edit: &Edit| edit.repair.rule == RepairRule::InnerQuote && edit.out > machine.token_start();
@@ -325,7 +328,7 @@ impl Read {
         Self { attempt, stop, last, places, is_confirmed, loses_text, is_open: false }
     }
 
-    /// Returns the cost of what is left as it is, and of changes that are no guesses.
+    /// Returns the cost of text that no guess changes, and of certain changes.
     fn rest(&self, source: &Source<'_>, context: &Context) -> u32 {
         let attempt = &self.attempt;
         let after = source.rest(attempt.at).trim_ascii_start();
@@ -340,7 +343,7 @@ impl Read {
             Stop::End if source.is_end && !source.is_cut => OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string()),
             _ => 0,
         };
-        // What is still to be explained may change the rest.
+        // An explanation of the next deviation may still change the rest.
         let is_final = self.is_confirmed || source.is_end && !matches!(self.stop, Stop::Deviation(_));
         let form = if is_final {
             fit::odd_quotes(attempt) + fit::texts(attempt) + fit::contradictions(attempt, context)
@@ -399,12 +402,12 @@ fn is_followed(attempt: &Attempt, last: usize, places: Places) -> bool {
     has_values(attempt, attempt.out_offset(places.first), VALUES) && has_values(attempt, last, last_values)
 }
 
-/// Returns what follows closing brackets: they may be too many, and what follows them a part of the root.
+/// Returns the text after closing brackets. The brackets may be superfluous, so that this text belongs to the root.
 fn beyond_closers(after: &str) -> &str {
     after.trim_start_matches(|c: char| matches!(c, '}' | ']') || c.is_ascii_whitespace())
 }
 
-/// Returns the attempt that a plan leads to, and where its guess ends; `None` where the grammar rejects the plan.
+/// Returns the attempt that a plan leads to, and where its guess ends; `None` if the grammar rejects the plan.
 fn apply(parent: &Attempt, plan: &Plan, base: &Machine, source: &Source<'_>) -> Option<(Attempt, usize)> {
     let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
     let mut machine = base.clone();
@@ -429,14 +432,13 @@ fn apply(parent: &Attempt, plan: &Plan, base: &Machine, source: &Source<'_>) -> 
     if let Some(edit) = attempt.edits.last_mut() {
         edit.guess = Some(plan.mistake);
     }
-    // A closing quote that is read as text stays as it is.
+    // A closing quote that is read as text stays unchanged.
     attempt.edits.pop_if(|edit| edit.repair.original == edit.repair.replacement);
     let last = attempt.machine.offset();
     Some((attempt, last))
 }
 
-/// Returns the cost of the changes that are no guesses. A writer that has other quotes or literals has them everywhere:
-/// they count once.
+/// Returns the cost of the certain changes. A writer uses other quotes or literals everywhere, so they count once.
 fn certain_costs(edits: &[Edit]) -> u32 {
     let certain = || edits.iter().filter(|edit| edit.guess.is_none() && edit.repair.rule.level() < RepairLevel::Guess);
     let is_habit = |rule: RepairRule| matches!(rule, RepairRule::Quotes | RepairRule::Literal);

@@ -13,8 +13,8 @@ use super::backslash::{self, Meaning};
 use super::recovery::Quote;
 use crate::error::SyntaxError;
 
-/// The evidence in the open string. `raw`, `escape` and `pair` are the first offsets, as written, with such evidence;
-/// `usize::MAX` if there is none.
+/// The evidence in the open string. `raw`, `escape` and `pair` are the first offsets, as written, with that evidence,
+/// or `usize::MAX`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer {
     /// The opening quote of the string in the repaired text.

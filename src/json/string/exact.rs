@@ -1,11 +1,11 @@
-//! What strings say, halves of surrogate pairs included: these have no text, but two that differ are not the same.
+//! Decodes strings without loss. Halves of surrogate pairs have no text, but two different halves must stay different.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// Gives what `raw`, a string's text between its quotes, says, in pieces of UTF-8; half of a surrogate pair that stands
-/// alone comes in the three bytes that its number would have (WTF-8).
+/// Passes the decoded text of `raw`, a string's text between its quotes, to `put` in pieces of UTF-8. A lone half of a
+/// surrogate pair becomes the three bytes that its number would have (WTF-8).
 pub(crate) fn exact_pieces(raw: &str, mut put: impl FnMut(&[u8])) {
     let mut rest = raw;
     while let Some(backslash) = memchr(b'\\', rest.as_bytes()) {
@@ -18,7 +18,7 @@ pub(crate) fn exact_pieces(raw: &str, mut put: impl FnMut(&[u8])) {
     put(rest.as_bytes());
 }
 
-/// All of it at once.
+/// Returns all of the decoded text.
 pub(crate) fn exact(raw: &str) -> Cow<'_, [u8]> {
     if memchr(b'\\', raw.as_bytes()).is_none() {
         return Cow::Borrowed(raw.as_bytes());
@@ -41,8 +41,7 @@ pub(crate) fn encode(code: u32, bytes: &mut [u8; 4]) -> &[u8] {
     &bytes[..length]
 }
 
-/// The first character or escape of a string's text, which is not empty: its code point, and its length as it is
-/// written.
+/// The first character or escape of a string's text, which is not empty: its code point, and its raw length.
 pub(crate) fn first_unit(raw: &str) -> (u32, usize) {
     match raw.chars().next() {
         Some('\\') => read(raw),
@@ -70,7 +69,7 @@ fn read(text: &str) -> (u32, usize) {
             };
         }
         Some(&byte @ (b'"' | b'\\' | b'/')) => byte.into(),
-        // Valid text has no other.
+        // Valid text has no other escapes.
         _ => return (u32::from(b'\\'), 1),
     };
     (code, 2)

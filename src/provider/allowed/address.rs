@@ -1,7 +1,7 @@
-//! Tells addresses that hold no credential from others.
+//! Separates addresses that hold no credential from others.
 
-/// Returns whether an address, or content in its place, holds no credential: neither a user nor a query of unknown members.
-/// Signed addresses have their key there.
+/// Returns whether an address, or the content that replaces it, holds no credential: neither a user nor a query of
+/// unknown members. Signed addresses have their key there.
 pub(super) fn is_plain_content(address: &str) -> bool {
     if address.starts_with("data:") {
         return true;
@@ -40,11 +40,11 @@ fn is_word(segment: &str) -> bool {
     segment.len() <= if has_digit { LONGEST_VERSION } else { LONGEST_WORD }
 }
 
-/// Members of the query of an address that say which picture or film it is: its size, its format, its moment.
+/// Members of the query of an address that select a picture or a film: its size, its format, its moment.
 const PLAIN_QUERY: [&str; 14] =
     ["v", "t", "w", "h", "width", "height", "size", "format", "fm", "q", "quality", "fit", "dpr", "auto"];
 
-/// Bytes of the longest value of those: an id of a film has 11.
+/// Bytes of the longest value of such a member: an id of a film has 11.
 const LONGEST_VALUE: usize = 16;
 
 /// Bytes of the longest segment of a server's path without a digit, and with one. Keys of 64 bits in any alphabet are longer

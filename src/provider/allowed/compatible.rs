@@ -86,7 +86,7 @@ pub(in crate::provider) const TEMPLATE: Rule = Rule::Settings(&[(
     Rule::Plain,
 )]);
 
-/// The form that vLLM enforces.
+/// The output constraint that vLLM enforces.
 pub(in crate::provider) const STRUCTURED: Rule = Rule::Settings(&[
     (&["json"], Rule::Text),
     (&["choice", "disable_any_whitespace", "grammar", "json_object", "regex"], Rule::Plain),
@@ -114,7 +114,7 @@ pub(in crate::provider) const PROVIDERS: Rule = Rule::Settings(&[
     (&["max_price"], Rule::Settings(&[(&["audio", "completion", "image", "prompt", "request"], Rule::Plain)])),
 ]);
 
-/// A form of the answer, as OpenAI has it: a schema has any names.
+/// A format of the answer in OpenAI's layout: a schema has any names.
 pub(in crate::provider) const FORM: Rule = Rule::Settings(&[
     (&["description", "grammar", "name", "pattern", "strict", "type"], Rule::Plain),
     (&["format", "schema", "structures", "triggers", "value"], Rule::Text),
@@ -133,6 +133,6 @@ pub(in crate::provider) const FUNCTION: Rule = Rule::Tool(
     ],
 );
 
-/// Where a search is made from.
+/// The location of the user of a search.
 pub(in crate::provider) const LOCATION: Rule =
     Rule::Tool(&[], &[(&["city", "country", "region", "timezone", "type"], Rule::Plain)]);

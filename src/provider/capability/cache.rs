@@ -1,4 +1,5 @@
-//! What a process records about models in addition to the table. It has no clock: `now` is a duration since any fixed moment.
+//! The hints that a process records about models, which correct the table. The cache has no clock: `now` is a duration
+//! since any fixed moment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,7 +57,7 @@ impl CapabilityCache {
         self.recorded
     }
 
-    /// Corrects what the table says about a model.
+    /// Corrects the table's capability of a model by the recorded hints.
     #[must_use]
     pub fn correct(&self, model: &str, capability: Capability, now: Duration) -> Capability {
         let mut capability = capability;
@@ -67,7 +68,7 @@ impl CapabilityCache {
                 CapabilityHint::RejectsTrailingSpace => capability.rejects_trailing_space = true,
                 CapabilityHint::NoMember("response_format") => capability.response_format = false,
                 CapabilityHint::NoMember("tools" | "tool_choice") => capability.tools = false,
-                // The switch and its value are the table's, so both say that it does not work.
+                // The refused switch and value are the table's own, so either hint shows that the switch does not work.
                 CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => {
                     capability.reasoning_off.take_if(|switch| switch.key == key);
                 }

@@ -1,19 +1,19 @@
-//! Reads what a refusal says about a model. The texts are those of real refusals.
+//! Reads from a refusal what its model does not accept. The texts are from real refusals.
 
 use serde_json::Value;
 
-/// What a refusal says about a model.
+/// A hint about a model, read from a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum CapabilityHint {
-    /// The model continues no prefill, or not in the form that was used.
+    /// The model continues no prefill, or not with the flag that the request used.
     NoPrefill,
     /// A prefill must not end in white space.
     RejectsTrailingSpace,
     /// This member of a request is unknown or unsupported, whatever its value is.
     NoMember(&'static str),
-    /// A refusal names this member, and may be about its value: it says something about the model only where the value was
-    /// not the client's.
+    /// A refusal names this member, and may be about its value: that is a hint about the model only if the client did
+    /// not choose the value.
     RefusedValue(&'static str),
 }
 
@@ -29,13 +29,13 @@ impl CapabilityHint {
         }
     }
 
-    /// Reads the body of a response whose status says that the request is wrong (400, 422). Returns `None` if it says
-    /// nothing about what a model can be asked for. Reads at most 64 KiB.
+    /// Reads the body of a response whose status blames the request (400, 422). Returns `None` if the body has no hint
+    /// about the model. Reads at most 64 KiB.
     ///
     /// A body may quote the request, and so anything that a user wrote. A hint therefore counts only if the request had
-    /// what the hint is about, and [`NoMember`](Self::NoMember) is read only from known codes, and from messages that begin
-    /// with known words. Where an error has the place that it is about (`param`, `loc`), what its message says of other places
-    /// does not count.
+    /// the member or the prefill that the hint is about, and [`NoMember`](Self::NoMember) is read only from known
+    /// codes, and from messages that begin with known words. If an error names the path of a member (`param`, `loc`),
+    /// the parts of its message about other paths do not count.
     ///
     /// ```
     /// use restitch::internal::capability::CapabilityHint;
@@ -70,12 +70,12 @@ impl CapabilityHint {
     }
 }
 
-/// What the codes, places and messages of a refusal say.
+/// The codes, paths and messages of a refusal.
 #[derive(Debug, Default)]
 struct Said {
-    /// What is said about a member as a whole.
+    /// The hint about a member as a whole.
     hint: Option<CapabilityHint>,
-    /// The keys of the place that an error is about.
+    /// The path that an error is about, as keys.
     place: Option<Vec<String>>,
 }
 
@@ -102,7 +102,7 @@ impl Said {
                         let path = value.as_str().and_then(of_message);
                         place.as_deref().zip(path).is_some_and(|(place, path)| place != below_body(&path))
                     };
-                    // What a server quotes of a request is no message of its own.
+                    // Text that a server quotes from a request is not a message of its own.
                     let texts = members.into_iter().filter(|(key, value)| key != "input" && !is_elsewhere(value));
                     rest.extend(texts.map(|(_, value)| (value, nesting)));
                     said.place = said.place.or(place);
@@ -121,7 +121,8 @@ impl Said {
     }
 }
 
-/// Reads the place that an error is about: a path as text, or a list of keys. LiteLLM writes `None` for an error without a place.
+/// Reads the path that an error is about: as text, or as a list of keys. LiteLLM writes `None` for an error without a
+/// path.
 fn place(place: &Value) -> Option<Vec<String>> {
     let keys = match place {
         Value::String(path) => path_at(path).filter(|(_, rest)| rest.is_empty())?.0,
@@ -141,7 +142,7 @@ fn below_body(keys: &[String]) -> &[String] {
     }
 }
 
-/// Returns the path that a message names whose first words say that a member is unknown or unsupported.
+/// Returns the path that a message names if the message begins with words for an unknown or unsupported member.
 fn of_message(message: &str) -> Option<Vec<String>> {
     let of_litellm = message.strip_prefix(LITELLM).and_then(|said| said.split_once(' '));
     let message = of_litellm.map_or(message, |(_, said)| said);
@@ -155,7 +156,7 @@ fn of_message(message: &str) -> Option<Vec<String>> {
     })
 }
 
-/// Reads a path at the start of a text, in quotes or not. Returns its keys, and what follows it.
+/// Reads a path at the start of a text, in quotes or not. Returns its keys and the text after it.
 fn path_at(text: &str) -> Option<(Vec<String>, &str)> {
     let quotes = ['\'', '"', '`'];
     let open = text.trim_start_matches(quotes);
@@ -166,8 +167,8 @@ fn path_at(text: &str) -> Option<(Vec<String>, &str)> {
     (!keys.is_empty()).then_some((keys, rest))
 }
 
-/// Returns what it says that a path is unknown or unsupported. A place inside a member's value says nothing about the
-/// member.
+/// Returns the hint of an error that calls this path unknown or unsupported. A path into a member's value gives no hint
+/// about the member.
 fn of_path(keys: &[String]) -> Option<CapabilityHint> {
     let (last, before) = below_body(keys).split_last()?;
     let is_in_message = before.first().is_some_and(|key| key == "messages");
@@ -184,7 +185,7 @@ const LONGEST: usize = 64 << 10;
 /// github.com/tailcallhq/forgecode/issues/1872.
 const WHITE_SPACE: &str = "cannot end with trailing whitespace";
 
-/// Texts in lower case. They have no quotes, since a provider that passes another provider's error on escapes them.
+/// Texts in lower case. They have no quotes, since a provider that forwards another provider's error escapes them.
 const NO_PREFIX: [&str; 7] = [
     // Anthropic, from 4.6 on: github.com/anthropics/claude-code/issues/52433.
     "does not support assistant message prefill",
@@ -202,18 +203,18 @@ const NO_PREFIX: [&str; 7] = [
     "the conversation must end with a user message",
 ];
 
-/// How often JSON is looked for in text inside of JSON.
+/// The levels of JSON inside of text that are read.
 const NESTING: u32 = 3;
 
-/// Codes of errors whose `param` or `loc` is a place that is unknown or unsupported: OpenAI's two, and that of servers which
-/// validate with pydantic (github.com/partITech/php-mistral/issues/76).
+/// Codes of errors whose `param` or `loc` is the path of an unknown or unsupported member: OpenAI's two, and that of
+/// servers which validate with pydantic (github.com/partITech/php-mistral/issues/76).
 const CODES: [&str; 3] = ["unsupported_parameter", "unknown_parameter", "extra_forbidden"];
 
-/// What LiteLLM puts before the provider's name in an error about members.
+/// LiteLLM's text before the provider's name in an error about members.
 const LITELLM: &str = "litellm.unsupportedparamserror: ";
 
-/// What messages say before and after the path of a member that is unknown or unsupported. A message must begin so: what
-/// follows may be quoted from the request.
+/// The text of a message before and after the path of an unknown or unsupported member. A message must begin with it,
+/// because later text may quote the request.
 const UNSUPPORTED: [(&str, &[&str]); 10] = [
     // OpenAI: github.com/router-for-me/CLIProxyAPI/issues/2352, github.com/mkht/PSOpenAI/issues/44,
     // github.com/appatalks/eva-agent/issues/83.
@@ -238,7 +239,8 @@ const UNSUPPORTED: [(&str, &[&str]); 10] = [
     ("invalid json payload received. unknown name ", &[": cannot find field"]),
 ];
 
-/// Texts that say that something is not accepted, or not with its value. What it is must be named beside them.
+/// Texts of errors about something that is not accepted, or not with its value. The text beside them must name the
+/// member.
 const NOT_TAKEN: [&str; 11] = [
     // OpenAI: github.com/appatalks/eva-agent/issues/83, github.com/router-for-me/CLIProxyAPI/issues/1647.
     "unsupported parameter",

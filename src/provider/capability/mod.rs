@@ -1,9 +1,9 @@
-//! What models can be asked for: a table with a source for each row, and what a process records in addition.
+//! The capabilities of models: a table with a source for each row, and the hints that a process records.
 //!
-//! A [`Table`] is a list of [`Row`]s. Each row names models by a pattern, and optionally a host, and says what is known
-//! about them. For each member the first row that has a value counts, so a row in front corrects one member and leaves
-//! the others. A model that no row names is treated like OpenAI's models: it accepts `response_format` and tools, it
-//! continues no prefill, and its rest is asked for by a re-prompt.
+//! A [`Table`] is a list of [`Row`]s. Each row names models by a pattern, and optionally a host, and has their known
+//! capabilities. For each member the first row that has a value counts, so a row in front corrects one member and
+//! leaves the others. A model that no row names is treated like OpenAI's models: it accepts `response_format` and
+//! tools, it continues no prefill, and a re-prompt asks it for the rest.
 //!
 //! ```
 //! use restitch::provider::capability::{PrefillForm, Row, Table};
@@ -30,7 +30,7 @@ pub(crate) use hint::CapabilityHint;
 #[cfg(feature = "proxy")]
 pub(crate) use too_long::is_too_long;
 
-/// How a provider is told to continue the last message, an assistant's message, literally.
+/// How a request marks its last message, an assistant's message, as one to continue literally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PrefillForm {
@@ -48,7 +48,7 @@ pub enum PrefillForm {
 }
 
 impl PrefillForm {
-    /// All forms, with their names in a configuration.
+    /// All variants, with their names in a configuration.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("none", Self::None),
         ("turn", Self::Turn),
@@ -57,7 +57,7 @@ impl PrefillForm {
         ("continue-final-message", Self::Final),
     ];
 
-    /// Returns the member of the message that tells a provider so with `true`, where there is one.
+    /// Returns the member of the message whose value `true` marks it, if there is one.
     pub fn flag(self) -> Option<&'static str> {
         match self {
             Self::Flag => Some("prefix"),
@@ -81,7 +81,7 @@ pub struct Switch {
     pub value: String,
 }
 
-/// What a model can be asked for.
+/// The capabilities of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capability {
@@ -91,18 +91,18 @@ pub struct Capability {
     pub rejects_trailing_space: bool,
     /// The answer starts with the prefill, sent back.
     pub returns_prefill: bool,
-    /// What replaces `/v1` at the start of the path of a request with a prefill, for example `/beta`.
+    /// The replacement for `/v1` at the start of the path of a request with a prefill, for example `/beta`.
     pub prefill_path: Option<String>,
     /// `response_format` is taken.
     pub response_format: bool,
-    /// A call for the rest may leave `response_format` out. If not, a request with JSON mode keeps it, and the rest is
-    /// asked for as a JSON document of its own.
+    /// A continuation may leave `response_format` out. If not, a request with JSON mode keeps it, and the model writes
+    /// the rest as a JSON document of its own.
     pub drops_json_mode: bool,
     /// Tools are taken.
     pub tools: bool,
-    /// What the model's name ends with where it is to search the web: `:online`.
+    /// The suffix of the model's name that makes it search the web: `:online`.
     pub web_search: Option<String>,
-    /// How thinking is turned off, where it can be.
+    /// The member and value that turn thinking off, if there are any.
     pub reasoning_off: Option<Switch>,
     /// The server keeps a stream under the `X-Conversation-Id` of its request, and sends it again from any byte, as
     /// llama.cpp does: <https://github.com/ggml-org/llama.cpp/pull/23226>.
@@ -128,17 +128,16 @@ impl Default for Capability {
 
 #[cfg(any(feature = "proxy", feature = "stream"))]
 impl Capability {
-    /// Returns whether JSON mode must stay in a call for the rest: the model takes it, and it can't be left out.
+    /// Returns whether JSON mode must stay in a continuation: the model accepts it, and a request can't leave it out.
     pub(crate) fn keeps_json_mode(&self) -> bool {
         self.response_format && !self.drops_json_mode
     }
 }
 
-/// What is known about the models that a pattern names. `None` means that nothing is known, and a later row may know
-/// it.
+/// The known capabilities of the models that a pattern names. `None` means unknown: a later row may have the value.
 ///
-/// In a pattern `*` stands for any text. Upper and lower case are equal, and so are the separators `-`, `.`, `_`, `:`
-/// and `@`: `claude-*-4-5*` matches `claude-sonnet-4.5` and `claude-opus-4-5@20251101`.
+/// In a pattern `*` matches any text. Upper and lower case are equal, and so are the separators `-`, `.`, `_`, `:` and
+/// `@`: `claude-*-4-5*` matches `claude-sonnet-4.5` and `claude-opus-4-5@20251101`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
@@ -169,7 +168,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Creates a row that says nothing yet about the models that `pattern` matches.
+    /// Creates a row without values for the models that `pattern` matches.
     pub fn of(pattern: impl Into<String>) -> Self {
         Self {
             model: pattern.into(),
@@ -218,9 +217,9 @@ impl Row {
     }
 }
 
-/// Capability rows; a row counts more than those after it.
+/// Capability rows; a row takes precedence over later rows.
 ///
-/// [`Table::default`] has the built-in rows. [`Table::with`] puts other rows in front of them.
+/// [`Table::default`] has the built-in rows. [`Table::with`] puts other rows in front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     rows: Vec<Row>,
@@ -240,13 +239,12 @@ impl Table {
         self
     }
 
-    /// Returns the rows. A row counts more than those after it.
+    /// Returns the rows. A row takes precedence over later rows.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Returns what the rows say about a model at a host (without a port). No row matches a name of more than 256
-    /// bytes.
+    /// Returns the capability of a model at a host (without a port). No row matches a name of more than 256 bytes.
     pub fn of(&self, model: &str, host: Option<&str>) -> Capability {
         let mut found = Capability::default();
         if model.len() > NAME {

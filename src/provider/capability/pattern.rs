@@ -1,4 +1,4 @@
-//! Patterns of names: `*` stands for any text, including none.
+//! Patterns of names: `*` matches any text, including none.
 
 /// Returns whether `pattern` matches all of a name. Upper and lower case are equal, and so are separators. Takes
 /// O(pattern × name) at worst.
@@ -12,11 +12,11 @@ pub(crate) fn matches_exactly(pattern: &str, text: &str) -> bool {
     matches_with(pattern, text, |byte| byte)
 }
 
-/// Compares bytes by what `key` makes of them.
+/// Compares bytes after mapping them with `key`.
 fn matches_with(pattern: &str, name: &str, key: impl Fn(u8) -> u8) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // The position after the last star, and where the text that the star stands for ends so far.
+    // The position after the last star, and the end of the text that the star matches so far.
     let mut star = None;
     while let Some(&byte) = name.get(n) {
         match pattern.get(p) {
@@ -30,7 +30,7 @@ fn matches_with(pattern: &str, name: &str, key: impl Fn(u8) -> u8) -> bool {
             }
             _ => {
                 let Some((after, until)) = star else { return false };
-                // A star at the end stands for all that follows.
+                // A star at the end matches all remaining text.
                 let Some(wanted) = pattern.get(after).map(|&byte| key(byte)) else { return true };
                 let rest = name.get(until + 1..).unwrap_or_default();
                 let Some(skipped) = rest.iter().position(|&byte| key(byte) == wanted) else { return false };
@@ -42,7 +42,7 @@ fn matches_with(pattern: &str, name: &str, key: impl Fn(u8) -> u8) -> bool {
     pattern.iter().skip(p).all(|&byte| byte == b'*')
 }
 
-/// What [`folded`] makes of each byte: each request is compared with all rows of a table of capabilities.
+/// [`folded`] as a table: each request is compared with all rows of a table of capabilities.
 static FOLDED: [u8; 256] = {
     let mut all = [0; 256];
     let mut byte = 0;
@@ -53,7 +53,7 @@ static FOLDED: [u8; 256] = {
     all
 };
 
-/// Makes upper and lower case equal, and all separators: providers write the same version in several ways.
+/// Makes upper and lower case equal, and all separators: providers spell the same version differently.
 const fn folded(byte: u8) -> u8 {
     match byte {
         b'.' | b'_' | b':' | b'@' => b'-',

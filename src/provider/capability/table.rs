@@ -1,9 +1,9 @@
-//! The built-in rows, each with its source. A model that is newer than its row is asked as the row says until a refusal
-//! says otherwise; see [`CapabilityHint`](super::CapabilityHint).
+//! The built-in rows, each with its source. A request to a model that is newer than its row follows the row until a
+//! refusal corrects it; see [`CapabilityHint`](super::CapabilityHint).
 
 use super::{PrefillForm, Row};
 
-/// Returns all rows. Where two rows match a model, the first counts.
+/// Returns all rows. If two rows match a model, the first counts.
 pub(super) fn rows() -> Vec<Row> {
     [anthropic(), google(), deepseek(), mistral(), alibaba(), moonshot(), perplexity(), openrouter(), openai()].concat()
 }

@@ -28,7 +28,7 @@ const TOO_LONG: [&str; 12] = [
     "input is too long",
     // llama.cpp: "the request exceeds the available context size".
     "available context size",
-    // llama.cpp's type of that error, and one of other servers: github.com/antirez/ds4/pull/150.
+    // llama.cpp's type for this error, and the type of other servers: github.com/antirez/ds4/pull/150.
     "exceed_context_size",
     "context_exceeded",
     // Mistral: "Prompt contains … tokens … too large for model with … maximum context length"; Groq.

@@ -1,6 +1,6 @@
 //! The numbers of a stream's tool calls. Several servers leave them out, or give the same number to all.
 
-/// The calls of one stream, in the order in which they began.
+/// The calls of a stream, in the order of their first pieces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls(Vec<Call>);
 
@@ -13,19 +13,19 @@ struct Call {
     index: u32,
 }
 
-/// Calls that are remembered. Further ones are told apart by the server's numbers alone.
+/// The most calls that are remembered. Only the server's numbers distinguish further calls.
 const MOST: usize = 256;
 
 impl Calls {
-    /// Returns the number of the call that a piece belongs to. A new id begins a new call; a piece without an id belongs
-    /// to the last call with its number, or to the last one where it has none. `at`: the piece's place among those of its
-    /// event.
+    /// Returns the number of the call that a piece belongs to. A new id begins a new call; a piece without an id
+    /// belongs to the last call with its number, or to the last call if it has none. `at`: the position of the piece in
+    /// its event.
     pub(super) fn place(&mut self, choice: u32, written: Option<u32>, id: Option<&str>, at: usize) -> u32 {
         let calls = || self.0.iter().enumerate().rev().filter(|(_, call)| call.choice == choice);
         let known: Option<(usize, &Call)> = match (id, written) {
             (Some(id), _) => {
                 let same = calls().find(|(_, call)| call.id.as_deref() == Some(id));
-                // Its id may come after its beginning.
+                // The id may follow in a later piece.
                 same.or_else(|| calls().find(|(_, call)| call.id.is_none() && call.written == written && at == 0))
             }
             (None, Some(_)) => calls().find(|(_, call)| call.written == written),
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn pieces_find_their_calls() {
         check(&[(Some(0), Some("a"), 0, 0), (Some(0), None, 0, 0), (Some(1), Some("b"), 0, 1), (Some(1), None, 0, 1)]);
-        // The id is repeated, or comes later.
+        // The id is repeated, or follows later.
         check(&[(Some(0), Some("a"), 0, 0), (Some(0), Some("a"), 0, 0)]);
         check(&[(Some(0), None, 0, 0), (Some(0), Some("a"), 0, 0), (Some(0), None, 0, 0)]);
         // No numbers.

@@ -1,8 +1,8 @@
 //! OpenAI's Chat Completions API, which many servers speak (vLLM, Mistral, OpenRouter, Groq, Ollama, Azure …).
 //!
 //! A stream has one JSON object per event, then `data: [DONE]`:
-//! <https://platform.openai.com/docs/api-reference/chat-streaming>. Where servers differ, the reader accepts what they
-//! send; the writer and the edits of requests copy the form of the first answer and of the first request.
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>. The reader accepts the differences between servers;
+//! the writer copies the layout of the first answer, and the edits that of the first request.
 //!
 //! ```
 //! use restitch::internal::chat;

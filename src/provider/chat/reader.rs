@@ -9,10 +9,10 @@ use crate::provider::fields::{message, no_object, object, says_error};
 use crate::provider::form::{Familiar, Form};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 
-/// A reader of one stream, event by event.
+/// A reader for one stream, event by event.
 ///
-/// It keeps halves of surrogate pairs whose other half may come in a later event, and the form of the last event around
-/// its text.
+/// It keeps halves of surrogate pairs, since a later event may have the other half, and the template of the last event
+/// around its text.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     /// The channels whose last string ended in half a surrogate pair; at most [`WAITING`].
@@ -28,7 +28,7 @@ pub struct Reader {
     calls: Calls,
 }
 
-/// What the text of an event with a form is.
+/// The meaning of the text in an event with a template.
 #[derive(Clone, Copy, Debug)]
 struct Subject {
     channel: Channel,
@@ -60,18 +60,17 @@ impl Reader {
         Self::default()
     }
 
-    /// Reads one event and calls `on` for each delta in it. Returns what the event was.
+    /// Reads one event and calls `on` for each delta in it. Returns the kind of the event.
     ///
     /// `event_type` is the event's name (`message` if it has none), `data` its data. Deltas come in the order of the
-    /// choices; in a choice reasoning, text, refusal and tool calls come before the finish, and usage and an error come
-    /// after all choices, wherever the server put them. Data that is not valid JSON is [`Kind::Other`], except in an
-    /// event named `error`.
+    /// choices; in a choice, reasoning, text, refusal and tool calls precede the finish. Usage and an error follow all
+    /// choices, wherever the server put them. Data that is not valid JSON is [`Kind::Other`], except in an event named
+    /// `error`.
     ///
     /// Servers differ in these points: content as an array of parts; reasoning as `reasoning_content`, `reasoning` or
-    /// parts; a whole `message` in place of a `delta` (read only in streams without any `delta`, since some servers
-    /// repeat in it what they have sent); tool calls without an index, or all with the same (a new id is a new
-    /// call, no id is the last call);
-    /// `function_call` (tool call 0); an empty string for no finish; usage in `x_groq`.
+    /// parts; a whole `message` instead of a `delta` (read only in streams without any `delta`, since some servers
+    /// repeat the text in it); tool calls without an index, or all with the same (a new id is a new call, no id is the
+    /// last call); `function_call` (tool call 0); an empty string for no finish; usage in `x_groq`.
     pub fn read(&mut self, event_type: &str, data: &str, mut on: impl FnMut(Delta<'_>)) -> Kind {
         if let Some(event) = self.form.read(event_type, data).filter(is_readable) {
             let Subject { channel, has_empty_text } = event.subject;
@@ -136,7 +135,7 @@ impl Reader {
         if choices.is_some() || usage.is_some() { Kind::Chunk } else { Kind::Other }
     }
 
-    /// Returns how many halves of surrogate pairs were removed because the other half did not come.
+    /// Returns how many halves of surrogate pairs were removed because the other half was missing.
     pub fn removed(&self) -> u64 {
         self.removed
     }
@@ -319,14 +318,14 @@ fn has_escapes(raw: &str) -> bool {
     memchr(b'\\', raw.as_bytes()).is_some()
 }
 
-/// Returns `index` as written, or the place in the array if the server leaves it out.
+/// Returns `index` as written, or the position in the array if the server leaves it out.
 fn position(index: Option<Raw<'_>>, at: usize) -> u32 {
     let written = index.and_then(|index| index.as_u64()).and_then(|index| u32::try_from(index).ok());
     written.unwrap_or_else(|| u32::try_from(at).unwrap_or(u32::MAX))
 }
 
-/// Returns whether the text means what the text of the event before meant: empty reasoning counts as missing, and another
-/// member may take its place.
+/// Returns whether this text has the same meaning as the text of the event before. Empty reasoning counts as missing,
+/// and another member may replace it.
 fn is_readable(event: &Familiar<'_, Subject>) -> bool {
     !(event.text.is_empty() && matches!(event.subject.channel, Channel::Reasoning(_)))
 }
@@ -334,8 +333,8 @@ fn is_readable(event: &Familiar<'_, Subject>) -> bool {
 /// Members that change from event to event and are not read.
 const IGNORED: [&str; 3] = ["obfuscation", "p", "created"];
 
-/// The most channels that wait for the second half of a pair at a time. A stream has a few choices and calls; where a
-/// server leaves half a character in more of them, those halves are removed.
+/// The most channels that wait for the second half of a pair at a time. A stream has a few choices and calls; halves in
+/// further channels are removed.
 const WAITING: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reads what a continuation must know of a request, and writes the request for the rest.
+//! Reads from a request the facts that a continuation needs, and writes the request for the rest.
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -12,7 +12,7 @@ use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
 pub fn parse(body: &[u8]) -> Option<Request> {
     let root = object(std::str::from_utf8(body).ok()?)?;
-    // All in one walk: the messages may be long.
+    // One walk finds all members, because the messages may be long.
     let [messages, stream, n, stop, model, tools, legacy, format, newer_cap, cap, is_final, reasoning @ ..] =
         members_of(root, READ);
     let messages = messages.filter(|messages| messages.kind() == ValueKind::Array)?;
@@ -71,10 +71,11 @@ pub fn continuation(body: &str, delivered: &str, prompt: &str) -> Option<String>
 
 /// Returns the request for the rest of an answer, or the original request with changes.
 ///
-/// The messages are appended. Members that would force another form on the rest are removed: `response_format` and the
-/// grammars of several servers (the rest of a document fits no schema), `n`, and everything about tools (the rest is
-/// text). A history with tool calls needs its tools declared, so there the tools stay and the choice becomes `"none"`.
-/// With [`Changes::keeps_json_mode`] `response_format` stays. Every other byte is kept, and of duplicate keys the last one counts.
+/// The messages are appended. Members that would force another format on the rest are removed: `response_format` and
+/// the grammars of several servers (the rest of a document fits no schema), `n`, and everything about tools (the rest
+/// is text). A history with tool calls needs its tools declared, so there the tools stay and the choice becomes
+/// `"none"`. With [`Changes::keeps_json_mode`] `response_format` stays. Every other byte is kept, and of duplicate keys
+/// the last one counts.
 ///
 /// ```
 /// use restitch::provider::capability::PrefillForm;
@@ -98,9 +99,10 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
         remove.retain(|key| !(changes.keeps_json_mode && *key == RESPONSE_FORMAT));
         append(messages, rest, changes.replaces_prefill, &mut edits);
         match rest {
+            // vLLM continues the last message only without a generation prompt after it.
             Rest::Prefill { form: PrefillForm::Final, .. } => set.extend([(FINAL[0], "true"), (FINAL[1], "false")]),
             Rest::Prefill { .. } => {}
-            // The last message is the user's.
+            // The last message is the user's, so the request must not continue it.
             Rest::Reprompt { .. } => remove.extend(FINAL),
         }
     }
@@ -134,7 +136,8 @@ pub fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     Some(edits.apply(body))
 }
 
-/// Returns whether a request's body asks for a form of the answer, or declares tools: JSON mode would be another form.
+/// Returns whether a request's body asks for a format of the answer, or declares tools: JSON mode would contradict
+/// both.
 pub fn has_form(body: &str) -> bool {
     let forms = FORMS.iter().filter(|form| **form != "n").chain(&["tools", "functions"]);
     Raw::root(body).is_some_and(|root| forms.into_iter().any(|form| root.member(form).is_some()))
@@ -185,11 +188,12 @@ const FLAGS: [&str; 2] = ["prefix", "partial"];
 /// The members of a request that ask to continue its last message, if the first is `true`.
 const FINAL: [&str; 2] = ["continue_final_message", "add_generation_prompt"];
 
-/// Removes what would force another form on the rest.
+/// Removes the members that would force another format on the rest.
 fn remove_forms<'a>(root: Raw<'_>, messages: Raw<'_>, remove: &mut Vec<&'a str>, set: &mut Vec<(&'a str, &'a str)>) {
     let declared = |key: &str| root.member(key).is_some_and(|tools| tools.elements().next().is_some());
     let has_calls = messages.elements().any(calls_tools);
     remove.extend(FORMS);
+    // A history with calls needs its tools declared. The rest is text, so the model must not call them.
     if has_calls && declared("tools") {
         set.push(("tool_choice", r#""none""#));
     } else {

@@ -7,7 +7,6 @@ use crate::provider::wire::{
 };
 use crate::provider::{Delta, Kind, SlotId, fields, translate};
 
-/// OpenAI's Chat Completions.
 #[derive(Debug)]
 pub(crate) struct Chat;
 

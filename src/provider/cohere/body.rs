@@ -6,7 +6,8 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::wire::{Ending, Slot, SlotKind, SlotText};
 use crate::provider::{Delta, FIRST, SlotId, fields};
 
-/// Reads a whole answer. A text is numbered by its place among the contents, a tool call by its place among the calls.
+/// Reads a whole answer. A text is numbered by its position among the contents, a tool call by its position among the
+/// calls.
 pub(super) fn read(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
     let Some(root) = fields::object(body) else { return false };
     let Some(message) = fields::object_of(root, "message") else { return read_error(root, on) };

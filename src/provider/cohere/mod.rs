@@ -1,8 +1,8 @@
 //! Cohere's Chat API, version 2.
 //!
 //! A stream has events with a `type`: contents and tool calls begin, grow and end, each with an index. Contents and
-//! tool calls are counted apart, so a text and a tool call may have the same [`SlotId`](crate::provider::SlotId); the
-//! kind of the slot tells them apart. The live API ends with `data: [DONE]`.
+//! tool calls are counted separately, so a text and a tool call may have the same [`SlotId`](crate::provider::SlotId);
+//! the kind of the slot distinguishes them. The live API ends with `data: [DONE]`.
 
 #[cfg(feature = "proxy")]
 mod allowed;
@@ -20,7 +20,6 @@ use crate::provider::{Delta, Finish, fields, translate};
 use reader::Reader;
 use writer::Writer;
 
-/// Cohere's Chat, version 2.
 #[derive(Debug)]
 pub(crate) struct Cohere;
 

@@ -4,7 +4,7 @@ use crate::json::walk::Raw;
 use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, FIRST, Kind, SlotId, wire};
 
-/// A reader of one stream, event by event.
+/// A reader for one stream, event by event.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     texts: Texts<Channel>,
@@ -13,10 +13,10 @@ pub(super) struct Reader {
 }
 
 impl wire::Reader for Reader {
-    /// Reads one event. The type is that in the data, or else the event's own: some recordings have no event names.
+    /// Reads one event. The type is the one in the data, or else the event's own: some recordings have no event names.
     ///
-    /// A [`Delta::SlotEnd`] ends the text or the tool call of that number that began last. The plan before tool calls
-    /// is reasoning.
+    /// A [`Delta::SlotEnd`] ends the most recent text or tool call with that number. The plan before tool calls is
+    /// reasoning.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
         if data == "[DONE]" {
@@ -62,7 +62,7 @@ impl Reader {
         }
     }
 
-    /// Reads a tool call, or more of it. An array with the call is read, too.
+    /// Reads a tool call, or its next piece. An array with the call is read, too.
     fn call(&mut self, slot: SlotId, call: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(call) = call.map(|calls| calls.elements().next().unwrap_or(calls)) else { return };
         let function = call.member("function");

@@ -1,4 +1,4 @@
-//! Reads what a continuation must know of a Cohere request, and writes the request for the rest.
+//! Reads from a Cohere request the facts that a continuation needs, and writes the request for the rest.
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -39,8 +39,8 @@ fn asks_for_reasoning(thinking: Raw<'_>) -> bool {
 
 /// Returns the request for the rest of an answer, or the original request with changes.
 ///
-/// The messages are appended, and what would force another form on the rest is removed. Tools go, too, unless the
-/// history has calls: then no tool may be called.
+/// The messages are appended, and members that would force another format on the rest are removed. Tools are removed,
+/// too, unless the history has calls: then the request forbids calls.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
     let (root, messages) = fields::object_with(body, "messages")?;
     let mut edits = Edits::default();
@@ -64,7 +64,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     Some(edits.apply(body))
 }
 
-/// Returns a first request as its model takes it.
+/// Returns a first request that is adapted to its model.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = fields::object_with(body, "messages")?;
     let model = adaptation.model.map(quoted);

@@ -26,7 +26,7 @@ pub(super) struct Writer {
     ended: Option<Slot>,
 }
 
-/// How far the client knows a slot.
+/// The state of a slot for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
@@ -35,7 +35,7 @@ enum State {
     Ended,
 }
 
-/// What the type of an event says of a slot.
+/// The step that an event takes in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Start,
@@ -43,7 +43,7 @@ enum Step {
     End,
 }
 
-/// Returns the slot that an event belongs to, and what the event is in it.
+/// Returns the slot of an event, and the step that the event takes in it.
 fn step(name: &str, root: Raw<'_>) -> Option<(Slot, Step)> {
     let id = SlotId::of(fields::number(root.member("index")).unwrap_or_default());
     let (kind, step) = match name {
@@ -58,7 +58,7 @@ fn step(name: &str, root: Raw<'_>) -> Option<(Slot, Step)> {
     Some((Slot { id, kind }, step))
 }
 
-/// Returns the content of an event that starts one or has more of it.
+/// Returns the content of an event that starts or extends one.
 fn content(root: Raw<'_>) -> Option<Raw<'_>> {
     root.member("delta")?.member("message")?.member("content")
 }
@@ -105,7 +105,7 @@ impl Writer {
         open.map(|(slot, _)| *slot).find(|slot| !self.adopted.values().any(|known| known == slot))
     }
 
-    /// Begins a slot of another answer. Returns the client's slot for it, or `None` if the client has one that takes its
+    /// Begins a slot of another answer. Returns the client's slot for it, or `None` if the client has a slot for its
     /// text. All other open slots are ended.
     fn adopt_start(&mut self, out: &mut Vec<u8>, slot: Slot, root: Raw<'_>) -> Option<Slot> {
         let waiting = self.waiting();
@@ -131,7 +131,8 @@ impl Writer {
         self.adopted.get(&slot).copied().unwrap_or(slot)
     }
 
-    /// Begins a slot if the client does not know it. The name of an unknown tool call can't be told.
+    /// Begins a slot if the client does not know it. Only the server knows the name of an unknown tool call, so the
+    /// name stays empty.
     fn begin(&mut self, out: &mut Vec<u8>, slot: Slot) {
         if self.slots.contains_key(&slot) {
             return;
@@ -257,7 +258,7 @@ impl wire::Writer for Writer {
         Some(edits.apply(data))
     }
 
-    /// The event that ends a message has no more to tell: nothing is left of it.
+    /// The event that ends a message has no other content, so it becomes empty.
     fn without_end(&self, data: &str) -> String {
         let delta = fields::object(data).and_then(|root| root.member("delta"));
         let is_end = delta.is_some_and(|delta| delta.member(super::FINISH).is_some());

@@ -1,7 +1,7 @@
 //! OpenAI's legacy Completions API, which vLLM, llama.cpp and others speak, too.
 //!
-//! A request has a prompt in place of messages, and the model continues it. So the rest of an answer is asked for with
-//! the prompt and the delivered text after it. A stream has one JSON object per event, then `data: [DONE]`.
+//! A request has a prompt instead of messages, and the model continues it. So the request for the rest is the prompt
+//! with the delivered text after it. A stream has one JSON object per event, then `data: [DONE]`.
 
 #[cfg(feature = "proxy")]
 mod allowed;
@@ -19,13 +19,13 @@ use crate::provider::wire::{
 use reader::Reader;
 use writer::Writer;
 
-/// OpenAI's legacy Completions.
 #[derive(Debug)]
 pub(crate) struct Completions;
 
 impl Wire for Completions {
     fn takes_path(&self, path: &str) -> bool {
-        // `/beta`: DeepSeek; a deployment: Azure. Other paths that end so are of other APIs (`/fim/completions`).
+        // `/beta`: DeepSeek; a deployment: Azure. Other paths with this ending belong to other APIs
+        // (`/fim/completions`).
         let Some(before) = path.strip_suffix("/completions") else { return false };
         let deployment = before.rsplit_once("/deployments/").map(|(_, name)| name);
         ["/v1", "/beta"].iter().any(|base| before.ends_with(base)) || deployment.is_some_and(|name| !name.contains('/'))

@@ -4,14 +4,14 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, Finish, Kind, SlotId, wire};
 
-/// A reader of one stream, event by event.
+/// A reader for one stream, event by event.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     texts: Texts<Channel>,
 }
 
 impl wire::Reader for Reader {
-    /// Reads one event. Deltas come in the order of the choices, text before the finish; usage and an error come last.
+    /// Reads one event. Deltas come in the order of the choices, text before the finish; usage and an error are last.
     /// The finish may be on an event with text, and once more on an event without.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);

@@ -1,4 +1,4 @@
-//! Reads what a continuation must know of a Completions request, and writes the request for the rest.
+//! Reads from a Completions request the facts that a continuation needs, and writes the request for the rest.
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -7,8 +7,8 @@ use crate::provider::fields;
 use crate::provider::request::{FORMS, RESPONSE_FORMAT, base_of, continued_prompt, turn_reasoning_off};
 use crate::provider::wire::{Adaptation, Changes, NewRequest, PlainPrompt, Request, Rest};
 
-/// Reads a request. Returns `None` where the prompt can't be continued: several prompts, tokens in place of text, an
-/// answer that repeats the prompt or lies between two texts, or the best of several answers, which is not streamed.
+/// Reads a request. Returns `None` if the prompt can't be continued: several prompts, tokens instead of text, an answer
+/// that repeats the prompt or lies between two texts, or the best of several answers, which is not streamed.
 pub(super) fn parse(body: &str) -> Option<Request> {
     let root = fields::object(body)?;
     let prompt = prompt(root)?;
@@ -39,12 +39,12 @@ pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
     NewRequest::new("/completions", body)
 }
 
-/// The limit of a request that names none: the API's own is 16 tokens. Prompt, answer and rest have to fit in the
-/// model's context, which is 4,096 tokens and more.
+/// The limit of a request without one: the API's own is 16 tokens. Prompt, answer and rest have to fit in the model's
+/// context, which is 4,096 tokens and more.
 const DEFAULT_LIMIT: u64 = 1024;
 
 /// Returns the request for the rest of an answer, or the original request with changes. The delivered text follows the
-/// prompt without any byte between the two. Members that would force another form on the rest are removed.
+/// prompt without any byte between the two. Members that would force another format on the rest are removed.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
     parse(body)?;
     let root = fields::object(body)?;
@@ -63,7 +63,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     Some(edits.apply(body))
 }
 
-/// Returns a first request as its model takes it.
+/// Returns a first request that is adapted to its model.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     parse(body)?;
     let model = adaptation.model.map(quoted);
@@ -73,7 +73,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     Some(edits.apply(body)).filter(|adapted| adapted != body)
 }
 
-/// Returns the only prompt of a request: a string, or an array of one string.
+/// Returns the only prompt of a request: a string, or an array with one string.
 fn prompt(root: Raw<'_>) -> Option<Raw<'_>> {
     let prompt = root.member(PROMPT)?;
     let mut elements = prompt.elements();

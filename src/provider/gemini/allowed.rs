@@ -36,7 +36,7 @@ pub(super) const REQUEST: Members = &[
     ),
 ];
 
-/// A part has a member in place of a type, so a copy needs all of its members.
+/// A part has a member instead of a type, so a copy needs all of its members.
 const PARTS: Rule = Rule::Tool(
     &[],
     &[

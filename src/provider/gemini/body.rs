@@ -44,9 +44,10 @@ pub(super) fn write(first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_
     Some(edits.apply(first_body))
 }
 
-/// Replaces the text of a candidate. Returns the `content` that it needs if it has none.
+/// Replaces the text of a candidate. Returns a new `content` for a candidate without one.
 ///
-/// The last text part gets what follows the texts before it. Where the text differs from those, they become empty.
+/// The earlier text parts keep their text, and the last one gets the rest. If the earlier parts differ from the text,
+/// they become empty.
 pub(super) fn put_text(edits: &mut Edits, candidate: Raw<'_>, text: &str) -> Option<String> {
     let part = format!(r#"{{"text":{}}}"#, quoted(text));
     let Some(content) = fields::object_of(candidate, "content") else {

@@ -1,9 +1,9 @@
 //! Google's Gemini API: `generateContent` and `streamGenerateContent`, of AI Studio and of Vertex AI.
 //!
-//! Each event of a stream is a whole response object with more parts; without `alt=sse` a stream is one array of them. The
-//! model's name and whether the answer is streamed are in the path. Arguments of function calls are objects that come
-//! whole, so there only text is continued. Requests are protocol buffers in JSON: their members may be in camel case or in
-//! snake case.
+//! Each event of a stream is a whole response object with more parts; without `alt=sse` a stream is one array of them.
+//! The model's name and whether the answer is streamed are in the path. Arguments of function calls are objects that
+//! arrive whole, so only text is continued. Requests are protocol buffers in JSON: their members may be in camel case
+//! or in snake case.
 
 #[cfg(feature = "proxy")]
 mod allowed;
@@ -21,7 +21,6 @@ use crate::provider::{Delta, Finish, SlotId, fields};
 use reader::Reader;
 use writer::Writer;
 
-/// Google's Gemini.
 #[derive(Debug)]
 pub(crate) struct Gemini;
 

@@ -6,7 +6,7 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, Kind, SlotId, wire};
 
-/// A reader of one stream, event by event.
+/// A reader for one stream, event by event.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     texts: Texts<Channel>,
@@ -16,9 +16,9 @@ pub(super) struct Reader {
 
 impl wire::Reader for Reader {
     /// Reads one event. Deltas come in the order of the candidates and of their parts, then the finish; usage, which
-    /// every event has, and an error come last.
+    /// every event has, and an error are last.
     ///
-    /// A prompt that was blocked is a refusal with the reason: there is no candidate that could end.
+    /// A blocked prompt counts as a refusal with the reason, because the response has no candidate that could end.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
         let Some(root) = fields::object(data) else { return fields::no_object(event_type, data, on) };

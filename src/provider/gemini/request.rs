@@ -1,4 +1,4 @@
-//! Reads what a continuation must know of a Gemini request, and writes the request for the rest.
+//! Reads from a Gemini request the facts that a continuation needs, and writes the request for the rest.
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -139,8 +139,9 @@ fn tools(root: Raw<'_>) -> Vec<Tool> {
 
 /// Returns the request for the rest of an answer, or the original request with changes.
 ///
-/// Two contents are appended, the model's and the user's. From the configuration goes what would force another form on
-/// the rest, and the number of candidates. Tools go, too, unless the history has calls: then no function may be called.
+/// Two contents are appended, the model's and the user's. The configuration loses the members that would force another
+/// format on the rest, and the number of candidates. Tools are removed, too, unless the history has calls: then the
+/// request forbids calls.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
     let (root, contents) = fields::object_with(body, "contents")?;
     let mut edits = Edits::default();
@@ -148,6 +149,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     let mut config = Config::default();
     if let Some(rest) = rest {
         prefill::append(contents, rest, ("model", "parts"), changes.replaces_prefill, &mut edits, content);
+        // One answer is continued, so one rest is enough.
         config.remove.extend(CANDIDATES);
         if !changes.keeps_json_mode {
             config.remove.extend(FORMS.iter().flatten());
@@ -162,7 +164,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     }
     if let Some(Switch { key, value }) = changes.reasoning_off {
         match key.as_str() {
-            // These are edited here, each byte once.
+            // This function edits these members itself, and may edit each byte only once.
             "contents" | "generationConfig" | "generation_config" => {}
             key if THINKING.contains(&key) => config.set.push((THINKING, value.clone())),
             // The switch of the Chat Completions API, which the same models have at another path. Here it is an error.
@@ -181,7 +183,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     Some(edits.apply(body))
 }
 
-/// Returns a first request as its model takes it. The model's name is in the path, so it stays.
+/// Returns a first request that is adapted to its model. The model's name is in the path, so it stays.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = fields::object_with(body, "contents")?;
     let mut edits = Edits::default();
@@ -244,7 +246,7 @@ const CONTINUED: [&str; 2] = ["continuationToken", "continuation_token"];
 const TOOL_CONFIG: [&str; 2] = ["toolConfig", "tool_config"];
 const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
 
-/// The members that force a form, in both spellings.
+/// The members that force a format, in both spellings.
 const FORMS: [[&str; 2]; 3] = [
     ["responseMimeType", "response_mime_type"],
     ["responseSchema", "response_schema"],

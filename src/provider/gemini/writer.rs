@@ -72,7 +72,7 @@ impl wire::Writer for Writer {
     }
 
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
-        // Arguments are objects, which come whole.
+        // Arguments are objects, which arrive whole.
         if slot.kind == SlotKind::Text {
             self.chunk(out, &format!("\"candidates\":[{}]", candidate(slot.id.item, text, None)), None);
         }
@@ -134,8 +134,8 @@ impl wire::Writer for Writer {
         edits.apply(data)
     }
 
-    /// Writes a chunk with an empty text. A comment would not do: Google's clients for JavaScript expect `data:` at the
-    /// start of each event, and read nothing after a comment. In an array a line end will do.
+    /// Writes a chunk with an empty text. A comment is not possible: Google's clients for JavaScript expect `data:` at
+    /// the start of each event, and read nothing after a comment. In an array a line end is enough.
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
         if self.is_array {
             return out.extend_from_slice(b"\r\n");

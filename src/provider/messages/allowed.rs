@@ -116,7 +116,7 @@ const CONTENT: Rule = Rule::Content(
     ],
 );
 
-/// Texts and pictures, as results of tools and the instructions have them.
+/// Texts and pictures in results of tools and in the instructions.
 const BLOCKS: Rule = Rule::Content(
     &["document", "image", "search_result", "text", "tool_reference"],
     &[
@@ -128,8 +128,8 @@ const BLOCKS: Rule = Rule::Content(
     ],
 );
 
-/// What a tool has brought. The tools that the provider runs have results of many kinds: texts, files by their ids, and
-/// addresses that a search has found.
+/// The result of a tool. The tools that the provider runs return texts, files by their ids, and addresses from a
+/// search.
 const RESULT: Rule = Rule::Content(
     &[
         "",
@@ -188,7 +188,7 @@ const RESULT: Rule = Rule::Content(
             ],
             Rule::Plain,
         ),
-        // A search has found it.
+        // The address is the result of a search.
         (&["url"], Rule::Text),
         (&["source"], SOURCE),
         (&["citations"], CITATIONS),
@@ -198,7 +198,7 @@ const RESULT: Rule = Rule::Content(
     ],
 );
 
-/// What results and documents consist of.
+/// The parts of results and documents.
 const TEXTS: Rule = Rule::Content(
     &["bash_code_execution_output", "code_execution_output", "document", "image", "text"],
     &[
@@ -209,7 +209,7 @@ const TEXTS: Rule = Rule::Content(
     ],
 );
 
-/// Where the content of a picture or a document is; of a result of a search: its name or address.
+/// The source of a picture or a document; for a search result, its name or address.
 const SOURCE: Rule = Rule::Settings(&[
     (&["data", "file_id", "media_type", "type", "url"], Rule::Plain),
     (

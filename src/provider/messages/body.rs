@@ -28,9 +28,9 @@ pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
 }
 
 /// Writes the first answer's body with other texts and another end. Every other byte is kept. Returns `None` if the
-/// body is no message, or has no block for a text.
+/// body is not a message, or has no block for a text.
 ///
-/// Arguments that are no JSON object have no place in a body: the block keeps its `input`.
+/// A body can't contain arguments that are not a JSON object: there the block keeps its `input`.
 pub(super) fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
     let root = object(first_body)?;
     let content = root.member("content").filter(|content| content.kind() == ValueKind::Array)?;

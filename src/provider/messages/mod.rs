@@ -21,7 +21,6 @@ use super::{Delta, Finish};
 use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
 
-/// Anthropic's Messages API.
 #[derive(Debug)]
 pub(crate) struct Messages;
 

@@ -8,18 +8,18 @@ use crate::provider::form::Form;
 use crate::provider::usage::update_usage;
 use crate::provider::{Delta, Kind, SlotId, wire};
 
-/// A reader of one stream, event by event.
+/// A reader for one stream, event by event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
-    /// By block. A block has one text only.
+    /// The texts by block: each block has one text.
     texts: Texts<u32>,
-    /// The usage so far: that of `message_start`, with the later members of `message_delta`.
+    /// The usage so far: the usage of `message_start`, with the later members of `message_delta`.
     usage: Option<String>,
     has_begun: bool,
     form: Form<Piece>,
 }
 
-/// What the text of a delta is.
+/// The meaning of a delta's text.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     index: u32,
@@ -84,10 +84,10 @@ impl Reader {
     }
 }
 
-/// Where a block is, which says what its `input` means.
+/// The context of a block, which determines the meaning of its `input`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Input {
-    /// At the start of a streamed block. An empty object says that the arguments follow.
+    /// At the start of a streamed block. An empty object means that the arguments follow.
     Start,
     /// In a message that is whole.
     Whole,
@@ -121,7 +121,7 @@ impl Reader {
         }
     }
 
-    /// Emits the end of an answer, if `stop_reason` says it.
+    /// Emits the end of an answer, if there is a `stop_reason`.
     pub(super) fn stop_reason(&mut self, stop_reason: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         if let Some(word) = word(stop_reason) {
             on(Delta::Finish { choice: 0, reason: finish(&word), word: &word });
@@ -145,7 +145,7 @@ impl Reader {
         }
         self.has_begun = true;
         let Some(message) = message else { return };
-        // Where a program calls tools, the message starts with whole blocks.
+        // If a program calls tools, the message starts with whole blocks.
         let blocks = message.member("content").into_iter().flat_map(|content| content.elements());
         for (index, block) in (0u32..).zip(blocks) {
             self.block(index, block, Input::Whole, on);
@@ -194,8 +194,8 @@ impl Reader {
     }
 }
 
-/// Returns the usage of `message_start` without its `output_tokens`, which count what was written so far: nearly nothing. Those of
-/// the answer come with `message_delta`.
+/// Returns the usage of `message_start` without its `output_tokens`, which count only the first tokens. `message_delta`
+/// has the count of the answer.
 fn without_output(usage: &str) -> Option<String> {
     let object = Raw::root(usage).filter(|usage| usage.kind() == ValueKind::Object)?;
     let mut edits = Edits::default();

@@ -1,4 +1,4 @@
-//! Reads what a continuation must know of a request, and writes the request for the rest.
+//! Reads from a request the facts that a continuation needs, and writes the request for the rest.
 
 use crate::json::edit::Edits;
 use crate::json::string::{escape_into, quoted};
@@ -44,8 +44,8 @@ pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
     }
 }
 
-/// The limit of a request that names none, which the API refuses. All models from 3.5 on take it, and a longer answer is
-/// continued.
+/// The limit of a request without one, which the API refuses. All models from 3.5 on accept this limit, and a longer
+/// answer is continued.
 const DEFAULT_LIMIT: u64 = 8192;
 
 fn tool(tool: Raw<'_>) -> Option<Tool> {
@@ -55,10 +55,10 @@ fn tool(tool: Raw<'_>) -> Option<Tool> {
 
 /// Returns the request for the rest of an answer, or the original request with changes. Every other byte is kept.
 ///
-/// The messages are appended; where the request ends in an assistant's message, which the answer continues, the
-/// delivered text is appended to that message. The form that is forced on the answer is removed, and everything about
-/// tools: the rest is text and fits no schema. A history with tool calls needs its tools declared, so there the tools
-/// stay and none may be chosen. Reasoning can't be combined with a prefill, so a prefill removes it.
+/// The messages are appended; if the request ends with an assistant's message, which the answer continues, the
+/// delivered text is appended to that message. The members that force a format on the answer and everything about tools
+/// are removed: the rest is text and fits no schema. A history with tool calls needs its tools declared, so there the
+/// tools stay and the choice becomes none. Reasoning can't be combined with a prefill, so a prefill removes it.
 ///
 /// Returns `None` if [`parse`] does.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
@@ -79,6 +79,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         let delivered = match rest {
             Rest::Reprompt { delivered, .. } => delivered,
             Rest::Prefill { delivered, .. } => {
+                // The API refuses reasoning together with a prefill.
                 remove.push("thinking");
                 delivered
             }
@@ -89,14 +90,15 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         }
     }
     turn_reasoning_off(changes, &["messages"], &remove, &mut set);
+    // The API requires a limit, so every valid request has the member.
     let cap = changes.max_tokens.map(|cap| cap.to_string());
     set.extend(cap.as_deref().map(|cap| ("max_tokens", cap)));
     edits.object(root, &remove, &set);
     Some(edits.apply(body))
 }
 
-/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if nothing changes, or
-/// [`parse`] returns it.
+/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if nothing changes, or if
+/// [`parse`] returns `None`.
 ///
 /// This API has no JSON mode without a schema, so none is added.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
@@ -108,6 +110,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     if adaptation.streams_arguments && adaptation.without != Some("tools") {
         let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
         for tool in tools.filter(|tool| tool.kind() == ValueKind::Object) {
+            // Only the client's own tools stream their arguments. A value that the client has sent stays.
             let [kind, eager] = members_of(tool, ["type", EAGER]);
             if eager.is_none() && word(kind).is_none_or(|kind| kind == "custom") {
                 edits.object(tool, &[], &[(EAGER, "true")]);
@@ -117,7 +120,7 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     Some(edits.apply(body)).filter(|adapted| adapted != body)
 }
 
-/// Appends what was delivered, and the user's message.
+/// Appends the delivered text, and the user's message.
 fn append(messages: Raw<'_>, delivered: &str, rest: &Rest<'_>, edits: &mut Edits) {
     let mut added = Vec::new();
     // An empty message is refused.
@@ -168,10 +171,10 @@ fn calls_tools(message: Raw<'_>) -> bool {
     })
 }
 
-/// The member that forces a form on the answer; later versions have it in `output_config`.
+/// The member that forces a format on the answer; later versions have it in `output_config`.
 const FORM: &str = "output_format";
 
 const CONFIG: &str = "output_config";
 
-/// Sends arguments as they are written, instead of value by value.
+/// Makes the provider send arguments while it writes them, instead of value by value.
 const EAGER: &str = "eager_input_streaming";

@@ -16,17 +16,17 @@ pub(super) struct Writer {
     has_begun: bool,
     /// The blocks that the client knows.
     blocks: Vec<Block>,
-    /// The usage that the first answer has told.
+    /// The usage that the first answer has reported.
     usage: Option<String>,
-    /// The `message_delta` with which the first answer ended. Other members of it are written again at the end of all.
+    /// The `message_delta` with which the first answer ended. The last `message_delta` repeats its other members.
     end: Option<String>,
 }
 
 /// A content block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// The slot that writes to it: the index in the answer that is being read. `None`: the block is of an answer that
-    /// broke off.
+    /// The slot that writes to it: the index in the answer that is being read. `None`: the block belongs to an answer
+    /// that broke off.
     slot: Option<u32>,
     index: u32,
     /// `None`: nothing is written to it.
@@ -53,7 +53,7 @@ impl Block {
 
 impl wire::Writer for Writer {
     fn observe(&mut self, event_type: &str, data: &str) {
-        // Most events are deltas, and say nothing new.
+        // Most events are deltas, and add no block and no usage.
         if event_type == DELTA {
             return;
         }
@@ -193,7 +193,7 @@ impl wire::Writer for Writer {
         Some(edits.apply(data))
     }
 
-    /// The events that end a message have no more to tell: nothing is left of them.
+    /// The events that end a message have no other content, so they become empty.
     fn without_end(&self, data: &str) -> String {
         let kind = object(data).and_then(|root| word(root.member("type")));
         match kind.as_deref() {
@@ -222,8 +222,8 @@ impl Writer {
         self.blocks.iter().find(|block| block.slot == Some(slot))
     }
 
-    /// Starts a block of another answer. Returns its index, or `None` if the client has a block that takes its text: the
-    /// text block that was open when the answer before broke off. All other open blocks are stopped.
+    /// Starts a block of another answer. Returns its index, or `None` if the client has a block for its text: the text
+    /// block that was open when the answer before broke off. All other open blocks are stopped.
     fn adopt_block(&mut self, out: &mut Vec<u8>, slot: u32, block: Option<Raw<'_>>) -> Option<u32> {
         let block_type = type_of(block);
         self.blocks.iter_mut().filter(|block| block.slot == Some(slot)).for_each(|block| block.slot = None);
@@ -260,8 +260,8 @@ impl Writer {
         }
     }
 
-    /// Starts a block for a slot of which the client knows nothing yet. Returns its index. Blocks follow one another, so
-    /// an open one is stopped first.
+    /// Starts a block for a slot that is new to the client. Returns its index. Blocks follow one another, so an open
+    /// one is stopped first.
     fn start(&mut self, out: &mut Vec<u8>, slot: Slot) -> u32 {
         self.begin(out);
         self.stop_blocks(out, |_| true);

@@ -1,7 +1,7 @@
 //! Ollama's own API: `/api/chat` and `/api/generate`.
 //!
-//! A stream has one JSON object per line, and the last one says `"done":true`. Arguments of tool calls are objects that
-//! come whole, so there only text is continued.
+//! A stream has one JSON object per line, and the last one has `"done":true`. Arguments of tool calls are objects that
+//! arrive whole, so only text is continued.
 
 #[cfg(feature = "proxy")]
 mod allowed;
@@ -20,7 +20,6 @@ use crate::provider::{Finish, fields, translate};
 use reader::Reader;
 use writer::Writer;
 
-/// Ollama's own API.
 #[derive(Debug)]
 pub(crate) struct Ollama;
 

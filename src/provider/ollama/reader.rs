@@ -4,7 +4,7 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{self, Channel, Texts};
 use crate::provider::{Delta, FIRST, Finish, Kind, SlotId, wire};
 
-/// A reader of one stream, line by line.
+/// A reader for one stream, line by line.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     texts: Texts<Channel>,
@@ -13,7 +13,8 @@ pub(super) struct Reader {
 }
 
 impl wire::Reader for Reader {
-    /// Reads one object. Reasoning comes before text, then tool calls, the usage, the finish and the end of the stream.
+    /// Reads one object. Its deltas are reasoning, text, tool calls, usage, finish and the end of the stream, in this
+    /// order.
     ///
     /// The last object may have text. Older servers write no `done_reason`, so there the answer ends without a finish.
     fn read(&mut self, _event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
@@ -61,7 +62,7 @@ impl Reader {
     }
 }
 
-/// Reads what the last object has besides text.
+/// Reads the members that only the last object has.
 fn end(root: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) {
     let counts: Vec<_> = super::counts(root).map(|(key, count)| format!("\"{key}\":{count}")).collect();
     if !counts.is_empty() {

@@ -1,4 +1,4 @@
-//! Reads what a continuation must know of a request, and writes the request for the rest.
+//! Reads from a request the facts that a continuation needs, and writes the request for the rest.
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -8,7 +8,7 @@ use crate::provider::prefill;
 use crate::provider::request::{base_of, continued_prompt, functions, message, messages, tool, turn_reasoning_off};
 use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
-/// What a request asks with.
+/// The input of a request.
 enum Input<'a> {
     /// The messages of `/api/chat`.
     Messages(Raw<'a>),
@@ -57,7 +57,7 @@ fn asks_for_reasoning(think: Raw<'_>) -> bool {
 /// Returns the request for the rest of an answer, or the original request with changes.
 ///
 /// `/api/chat` gets two more messages; its history may have tool calls without their tools. `/api/generate` gets a
-/// longer prompt. `format` and `tools`, which would force another form on the rest, are removed.
+/// longer prompt. `format` and `tools`, which would force another format on the rest, are removed.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
     let (root, input) = request(body)?;
     let mut edits = Edits::default();
@@ -85,7 +85,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     Some(edits.apply(body))
 }
 
-/// Returns a first request as its model takes it.
+/// Returns a first request that is adapted to its model.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = request(body)?;
     let model = adaptation.model.map(quoted);

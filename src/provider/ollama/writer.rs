@@ -56,7 +56,7 @@ impl wire::Writer for Writer {
     }
 
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
-        // Arguments are objects, which come whole.
+        // Arguments are objects, which arrive whole.
         if slot.kind == SlotKind::Text {
             self.line(out, text, false, &[]);
         }
@@ -107,7 +107,7 @@ impl wire::Writer for Writer {
         edits.apply(data)
     }
 
-    /// Writes a line with an empty text. There are no comments between lines.
+    /// Writes a line with an empty text, because there are no comments between lines.
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
         self.line(out, "", false, &[]);
     }

@@ -1,7 +1,7 @@
-//! Writes the events of another answer as events of the one that the client is already reading.
+//! Writes the events of another answer as events of the answer that the client is already reading.
 //!
-//! An answer that broke off before its text may have left open items with the client. An empty message takes the other
-//! answer's message; every other item is ended, and the other answer's items come after it.
+//! An answer that broke off before its text may have left open items with the client. The other answer's message
+//! continues in an empty message; every other item is ended, and the other answer's items follow it.
 
 use super::items::{Item, ItemKind, Origin};
 use super::writer::{Writer, end_item};
@@ -13,7 +13,7 @@ use crate::provider::fields::{members_of, object, place};
 use crate::provider::wire::Slot;
 use crate::sse::Encoder;
 
-/// An event that is held back.
+/// An event that is withheld.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) name: String,
@@ -27,7 +27,7 @@ impl Writer {
         name.ends_with(".done") && item.is_some_and(|item| item.is_open && !matches!(item.kind, ItemKind::Other))
     }
 
-    /// Drops the events that would end a slot which gets more text, and writes the other events that are held back.
+    /// Drops the events that would end a slot which gets more text, and writes the other withheld events.
     pub(super) fn continue_held(&mut self, out: &mut Vec<u8>, slot: Slot) {
         let is_of =
             |held: &Held| object(&held.data).is_some_and(|root| place(root.member("output_index")) == slot.id.item);
@@ -35,7 +35,7 @@ impl Writer {
         self.release(out);
     }
 
-    /// Writes the events that are held back.
+    /// Writes the withheld events.
     pub(super) fn release(&mut self, out: &mut Vec<u8>) {
         for held in std::mem::take(&mut self.held) {
             self.adopt_event(out, &held.name, &held.data);
@@ -81,8 +81,8 @@ impl Writer {
         Encoder::event(out, Some(name).filter(|name| !matches!(*name, "" | "message")), None, &data);
     }
 
-    /// Starts an item of another answer. Returns `false` if the client has an item that takes its text: the empty message
-    /// that was open when the answer before broke off. All other open items of that answer are ended.
+    /// Starts an item of another answer. Returns `false` if the client has an item for its text: the empty message that
+    /// was open when the answer before broke off. All other open items of that answer are ended.
     fn adopt_item(&mut self, out: &mut Vec<u8>, slot: u32, raw: Raw<'_>) -> bool {
         let mut item = Item::new(self.items.next_index(), raw, true);
         (item.slot, item.origin) = (Some(slot), Origin::Adopted);

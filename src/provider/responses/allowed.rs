@@ -1,8 +1,8 @@
 //! The members of a request for a response that hold no credential.
 //!
-//! The members are those of OpenAI's schema (`ResponseCreateParams`, `ResponseInputItem` and `Tool` of its SDKs). Not among them:
-//! `metadata`, which serves the account that it was sent to; of the tools `authorization`, `headers`, `connector_id`, `tunnel_id`
-//! and `domain_secrets`; items that bring tools of their own.
+//! The members are those of OpenAI's schema (`ResponseCreateParams`, `ResponseInputItem` and `Tool` of its SDKs). Not
+//! among them: `metadata`, which serves the account that it was sent to; in tools `authorization`, `headers`,
+//! `connector_id`, `tunnel_id` and `domain_secrets`; items that bring tools of their own.
 
 use crate::provider::allowed::{CACHE, COMPATIBLE, FUNCTION, LOCATION, Members, PROVIDERS, Rule};
 

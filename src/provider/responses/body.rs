@@ -25,7 +25,7 @@ pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
 }
 
 /// Writes the first answer's body with other texts and another end. Every other byte is kept. Returns `None` if the
-/// body is no response, or has no item for a text.
+/// body is not a response, or has no item for a text.
 pub(super) fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
     let root = object(first_body)?;
     let output = root.member("output").filter(|output| output.kind() == ValueKind::Array)?;
@@ -33,7 +33,7 @@ pub(super) fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Endi
     let (status, details) = status(ending.reasons.first().map_or(&Finish::Stop, |(_, reason)| reason));
     let status = quoted(status);
     let mut edits = Edits::default();
-    // Commas depend on all members of an object that change, so each item's are set at once.
+    // Commas depend on all changed members of an object, so one edit sets all members of an item.
     let mut messages = BTreeSet::new();
     for text in texts {
         let new = quoted(text.text);

@@ -1,4 +1,4 @@
-//! What the client knows of a response: its items and their parts, and the numbers of its events.
+//! The client's view of a response: its items and their parts, and the numbers of its events.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use crate::provider::wire::{Kept, Slot, SlotKind, SlotText};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Items {
     by_index: BTreeMap<u32, Item>,
-    /// The indexes of those that have a slot.
+    /// The index of each item that has a slot, by slot.
     by_slot: HashMap<u32, u32>,
     kept: Kept,
 }
@@ -45,8 +45,8 @@ impl Items {
         Some(changed)
     }
 
-    /// Adds more of a text of an item, which is between two quotes. Texts are not counted here, so a delta costs no more in an
-    /// item with many parts.
+    /// Adds more of a text of an item, which is between two quotes. Texts are not counted here, so the cost of a delta
+    /// does not depend on the number of parts.
     pub(super) fn push_text(&mut self, index: u32, text: impl FnOnce(&mut Item) -> Option<&mut Text>, inner: &str) {
         if let Some(text) = self.by_index.get_mut(&index).and_then(text) {
             text.push_inner(inner);
@@ -61,7 +61,7 @@ impl Items {
             .fold(Kept::default(), |sum, item| Kept { items: sum.items + item.items, bytes: sum.bytes + item.bytes });
     }
 
-    /// Adds an item, in place of one with the same index. Its slot is of no other item from now on.
+    /// Adds an item, replacing one with the same index. From now on its slot belongs to no other item.
     pub(super) fn insert(&mut self, item: Item) {
         let (index, slot) = (item.index, item.slot);
         let kept = item.kept();
@@ -107,22 +107,22 @@ impl Items {
 /// An item of a response.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// The item's number in the slots of the answer that is being read: its index there. `None`: the item is of an answer
-    /// that broke off.
+    /// The item's number in the slots of the answer that is being read: its index there. `None`: the item belongs to an
+    /// answer that broke off.
     pub(super) slot: Option<u32>,
     pub(super) origin: Origin,
     pub(super) index: u32,
     pub(super) kind: ItemKind,
-    /// The item as it came last, at its start or at its end.
+    /// The raw item from its last event, which is its start or its end.
     pub(super) raw: String,
     pub(super) is_open: bool,
-    /// Of a message.
+    /// The parts of a message.
     pub(super) parts: Vec<Part>,
-    /// Of a call.
+    /// The arguments of a call.
     pub(super) arguments: Text,
 }
 
-/// The answer that an item is of.
+/// The answer to which an item belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The first answer, or an item that was written for it.
@@ -133,7 +133,7 @@ pub(super) enum Origin {
     Shared,
 }
 
-/// What an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ItemKind {
     Message,
@@ -146,13 +146,13 @@ pub(super) enum ItemKind {
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) index: u32,
-    /// The part as it came last, at its start or at its end.
+    /// The raw part from its last event, which is its start or its end.
     pub(super) raw: String,
     pub(super) is_open: bool,
     pub(super) text: Text,
 }
 
-/// A text, as far as the client has it.
+/// The text that the client has of a part or of arguments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Text {
     /// The text between its quotes, with its escapes.
@@ -189,12 +189,12 @@ impl Text {
 }
 
 impl Part {
-    /// Creates a part of which nothing is known but its place.
+    /// Creates a part without data except its index.
     pub(super) fn new(index: u32) -> Self {
         Self { index, raw: unseen_part("\"\""), is_open: true, text: Text::default() }
     }
 
-    /// Takes the part as it is written.
+    /// Replaces the part by a received one.
     pub(super) fn set(&mut self, raw: Raw<'_>, is_open: bool) {
         raw.as_str().clone_into(&mut self.raw);
         self.is_open = is_open;
@@ -217,7 +217,7 @@ impl Part {
 }
 
 impl Item {
-    /// Reads an item as it is written.
+    /// Reads a received item.
     pub(super) fn new(index: u32, raw: Raw<'_>, is_open: bool) -> Self {
         let [kind, content] = members_of(raw, ["type", "content"]);
         let kind = match word(kind).as_deref() {
@@ -285,7 +285,7 @@ impl Item {
         let is_this = |text: &&SlotText<'_>| {
             self.has(text.slot) && part.is_none_or(|part| text.slot.id.part.unwrap_or(0) == part.index)
         };
-        // The text of another answer begins with what the answer before had, which may be in another item.
+        // The text of another answer begins with the text of the answer before, which may be in another item.
         match texts.iter().find(is_this).filter(|_| self.origin == Origin::First) {
             Some(text) => crate::json::string::quoted(text.text),
             None => part.map_or(&self.arguments, |part| &part.text).quoted(),
@@ -320,7 +320,7 @@ pub(super) fn with(object: &str, set: &[(&str, &str)]) -> String {
 pub(super) struct Numbers {
     /// The highest number of an event that does not end anything.
     last: Option<u64>,
-    /// The highest number of the events that end an item or a part of it, by item.
+    /// The highest number of the events that end an item or its parts, by item.
     ends: BTreeMap<u32, u64>,
     /// The highest of these.
     highest_end: Option<u64>,

@@ -1,9 +1,9 @@
 //! OpenAI's Responses API, which Azure and other servers speak, too.
 //!
-//! A response has items (messages, tool calls, reasoning), and a message has parts. A stream opens and closes each of
-//! them with an event, and its last event repeats all of the response:
-//! <https://platform.openai.com/docs/api-reference/responses-streaming>. The slot of a text is its item and its part, that
-//! of arguments its item.
+//! A response has items (messages, tool calls, reasoning), and a message has parts. A stream opens and closes each item
+//! and part with an event, and its last event repeats the whole response:
+//! <https://platform.openai.com/docs/api-reference/responses-streaming>. The slot of a text is its item and its part;
+//! the slot of arguments is their item.
 
 mod adopt;
 #[cfg(feature = "proxy")]
@@ -23,7 +23,6 @@ use super::wire::{self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Re
 use super::{Delta, Finish};
 use crate::json::walk::Raw;
 
-/// OpenAI's Responses API.
 #[derive(Debug)]
 pub(crate) struct Responses;
 
@@ -90,12 +89,12 @@ impl Wire for Responses {
 /// Members that change from delta to delta: the number of the event, and padding.
 const CHANGING: [&str; 2] = ["sequence_number", "obfuscation"];
 
-/// The words of one type of items that call a tool with arguments.
+/// The words for one type of item that calls a tool with arguments.
 #[derive(Debug)]
 struct Call {
     /// The type of the item.
     item: &'static str,
-    /// What the events of its arguments begin with, before `.delta` and `.done`.
+    /// The start of the names of its argument events, before `.delta` and `.done`.
     event: &'static str,
     /// The member that has the arguments, in the item and in the last event.
     member: &'static str,
@@ -126,7 +125,7 @@ fn is_terminal(event: &str) -> bool {
     matches!(event, "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled")
 }
 
-/// Returns whether an event of this type tells no more than the response's head.
+/// Returns whether an event of this type has only the response's head.
 fn is_head(event: &str) -> bool {
     matches!(event, "response.created" | "response.in_progress" | "response.queued")
 }

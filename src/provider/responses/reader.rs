@@ -9,13 +9,13 @@ use crate::provider::fields::{self, Texts, members_of, object, place, present, w
 use crate::provider::form::Form;
 use crate::provider::{Delta, Kind, SlotId, wire};
 
-/// A reader of one stream, event by event.
+/// A reader for one stream, event by event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
     texts: Texts<Text>,
-    /// What was read of each text. The events that end a text repeat it, and some servers send it only there.
+    /// The part of each text that was read. The events that end a text repeat it, and some servers send it only there.
     sent: BTreeMap<Text, Sent>,
-    /// Stands for each text after [`MOST`] others.
+    /// The state that all texts after the first [`MOST`] share.
     others: Sent,
     /// The client has a tool to run.
     has_calls: bool,
@@ -37,7 +37,7 @@ enum TextKind {
     Arguments,
 }
 
-/// How much of a text was read: its length and its FNV-1a hash, in place of the text.
+/// The part of a text that was read: its length and its FNV-1a hash, instead of the text.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     len: usize,
@@ -60,7 +60,7 @@ impl Sent {
         self.hash = text.bytes().fold(self.hash, step);
     }
 
-    /// Returns what of a whole text is still missing. Nothing, if the whole text does not begin with what was read.
+    /// Returns the missing end of a whole text. Empty if the whole text does not begin with the part that was read.
     fn missing<'a>(&self, whole: &'a str) -> &'a str {
         let Some((before, after)) = whole.split_at_checked(self.len) else { return "" };
         let mut sent = Self::NOTHING;
@@ -152,7 +152,7 @@ impl Reader {
         true
     }
 
-    /// Emits the end of a response, and what it holds if nothing of that came before.
+    /// Emits the end of a response, preceded by its items if none was received before.
     pub(super) fn end(&mut self, response: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(response) = response else { return };
         let [output, usage, error] = members_of(response, ["output", "usage", "error"]);
@@ -190,12 +190,12 @@ impl Reader {
     fn start_call(&mut self, index: u32, item: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) {
         let [kind, id, call_id, name] = members_of(item, ["type", "id", "call_id", "name"]);
         self.has_calls |= calls_client(item);
-        // The id of an item is no id of a call, except where calls have no other.
+        // The id of an item is not the id of a call, except where calls have no other.
         let id = word(call_id).or_else(|| word(id).filter(|_| word(kind).is_some_and(|kind| kind == "mcp_call")));
         let slot = SlotId::of(index);
         self.sent_of(Text { kind: TextKind::Arguments, slot });
         let name = word(name);
-        // A program that the server runs has neither: its text tells of it.
+        // A program that the server runs has neither: its text reports it.
         if id.is_some() || name.is_some() {
             on(Delta::ToolCall { slot, id: id.as_deref(), name: name.as_deref(), arguments: "" });
         }
@@ -246,7 +246,7 @@ impl Reader {
         emit(text, more, on);
     }
 
-    /// Emits what is still missing of a text that is whole, and its end.
+    /// Emits the missing end of a whole text, and the end of the slot.
     fn whole(&mut self, text: Text, whole: Option<Raw<'_>>, ends: bool, on: &mut dyn FnMut(Delta<'_>)) {
         self.texts.end(|other| *other == text);
         let sent = self.sent_of(text);
@@ -270,7 +270,8 @@ impl Reader {
     }
 }
 
-/// Returns the part of a text that was read. Of a text after [`MOST`] others nothing is known, and its end brings nothing.
+/// Returns the part of a text that was read. The texts after the first [`MOST`] share one state, and their ends add no
+/// text.
 fn sent_of<'a>(known: &'a mut BTreeMap<Text, Sent>, others: &'a mut Sent, text: Text) -> &'a mut Sent {
     if known.len() >= MOST && !known.contains_key(&text) {
         *others = Sent { len: usize::MAX, ..Sent::NOTHING };
@@ -279,7 +280,7 @@ fn sent_of<'a>(known: &'a mut BTreeMap<Text, Sent>, others: &'a mut Sent, text: 
     known.entry(text).or_insert(Sent::NOTHING)
 }
 
-/// Texts of which it is known how much was read. A response has some ten, and of more than 256 items no further ones are read.
+/// The number of texts whose read part is tracked. A response has some ten, and no items after the first 256 are read.
 const MOST: usize = 4096;
 
 fn emit(text: Text, more: &str, on: &mut dyn FnMut(Delta<'_>)) {
@@ -298,5 +299,5 @@ fn calls_client(item: Raw<'_>) -> bool {
     word(item.member("type")).and_then(|kind| call_of(&kind)).is_some_and(|call| call.is_clients)
 }
 
-/// What is added to the index of a reasoning text, so that it differs from that of a summary of the same item.
+/// The offset of the index of a reasoning text, so that it differs from that of a summary of the same item.
 const RAW: u32 = 1 << 16;

@@ -1,4 +1,4 @@
-//! Reads what a continuation must know of a request, and writes the request for the rest.
+//! Reads from a request the facts that a continuation needs, and writes the request for the rest.
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -11,7 +11,7 @@ use crate::provider::translate::{self, PlainMessage, Role};
 use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
 
 /// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a string or an array. A
-/// request in a `conversation` is not read either: the question for the rest would stay in it.
+/// request in a `conversation` is not read either: the question for the rest would stay in the conversation.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
     let (root, input) = request(std::str::from_utf8(body).ok()?)?;
     if root.member("conversation").is_some_and(|conversation| conversation.kind() != ValueKind::Null) {
@@ -43,7 +43,7 @@ pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
     NewRequest::new("/responses", format!(r#"{{"model":{model},"stream":true{system},"input":{input}{limit}}}"#))
 }
 
-/// Returns the messages of a request. What the provider keeps of a conversation is not known.
+/// Returns the messages of a request. `None` if the provider keeps earlier messages, because those are unknown.
 pub(super) fn plain_messages(body: &str) -> Option<Vec<PlainMessage>> {
     let (root, input) = request(body)?;
     if present(root.member("previous_response_id")).is_some() {
@@ -66,9 +66,9 @@ fn tool(tool: Raw<'_>) -> Option<Tool> {
 
 /// Returns the request for the rest of an answer, or the original request with changes. Every other byte is kept.
 ///
-/// The messages are appended to `input`, and a string becomes the message that it stands for. The form that is forced
-/// on the answer is removed, and everything about tools: the rest is text and fits no schema. Where the input has
-/// calls, the tools stay and none may be chosen. The rest is read as it comes, so `background` is removed.
+/// The messages are appended to `input`; a string first becomes a user's message. The members that force a format on
+/// the answer and everything about tools are removed: the rest is text and fits no schema. If the input has calls, the
+/// tools stay and the choice becomes none. The relay reads the rest as a stream, so `background` is removed.
 ///
 /// Returns `None` if [`parse`] does.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
@@ -79,6 +79,7 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         if !changes.keeps_json_mode {
             remove_format(root, "text", &mut edits, &mut remove);
         }
+        // The relay reads the rest as a stream.
         remove.push("background");
         let has_tools = root.member("tools").is_some_and(|tools| tools.elements().next().is_some());
         if has_tools && input.elements().any(calls_tools) {
@@ -109,8 +110,8 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     Some(edits.apply(body))
 }
 
-/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if nothing changes, or
-/// [`parse`] returns it.
+/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if nothing changes, or if
+/// [`parse`] returns `None`.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = request(body)?;
     let mut edits = Edits::default();

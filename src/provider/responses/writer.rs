@@ -15,7 +15,7 @@ use crate::sse::Encoder;
 /// A writer of events of the response that the client is already reading.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writer {
-    /// The response as it came last, without its items. Empty: the client knows none.
+    /// The last response object that was received, without its items. Empty: the client knows none.
     pub(super) response: String,
     pub(super) items: Items,
     pub(super) numbers: Numbers,
@@ -182,7 +182,7 @@ impl wire::Writer for Writer {
         Some(edited)
     }
 
-    /// The event that ends a response has no more to tell: nothing is left of it.
+    /// The event that ends a response has no other content, so it becomes empty.
     fn without_end(&self, data: &str) -> String {
         let kind = object(data).and_then(|root| word(root.member("type")));
         if kind.is_some_and(|kind| is_terminal(&kind)) { String::new() } else { data.to_owned() }
@@ -210,7 +210,7 @@ impl Writer {
             members_of(root, ["sequence_number", "output_index", "content_index", "delta"]);
         let number = number.and_then(|number| number.as_u64());
         if is_terminal(name) || is_head(name) {
-            // A failure that is continued never reaches the client: its error is not that of the response.
+            // A failure that is continued never reaches the client, so the response does not get its error.
             if name != "response.failed" {
                 self.note_response(root.member("response"));
             }
@@ -235,7 +235,7 @@ impl Writer {
                 Some((delta, call)) => {
                     let subject = Delta { index, content, call };
                     let [number, padding] = members_of(root, CHANGING);
-                    // The only number of the form is that of the event.
+                    // The only number in the template is that of the event.
                     let padding = padding.filter(|padding| padding.kind() == ValueKind::String);
                     number.into_iter().chain(padding).for_each(|value| self.form.note_changing(value));
                     self.form.note_text(subject, delta);
@@ -302,8 +302,8 @@ impl Writer {
         }
     }
 
-    /// Returns the index of the item of a slot. Writes what starts the item and its part, if the client knows nothing of
-    /// them.
+    /// Returns the index of a slot's item. Writes the events that start the item and its part if the client does not
+    /// know them.
     fn place_of(&mut self, out: &mut Vec<u8>, slot: Slot) -> u32 {
         self.begin(out);
         let known = self.items.of_slot(slot.id.item).filter(|item| item.has(slot)).map(|item| item.index);
@@ -377,7 +377,7 @@ impl Changes<'_> {
     }
 }
 
-/// Returns what kind of text an event has more of: that of a call, or else of a message.
+/// Returns the kind of text that an event extends: that of a call, or else of a message.
 fn delta_call(name: &str) -> Option<Option<&'static Call>> {
     match name {
         "response.output_text.delta" | "response.refusal.delta" => Some(None),
@@ -385,7 +385,7 @@ fn delta_call(name: &str) -> Option<Option<&'static Call>> {
     }
 }
 
-/// Writes what ends an item, as far as the client does not have it.
+/// Writes those events that end an item and that the client does not have yet.
 pub(super) fn end_item(
     out: &mut Vec<u8>,
     item: &mut Item,

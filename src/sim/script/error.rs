@@ -1,4 +1,4 @@
-//! Errors in the text form of scripts.
+//! Errors in the text of scripts.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use super::{Behaviour, Side};
 /// An error in the text of a script, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: ScriptErrorKind,
     /// Byte offset of the part that is wrong.
     pub offset: usize,
 }
 
-/// What is wrong with a script.
+/// The kind of a [`ScriptError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScriptErrorKind {
@@ -27,7 +27,7 @@ pub enum ScriptErrorKind {
     InvalidStatus(u16),
     /// A behaviour of first calls after the bar, or one of continuations before it.
     Misplaced(Behaviour),
-    /// `@BYTES` after a behaviour that delivers nothing of the document.
+    /// `@BYTES` after a behaviour that delivers no text of the document.
     UnexpectedBytes(Behaviour),
     /// `LEAD+` before a behaviour that has nothing before it.
     UnexpectedLead(Behaviour),

@@ -1,4 +1,4 @@
-//! Reads the text form of scripts.
+//! Parses the text of scripts.
 
 use std::str::FromStr;
 
@@ -90,7 +90,7 @@ fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
     Ok(step)
 }
 
-/// Reads what comes before a behaviour. Returns it, the behaviour's name and where that begins.
+/// Reads the parts before a behaviour. Returns them, the behaviour's name and its offset.
 fn lead(word: &str) -> (Lead, &str, usize) {
     let (mut lead, mut name) = (Lead::default(), word);
     for (word, flag) in [(REASONING, &mut lead.reasoning), (TEXT, &mut lead.text), (CALL, &mut lead.call)] {
@@ -137,7 +137,7 @@ fn number<T: FromStr>(text: &str, offset: usize) -> Result<T, ScriptError> {
 mod tests {
     use super::*;
 
-    /// Every name, count and end comes back as it was written.
+    /// Every name, count and end is printed as it was written.
     #[test]
     fn the_text_form_round_trips() {
         for side in [Side::First, Side::Then] {

@@ -23,7 +23,7 @@ pub(super) fn trimmed(site: &Site<'_>) -> Option<String> {
 pub(super) fn differs(site: &Site<'_>, from: Start, random: &mut Random) -> Option<String> {
     let start = from.offset(site)?;
     let mut places = places(site, start, random);
-    // A word that the cut divides keeps its other half, so it is changed only where there is nothing else.
+    // A word that the cut divides keeps its other half, so it is changed only if there is nothing else.
     if places.iter().any(|place| place.is_whole) {
         places.retain(|place| place.is_whole);
     }
@@ -45,7 +45,7 @@ pub(super) fn differs(site: &Site<'_>, from: Start, random: &mut Random) -> Opti
     Some(text)
 }
 
-/// A place that can be changed.
+/// A value that can be changed.
 struct Place {
     range: Range<usize>,
     /// The replacement. It differs in its first character.
@@ -54,7 +54,7 @@ struct Place {
     is_whole: bool,
 }
 
-/// Returns the places after `start` that were delivered and can be changed, in the order of the text.
+/// Returns the delivered values after `start` that can be changed, in the order of the text.
 fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<Place> {
     let (document, cut) = (site.cut.document, site.cut.offset);
     let mut places = Vec::new();

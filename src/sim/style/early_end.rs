@@ -1,11 +1,12 @@
-//! Fragments that close the document before its end. Half of them repeat the anchor first, as the request asked.
+//! Fragments that close the document before its end. Half of the fragments repeat the anchor first, as the request
+//! asked.
 
 use super::index::Site;
 use super::random::Random;
 use super::restart::WHITE_SPACE;
 use crate::json::{Kind, Machine};
 
-/// Writes what closes the open string and the open containers.
+/// Writes the text that closes the open string and the open containers.
 pub(super) fn close(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let closers = closers_at_cut(site)?;
     is_closed_by(site, &closers).then(|| after_anchor(site, &closers, random))
@@ -29,7 +30,7 @@ pub(super) fn ellipsis(site: &Site<'_>, random: &mut Random) -> Option<String> {
     Some(after_anchor(site, &format!("{comma}{dots}{closers}"), random))
 }
 
-/// Writes up to three elements or members, and an ellipsis in place of the others.
+/// Writes up to three elements or members, and an ellipsis instead of the others.
 pub(super) fn element(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let (written, container, separator) = beginning(site, random)?;
     let is_list = site.nodes[site.open[container]].container == Some(Kind::Array);
@@ -39,7 +40,7 @@ pub(super) fn element(site: &Site<'_>, random: &mut Random) -> Option<String> {
     Some(after_anchor(site, &text, random))
 }
 
-/// Writes up to three elements or members, and a comment in place of the others.
+/// Writes up to three elements or members, and a comment instead of the others.
 pub(super) fn comment(site: &Site<'_>, random: &mut Random) -> Option<String> {
     const COMMENTS: [&str; 5] = [
         "// … rest unchanged\n",
@@ -55,8 +56,8 @@ pub(super) fn comment(site: &Site<'_>, random: &mut Random) -> Option<String> {
 }
 
 /// Returns the rest up to the end of one of the next three children of an open container; the container, as an index of
-/// `open`; and the text between that child and the next one. It is the innermost container in which a child is left out
-/// then: a comma after a container's last child would make the delivered text another document.
+/// `open`; and the text between that child and the next one. It is the innermost container in which the fragment then
+/// leaves out a child: a comma after a container's last child would make the delivered text another document.
 fn beginning<'a>(site: &Site<'a>, random: &mut Random) -> Option<(&'a str, usize, &'a str)> {
     let wanted = 1 + random.below(3);
     let document = site.cut.document;
@@ -75,14 +76,14 @@ fn is_white(c: char) -> bool {
     WHITE_SPACE.contains(&c)
 }
 
-/// Returns what closes the open containers up to the one at `place`, the innermost first.
+/// Returns the closers of the open containers up to the one at `place`, the innermost first.
 fn closers(site: &Site<'_>, place: usize) -> String {
     let open = site.open[..=place].iter().rev().map(|&node| &site.nodes[node]);
     let open = open.filter(|node| node.span.start < site.cut.offset);
     open.filter_map(|node| node.container).map(|kind| if kind == Kind::Array { ']' } else { '}' }).collect()
 }
 
-/// Returns what closes everything at the cut; `None` where the document has nothing more than that.
+/// Returns the text that closes everything at the cut; `None` if the rest of the document has only that.
 fn closers_at_cut(site: &Site<'_>) -> Option<String> {
     let quote = if site.string().is_some() { "\"" } else { "" };
     let closers = format!("{quote}{}", closers(site, site.open.len().checked_sub(1)?));

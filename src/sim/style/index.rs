@@ -1,6 +1,6 @@
-//! A document as a tree of spans, and what is open in it at a cut.
+//! A document as a tree of spans, and the values that are open at a cut.
 //!
-//! Knows where values are, and nothing of how they are written again.
+//! Knows the spans of values, and not how to print them.
 
 use super::Cut;
 use super::spell;
@@ -14,7 +14,7 @@ pub(super) struct Node {
     pub(super) span: Span,
     /// A member's key, with its quotes.
     pub(super) key: Option<Span>,
-    /// The kind of container, if it is one.
+    /// The type of container, if it is one.
     pub(super) container: Option<Kind>,
     pub(super) is_string: bool,
     pub(super) parent: Option<usize>,
@@ -39,7 +39,7 @@ pub(super) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    /// Indexes a document; `None` where it is not JSON, or the cut is not inside it.
+    /// Indexes a document; `None` if it is not JSON, or the cut is not inside it.
     pub(super) fn new(cut: &Cut<'a>) -> Option<Self> {
         let &Cut { document, offset, anchor, .. } = cut;
         let is_cut = offset > 0 && offset < document.len() && anchor <= offset;
@@ -97,7 +97,7 @@ impl<'a> Site<'a> {
         value.filter(holds).or(node.key.filter(holds))
     }
 
-    /// Returns the string or key that contains the cut, with its quotes; `None` where the cut divides an escape.
+    /// Returns the string or key that contains the cut, with its quotes; `None` if the cut divides an escape.
     pub(super) fn string(&self) -> Option<Span> {
         let token = self.token().filter(|token| self.text(*token).starts_with('"'))?;
         let cut = self.cut.offset - token.start - 1;
@@ -127,7 +127,8 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Returns the innermost container whose bracket is before the cut, as an index of `open`: of this kind, or of any.
+    /// Returns the innermost container whose bracket is before the cut, as an index of `open`: of the given type, or of
+    /// any type.
     pub(super) fn container(&self, kind: Option<Kind>) -> Option<usize> {
         self.open.iter().rposition(|&node| {
             let node = &self.nodes[node];
@@ -135,14 +136,14 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Returns the first child of a node of which nothing was delivered.
+    /// Returns the first undelivered child of a node.
     pub(super) fn next(&self, node: usize) -> Option<usize> {
         let children = &self.nodes[node].children;
         children.get(children.partition_point(|&child| self.nodes[child].lead() < self.cut.offset)).copied()
     }
 }
 
-/// Returns all values of a document; `None` where it is not JSON.
+/// Returns all values of a document; `None` if it is not JSON.
 fn nodes(document: &str) -> Option<Vec<Node>> {
     let mut nodes: Vec<Node> = Vec::new();
     let (mut open, mut key) = (Vec::new(), None);

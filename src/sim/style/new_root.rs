@@ -8,7 +8,7 @@ use super::spell::Spelling;
 use crate::json::Kind;
 
 /// A root that has less than the document: its containers from the root down, each with the first child that it keeps.
-/// That is the next container, where there is one.
+/// That is the next container, if there is one.
 struct Kept(Vec<(usize, usize)>);
 
 impl Kept {
@@ -60,13 +60,13 @@ impl Kept {
     }
 }
 
-/// Returns the place of the array around the cut element, and the element.
+/// Returns the position of the array around the cut element, and the element.
 fn cut_element(site: &Site<'_>) -> Option<(usize, usize)> {
     let element = site.element()?;
     Some((element.checked_sub(1)?, site.open[element]))
 }
 
-/// Writes the cut element and what follows.
+/// Writes the cut element and the text after it.
 pub(super) fn element(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let (array, element) = cut_element(site)?;
     Kept::new(site, array, element).write(site, random)

@@ -5,7 +5,7 @@ use super::index::Site;
 use super::random::Random;
 use super::restart::WHITE_SPACE;
 
-/// Returns an anchor as it was repeated, then the mark and the rest.
+/// Returns a repeated anchor, then the mark and the rest.
 fn with_anchor(anchor: &str, site: &Site<'_>) -> String {
     [anchor, site.mark(), site.exact()].concat()
 }
@@ -16,7 +16,7 @@ pub(super) fn typo(site: &Site<'_>, random: &mut Random) -> Option<String> {
     if chars.len() < SHORTEST_TYPO {
         return None;
     }
-    // Two mistakes in a few characters would leave nothing of the anchor.
+    // Two mistakes in a few characters would make the anchor unrecognizable.
     let mistakes = if chars.len() < 3 * SHORTEST_TYPO { 1 } else { 1 + random.below(2) };
     for _ in 0..mistakes {
         let at = random.below(chars.len() - UNCHANGED_END);
@@ -64,7 +64,7 @@ fn with_white(kind: White, site: &Site<'_>) -> String {
                 let tail = after.trim_start_matches(WHITE_SPACE);
                 let space = &after[..after.len() - tail.len()];
                 out.push(c);
-                // At the end of the anchor the space may still come in the rest.
+                // At the end of the anchor the rest may still begin with the space.
                 let is_kept = space.contains('\n') || tail.is_empty();
                 out.push_str(if is_kept { space } else { other });
                 rest = tail;
@@ -137,7 +137,7 @@ pub(super) fn wordless(site: &Site<'_>) -> Option<String> {
     (!rest.is_empty()).then(|| with_anchor(rest, site))
 }
 
-/// Returns the anchor after a sentence that quotes all of it, or its end.
+/// Returns the anchor after a sentence that quotes the whole anchor or its end.
 pub(super) fn quoted(site: &Site<'_>, random: &mut Random) -> String {
     let anchor = site.anchor();
     let quote = match random.below(2) {
@@ -158,7 +158,7 @@ pub(super) fn fence_alone(site: &Site<'_>, random: &mut Random) -> String {
     format!("```{language}\n{}{}\n```{gap}{}", site.anchor(), site.mark(), site.exact())
 }
 
-/// Returns the anchor between the request's tags, or after or before one of them, in one line.
+/// Returns the anchor between the request's tags, or after or before one tag, in one line.
 pub(super) fn tags_line(site: &Site<'_>, random: &mut Random) -> String {
     let tag = anchor_tag(site.delivered());
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
@@ -179,11 +179,11 @@ pub(super) fn tags_lines(site: &Site<'_>) -> String {
 /// Characters of the shortest anchor in which a mistake leaves something to recognise.
 const SHORTEST_TYPO: usize = 8;
 
-/// Characters at the end of the anchor that are repeated as they are.
+/// Characters at the end of the anchor that no mistake changes.
 const UNCHANGED_END: usize = 4;
 
 /// Characters of the anchor's end that a sentence quotes.
 const QUOTED_END: usize = 20;
 
-/// What is written by mistake.
+/// Characters that are written by mistake.
 const LETTERS: [char; 10] = ['a', 'e', 'i', 'n', 'r', 's', 't', '1', '7', ','];

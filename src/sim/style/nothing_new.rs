@@ -10,7 +10,7 @@ pub(super) fn refusal(random: &mut Random) -> String {
     random.pick(&REFUSALS).to_owned()
 }
 
-/// Returns the last delivered bytes once more, as a model does that is in a loop.
+/// Returns the last delivered bytes once more, like a model in a loop.
 pub(super) fn same_again(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let delivered = site.delivered();
     let mut from = delivered.len().checked_sub(50 + random.below(251).min(delivered.len().checked_sub(50)?))?;
@@ -38,7 +38,7 @@ pub(super) fn only_delivered(site: &Site<'_>, random: &mut Random) -> Option<Str
     Some(slice[..end].to_owned())
 }
 
-/// Returns the complete part of the delivered text, closed; `None` where that is empty, or all of the document.
+/// Returns the complete part of the delivered text, closed; `None` if that is empty, or all of the document.
 pub(super) fn closed_delivered(site: &Site<'_>) -> Option<String> {
     let mut machine = Machine::new(usize::MAX);
     let fed = machine.feed(site.delivered().as_bytes());

@@ -17,7 +17,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`; 0 where `end` is 0.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub(super) fn below(&mut self, end: usize) -> usize {
         (self.next() % (end.max(1) as u64)) as usize
     }

@@ -120,7 +120,7 @@ fn has_twin_keys(site: &Site<'_>, object: usize) -> bool {
         .any(|key| !seen.insert(key))
 }
 
-/// Returns the second half of the anchor and the rest; `None` where the anchor has fewer than two characters.
+/// Returns the second half of the anchor and the rest; `None` if the anchor has fewer than two characters.
 pub(super) fn half_anchor(site: &Site<'_>) -> Option<String> {
     let (anchor, cut) = (site.cut.anchor, site.cut.offset);
     let mut half = anchor + (cut - anchor).div_ceil(2);
@@ -130,13 +130,13 @@ pub(super) fn half_anchor(site: &Site<'_>) -> Option<String> {
     (half > anchor && half < cut).then(|| site.from(half).to_owned())
 }
 
-/// Returns the rest after one more comma, where the cut is after a comma.
+/// Returns the rest after one more comma, if the cut is after a comma.
 pub(super) fn comma_extra(site: &Site<'_>) -> Option<String> {
     let is_after = site.token().is_none() && site.delivered().trim_end_matches(WHITE_SPACE).ends_with(',');
     is_after.then(|| format!(",{}", site.exact()))
 }
 
-/// Returns the rest without its comma. `None` where two values would become one, as two numbers do.
+/// Returns the rest without its comma. `None` if two values would become one, as two numbers do.
 pub(super) fn comma_missing(site: &Site<'_>) -> Option<String> {
     let rest = site.exact().strip_prefix(',').filter(|_| site.token().is_none())?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '+');
@@ -150,7 +150,7 @@ pub(super) fn closer_extra(site: &Site<'_>, random: &mut Random) -> Option<Strin
     Some(format!("{}{}", site.anchored().trim_end_matches(WHITE_SPACE), random.pick(&["}", "]", "]}", "}}", "}]}"])))
 }
 
-/// Returns the fragment without the root's closer; `None` where nothing else is left.
+/// Returns the fragment without the root's closer; `None` if nothing else is left.
 pub(super) fn closer_missing(site: &Site<'_>) -> Option<String> {
     let root = &site.nodes[0];
     root.container?;

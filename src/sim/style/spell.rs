@@ -1,6 +1,6 @@
 //! Other spellings of the same JSON string.
 
-/// A character of a string, or half of one, as it is written between the quotes.
+/// A character of a string, or half a surrogate pair, as raw text between the quotes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit<'a> {
     /// Where it begins, in bytes from the start of the text between the quotes.
@@ -19,13 +19,13 @@ impl Unit<'_> {
 /// How to write a character that has several spellings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spelling {
-    /// As the document has it.
+    /// As in the document.
     Same,
     /// With escapes, including line ends and slashes.
     Ascii,
     /// Without escapes.
     Plain,
-    /// Escaped where the document has it literally, and the other way round.
+    /// Escaped if the document has it literally, and literal if the document has it escaped.
     Swapped,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
             continue;
         };
         let is_long = unit.written.starts_with("\\u");
-        // Whether the longer of two spellings is to be used, where the document has the longer one or not.
+        // Returns whether to use the longer of two spellings. `has`: the document has the longer one.
         let longer = |has: bool| match spelling {
             Spelling::Same => has,
             Spelling::Ascii => true,
@@ -99,7 +99,7 @@ pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
             _ => None,
         };
         match short {
-            // Longer forms of a quote and a backslash are legal, but no model writes them.
+            // Longer spellings of a quote and a backslash are legal, but no model writes them.
             Some(short) if matches!(says, '"' | '\\') || !longer(is_long) => out.push_str(short),
             Some(_) => escape(says, out),
             None if says < ' ' => escape(says, out),

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::text::{data, quoted};
 use super::{Message, Moment, Part, Problem, Turns, Wire};
 
-/// OpenAI's Chat Completions.
 #[derive(Debug)]
 pub(in super::super) struct Chat;
 

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::text::{self, data, quoted};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire};
 
-/// Cohere's Chat, version 2.
 #[derive(Debug)]
 pub(super) struct Cohere;
 

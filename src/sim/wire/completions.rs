@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::text::{data, delivered, plain, quoted};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire, chat};
 
-/// OpenAI's legacy Completions. Has no tools, and no reasoning.
+/// The API has no tools, and no reasoning.
 #[derive(Debug)]
 pub(super) struct Completions;
 
@@ -35,7 +35,7 @@ impl Wire for Completions {
         match moment {
             Moment::Delta { part, text, is_last } => {
                 if let Some(Part::Text(_)) = message.parts.get(part) {
-                    // The last text comes with the finish, and the finish comes again.
+                    // The last text has the finish, and the next event repeats it.
                     out.push(event(message, text, message.finish.filter(|_| is_last)));
                 }
             }

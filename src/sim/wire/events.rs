@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::super::script::AnswerEnd;
 use super::{Message, Moment, Part, Wire};
 
-/// The data frames of one response's body, in order.
+/// The data frames of a response's body, in order.
 pub(in super::super) enum Frames {
     /// One event a frame. Boxed, because it is many times larger than the other variant.
     Events(Box<Events>),
@@ -43,7 +43,7 @@ pub(in super::super) struct Events {
 enum Stage {
     Start,
     Open(usize),
-    /// The delta of a part that begins at a byte of it.
+    /// The delta that begins at a byte of a part.
     Delta(usize, usize),
     Close(usize),
     End,
@@ -55,7 +55,7 @@ impl Events {
         Self { wire, message, end, chunk: chunk.max(1), stage: Stage::Start, ready: VecDeque::new() }
     }
 
-    /// Writes the events of the next moment, if any, and goes on to the one after it.
+    /// Writes the events of the next moment, if any, and moves on to the moment after it.
     fn advance(&mut self) {
         let (moment, next) = match self.stage {
             Stage::Start => (Some(Moment::Start), Stage::Open(0)),
@@ -71,7 +71,7 @@ impl Events {
                 }
                 None => (None, Stage::Close(part)),
             },
-            // A part ends where another follows, or where the answer is said to be at its end.
+            // A part has an end if another part follows, or if the answer is finished.
             Stage::Close(part) => {
                 let is_closed =
                     part + 1 < self.message.parts.len() || self.is_finished() || self.end == AnswerEnd::Done;

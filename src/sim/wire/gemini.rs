@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::text::{object, quoted, text, turn};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire};
 
-/// The forms in which Gemini answers; path and query choose.
+/// The formats in which Gemini answers; path and query choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gemini {
     /// An event stream: `:streamGenerateContent?alt=sse`.
@@ -136,7 +136,7 @@ impl Gemini {
     }
 }
 
-/// Returns whether the last part comes with the finish.
+/// Returns whether the last part and the finish share an event.
 fn has_finish(message: &Message) -> bool {
     match message.parts.last() {
         Some(Part::Text(text)) => !text.is_empty(),

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::text::{self, event, quoted};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire};
 
-/// Anthropic's Messages.
 #[derive(Debug)]
 pub(super) struct Messages;
 
@@ -103,8 +102,8 @@ fn head(message: &Message, content: &str, reason: &str, usage: &str) -> String {
     )
 }
 
-/// Returns a block: its start in a stream, or all of it. Arguments that are cut are an empty object, because a body has
-/// no others.
+/// Returns a block: its start in a stream, or the whole block. Cut arguments become an empty object, because a body
+/// can't have incomplete ones.
 fn block(message: &Message, at: usize, part: &Part, is_start: bool) -> String {
     let content = |text: &str| if is_start { quoted("") } else { quoted(text) };
     match part {
@@ -138,7 +137,7 @@ fn stop() -> String {
     event("message_stop", r#"{"type":"message_stop"}"#)
 }
 
-/// Returns the signature of the reasoning. Nobody but the provider can write one, so a client has to keep it.
+/// Returns the signature of the reasoning. Only the provider can create one, so a client has to keep it.
 fn signature(message: &Message) -> String {
     format!("c2lnbmF0dXJl/sim{:08}", message.number % 100_000_000)
 }

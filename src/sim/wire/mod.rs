@@ -41,14 +41,14 @@ pub(super) fn at(path: &str, query: &str) -> Option<&'static dyn Wire> {
     ALL.iter().copied().find(|wire| wire.takes(path, query))
 }
 
-/// What the server needs of an API.
+/// The interface of an API for the server.
 pub(super) trait Wire: fmt::Debug + Sync {
     /// Returns whether requests to this path and query are of this API.
     fn takes(&self, path: &str, query: &str) -> bool;
 
-    /// Returns the messages of a request in the form of the Chat Completions API: each has a `role` of `system`,
-    /// `user`, `assistant` or another, and its text as `content`. Every other member stays, because it tells
-    /// conversations apart. `None`: the request has no messages.
+    /// Returns the messages of a request in the format of the Chat Completions API: each has a `role` of `system`,
+    /// `user`, `assistant` or another, and its text as `content`. Every other member stays, because it distinguishes
+    /// conversations. `None`: the request has no messages.
     fn turns(&self, body: &Value, document: &str) -> Option<Turns>;
 
     /// Returns the member that [`turns`](Self::turns) reads, for error messages.
@@ -76,13 +76,13 @@ pub(super) trait Wire: fmt::Debug + Sync {
         if self.content_type() == "text/event-stream" { text::data(MALFORMED) } else { format!("{MALFORMED}\n") }
     }
 
-    /// Writes the events of one moment of a stream.
+    /// Writes the events of a moment.
     fn write(&self, moment: Moment<'_>, message: &Message, out: &mut Vec<String>);
 
     /// Writes an answer as one body.
     fn body(&self, message: &Message) -> String;
 
-    /// Writes the body that takes the place of an answer which failed, with the status of a success.
+    /// Writes the body that replaces a failed answer, with the status of a success.
     fn failed(&self, _message: &Message) -> String {
         self.error(&Problem::UPSTREAM)
     }
@@ -159,7 +159,7 @@ pub(super) struct Message {
     pub(super) parts: Vec<Part>,
     pub(super) finish: Option<Finish>,
     pub(super) prompt_tokens: usize,
-    /// The request asked for usage in its stream, where the API waits to be asked.
+    /// The request asked for usage in its stream, if the API sends it on request only.
     pub(super) include_usage: bool,
     /// How many events of the stream were written before.
     pub(super) sent: u64,
@@ -193,7 +193,7 @@ impl Message {
     }
 }
 
-/// A moment of a stream. Parts are numbered from 0 and come one after another.
+/// A moment of a stream. Parts are numbered from 0 and follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment<'a> {
     /// Before the first part.
@@ -209,11 +209,11 @@ pub(super) enum Moment<'a> {
     },
     /// A part ends. A part that was dropped in the middle has no end.
     Close(usize),
-    /// The finish, the usage and what ends a stream.
+    /// The finish, the usage and the end of a stream.
     Finish,
-    /// What ends a stream, without a finish.
+    /// The end of a stream, without a finish.
     Done,
-    /// An error in place of a finish.
+    /// An error instead of a finish.
     Error,
 }
 
@@ -235,7 +235,7 @@ impl Problem<'_> {
     };
 }
 
-/// What is sent in place of JSON.
+/// Text that is sent instead of JSON.
 const MALFORMED: &str = r#"{"malformed": tru"#;
 
 /// The time of answer 0, in seconds since 1970. A constant, so that answers are the same in every run.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::text::{self, object, plain, quoted};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire, completions};
 
-/// Ollama's two ways to ask.
+/// Ollama's two endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ollama {
     /// `/api/chat`: messages.
@@ -129,7 +129,7 @@ fn asked(prompt: &str, document: &str) -> Option<Turns> {
     let common =
         |at: usize| prompt.bytes().skip(at).zip(document.trim_start().bytes()).take_while(|(a, b)| a == b).count();
     let starts = prompt.match_indices(first).map(|(at, _)| (common(at), at)).filter(|(_, at)| *at < tags);
-    // Of equal ones the first: the question may show the start of the document, too.
+    // The first of equally long matches counts, because the question may show the start of the document, too.
     let (length, begin) = starts.fold((0, 0), |best, other| if other.0 > best.0 { other } else { best });
     let ends = || (begin..=begin + length).rev().filter(|end| prompt.is_char_boundary(*end));
     // The line break of the separator may also be one that follows in the document.

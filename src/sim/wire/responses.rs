@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::text::{self, event, plain, quoted, turn};
 use super::{Finish, Message, Moment, Part, Problem, Turns, Wire, chat};
 
-/// OpenAI's Responses.
 #[derive(Debug)]
 pub(super) struct Responses;
 
@@ -117,7 +116,7 @@ fn delta(at: usize, text: &str, out: &mut Out<'_>) {
     out.push(name, &format!(r#"{place},"delta":{text}{more},"obfuscation":"{padding}""#));
 }
 
-/// The ends of a part come whether it is whole or not.
+/// A part has its end events whether it is whole or not.
 fn close(at: usize, out: &mut Out<'_>) {
     let message = out.message;
     let (Some(part), Some(item)) = (message.parts.get(at), item(message, at, false)) else { return };
@@ -138,7 +137,7 @@ fn close(at: usize, out: &mut Out<'_>) {
     out.push("response.output_item.done", &format!(r#""output_index":{at},"item":{item}"#));
 }
 
-/// Returns the members that say where a part is.
+/// Returns the members for the position of a part.
 fn place(message: &Message, at: usize) -> String {
     let inner = match message.parts.get(at) {
         Some(Part::Text(_)) => r#","content_index":0"#,

@@ -1,4 +1,4 @@
-//! What the wires share: JSON strings, texts of messages, frames of events.
+//! Code for all wires: JSON strings, texts of messages, frames of events.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(super) fn event(name: &str, data: &str) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-/// Returns whole arguments as JSON in one line; `None` where they are cut or are no JSON.
+/// Returns whole arguments as JSON in one line; `None` if they are cut or not JSON.
 pub(super) fn object(arguments: &str, is_whole: bool) -> Option<String> {
     let value: Value = serde_json::from_str(arguments).ok()?;
     is_whole.then(|| value.to_string())
@@ -57,7 +57,7 @@ pub(super) fn messages(body: &Value) -> Option<Vec<Value>> {
     Some(messages.iter().map(|message| turn(message, &role(message), text(message.get("content")))).collect())
 }
 
-/// Returns how many bytes at the end of `prompt` are the start of `document`: the most there are.
+/// Returns how many bytes at the end of `prompt` are the start of `document`: the longest such end.
 pub(super) fn delivered(prompt: &str, document: &str) -> usize {
     let (document, prompt) = (document.as_bytes(), prompt.as_bytes());
     let prompt = prompt.get(prompt.len().saturating_sub(document.len())..).unwrap_or_default();

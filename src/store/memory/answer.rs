@@ -1,4 +1,4 @@
-//! One answer in memory: its events, what it costs, and when it expires.
+//! One answer in memory: its events, the memory that it holds, and when it expires.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,29 +16,30 @@ pub(super) struct Answer {
     pub(super) opening: Opening,
     pub(super) names: Vec<Name>,
     pub(super) entries: VecDeque<Entry>,
-    /// What the events hold.
+    /// The bytes that the events hold.
     pub(super) bytes: usize,
-    /// Another caller needs its room, by this limit: it is no longer counted, and goes as soon as its writer knows.
+    /// Set to a limit if another caller needs the room: the answer no longer counts, and is dropped once its writer
+    /// learns of it.
     pub(super) revoked: Option<&'static str>,
-    /// The last event that was dropped at the limit of one answer.
+    /// The last event that was dropped at the limit on one answer.
     pub(super) dropped: Option<Position>,
     pub(super) last: Position,
     pub(super) phase: Phase,
     /// The epoch of the next process, if this one does not finish the answer.
     pub(super) next_epoch: u64,
-    /// When it expires, if nobody reads it.
+    /// When the answer expires, unless a client reads it.
     pub(super) until: Instant,
     pub(super) readers: Readers,
-    /// Tells those who wait for events. Dropped with the answer.
+    /// Notifies readers that wait for events. Dropped with the answer.
     pub(super) changed: watch::Sender<()>,
-    /// Where the answer is written to, too.
+    /// The file to which the answer is written, too.
     pub(super) log: Option<LogFile>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Written,
-    /// It has not ended, and nobody writes it.
+    /// It has not ended, and no process writes it.
     Unwritten,
     Ended(End),
 }
@@ -83,8 +84,8 @@ impl Answer {
         self.changed.send_replace(());
     }
 
-    /// Returns what it holds more, and what it holds no longer, if it is [shortened](Self::shorten) to `most` bytes and further events
-    /// are added. The places of dropped events in the list stay.
+    /// Returns the memory that the answer gains, and the memory that it frees, if it is [shortened](Self::shorten) to
+    /// `most` bytes and these events are added. The list keeps the slots of dropped events.
     pub(super) fn growth(&self, entries: &[Entry], most: usize) -> (usize, usize) {
         let (mut events, mut dropped) = (0, 0);
         while self.bytes - dropped > most
@@ -108,7 +109,7 @@ impl Answer {
         }
     }
 
-    /// Returns the places in a list that needs so many: a quarter more, where there are too few.
+    /// Returns the capacity of a list for `needed` events: a quarter more if the present capacity is too small.
     fn capacity_for(&self, needed: usize) -> usize {
         if needed <= self.entries.capacity() { self.entries.capacity() } else { needed + needed / 4 }
     }
@@ -152,7 +153,7 @@ impl Answer {
         self.names
     }
 
-    /// Returns what it holds.
+    /// Returns the memory that the answer holds.
     pub(super) fn cost(&self) -> usize {
         let spare = self.entries.capacity().saturating_sub(self.entries.len()) * size_of::<Entry>();
         OVERHEAD + allocated(self.opening.request.len()) + self.bytes + spare
@@ -164,8 +165,8 @@ impl Answer {
     }
 }
 
-/// What an answer holds without its events and its request: itself, its place in the map, where half may be empty, what tells
-/// its readers of changes, and two names with theirs.
+/// The memory of an answer without its events and its request: itself, its slot in the map, which may be half empty,
+/// the channel that notifies its readers, and two names with their slots.
 pub(super) const OVERHEAD: usize =
     2 * size_of::<(AnswerId, Answer)>() + 256 + 2 * (size_of::<(Name, Vec<AnswerId>)>() * 2 + 64);
 

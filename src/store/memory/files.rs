@@ -112,7 +112,7 @@ impl Folder {
     }
 }
 
-/// The file of a log that nobody writes.
+/// The file of a log without a writer.
 #[derive(Debug)]
 pub(super) struct LogPath(PathBuf);
 
@@ -201,7 +201,7 @@ impl LogFile {
         NewRecords { text: Vec::new(), checksum: self.checksum }
     }
 
-    /// Appends whole records. Where that fails, nothing of them stays.
+    /// Appends whole records. If that fails, none of their bytes stays in the file.
     fn write(&mut self, records: &NewRecords) -> io::Result<()> {
         let written = self.file.write_all(&records.text);
         match written {
@@ -235,7 +235,7 @@ impl NewRecords {
     }
 }
 
-/// The CRC-32 of an answer's id and of its log up to the end of one record.
+/// The CRC-32 of an answer's id and of its log up to the end of a record.
 #[derive(Clone, Copy, Debug)]
 struct Checksum(u32);
 
@@ -260,7 +260,7 @@ impl fmt::Display for Checksum {
     }
 }
 
-/// What a log says.
+/// A record of a log.
 enum Record {
     Answer(Opening),
     Name(Name),
@@ -327,7 +327,7 @@ impl Records<'_> {
     }
 }
 
-/// Returns options that let nobody but the user of the process read a new file, and append to it.
+/// Returns options with which only the user of the process can read a new file, and with which writes append.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

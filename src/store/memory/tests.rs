@@ -1,4 +1,4 @@
-//! Answers in memory: what is read, dropped, expired and gone on with.
+//! Answers in memory: reading, dropping, expiry and takeover.
 
 use bytes::Bytes;
 
@@ -66,7 +66,7 @@ async fn an_answer_that_nobody_reads_expires() {
     assert_eq!(store.look_up(ID).await.unwrap().log, Err(Gone::Expired));
     assert_eq!(store.named(name).await.unwrap(), [ID]);
     assert_eq!(store.append(ID, vec![entry(2, "b")]).await, Err(StoreError::Expired));
-    // As many are remembered as may be kept.
+    // The store remembers as many as it may keep.
     let _next = store.open(AnswerId([8; 16]), opening(1)).await.unwrap();
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(store.look_up(ID).await, Err(StoreError::Unknown));
@@ -96,11 +96,11 @@ async fn the_first_events_are_dropped_at_the_limit_of_one_answer() {
     assert_eq!(read(Position::START).await, Err(StoreError::Dropped(OF_ANSWER)));
     assert_eq!(read(at(1)).await, Err(StoreError::Dropped(OF_ANSWER)));
     assert_eq!(seqs(&read(at(2)).await.unwrap()), [3, 4, 5]);
-    // The places of the first two stay in the list.
+    // The list keeps the slots of the first two.
     assert_eq!(store.state().shares.all().bytes, OVERHEAD + room + 2 * size_of::<Entry>());
 }
 
-/// Room for two answers of one event, and for no more.
+/// Room for two answers with one event each.
 #[tokio::test(start_paused = true)]
 async fn ended_answers_are_dropped_first_and_none_that_is_read() {
     let cost = OVERHEAD + held(4);
@@ -115,7 +115,7 @@ async fn ended_answers_are_dropped_first_and_none_that_is_read() {
     for id in [a, b] {
         store.close(id, at(2), End::Whole).await.unwrap();
     }
-    // Whoever reads an answer keeps it for longer.
+    // Reading an answer keeps it for longer.
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(store.read_after(a, Position::START, Duration::ZERO).await.is_ok());
     writing.push(store.open(c, opening(10)).await.unwrap());
@@ -149,7 +149,7 @@ async fn what_is_given_up_says_what_was_dropped_before() {
     store.append(b, four(1..=1)).await.unwrap();
     assert_eq!(store.append(b, four(2..=2)).await, Err(StoreError::Full(OF_ALL)));
     assert_eq!(store.give_up(b, at(1), OF_ALL).await, Ok(given_up(Position::START, four(1..=1))));
-    // What is not added drops nothing.
+    // Events that are refused drop nothing.
     store.append(c, four(1..=1)).await.unwrap();
     assert_eq!(store.append(a, vec![entry(6, &"x".repeat(4 * one + OVERHEAD))]).await, Err(StoreError::Full(OF_ALL)));
     assert_eq!(store.give_up(a, at(5), OF_ALL).await, Ok(given_up(at(2), four(3..=5))));
@@ -163,7 +163,7 @@ async fn an_answer_that_nobody_writes_any_more_has_broken_off() {
     let read = store.read_after(ID, at(1), Duration::from_secs(5));
     let (read, ()) = tokio::join!(read, async { drop(writing) });
     assert_eq!(read, Ok(Batch { end: Some(End::Broken), ..Batch::default() }));
-    // An answer that has ended stays as it is; one without events is removed.
+    // An answer that has ended does not change; one without events is removed.
     let [ended, empty] = [2, 3].map(|byte| AnswerId([byte; 16]));
     let writing = store.open(ended, opening(10)).await.unwrap();
     store.close(ended, at(1), End::Whole).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_position_is_that_of_an_event() {
     let store = Memory::new(KeepLimits { max_kept_answer_bytes: 2 * held(1), ..KeepLimits::default() });
     let _writing = store.open(ID, opening(10)).await.unwrap();
     store.append(ID, vec![entry(1, "a"), entry(2, "b"), entry(3, "c"), entry(5, "d")]).await.unwrap();
-    // The first two are dropped; whoever has the second one lacks nothing.
+    // The first two are dropped; a client that has the second one lacks nothing.
     for (seq, has) in [(1, false), (2, true), (3, true), (4, false), (5, true), (6, false)] {
         assert_eq!(store.has(ID, at(seq)).await, Ok(has), "{seq}");
     }
@@ -261,7 +261,7 @@ async fn running_answers_leave_room_for_other_callers() {
     assert_eq!(store.give_up(first, at(1), OF_COUNT).await, Ok(given_up(Position::START, vec![entry(1, "four")])));
     assert_eq!(store.look_up(first).await.unwrap().log, Err(Gone::Dropped(OF_COUNT)));
     assert!(store.append(other, vec![entry(2, "five")]).await.is_ok());
-    // A writer that ends without having learned of it leaves nothing behind.
+    // A writer that ends before it learns of the loss leaves nothing behind.
     let (_, _third) = open_for(&store, 6, 3).await.unwrap();
     let (second, writing) = running.swap_remove(1);
     drop(writing);

@@ -1,7 +1,7 @@
-//! The steps that the server takes at once. Keys: the log, what is known of the answer, and the lease.
+//! The scripts. The server runs each script as one atomic step. Keys: the log, the record of the answer, and the lease.
 
-/// Precedes each script. `gone` returns why an answer has no log. `remember` keeps what is known of an answer, and its names, for longer
-/// than the answer: so an expired one is told from one that never was.
+/// Precedes each script. `gone` returns why an answer has no log. `remember` keeps the record of an answer, and its
+/// names, for longer than the answer itself, so that an expired answer differs from an unknown one.
 pub(super) const COMMON: &str = "
 local function gone()
     return redis.call('EXISTS', KEYS[2]) == 1 and 'expired' or 'unknown'
@@ -46,7 +46,7 @@ pub(super) const HAS: &str = "
 if redis.call('EXISTS', KEYS[1]) == 0 then return gone() end
 local has = #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])
 return {has, redis.call('HGET', KEYS[2], 'dropped')}";
-/// Keeps an answer as reading it does. What is gone stays so.
+/// Renews an answer as a read does. An answer that is gone stays gone.
 pub(super) const KEEP: &str = "
 local keep = redis.call('HGET', KEYS[2], 'keep')
 if keep and redis.call('PEXPIRE', KEYS[1], keep) == 1 then remember(keep) end
@@ -84,7 +84,8 @@ if redis.call('EXISTS', KEYS[1]) == 0 then return gone() end
 if redis.call('HGET', KEYS[2], 'epoch') ~= ARGV[1] then return 'fenced' end
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 return 'ok'";
-/// The lease, the epoch and the entry that fences all others off are one step. An answer may have ended since it was looked at.
+/// The lease, the epoch and the entry that fences all others off are one step. An answer may have ended since the last
+/// look.
 pub(super) const TAKE_OVER: &str = "
 if redis.call('EXISTS', KEYS[1]) == 0 then return gone() end
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]

@@ -1,4 +1,4 @@
-//! The answers that this process has written or writes, the room that they take on the server, and who reads here.
+//! The answers that this process has written or writes, their room on the server, and their readers in this process.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::store::{AnswerId, Entry, OF_ANSWER, Opening, Owner, Position, Readers
 pub(super) struct Written {
     limits: KeepLimits,
     answers: HashMap<AnswerId, Answer>,
-    /// What callers hold.
+    /// The room of each caller.
     shares: Shares,
-    /// The answers that clients read in this process, whoever has written them.
+    /// The answers with readers in this process, whichever process has written them.
     readers: HashMap<AnswerId, Readers>,
 }
 
@@ -25,7 +25,7 @@ struct Answer {
     epoch: u64,
     owner: Owner,
     keep: Duration,
-    /// Bytes of the events that are kept, and of the request as long as that is.
+    /// Bytes of the kept events, and of the request while that is kept.
     bytes: usize,
     phase: Phase,
 }
@@ -39,13 +39,13 @@ enum Phase {
 }
 
 struct Running {
-    /// Bytes of the request, which whoever goes on with the answer needs.
+    /// Bytes of the request, which is kept for a takeover.
     request: usize,
     /// The events that are kept, with their sizes.
     sizes: VecDeque<(Position, usize)>,
-    /// The last event that was dropped. `Position::START`: none was, also not before this process went on with the answer.
+    /// The last event that was dropped, also by an earlier process. `Position::START`: none.
     dropped: Position,
-    /// Tells readers in this process of events.
+    /// Notifies readers in this process of events.
     changed: watch::Sender<()>,
 }
 
@@ -56,7 +56,7 @@ impl Answer {
     }
 }
 
-/// The first events of an answer are to be dropped.
+/// A range of first events that the server has to drop.
 pub(super) struct Trim {
     /// The first one that stays.
     pub(super) first: Position,
@@ -69,7 +69,7 @@ impl Written {
         Self { limits, answers: HashMap::new(), shares: Shares::default(), readers: HashMap::new() }
     }
 
-    /// Makes room for a further answer. Returns the ended ones that are to be dropped for it.
+    /// Makes room for a further answer. Returns the ended answers that the server has to drop for it.
     pub(super) fn make_room_for(&mut self, opening: &Opening) -> Result<Dropped, StoreError> {
         self.forget_expired();
         if opening.request.len() > self.limits.max_kept_answer_bytes {
@@ -92,7 +92,7 @@ impl Written {
         self.answers.insert(id, answer);
     }
 
-    /// Counts events that are about to be written. Returns the ended answers that are to be dropped for them.
+    /// Counts events that are about to be written. Returns the ended answers that the server has to drop for them.
     pub(super) fn reserve(&mut self, id: AnswerId, entries: &[Entry]) -> Result<Dropped, StoreError> {
         let (epoch, owner) =
             self.answers.get(&id).map(|answer| (answer.epoch, answer.owner)).ok_or(StoreError::Unknown)?;
@@ -117,8 +117,8 @@ impl Written {
         }
     }
 
-    /// Tells readers of events that have been written. Returns what is to be dropped, where the answer has become too large; its
-    /// last event stays.
+    /// Notifies readers of written events. If the answer has become too large, returns the range to drop; its last
+    /// event stays.
     pub(super) fn tell(&mut self, id: AnswerId) -> Option<Trim> {
         let Answer { owner, bytes, phase: Phase::Running(running), .. } = self.answers.get_mut(&id)? else {
             return None;
@@ -137,7 +137,7 @@ impl Written {
         Some(Trim { first: running.sizes.front()?.0, dropped: dropped? })
     }
 
-    /// Returns what tells of further events, if this process writes the answer.
+    /// Returns the receiver of notifications, if this process writes the answer.
     pub(super) fn changed(&self, id: AnswerId) -> Option<watch::Receiver<()>> {
         match &self.answers.get(&id)?.phase {
             Phase::Running(running) => Some(running.changed.subscribe()),
@@ -145,7 +145,7 @@ impl Written {
         }
     }
 
-    /// Returns the last event that was dropped of an answer that is being written. `Position::START`: none was.
+    /// Returns the last event that was dropped from an answer that is being written. `Position::START`: none.
     pub(super) fn dropped(&self, id: AnswerId) -> Position {
         match self.answers.get(&id).map(|answer| &answer.phase) {
             Some(Phase::Running(running)) => running.dropped,
@@ -158,7 +158,7 @@ impl Written {
         self.readers.entry(id).or_default().add()
     }
 
-    /// Forgets what has expired and whoever has left. Returns the answers that are being read.
+    /// Forgets expired answers and readers that have left. Returns the answers that are being read.
     pub(super) fn sweep(&mut self) -> Vec<AnswerId> {
         self.forget_expired();
         self.readers.keys().copied().collect()
@@ -181,7 +181,7 @@ impl Written {
         }
     }
 
-    /// Notes that this process writes an answer no more. What another one, or a later epoch, makes of it stays.
+    /// Ends the writing of an answer by this process. The record of another process or of a later epoch stays.
     pub(super) fn stop_writing(&mut self, id: AnswerId, epoch: u64) {
         let is_running = |answer: &Answer| answer.epoch == epoch && matches!(answer.phase, Phase::Running(_));
         if self.answers.get(&id).is_some_and(is_running) {
@@ -215,8 +215,8 @@ impl Written {
         });
     }
 
-    /// Forgets ended answers without readers here, until a caller has the room that it needs: see [`Shares`]. Returns them; the
-    /// server is to drop them. Forgets none if all of them would not do.
+    /// Forgets ended answers without readers here, until a caller has the room that it needs: see [`Shares`]. Returns
+    /// them; the server is to drop them. Forgets none if all candidates together would not free enough room.
     fn make_room(&mut self, owner: Owner, more: Room) -> Result<Dropped, StoreError> {
         self.forget_expired();
         let ended = |(id, answer): (&AnswerId, &Answer)| match answer.phase {
@@ -235,7 +235,7 @@ impl Written {
 /// Answers that the server is to drop, each with the limit that asks for it.
 pub(super) type Dropped = Vec<(AnswerId, &'static str)>;
 
-/// What an answer costs beside its events and its request: digests, ids and positions.
+/// The room of an answer beside its events and its request: digests, ids and positions.
 const OVERHEAD: usize = 256;
 
 #[cfg(test)]
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(written.make_room_for(&opening(0)), Err(StoreError::Full(OF_ALL)));
         written.end(id(1), 1);
         assert_eq!(written.make_room_for(&opening(0)), Ok(vec![(id(1), OF_ALL)]), "the first one has ended");
-        // What has expired is not counted.
+        // Expired answers are not counted.
         written.end(id(2), 1);
         tokio::time::advance(KEEP).await;
         assert_eq!(written.make_room_for(&opening(200)), Ok(vec![]));

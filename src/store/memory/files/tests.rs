@@ -49,7 +49,7 @@ fn entry(at: Position, text: &'static str) -> Entry {
     Entry { at, bytes: Bytes::from_static(text.as_bytes()) }
 }
 
-/// The texts have what could be taken for records.
+/// The events' texts look like records.
 fn events() -> Vec<Entry> {
     vec![entry(at(1, 1), "end whole\n"), entry(at(1, 2), ""), entry(at(1, 3), "event 1-9 2\nab\n")]
 }
@@ -84,7 +84,7 @@ async fn a_log_that_is_cut_anywhere_has_what_was_whole() {
             assert!(store.take_over(ID).await.unwrap().is_none(), "{cut}");
             continue;
         }
-        // What follows is read again, and nothing of the half of a record.
+        // The rest is read from the file, without the half-written record.
         let taken = store.take_over(ID).await.unwrap().unwrap();
         assert_eq!(taken.events.len(), kept, "{cut}");
         assert!(taken.epoch > log.last.epoch, "{cut}: {}", taken.epoch);
@@ -122,7 +122,7 @@ async fn the_limits_hold_for_what_is_found() {
     let writing = store.open(ID, opening()).await.unwrap();
     store.append(ID, events()).await.unwrap();
     drop((writing, store));
-    // Too large alone: its first events are dropped, so nobody can go on with it.
+    // This answer alone exceeds the limit: its first events are dropped, so no process can resume it.
     let small = KeepLimits { max_kept_answer_bytes: size(&events()[2]), ..KeepLimits::default() };
     let store = place.store(small);
     let dropped = StoreError::Dropped("max_kept_answer_bytes");
@@ -153,7 +153,7 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     let text = fs::read(place.log()).unwrap();
     let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
     assert!(!has(&opening().request) && !has(b"event"), "{text:?}");
-    // However much of that was written, nothing is taken for an answer that is kept.
+    // Wherever the write was cut, the answer does not count as kept.
     for cut in 0..text.len() {
         fs::write(place.log(), &text[..cut]).unwrap();
         match place.store(limits.clone()).look_up(ID).await {
@@ -168,7 +168,7 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     assert_eq!((found.caller, found.keep, found.log), (opening().caller, opening().keep, expired));
     assert_eq!(store.named(name).await.unwrap(), [ID]);
     assert_eq!(store.read_after(ID, Position::START, Duration::ZERO).await, Err(StoreError::Expired));
-    // As many are remembered as may be kept: the oldest is forgotten, with its file.
+    // The store remembers at most as many as it may keep: it forgets the oldest, with its file.
     for number in 0..2 {
         let id = AnswerId([number; 16]);
         drop(store.open(id, opening()).await.unwrap());
@@ -178,7 +178,7 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     }
     assert_eq!(store.look_up(ID).await, Err(StoreError::Unknown));
     assert!(!place.log().exists());
-    // What a client deletes leaves nothing.
+    // A client's delete leaves no trace.
     let id = AnswerId([1; 16]);
     store.delete(id).await.unwrap();
     drop(store);
