@@ -55,10 +55,8 @@ pub(super) struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum CutToken {
     /// Drop it.
-    #[value(alias = "hold")]
     Omit,
     /// Keep and complete it.
-    #[value(alias = "show")]
     Include,
 }
 

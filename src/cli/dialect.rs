@@ -56,9 +56,7 @@ impl ValueEnum for Choice {
 
 /// Returns a dialect as the value of an argument.
 pub(super) fn possible(dialect: Dialect) -> PossibleValue {
-    let value = PossibleValue::new(dialect.as_str());
-    // The name that the argument had when there was one API.
-    if dialect == Dialect::Chat { value.alias("chat") } else { value }
+    PossibleValue::new(dialect.as_str())
 }
 
 /// Returns a parser of an argument that is the name of a dialect.

@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "sim")]
     model: String,
     /// The provider to imitate: whether it continues a prefill, and what it refuses.
-    #[arg(long, alias = "flavour", value_name = "NAME", default_value_t = ProviderProfile::OpenAi)]
+    #[arg(long, value_name = "NAME", default_value_t = ProviderProfile::OpenAi)]
     profile: ProviderProfile,
 }
 
@@ -143,22 +143,4 @@ fn document(path: &Path, console: &mut Console) -> Option<String> {
         return None;
     }
     Some(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::{Args as _, FromArgMatches as _};
-
-    use super::*;
-
-    #[test]
-    fn the_old_flag_for_a_profile_is_an_alias() {
-        for flag in ["--profile", "--flavour"] {
-            let command = Args::augment_args(clap::Command::new("sim"));
-            let matches = command.try_get_matches_from(["sim", flag, "mistral"]).unwrap();
-            assert_eq!(Args::from_arg_matches(&matches).unwrap().profile, ProviderProfile::Mistral, "{flag}");
-        }
-        let help = Args::augment_args(clap::Command::new("sim")).render_long_help().to_string();
-        assert!(help.contains("--profile") && !help.contains("flavour"));
-    }
 }

@@ -109,6 +109,12 @@ impl Error {
         }
     }
 
+    /// Returns whether nothing came in the time of a limit.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self, Self::Late { .. } | Self::Slow { .. })
+    }
+
     /// Returns whether no connection was made, so that the upstream has seen nothing of the request.
     pub fn is_connect(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::Slow { .. })

@@ -12,16 +12,12 @@ pub(super) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(alias = "prefix")]
     prefill: Option<PrefillName>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(alias = "trims")]
     rejects_trailing_space: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(alias = "echoes")]
     returns_prefill: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(alias = "prefix_path")]
     prefill_path: Option<PrefillPath>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<bool>,
@@ -119,7 +115,7 @@ impl<'de> Deserialize<'de> for PrefillName {
         let found = PrefillForm::NAMES.iter().find(|(known, _)| *known == name);
         found.map(|(_, prefix)| Self(*prefix)).ok_or_else(|| {
             let names: Vec<_> = PrefillForm::NAMES.iter().map(|(name, _)| format!("`{name}`")).collect();
-            D::Error::custom(format!("`{name}` is no way to continue a prefix: there are {}", names.join(", ")))
+            D::Error::custom(format!("`{name}` is not a prefill form: there are {}", names.join(", ")))
         })
     }
 }

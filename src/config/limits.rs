@@ -8,14 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::limits::MAX_SEAM_BYTES;
 use crate::route::written;
 
-/// Declares a table whose keys are the members of [`Limits`](crate::Limits). Each is optional, and has the key of
-/// earlier versions, if there was one, as an alias.
+/// Declares a table whose keys are the members of [`Limits`](crate::Limits). Each is optional.
 macro_rules! limits {
-    ($($group:ident: $ty:ident { $($key:ident $(| $old:literal)?: $type:ty),+ $(,)? })+) => {
+    ($($group:ident: $ty:ident { $($key:ident: $type:ty),+ $(,)? })+) => {
         #[derive(Debug, Default, Deserialize, Serialize)]
         #[serde(deny_unknown_fields, default)]
         pub(super) struct Limits {
-            $($($(#[serde(alias = $old)])? #[serde(skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+)+
+            $($(#[serde(skip_serializing_if = "Option::is_none")] $key: Option<$type>,)+)+
         }
 
         impl From<Limits> for crate::Limits {
@@ -38,12 +37,12 @@ macro_rules! limits {
 
 limits! {
     parser: ParserLimits {
-        max_depth | "depth": Positive,
-        max_line_bytes | "line": Positive,
-        max_event_bytes | "event": Positive,
-        max_pending_bytes | "held": SeamBytes<1>,
-        overlap_window | "tail": SeamBytes<0>,
-        max_children | "siblings": usize,
+        max_depth: Positive,
+        max_line_bytes: Positive,
+        max_event_bytes: Positive,
+        max_pending_bytes: SeamBytes<1>,
+        overlap_window: SeamBytes<0>,
+        max_children: usize,
         max_lookahead: usize,
         max_repairs: usize,
         max_readings: usize,
@@ -51,34 +50,34 @@ limits! {
         max_preamble_bytes: usize,
     }
     continuation: ContinuationLimits {
-        max_anchor_chars | "anchor": usize,
-        max_verbatim_context | "full_context": usize,
-        context_budget_chars | "context_budget": usize,
+        max_anchor_chars: usize,
+        max_verbatim_context: usize,
+        context_budget_chars: usize,
         max_risk: Risk,
         max_risk_arguments: Risk,
-        max_continuations | "continuations": u32,
-        max_consecutive_failures | "failures": u32,
-        max_no_progress | "repeats": u32,
-        max_stalled_reports | "strikes": u32,
-        max_total_tokens | "tokens": OptionalCount,
+        max_continuations: u32,
+        max_consecutive_failures: u32,
+        max_no_progress: u32,
+        max_stalled_reports: u32,
+        max_total_tokens: OptionalCount,
         max_extra_tokens: u32,
         max_extra_share: OptionalShare,
-        max_total_time | "time": Seconds,
+        max_total_time: Seconds,
         patience: Seconds,
         max_hint_age: Seconds,
         overload_window: Seconds,
         overload_min_calls: u32,
     }
     transport: TransportLimits {
-        max_read_ahead_bytes | "read_ahead": usize,
-        max_body_bytes | "body": usize,
-        idle_timeout | "idle": PositiveSeconds,
-        first_byte_timeout | "first_byte": PositiveSeconds,
+        max_read_ahead_bytes: usize,
+        max_body_bytes: usize,
+        idle_timeout: PositiveSeconds,
+        first_byte_timeout: PositiveSeconds,
         text_timeout: PositiveSeconds,
         connect_timeout: PositiveSeconds,
         tls_timeout: PositiveSeconds,
-        keep_alive_interval | "keep_alive": Seconds,
-        max_backoff | "backoff": Seconds,
+        keep_alive_interval: Seconds,
+        max_backoff: Seconds,
         max_idle_connections: usize,
     }
     server: ServerLimits {

@@ -76,7 +76,7 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
 /// gets what its own upstream said: an error of another one would be about a key that is not its.
 async fn send(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     tokio::select! {
-        answer = first_answer(conversation) => answer.map_err(|cause| unreachable(Some(conversation.dialect), &cause)),
+        answer = first_answer(conversation) => answer,
         () = conversation.exchange.stopped() => Err(ended(conversation, STOPPED)),
         () = conversation.exchange.cut() => Err(ended(conversation, DRAINED)),
     }
@@ -89,28 +89,40 @@ fn ended(conversation: &Conversation, refusal: Refusal) -> Response<Body> {
 }
 
 /// Makes the first call, and makes it again for a short time while the upstream and its fallbacks are not there.
-async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Error> {
-    let due = Instant::now() + FIRST_PATIENCE.min(conversation.limits.continuation.patience);
+async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
+    let patience = FIRST_PATIENCE.min(conversation.limits.continuation.patience);
     let mut pause = FIRST_PAUSE;
-    let mut is_repeated = false;
+    // The end of the time for repeats, which starts with the first failure.
+    let mut due = None;
     // The last refusal by the provider.
     let mut refusal = None;
     loop {
         let asked_at = Instant::now();
         let answer = ask_each_upstream(conversation).await;
-        let pause_before = pause_before_repeat(&answer, pause, asked_at.elapsed());
-        let Some(wait) = pause_before.filter(|wait| Instant::now() + *wait <= due) else {
-            let mut answer = answer.or_else(|error| refusal.ok_or(error));
-            if let Ok(response) = &mut answer
-                && is_repeated
-                && !response.status().is_success()
-            {
+        let (ended_at, is_repeated) = (Instant::now(), due.is_some());
+        let due = *due.get_or_insert(ended_at + patience);
+        let is_lost_late = matches!(answer, Err(Error::Unanswered(_))) && ended_at - asked_at > SOON;
+        let wait = match wait_before_repeat(&answer, pause, due.saturating_duration_since(ended_at)) {
+            Some(_) if is_lost_late && !is_gone(conversation).await => None,
+            wait => wait,
+        };
+        let Some(wait) = wait else {
+            let mut answer = answer
+                .or_else(|error| refusal.ok_or(error))
+                .map_err(|cause| unreachable(Some(conversation.dialect), &cause));
+            match &mut answer {
                 // The SDK of the client would repeat all of it.
-                response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+                Ok(response) if is_repeated && !response.status().is_success() => {
+                    response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+                }
+                // Nothing was tried in place of the SDK, so its own rule holds, as without a proxy.
+                Err(refused) if is_lost_late && !is_repeated && !conversation.route.asks_again() => {
+                    refused.headers_mut().remove(SHOULD_RETRY);
+                }
+                _ => {}
             }
             return answer;
         };
-        is_repeated = true;
         tracing::warn!(why = why(&answer), wait_ms = wait.as_millis() as u64, "the first call is made again");
         refusal = answer.ok().or(refusal);
         sleep(wait).await;
@@ -150,7 +162,8 @@ async fn ask_upstream(conversation: &Conversation) -> Result<Response<Received>,
             true => send_to_first_byte(conversation).await,
             false => send_and_note(conversation).await,
         };
-        if !has_failed(&answer) {
+        // An upstream that was silent once would keep its client waiting as long again.
+        if !has_failed(&answer) || answer.as_ref().is_err_and(Error::is_timeout) {
             return answer;
         }
         let asked = answer.as_ref().ok().and_then(|response| retry_after(response.headers()));
@@ -178,20 +191,20 @@ async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<R
     capability::is_too_long(&String::from_utf8_lossy(&first[..first.len().min(REFUSAL)]))
 }
 
-/// Returns how long to wait before the first call is made again: as long as the upstream asks, or else `pause`. `None`: the
-/// call reached an upstream that may have begun to answer it, so that a second one could be billed twice. `after`: how long the
-/// answer took.
-fn pause_before_repeat(
-    answer: &Result<Response<Received>, Error>,
-    pause: Duration,
-    after: Duration,
-) -> Option<Duration> {
-    match answer {
-        Ok(response) if is_unavailable(response.status()) => Some(retry_after(response.headers()).unwrap_or(pause)),
-        Err(error) if error.is_connect() => Some(pause),
-        Err(Error::Unanswered(_)) if after <= SOON => Some(pause),
-        _ => None,
-    }
+/// Returns how long to wait before the first call is made again: as long as the upstream asks, or else `pause`, so that the last
+/// call is made when the time that is left ends. `None`: another call would not help, or would come too late.
+fn wait_before_repeat(answer: &Result<Response<Received>, Error>, pause: Duration, left: Duration) -> Option<Duration> {
+    let asked = match answer {
+        Ok(response) if is_unavailable(response.status()) => retry_after(response.headers()),
+        Err(error) if error.is_connect() || matches!(error, Error::Unanswered(_)) => None,
+        _ => return None,
+    };
+    Some(asked.unwrap_or(pause.min(left))).filter(|wait| *wait <= left && !left.is_zero())
+}
+
+/// Returns whether an upstream refuses connections. One that has lost a call and is gone does not finish its answer, and bills none.
+async fn is_gone(conversation: &Conversation) -> bool {
+    conversation.client().reach().await.is_err()
 }
 
 /// Makes the first call where another upstream can be asked in time: a stream whose head came, and nothing after it, has not
@@ -230,7 +243,7 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
 /// The longest wait that an upstream may ask for before a fallback is asked: another one would not answer sooner.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 
-/// How soon an upstream loses a connection whose request it has not begun to answer.
+/// How soon an upstream loses a connection whose request it has not begun to work on.
 const SOON: Duration = Duration::from_secs(1);
 
 /// How long a first call is repeated. A client has its own retries, and sees the provider's own status soon.

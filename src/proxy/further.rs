@@ -26,12 +26,17 @@ impl Conversation {
             return self.resume(query).await;
         }
         let part = if request.turn.is_some() { Part::Rest } else { Part::Whole };
-        if self.has_failed.swap(false, Ordering::Relaxed)
-            && self.move_on(part, "the last call fell silent, or brought nothing")
-        {
-            return Err(self.redirected());
+        if let Some(redirected) = self.leave_failed(part) {
+            return Err(redirected);
         }
         self.call_here(request).await.map_err(|end| self.after_refusal(end, part))
+    }
+
+    /// Asks the next fallback if the call before has failed and there is one.
+    pub(super) fn leave_failed(&self, part: Part) -> Option<CallEnd> {
+        let has_failed = self.has_failed.swap(false, Ordering::Relaxed);
+        let is_left = has_failed && self.move_on(part, "the last call fell silent, or brought nothing");
+        is_left.then(|| self.redirected())
     }
 
     /// Returns the end of a call without an answer for the session: the same upstream is asked again, a fallback is asked, or the

@@ -90,6 +90,11 @@ impl Route {
         std::iter::once(&mut self.client).chain(self.fallbacks.iter_mut().map(|fallback| &mut fallback.client))
     }
 
+    /// Returns whether a call that fails is made again, here or elsewhere, before its client hears of it.
+    pub(super) fn asks_again(&self) -> bool {
+        self.retries > 0 || !self.fallbacks.is_empty()
+    }
+
     /// Returns whether answers are read.
     pub(super) fn continues(&self) -> bool {
         self.config.continuation != ContinueBy::Off

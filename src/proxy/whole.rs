@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::body::{Collected, ReadError};
 use super::conversation::Conversation;
 use super::encoding::DecodedBody;
+use super::fallback::Part;
 use super::further::rejected;
 use super::refusal::SHOULD_RETRY;
 use crate::client::Body;
@@ -28,12 +29,16 @@ impl Conversation {
         let limit = self.limits.parser.max_event_bytes;
         let mut whole = self.body_relay();
         let origin = Instant::now();
+        let (mut heard_at, mut is_late) = (origin, false);
         let mut answer = Bytes::new();
         let exchange = Arc::clone(&self.exchange);
         let mut stop = pin!(exchange.ended());
         let limit_of_stop = || exchange.has_to_end().then(|| self.proxy.limits.server.drain().into());
         let read = tokio::select! {
-            read = Collected::read(body, limit, self.timeouts()) => read,
+            read = Collected::read_counted(body, limit, self.timeouts(), |_| {
+                heard_at = Instant::now();
+                true
+            }) => read,
             () = &mut stop => {
                 whole.stop(limit_of_stop());
                 Err(ReadError::Dropped)
@@ -48,11 +53,19 @@ impl Conversation {
             Ok(Collected::Larger(body)) => {
                 return passed_unread(Response::from_parts(parts, body), "max_event_bytes", limit);
             }
-            Err(unread) => whole.handle_end(origin.elapsed(), unread.end()),
+            Err(unread) => {
+                // A second call may be silent as long.
+                is_late = heard_at.elapsed() > self.limits.continuation.patience / 2;
+                whole.handle_end(origin.elapsed(), unread.end());
+            }
         }
         while let Some(output) = whole.poll_output() {
             self.observed(&output);
             match output {
+                Output::Call { .. } if std::mem::take(&mut is_late) => match self.leave_failed(Part::Whole) {
+                    Some(redirected) => whole.handle_end(origin.elapsed(), redirected),
+                    None => whole.give_up_unasked(origin.elapsed()),
+                },
                 Output::Call { request, at } => {
                     let answered = tokio::select! {
                         answered = self.whole_call(&request, origin + at) => answered,

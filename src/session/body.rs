@@ -6,13 +6,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-#[cfg(feature = "proxy")]
-use super::LimitReached;
 use super::event_summary::EventSummary;
 use super::slots::{Ends, Slots};
 use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
+#[cfg(feature = "proxy")]
+use super::{LimitReached, StopReason};
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::json::walk;
 use crate::limits::Limits;
@@ -180,6 +180,13 @@ impl BodyRelay {
         self.end_call(now, end);
     }
 
+    /// The answer is given up, and the call that was asked for is not made.
+    #[cfg(feature = "proxy")]
+    pub(crate) fn give_up_unasked(&mut self, now: Duration) {
+        self.slots.session_mut().give_up_unasked(StopReason::Failures);
+        self.end_slot(now);
+    }
+
     fn end_of_first(&mut self, now: Duration, ends: &Ends, end: &CallEnd) {
         self.slots.end(now, ends, end);
         let end = self.slots.next().unwrap_or_else(|| end.clone());
@@ -187,15 +194,16 @@ impl BodyRelay {
     }
 
     fn end_call(&mut self, now: Duration, end: CallEnd) {
-        let mut end = end;
-        loop {
-            self.slots.session_mut().handle_input(now, Input::CallEnd(end));
-            let Some(outcome) = self.drain() else { return };
+        self.slots.session_mut().handle_input(now, Input::CallEnd(end));
+        self.end_slot(now);
+    }
+
+    /// Goes on with the next slot if the session of this one is done.
+    fn end_slot(&mut self, now: Duration) {
+        while let Some(outcome) = self.drain() {
             self.slots.keep(outcome);
-            match self.slots.next() {
-                Some(other) => end = other,
-                None => return self.finish(),
-            }
+            let Some(end) = self.slots.next() else { return self.finish() };
+            self.slots.session_mut().handle_input(now, Input::CallEnd(end));
         }
     }
 

@@ -133,7 +133,7 @@ impl SessionEvent {
             }),
             Self::Joined { call, seam, elapsed, .. } => json!({
                 "event": "joined", "call": call, "offset": seam.offset, "path": seam.path,
-                "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "held": seam.pending,
+                "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "pending": seam.pending,
                 "decided": seam.decided, "posterior": seam.posterior, "ambiguous": seam.ambiguous,
                 "early_end": seam.early_end, "elapsed_ms": millis(*elapsed),
             }),
@@ -148,10 +148,10 @@ impl SessionEvent {
                 json!({"event": "waiting", "call": call, "reason": reason.to_string(), "at_ms": millis(*at)})
             }
             Self::Progress { call, percentage, stalled_reports } => {
-                json!({"event": "progress", "call": call, "percentage": percentage, "strikes": stalled_reports})
+                json!({"event": "progress", "call": call, "percentage": percentage, "stalled_reports": stalled_reports})
             }
             Self::Fallback { stop, offset, synthesized } => {
-                json!({"event": "fallback", "stop": stop.as_str(), "offset": offset, "synthesized": synthesized, "filled": synthesized})
+                json!({"event": "fallback", "stop": stop.as_str(), "offset": offset, "synthesized": synthesized})
             }
             Self::Done(outcome) => {
                 let mut line = json!(outcome);

@@ -113,7 +113,7 @@ impl Session {
     }
 
     /// Gives up, since the call that was asked for was not made.
-    fn give_up_unasked(&mut self, reason: StopReason) {
+    pub(super) fn give_up_unasked(&mut self, reason: StopReason) {
         if !self.is_done() {
             self.uncount_call();
             self.give_up(reason, None);

@@ -115,7 +115,6 @@ pub struct Tally {
     pub malformed: bool,
     /// How much of the document is delivered, as the model said: the last percentage that rose; see
     /// `Progress`.
-    #[serde(rename = "last_kpi")]
     pub percentage: Option<u8>,
 }
 
@@ -481,8 +480,6 @@ impl Outcome {
             // Elements that were never written can't be listed.
             report["elements_may_be_missing"] = true.into();
             report["synthesized"] = synthesized.clone().into();
-            // The name before; it goes with the next release.
-            report["filled"] = synthesized.clone().into();
         }
         report.to_string()
     }
@@ -525,8 +522,7 @@ impl Serialize for Outcome {
             "status": self.status(), "stop": self.reason(), "cause": self.cause(), "end": self.end(),
             "continuations": tally.continuations, "failures": tally.failures, "ambiguous": tally.ambiguous,
             "early_end": tally.early_end,
-            "synthesized": self.synthesized(), "filled": self.synthesized(),
-            "cut_value": self.cut_value(),
+            "synthesized": self.synthesized(), "cut_value": self.cut_value(),
             "finish": self.finish().map(Finish::as_str),
             "tokens": tally.tokens, "repairs": tally.repairs, "percentage": tally.percentage,
             "parallel": tally.calls_unknown.then_some("unknown"), "base": tally.base_unknown.then_some("unknown"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempts, ContinuationStrategy, FirstAnswer, GiveUp, Phase, Prose, Session, Tally};
+use super::{Attempts, ContinuationStrategy, FirstAnswer, Phase, Prose, Session, Tally};
 use crate::context::Progress;
 use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
@@ -37,93 +37,61 @@ use crate::splice::Expect;
 /// assert_eq!(call.unwrap().delivered, "{\"items\": [1, 2");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+// A missing member has its default, so that another version is refused by its number, and not by the members that it lacks.
+#[serde(default)]
 pub struct Snapshot {
     version: u64,
-    // All else may be absent, so that a version that lacks it is refused by its number and not by what it lacks.
-    #[serde(default)]
     text: String,
     /// `containers` or `any`: what counts as a root.
-    #[serde(default)]
     roots: String,
-    /// Version 1 had `roots` in here.
-    #[serde(default, skip_serializing)]
-    document: Option<DocumentV1>,
     /// `anchor`, `exact` or `any`.
-    #[serde(default)]
     expect: String,
-    /// `close`, `leave` or `error`; version 1 always closed.
-    #[serde(default)]
+    /// `close`, `leave` or `error`.
     give_up: String,
-    /// `strict`, `syntax` or `guess`. Snapshots of earlier versions lack it, and the next member: they are strict.
-    #[serde(default)]
+    /// `strict`, `syntax` or `guess`.
     repair: String,
     /// The names of the rules of repair that are switched off.
-    #[serde(default)]
     repair_without: Vec<String>,
-    /// `pass` or `anchor`; snapshots of earlier versions lack it, and the next member: prose passes.
-    #[serde(default)]
+    /// `pass` or `anchor`.
     prose: Prose,
     /// The text is prose, whatever is in it.
-    #[serde(default)]
     is_text: bool,
     /// The number of bytes at the start of the text that are the request's prefill.
-    #[serde(default, skip_serializing_if = "is_zero")]
     base: usize,
     /// The session has ended.
-    #[serde(default)]
-    done: bool,
-    /// The answer passes through as it came.
-    #[serde(default)]
-    opaque: bool,
-    #[serde(default)]
-    has_stop: bool,
-    #[serde(default)]
-    spliced: bool,
+    is_done: bool,
+    /// The answer passes through unchanged.
+    is_passing: bool,
+    /// The request has stop sequences, so a finish of the model is believed.
+    trusts_stop: bool,
+    /// A continuation was joined.
+    is_continued: bool,
     #[serde(flatten)]
     tally: Tally,
-    #[serde(default)]
     failures_in_a_row: u32,
-    #[serde(default)]
-    repeats_in_a_row: u32,
+    /// Calls in a row that brought nothing new.
+    no_progress_in_a_row: u32,
     /// Reports in a row that the percentage did not rise.
-    #[serde(default)]
-    strikes: u32,
-    /// Answers at this cut that were not joined. Snapshots of earlier versions lack it, and the next member.
-    #[serde(default)]
+    stalled_reports: u32,
+    /// Answers at this cut that were not joined.
     unjoined: u32,
     /// One of them ended the document early.
-    #[serde(default)]
     has_early_end: bool,
     /// One of them had a mistake after what it repeated.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_mistake: bool,
     /// Milliseconds since the first input.
-    #[serde(default)]
     spent_ms: u64,
 }
 
-/// The part of a document's saved form of version 1 that is still read.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-struct DocumentV1 {
-    roots: String,
-}
-
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-/// The version that is written.
-const VERSION: u64 = 2;
-
-/// The versions that are read.
-const READ: std::ops::RangeInclusive<u64> = 1..=VERSION;
+/// The version that is written and read.
+const VERSION: u64 = 1;
 
 /// Why a snapshot was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The snapshot is of this version, which is not known here.
+    /// The snapshot is of this other version.
     Version(u64),
     /// The snapshot lacks this part, or the part says something unknown.
     Part(&'static str),
@@ -135,7 +103,7 @@ impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Version(version) => {
-                write!(f, "a snapshot of version {version}, and only versions up to {VERSION} are known")
+                write!(f, "the snapshot has version {version}, and only version {VERSION} can be read")
             }
             Self::Part(part) => write!(f, "the snapshot has no `{part}` that makes sense"),
             Self::Text(error) => write!(f, "the snapshot's text: {error}"),
@@ -154,8 +122,8 @@ impl std::error::Error for RestoreError {
 
 impl Snapshot {
     fn repair_options(&self) -> Result<RepairOptions, RestoreError> {
-        let level = if self.repair.is_empty() { Ok(RepairLevel::Strict) } else { RepairLevel::named(&self.repair) };
-        let options = RepairOptions::new(level.map_err(|_| RestoreError::Part("repair"))?);
+        let level = RepairLevel::named(&self.repair).map_err(|_| RestoreError::Part("repair"))?;
+        let options = RepairOptions::new(level);
         self.repair_without.iter().try_fold(options, |options, name| {
             let rule = RepairRule::ALL.iter().find(|rule| rule.as_str() == name);
             Ok(options.without(*rule.ok_or(RestoreError::Part("repair_without"))?))
@@ -180,7 +148,6 @@ impl Session {
             version: VERSION,
             text: self.slot.document().text().to_owned(),
             roots: roots.to_owned(),
-            document: None,
             expect: expect.to_owned(),
             give_up: self.settings.give_up.as_str().to_owned(),
             repair: self.settings.repair.level().as_str().to_owned(),
@@ -188,14 +155,14 @@ impl Session {
             prose: self.settings.prose,
             is_text: self.slot.document().is_text(),
             base: self.base_len(),
-            done: self.is_done(),
-            opaque: self.is_passing(),
-            has_stop: self.settings.trusts_stop,
-            spliced: self.is_continued,
+            is_done: self.is_done(),
+            is_passing: self.is_passing(),
+            trusts_stop: self.settings.trusts_stop,
+            is_continued: self.is_continued,
             tally: self.tally.clone(),
             failures_in_a_row: self.streaks.failures,
-            repeats_in_a_row: self.streaks.no_progress,
-            strikes: self.streaks.progress.stalled(),
+            no_progress_in_a_row: self.streaks.no_progress,
+            stalled_reports: self.streaks.progress.stalled(),
             unjoined: self.streaks.attempts.unjoined,
             has_early_end: self.streaks.attempts.early_ends > 0,
             has_mistake: self.streaks.has_mistake,
@@ -209,7 +176,7 @@ impl Session {
     /// The session asks in the usual words; see [`restore_with`](Self::restore_with).
     ///
     /// # Errors
-    /// Fails when the snapshot is of an unknown version, or contradicts itself.
+    /// Fails when the snapshot has another version, or contradicts itself.
     pub fn restore(now: Duration, snapshot: &Snapshot, limits: Limits) -> Result<Self, RestoreError> {
         Self::restore_with(now, snapshot, limits, ContinuationStrategy::default())
     }
@@ -224,7 +191,7 @@ impl Session {
         limits: Limits,
         strategy: ContinuationStrategy,
     ) -> Result<Self, RestoreError> {
-        if !READ.contains(&snapshot.version) {
+        if snapshot.version != VERSION {
             return Err(RestoreError::Version(snapshot.version));
         }
         let expect = match snapshot.expect.as_str() {
@@ -233,19 +200,16 @@ impl Session {
             "any" => Expect::Any,
             _ => return Err(RestoreError::Part("expect")),
         };
-        let roots = match snapshot.document.as_ref().map_or(&snapshot.roots, |document| &document.roots).as_str() {
+        let roots = match snapshot.roots.as_str() {
             "containers" => AllowedRoots::Containers,
             "any" => AllowedRoots::Any,
             _ => return Err(RestoreError::Part("roots")),
         };
         let mut session = Self::with(limits, expect, roots);
-        session.settings.give_up = match snapshot.give_up.as_str() {
-            "" => GiveUp::default(),
-            name => name.parse().map_err(|_| RestoreError::Part("give_up"))?,
-        };
+        session.settings.give_up = snapshot.give_up.parse().map_err(|_| RestoreError::Part("give_up"))?;
         session.settings.repair = snapshot.repair_options()?.within(&session.settings.limits);
         session.settings.strategy = strategy;
-        session.settings.trusts_stop = snapshot.has_stop;
+        session.settings.trusts_stop = snapshot.trusts_stop;
         session.settings.prose = snapshot.prose;
         if snapshot.is_text {
             session.read_as_text();
@@ -253,22 +217,22 @@ impl Session {
         session.slot.push_with(&snapshot.text, &mut session.sections).map_err(RestoreError::Text)?;
         session.slot.settle(&mut session.sections);
         session.restore_base(snapshot.base);
-        session.phase = Phase::First(if snapshot.opaque { FirstAnswer::Passing } else { FirstAnswer::Continuable });
-        session.is_continued = snapshot.spliced;
+        session.phase = Phase::First(if snapshot.is_passing { FirstAnswer::Passing } else { FirstAnswer::Continuable });
+        session.is_continued = snapshot.is_continued;
         session.tally = snapshot.tally.clone();
         if session.tally.tokens.is_empty() {
             session.tally.tokens.push(None);
         }
         session.streaks.failures = snapshot.failures_in_a_row;
-        session.streaks.no_progress = snapshot.repeats_in_a_row;
+        session.streaks.no_progress = snapshot.no_progress_in_a_row;
         session.streaks.attempts = Attempts { unjoined: snapshot.unjoined, early_ends: snapshot.has_early_end.into() };
         session.streaks.has_mistake = snapshot.has_mistake;
         let stalled = session.settings.limits.continuation.max_stalled_reports;
-        session.streaks.progress = Progress::resume(stalled, snapshot.tally.percentage, snapshot.strikes);
+        session.streaks.progress = Progress::resume(stalled, snapshot.tally.percentage, snapshot.stalled_reports);
         session.clock.spent_before = Duration::from_millis(snapshot.spent_ms);
         session.clock.started_at = Some(now);
         session.clock.heard_at = Some(now);
-        if snapshot.done {
+        if snapshot.is_done {
             session.phase = Phase::Done;
         } else {
             session.go_on(now);

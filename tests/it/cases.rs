@@ -99,7 +99,7 @@ fn outcome(merged: &Result<Seam, SpliceError>) -> Value {
         Err(SpliceError::Undecided) => ("undecided", None),
         Err(SpliceError::Ambiguous) => ("ambiguous", None),
         Err(SpliceError::EarlyEnd) => ("early_end", None),
-        Err(SpliceError::Pending(_)) => ("held", None),
+        Err(SpliceError::Pending(_)) => ("pending", None),
         Err(SpliceError::Malformed(error)) => ("malformed", Some(error.offset)),
         Err(SpliceError::Overwrites(at)) => ("overwrites", Some(*at)),
         Err(other) => panic!("{other}"),

@@ -291,20 +291,17 @@ fn close_calls_no_text_complete_that_is_cut_in_a_later_root() {
 #[test]
 fn close_omits_or_includes_a_cut_token() {
     let (string, literal) = ("[1, \"tw", "{\"a\": fal");
-    // The first names of the two are aliases.
-    for (omit, include) in [("omit", "include"), ("hold", "show")] {
-        check(&["close", "--strings", omit], string, 3, "[1]");
-        check(&["close", "--strings", include], string, 3, "[1, \"tw\"]");
-        check(&["close", "--literals", include], literal, 3, "{\"a\": false}");
-        check(&["close", "--literals", omit], literal, 3, "{}");
-        check(&["close", "--literals", include], "n", 3, "null");
-        check(&["close", "--strings", omit], "\"tw", 3, "");
-    }
-    check(&["close", "--strings", "hold", "--literals", "show"], "[true] ", 0, "[true]");
+    check(&["close", "--strings", "omit"], string, 3, "[1]");
+    check(&["close", "--strings", "include"], string, 3, "[1, \"tw\"]");
+    check(&["close", "--literals", "include"], literal, 3, "{\"a\": false}");
+    check(&["close", "--literals", "omit"], literal, 3, "{}");
+    check(&["close", "--literals", "include"], "n", 3, "null");
+    check(&["close", "--strings", "omit"], "\"tw", 3, "");
+    check(&["close", "--strings", "omit", "--literals", "include"], "[true] ", 0, "[true]");
     check(&["close", "--strings", "drop"], "", 2, "");
     let line = "{\"id\":1,\"text\":\"[1, nu\"}";
     check(
-        &["close", "--jsonl", "--literals", "show"],
+        &["close", "--jsonl", "--literals", "include"],
         line,
         3,
         "{\"id\":1,\"complete\":false,\"json\":\"[1, null]\"}\n",
@@ -976,7 +973,7 @@ fn decode_reads_a_stream() {
     check(&["decode"], &body, 0, "{\"a\": 1}\n");
     let answer = r#"{"dialect":"openai-chat","text":{"0":"{\"a\": 1}\n"},"tool_args":{},"finish":{"0":"stop"},"usage":{"total_tokens":3},"error":null,"terminal":"[DONE]"}"#;
     check(&["decode", "--json"], &body, 0, &format!("{answer}\n"));
-    check(&["decode", "--dialect", "chat", "--json", "-"], &body, 0, &format!("{answer}\n"));
+    check(&["decode", "--dialect", "openai-chat", "--json", "-"], &body, 0, &format!("{answer}\n"));
 
     // Cut: by the limit, before a finish, in an event, with a `[DONE]` that lies.
     let length = event(r#""delta":{},"finish_reason":"length""#);

@@ -276,7 +276,7 @@ fn the_text_of_an_event_stream_is_looked_at() {
     for chunk in ["1", "7", "65536"] {
         check(&["paths", "--raw", "/*", "--chunk", chunk], &stream(&pieces, &stop), 0, out);
     }
-    check(&["paths", "--raw", "/*", "--dialect", "chat"], &stream(&pieces, &stop), 0, out);
+    check(&["paths", "--raw", "/*", "--dialect", "openai-chat"], &stream(&pieces, &stop), 0, out);
     let lines = "{\"response\":\"{\\\"a\\\": \",\"done\":false}\n{\"response\":\"12}\",\"done\":true}\n";
     let array = "[{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"{\\\"a\\\": \"}]}}]},\n\
         {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"12}\"}]}}]}]";

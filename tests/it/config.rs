@@ -119,25 +119,19 @@ fn an_empty_file_is_the_default() {
     assert_eq!(Config::default().table(), Table::default());
 }
 
-/// Files of earlier versions keep working.
+/// A key sets the limit of its own name and no other.
 #[test]
-fn earlier_keys_mean_the_same() {
-    let old = "[limits]\ndepth = 1\nline = 2\nevent = 3\nheld = 4\ntail = 5\nanchor = 6\nfull_context = 7\n\
-        context_budget = 8\nread_ahead = 9\nbody = 10\nsiblings = 11\ncontinuations = 12\nfailures = 13\n\
-        repeats = 14\ntokens = 15\ntime = 16\nstrikes = 17\nidle = 18\nfirst_byte = 19\nkeep_alive = 20\n\
-        backoff = 21\n[[capability]]\nmodel = \"a\"\nprefix = \"turn\"\ntrims = true\nechoes = true\n\
-        prefix_path = \"/beta\"\n";
-    let new = "[limits]\nmax_depth = 1\nmax_line_bytes = 2\nmax_event_bytes = 3\nmax_pending_bytes = 4\n\
-        overlap_window = 5\nmax_anchor_chars = 6\nmax_verbatim_context = 7\ncontext_budget_chars = 8\n\
-        max_read_ahead_bytes = 9\nmax_body_bytes = 10\nmax_children = 11\nmax_continuations = 12\n\
-        max_consecutive_failures = 13\nmax_no_progress = 14\nmax_total_tokens = 15\nmax_total_time = 16\n\
-        max_stalled_reports = 17\nidle_timeout = 18\nfirst_byte_timeout = 19\nkeep_alive_interval = 20\n\
-        max_backoff = 21\n[[capability]]\nmodel = \"a\"\nprefill = \"turn\"\nrejects_trailing_space = true\n\
-        returns_prefill = true\nprefill_path = \"/beta\"\n";
-    assert_eq!(parse(old), parse(new));
-    let shown = parse(old).show();
-    let (limits, _) = shown.split_once("\n[prompt]").unwrap();
-    assert!((1..=21).all(|n| limits.contains(&format!(" = {n}\n"))), "{limits}");
+fn a_key_of_limits_sets_its_own_limit() {
+    let defaults: toml::Table = Config::default().show().parse().unwrap();
+    for key in defaults["limits"].as_table().unwrap().keys() {
+        let is_share = key.starts_with("max_risk") || key == "max_extra_share";
+        let value = if is_share { "0.5" } else { "7" };
+        let shown: toml::Table = parse(&format!("[limits]\n{key} = {value}\n")).show().parse().unwrap();
+        for (other, shown) in shown["limits"].as_table().unwrap() {
+            let expected = if other == key { value.to_owned() } else { defaults["limits"][other].to_string() };
+            assert_eq!(shown.to_string(), expected, "{other}, where {key} is set");
+        }
+    }
 }
 
 fn wrong(text: &str) -> (usize, usize, String) {
@@ -174,27 +168,22 @@ fn what_is_wrong_is_told_with_its_line() {
         ("[prompt]\nmark = \"often\"\n", 2, 8, "`often` is not one of `always`, `on-retries`, `never`"),
         ("[[capability]]\nmodel = \"a\"\ndrops_json_mode = 1\n", 3, 19, "expected a boolean"),
         ("[prompt]\n# é\ninstruction = \"go on {{here}}\"\n", 3, 15, "`{{here}}` at byte 6 is no place"),
-        ("[limits]\nidle = 0\n", 2, 8, "more than 0"),
-        ("[limits]\nidle = -1\n", 2, 8, "more than 0"),
-        ("[limits]\nkeep_alive = 1e99\n", 2, 14, "from 0 to a year"),
-        ("[limits]\nkeep_alive = nan\n", 2, 14, "from 0 to a year"),
-        ("[limits]\nbackoff = \"10s\"\n", 2, 11, "seconds, from 0 to a year"),
-        ("[limits]\nbody = -1\n", 2, 8, "invalid value"),
-        ("[limits]\ndepth = 0\n", 2, 9, "a number above 0"),
+        ("[limits]\nidle_timeout = 0\n", 2, 16, "more than 0"),
+        ("[limits]\nidle_timeout = -1\n", 2, 16, "more than 0"),
+        ("[limits]\nkeep_alive_interval = 1e99\n", 2, 23, "from 0 to a year"),
+        ("[limits]\nkeep_alive_interval = nan\n", 2, 23, "from 0 to a year"),
+        ("[limits]\nmax_backoff = \"10s\"\n", 2, 15, "seconds, from 0 to a year"),
+        ("[limits]\nmax_body_bytes = -1\n", 2, 18, "invalid value"),
+        ("[limits]\nmax_depth = 0\n", 2, 13, "a number above 0"),
         ("[limits]\noverlap_window = 262145\n", 2, 18, "a number from 0 to 262144: in text that repeats itself"),
         ("[limits]\nmax_pending_bytes = 0\n", 2, 21, "a number from 1 to 262144"),
         ("[limits]\nmax_risk = 1.5\n", 2, 12, "expected `max_risk` from 0 to 1"),
         ("[limits]\nmax_risk = -1\n", 2, 12, "expected `max_risk` from 0 to 1"),
         ("[limits]\nmax_risk = nan\n", 2, 12, "expected `max_risk` from 0 to 1"),
         ("[limits]\nrisk = 0.5\n", 2, 1, "unknown field `risk`"),
-        ("[limits]\nfailures = 5000000000\n", 2, 12, "invalid value"),
-        ("[[capability]]\nprefix = \"turn\"\n", 1, 1, "missing field `model`"),
-        (
-            "[[capability]]\nmodel = \"a\"\nprefix = \"yes\"\n",
-            3,
-            10,
-            "`yes` is no way to continue a prefix: there are `none`",
-        ),
+        ("[limits]\nmax_consecutive_failures = 5000000000\n", 2, 28, "invalid value"),
+        ("[[capability]]\nprefill = \"turn\"\n", 1, 1, "missing field `model`"),
+        ("[[capability]]\nmodel = \"a\"\nprefill = \"yes\"\n", 3, 11, "`yes` is not a prefill form: there are `none`"),
         ("[[capability]]\nmodel = \"a\"\nprefill_path = \"beta\"\n", 3, 16, "`beta` is no path"),
         ("[[capability]]\nmodel = \"a\"\nprefill_path = \"/a?b\"\n", 3, 16, "`/a?b` is no path"),
         ("[[capability]]\nmodel = \"a\"\n[[capability]]\nmodell = \"b\"\n", 4, 1, "unknown field `modell`"),
@@ -243,8 +232,8 @@ fn what_is_wrong_is_told_with_its_line() {
         ),
         ("[[route]]\n[[route]]\nmodel = \"a\"\n", 2, 1, "never reached"),
         ("[limits\n", 1, 8, ""),
-        ("[limits]\nidle = 1\nidle = 2\n", 3, 1, "duplicate key"),
-        ("[limits]\r\nidle = 1\r\nnone = 2\r\n", 3, 1, "unknown field `none`"),
+        ("[limits]\nidle_timeout = 1\nidle_timeout = 2\n", 3, 1, "duplicate key"),
+        ("[limits]\r\nidle_timeout = 1\r\nnone = 2\r\n", 3, 1, "unknown field `none`"),
     ] {
         let found = wrong(text);
         assert!(found.2.contains(about), "{text:?}: {found:?}");
@@ -252,7 +241,7 @@ fn what_is_wrong_is_told_with_its_line() {
     }
 }
 
-const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[limits]\nbackoff = 0.25\nsiblings = 7\n\
+const OWN: &str = "[proxy]\nupstream = \"http://a\"\nprose = \"anchor\"\nadapt = false\non_give_up = \"error\"\n[limits]\nmax_backoff = 0.25\nmax_children = 7\n\
     [access]\ntoken_variable = \"T\"\nallow_hosts = [\"a:1\", \"[::1]\"]\nallow_origins = [\"null\", \"https://a\"]\n\
     allow_paths = [\"/v1/*\"]\nallow_methods = [\"GET\"]\n[tls]\nca_file = \"/a b/c.pem\"\nclient_cert = \"d\"\nclient_key = \"e\"\n\
     [prompt]\nmark = \"never\"\nprogress = \"How \\\"far\\\"?\\n\\n'''\"\noverlap_context = false\n\
@@ -360,7 +349,7 @@ mod commands {
     use crate::cli::{Ran, folder, run};
 
     const FILE: &[u8] =
-        b"[proxy]\nupstream = \"http://file.example\"\n[limits]\ncontinuations = 2\nidle = 20\nbody = 200\n";
+        b"[proxy]\nupstream = \"http://file.example\"\n[limits]\nmax_continuations = 2\nidle_timeout = 20\nmax_body_bytes = 200\n";
 
     #[test]
     fn a_file_is_checked() {
@@ -644,11 +633,18 @@ mod commands {
             ("log = \"error\"\nlog_format = \"json\"\n", ""),
             ("[[route]]\nupstream = \"http://a\"\n", "read the configuration again"),
         ] {
-            std::fs::write(folder.join("f.toml"), file(more)).unwrap();
+            let path = folder.join("f.toml");
+            // No line says that the proxy has read this file. A pipe does: it takes no text before it is read.
+            let is_pipe = told.is_empty();
+            std::fs::remove_file(&path).unwrap();
+            if is_pipe {
+                assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+            } else {
+                std::fs::write(&path, file(more)).unwrap();
+            }
             assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
-            if told.is_empty() {
-                // Nothing says that it has been read: the next one comes after it.
-                std::thread::sleep(std::time::Duration::from_millis(300));
+            if is_pipe {
+                std::fs::write(&path, file(more)).unwrap();
                 continue;
             }
             let line = next();

@@ -371,11 +371,6 @@ fn a_snapshot_has_the_question() {
     };
     // The call that was open counts as lost: the same question.
     assert_eq!(restored(&row), second);
-    // Earlier versions do not say how often the rest was asked for.
-    let mut earlier: Value = serde_json::from_str(&row).unwrap();
-    let members = earlier.as_object_mut().unwrap();
-    assert_eq!((members.remove("unjoined"), members.remove("has_early_end")), (Some(1.into()), Some(false.into())));
-    assert_eq!(restored(&earlier.to_string()).mark, None);
 }
 
 /// Keys on the way to the cut are shown, and a document may have many long ones. The question stays small.

@@ -580,7 +580,7 @@ fn an_open_fence_is_closed_behind_the_root() {
         ended.chunks().iter().rev().nth(1).unwrap()["restitch"],
         json!({
             "status": "closed", "continuations": 3, "failures": 3, "stop": "failures", "cause": "drop",
-            "elements_may_be_missing": true, "synthesized": [], "filled": [], "cut_value": "/list/1",
+            "elements_may_be_missing": true, "synthesized": [], "cut_value": "/list/1",
         })
     );
 }

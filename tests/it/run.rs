@@ -18,7 +18,7 @@ mod wires;
 const DOCUMENT: &str = r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {"id": 2, "name": "Berta"}, {"id": 3, "name": "Cilli"}, {"id": 4, "name": "Dora"}]}"#;
 
 /// A row for every model, which is wrong where a prefix is refused.
-const TURN: &str = "[limits]\ncontext_budget = 54\n[[capability]]\nmodel = \"*\"\nprefix = \"turn\"\ntrims = true\n";
+const TURN: &str = "[limits]\ncontext_budget_chars = 54\n[[capability]]\nmodel = \"*\"\nprefill = \"turn\"\nrejects_trailing_space = true\n";
 
 /// Runs the command against a server with this script; how it ended, and the prompts of all calls.
 fn ask(name: &str, script: &str, arguments: &[&str]) -> (Ran, Vec<Value>) {
@@ -62,7 +62,7 @@ fn the_answer_in_json_has_every_call() {
     // A retry asks for a longer anchor, here all of the text.
     assert_eq!(answer["iterations"][2]["alignment"], "anchor");
     assert_eq!((answer.get("completion_tokens"), &answer["tokens"]), (None, &json!([null, null, null])));
-    assert_eq!((&answer["filled"], &answer["synthesized"]), (&json!([]), &json!([])));
+    assert_eq!(answer["synthesized"], json!([]));
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli/run-json/out.json");
     assert_eq!(fs::read_to_string(written).unwrap(), DOCUMENT);
 }
@@ -294,7 +294,7 @@ fn the_model_says_how_far_it_is() {
 
 #[test]
 fn the_configuration_file_counts_and_flags_win() {
-    let config = "[limits]\ncontinuations = 1\n\n[prompt]\ninstruction = \"Weiter bei <{{anchor_tag}}>.\"\n";
+    let config = "[limits]\nmax_continuations = 1\n\n[prompt]\ninstruction = \"Weiter bei <{{anchor_tag}}>.\"\n";
     let at =
         folder("run-configured", &[("restitch.toml", config.as_bytes()), ("wrong.toml", b"[limits]\ntoken = 1\n")]);
     let file = at.join("restitch.toml");
@@ -460,7 +460,7 @@ fn a_server_that_quotes_the_key_does_not_give_it_away() {
 
 #[test]
 fn a_silent_server_is_given_up() {
-    let limits = b"[limits]\nfirst_byte = 0.05\nidle = 0.05\n";
+    let limits = b"[limits]\nfirst_byte_timeout = 0.05\nidle_timeout = 0.05\n";
     let folder = folder("run-silent", &[("prompt.txt", b"x"), ("limits.toml", limits)]);
     let url = scripted(vec![String::new()]);
     let (code, _, err) = with_key(&folder, &url, &["--config", "limits.toml"]);
@@ -474,8 +474,10 @@ fn a_silent_server_is_given_up() {
 
 #[test]
 fn the_configuration_says_how_long_a_busy_server_is_left_alone() {
-    let folder =
-        folder("run-backoff", &[("prompt.txt", b"x"), ("limits.toml", b"[limits]\nbackoff = 0.05\npatience = 0\n")]);
+    let folder = folder(
+        "run-backoff",
+        &[("prompt.txt", b"x"), ("limits.toml", b"[limits]\nmax_backoff = 0.05\npatience = 0\n")],
+    );
     let url = scripted(vec![response("503 Service Unavailable", "text/plain", "busy"); 3]);
     let (code, _, err) = with_key(&folder, &url, &["--config", "limits.toml"]);
     assert_eq!((code, err.matches("busy; asking again in 0.05 s").count()), (1, 2), "{err}");
@@ -509,7 +511,7 @@ fn a_reader_that_leaves_ends_it_quietly() {
 fn the_offset_of_a_call_counts_the_document() {
     let folder = folder(
         "run-offset",
-        &[("prompt.txt", b"x"), ("limits.toml", b"[limits]\nfull_context = 20\ncontext_budget = 10\n")],
+        &[("prompt.txt", b"x"), ("limits.toml", b"[limits]\nmax_verbatim_context = 20\ncontext_budget_chars = 10\n")],
     );
     let (first, second) = DOCUMENT.split_at(60);
     let event = |text: &str, finish: &str| {

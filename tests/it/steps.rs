@@ -240,16 +240,23 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
         let snapshot: Snapshot = serde_json::from_value(bad).unwrap();
         Session::restore(Duration::ZERO, &snapshot, Limits::default()).unwrap_err()
     };
-    assert_eq!(refused("version", json!(3)), RestoreError::Version(3));
-    assert_eq!(refused("version", json!(0)), RestoreError::Version(0));
+    for version in [0, 2, u64::MAX] {
+        assert_eq!(refused("version", json!(version)), RestoreError::Version(version));
+        let message = RestoreError::Version(version).to_string();
+        assert_eq!(message, format!("the snapshot has version {version}, and only version 1 can be read"));
+    }
+    // Another version is refused by its number, whatever members it has.
+    let other: Snapshot = serde_json::from_value(json!({"version": 2, "parts": []})).unwrap();
+    let other = Session::restore(Duration::ZERO, &other, Limits::default()).unwrap_err();
+    assert_eq!(other, RestoreError::Version(2));
     assert_eq!(refused("expect", json!("all")), RestoreError::Part("expect"));
     assert_eq!(refused("roots", json!("")), RestoreError::Part("roots"));
+    assert_eq!(refused("give_up", json!("")), RestoreError::Part("give_up"));
+    assert_eq!(refused("repair", json!("")), RestoreError::Part("repair"));
     assert_eq!(refused("give_up", json!("perhaps")), RestoreError::Part("give_up"));
     assert_eq!(refused("repair", json!("all")), RestoreError::Part("repair"));
     assert_eq!(refused("repair_without", json!(["comments"])), RestoreError::Part("repair_without"));
     assert!(matches!(refused("text", json!("{\"b\": [1}")), RestoreError::Text(_)));
-    let message = refused("version", json!(3)).to_string();
-    assert_eq!(message, "a snapshot of version 3, and only versions up to 2 are known");
 }
 
 /// What a session was told goes to the process that takes it over.
@@ -257,7 +264,7 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
 fn settings_outlive_a_process() {
     let kept = |session: &Session| {
         let snapshot = serde_json::to_value(session.snapshot()).unwrap();
-        ["expect", "roots", "give_up", "repair", "repair_without", "has_stop", "text"]
+        ["expect", "roots", "give_up", "repair", "repair_without", "trusts_stop", "text"]
             .map(|part| snapshot[part].clone())
     };
     for (expect, roots) in [
@@ -281,18 +288,20 @@ fn settings_outlive_a_process() {
     }
 }
 
-/// A snapshot as version 1 wrote it: after `{"a": [1, 2`, one call that failed, and one that is open.
-const VERSION_1: &str = r#"{
-    "version": 1, "text": "{\"a\": [1, 2",
-    "document": {"version": 1, "depth": 1024, "roots": "containers", "trailing": "stop", "length": 11,
-        "digest": "00000000", "roots_before": 0, "root": null},
-    "expect": "anchor", "done": false, "opaque": false, "has_stop": true, "spliced": true, "continuations": 2,
-    "failures": 1, "failures_in_a_row": 1, "repeats_in_a_row": 0, "ambiguous": 1, "tokens": [7, null, null],
-    "repairs": {"comma": 2}, "last_kpi": 40, "strikes": 1, "spent_ms": 1500}"#;
+/// A written snapshot: after `{"a": [1, 2`, one call that failed, and one that is open.
+const WRITTEN: &str = r#"{
+    "version": 1, "text": "{\"a\": [1, 2", "roots": "containers", "expect": "anchor", "give_up": "leave",
+    "repair": "strict", "repair_without": [], "prose": "pass", "is_text": false, "base": 0, "is_done": false,
+    "is_passing": false, "trusts_stop": true, "is_continued": true, "continuations": 2, "failures": 1,
+    "failures_in_a_row": 1, "no_progress_in_a_row": 0, "ambiguous": 1, "early_end": 0, "tokens": [7, null, null],
+    "repairs": {"comma": 2}, "percentage": 40, "stalled_reports": 1, "unjoined": 0, "has_early_end": false,
+    "has_mistake": false, "spent_ms": 1500}"#;
 
 #[test]
-fn a_snapshot_of_version_1_is_read() {
-    let snapshot: Snapshot = serde_json::from_str(VERSION_1).unwrap();
+fn a_written_snapshot_is_read() {
+    let snapshot: Snapshot = serde_json::from_str(WRITTEN).unwrap();
+    // It is written with the same members.
+    assert_eq!(serde_json::to_value(&snapshot).unwrap(), serde_json::from_str::<Value>(WRITTEN).unwrap());
     let mut session = Session::restore(Duration::ZERO, &snapshot, Limits::default()).unwrap();
     assert_eq!(session.document().text(), "{\"a\": [1, 2");
     let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
@@ -407,7 +416,7 @@ fn counts_that_are_too_large_stay_as_large_as_they_can_be() {
     let mut session = Session::new(Limits::default());
     session.handle_input(Duration::ZERO, Input::Text("[1, 2"));
     let mut saved = serde_json::to_value(session.snapshot()).unwrap();
-    for key in ["failures", "failures_in_a_row", "repeats_in_a_row", "ambiguous"] {
+    for key in ["failures", "failures_in_a_row", "no_progress_in_a_row", "ambiguous"] {
         saved[key] = json!(u32::MAX);
     }
     let (mut session, _) = restored(&serde_json::from_value(saved).unwrap());
@@ -424,7 +433,7 @@ fn events_are_lines_of_a_log() {
         assert!(line["event"].is_string(), "{line}");
     }
     let progress = SessionEvent::Progress { call: 2, percentage: 40, stalled_reports: 1 };
-    assert_eq!(progress.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "strikes": 1}));
+    assert_eq!(progress.to_json(), json!({"event": "progress", "call": 2, "percentage": 40, "stalled_reports": 1}));
 }
 
 #[test]

@@ -268,7 +268,10 @@ mod commands {
                     Ok(server) => Self(server, port),
                     Err(error) => {
                         // Standard error is not captured, so that it is seen without a flag.
-                        let _ = writeln!(std::io::stderr(), "SKIPPED: redis-server: {error}");
+                        let _ = writeln!(
+                            std::io::stderr(),
+                            "skipped: redis-server: {error}; scripts/test-tools installs it"
+                        );
                         return None;
                     }
                 };
@@ -280,7 +283,7 @@ mod commands {
                 }
             }
             // A build of the server without TLS ends at once.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: redis-server does not start with TLS");
+            let _ = writeln!(std::io::stderr(), "skipped: redis-server does not start with TLS");
             None
         }
     }

@@ -57,7 +57,7 @@ fn read_data(dialect: Dialect, events: &[&str]) -> Vec<String> {
 }
 
 /// Reads a whole body.
-fn read_body(dialect: Dialect, body: &str) -> Transcript {
+pub(crate) fn read_body(dialect: Dialect, body: &str) -> Transcript {
     let mut whole = Transcript::default();
     assert!(wire_of(dialect).read_body(body, &mut |delta| whole.push(&delta)), "{body}");
     whole
@@ -79,7 +79,7 @@ fn events(dialect: Dialect, stream: &[u8]) -> Vec<(String, String)> {
 }
 
 /// Reads a whole stream.
-fn transcript(dialect: Dialect, stream: &[u8]) -> Transcript {
+pub(crate) fn transcript(dialect: Dialect, stream: &[u8]) -> Transcript {
     let (mut reader, mut whole) = (wire_of(dialect).reader(), Transcript::default());
     for (event_type, data) in events(dialect, stream) {
         serde_json::from_str::<serde_json::Value>(&data)

@@ -40,8 +40,6 @@ struct Answer<'a> {
     failures: u32,
     ambiguous: u32,
     early_end: u32,
-    /// The name that `synthesized` had before.
-    filled: &'a [String],
     synthesized: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     stop: Option<StopReason>,
@@ -169,7 +167,6 @@ pub(super) fn report(
             failures: outcome.tally().failures,
             ambiguous: outcome.tally().ambiguous,
             early_end: outcome.tally().early_end,
-            filled: synthesized,
             synthesized,
             stop: outcome.reason(),
             cause: outcome.cause(),

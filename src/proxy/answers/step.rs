@@ -53,7 +53,7 @@ pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> 
 pub(super) fn report_of(outcome: &Outcome, shows: bool) -> Value {
     let mut report: Value = serde_json::from_str(&outcome.report()).unwrap_or_default();
     if let Some(members) = report.as_object_mut().filter(|_| !shows) {
-        ["synthesized", "filled", "cut_value", "schema_path"].into_iter().for_each(|name| drop(members.remove(name)));
+        ["synthesized", "cut_value", "schema_path"].into_iter().for_each(|name| drop(members.remove(name)));
     }
     report
 }

@@ -102,7 +102,6 @@ fn lead(word: &str) -> (Lead, &str, usize) {
 }
 
 fn behaviour(name: &str, offset: usize) -> Result<Behaviour, ScriptError> {
-    let name = OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |&(_, now)| now);
     if let Some(&(_, behaviour)) = BEHAVIOURS.iter().find(|(known, _)| *known == name) {
         return Ok(behaviour);
     }
@@ -133,23 +132,6 @@ fn number<T: FromStr>(text: &str, offset: usize) -> Result<T, ScriptError> {
         _ => Err(ScriptError { kind: ScriptErrorKind::InvalidNumber(text.to_owned()), offset }),
     }
 }
-
-/// Names that scripts used before, and the names they have now: old scripts keep working.
-const OLD_NAMES: &[(&str, &str)] = &[
-    ("thoughts", "reasoning"),
-    ("hangup", "no-response"),
-    ("value-anew", "value-reformatted"),
-    ("member-anew", "member-reformatted"),
-    ("element-anew", "element-reformatted"),
-    ("parent-anew", "parent-reformatted"),
-    ("root-anew", "root-reformatted"),
-    ("root-anew-fence", "root-reformatted-fence"),
-    ("reroot", "new-root"),
-    ("reroot-anew", "new-root-reformatted"),
-    ("reroot-last", "new-root-last"),
-    ("reroot-rest", "new-root-rest"),
-    ("reroot-without", "new-root-without"),
-];
 
 #[cfg(test)]
 mod tests {
@@ -192,7 +174,7 @@ mod tests {
         behaviour(name, 0).unwrap() == expected
     }
 
-    /// Behaviours that existed before the styles keep their names.
+    /// A behaviour of its own comes before a style of the same name.
     #[test]
     fn names_of_styles_are_behaviours() {
         let read = |name| behaviour(name, 0).unwrap();
@@ -204,16 +186,6 @@ mod tests {
             .filter(|&name| !matches!(read(name), Behaviour::Style(_)))
             .collect();
         assert_eq!(own, ["anchor", "exact", "empty", "refusal"]);
-    }
-
-    #[test]
-    fn old_names_are_read_as_the_new_ones() {
-        for (old, now) in OLD_NAMES {
-            assert_eq!(behaviour(old, 0).unwrap(), behaviour(now, 0).unwrap(), "{old}");
-            assert_eq!(behaviour(old, 0).unwrap().to_string(), *now);
-        }
-        let script: Script = "thoughts hangup | reroot@9!stop element-anew".parse().unwrap();
-        assert_eq!(script.to_string(), "reasoning no-response | new-root@9!stop element-reformatted");
     }
 
     #[test]

@@ -511,10 +511,10 @@ async fn connections_to_fallbacks_are_kept_up_to_the_limit() {
 #[tokio::test]
 async fn an_answer_that_falls_silent_goes_on_at_the_fallback() {
     let text = "The harbour was quiet that morning. Nets hung over the rails, stiff with salt, and nobody spoke.";
-    let limits = || Limits::default().with_idle_timeout(Duration::from_millis(400));
+    let limits = || Limits::default().with_idle_timeout(Duration::from_millis(80));
     let routes = "[[route]]\nprose = \"anchor\"\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
     for (first, rest) in [("[1, 2", "[1, 2, 3]"), (&text[..70], &text[10..])] {
-        for silence in [vec![Piece::Hold], vec![Piece::Wait(Duration::from_millis(250)), Piece::Reset]] {
+        for silence in [vec![Piece::Hold], vec![Piece::Wait(Duration::from_millis(50)), Piece::Reset]] {
             let stalled = [vec![send(format!("{STREAM}{}", chunk(first)))], silence].concat();
             let base = Raw::new(vec![stalled]).await;
             let other = Raw::new(vec![stream(&(chunk(rest) + &finish("stop")))]).await;
@@ -570,7 +570,7 @@ async fn patient(base: &Raw, other: &Raw, routes: &str) -> restitch::internal::p
 
 #[tokio::test]
 async fn a_route_asks_its_upstream_again_before_a_fallback() {
-    let routes = "[[route]]\nretries = 2\nfallback = [{ upstream = \"{0}\" }]\n";
+    let routes = "[[route]]\nretries = 2\nfirst_byte_timeout = 0.5\nfallback = [{ upstream = \"{0}\" }]\n";
     let internal = || refused("500 Internal Server Error", "");
     let busy = |wait: &str| refused("429 Too Many Requests", &format!("retry-after: {wait}\r\n"));
     for (name, before, calls) in [
@@ -579,6 +579,8 @@ async fn a_route_asks_its_upstream_again_before_a_fallback() {
         ("a wait", vec![busy("1")], [2, 0]),
         ("a long wait", vec![busy("60")], [1, 1]),
         ("three errors", vec![internal(), internal(), internal()], [3, 1]),
+        // A second call would wait as long.
+        ("silence", vec![vec![Piece::Hold]], [1, 1]),
     ] {
         let base = Raw::new([before, vec![whole("[1]")]].concat()).await;
         let other = Raw::new(vec![whole("[1]")]).await;

@@ -14,6 +14,7 @@ mod listeners;
 mod logged;
 #[cfg(all(feature = "otlp", feature = "cli"))]
 mod otlp;
+mod outages;
 mod page;
 mod passthrough;
 mod prose;
@@ -191,7 +192,7 @@ async fn every_behaviour_first_and_the_anchor_then() {
         "empty",
         "garbage",
         "drop",
-        "hangup",
+        "no-response",
         "500~0",
         "429~0",
         "404",
@@ -216,7 +217,7 @@ async fn every_behaviour_first_and_the_anchor_then() {
 
 #[tokio::test]
 async fn behaviours_that_never_deliver_end_closed_and_flagged() {
-    for behaviour in ["refusal", "empty", "repeat", "drop", "hangup", "500~0", "429~0", "404"] {
+    for behaviour in ["refusal", "empty", "repeat", "drop", "no-response", "500~0", "429~0", "404"] {
         // Without patience a lost call is a failure.
         let limits = Limits::default().with_patience(Duration::ZERO);
         let with = |proxy: Proxy| proxy.limits(limits).give_up(GiveUp::Close);
@@ -228,12 +229,12 @@ async fn behaviours_that_never_deliver_end_closed_and_flagged() {
         answer.assert_seamless(&text, behaviour);
         let report = answer.report();
         assert_eq!(report["status"], "closed", "{behaviour}");
-        assert!(report["filled"].is_array());
+        assert!(report["synthesized"].is_array());
         assert_eq!(answer.transcript().finish["0"], "length", "{behaviour}");
         let calls = match behaviour {
             "repeat" => 3,
             // A connection that was used before and ends without a byte counts as nothing: that request is sent again.
-            "hangup" => 5,
+            "no-response" => 5,
             _ => 4,
         };
         assert_eq!(setup.sim.calls().len(), calls, "{behaviour}");

@@ -102,6 +102,15 @@ impl Raw {
         *timeout(HANGS, state.wait_for(until)).await.expect("the upstream waits in vain").unwrap()
     }
 
+    /// Waits until the upstream has begun to write, and then no byte has moved for a while.
+    pub(super) async fn stalls(&self) {
+        self.wait(|state| state.written > 0).await;
+        let mut state = self.state.clone();
+        while let Ok(moved) = timeout(Duration::from_millis(300), state.changed()).await {
+            moved.unwrap();
+        }
+    }
+
     pub(super) fn request(&self, n: usize) -> String {
         self.requests.lock().unwrap()[n].clone()
     }
@@ -160,7 +169,7 @@ async fn answer(
 }
 
 /// Returns whether a request has its whole body.
-fn is_whole(bytes: &[u8]) -> bool {
+pub(super) fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let Some((head, _)) = text.split_once("\r\n\r\n") else { return false };
     let lower = head.to_ascii_lowercase();

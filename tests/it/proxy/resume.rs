@@ -103,6 +103,19 @@ async fn ask_and_leave(proxy: &Server, request: &str) -> String {
     header(&seen, "x-restitch-stream").to_owned()
 }
 
+/// Two events, and no end.
+fn unfinished() -> Vec<Piece> {
+    vec![send(format!("{STREAM}{}", five()[..2].concat())), Piece::Hold]
+}
+
+/// Waits until a new answer, which its client leaves at once, has expired.
+async fn expires(proxy: &Server) {
+    let id = ask_and_leave(proxy, &ask_kept()).await;
+    while status(&exchange(proxy.addr(), &about("HEAD", &id, "")).await) != "410 Gone" {
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Google's clients take each event for its data alone. Who comes back gets ids all the same.
 #[tokio::test]
 async fn events_of_gemini_have_no_ids_until_a_client_comes_back() {
@@ -353,11 +366,16 @@ async fn an_answer_that_nobody_reads_is_stopped_and_expires() {
 
 #[tokio::test]
 async fn a_reader_keeps_an_answer() {
-    let (_raw, proxy, go) = waiting(1, keeping()).await;
+    let go = Arc::new(Notify::new());
+    let raw = Raw::new(vec![pausing(&go), unfinished(), unfinished()]).await;
+    let mut limits = keeping();
+    limits.keep.max_keep_time = Duration::from_millis(500);
+    let proxy = raw.proxy(limits).await;
     let mut client = connect(proxy.addr()).await;
-    client.write_all(ask_kept().replace("x-restitch-keep: 30", "x-restitch-keep: 1").as_bytes()).await.unwrap();
+    client.write_all(ask_kept().as_bytes()).await.unwrap();
     read_until(&mut client, "id: 1-2\n\n").await;
-    sleep(Duration::from_millis(2500)).await;
+    expires(&proxy).await;
+    expires(&proxy).await;
     go.notify_one();
     let rest = read_to_end(&mut client).await;
     assert!(rest.contains("id: 1-5"), "{rest}");

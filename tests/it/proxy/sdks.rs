@@ -1,12 +1,11 @@
 //! The official clients, and frameworks on top of them, against the proxy: `tests/sdks` has the scripts that ask.
 //!
-//! Each ecosystem's packages are installed once, into `target/sdks`, and again when their pins change. Where that can't be
-//! done, the test says so and is over.
+//! `scripts/test-tools` installs the packages of each ecosystem. Where they are missing, or their pins have changed, the test
+//! says that it is skipped.
 
 mod replay;
 
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -14,18 +13,13 @@ use std::time::Duration;
 use restitch::Limits;
 use serde_json::{Value, json};
 use tokio::process::Command;
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::{DOCUMENT, Setup};
 use crate::support::skipped;
 
-/// The longest that an installation takes.
-const INSTALLS: Duration = Duration::from_secs(300);
 /// The longest that all cases of a script take.
 const RUNS: Duration = Duration::from_secs(120);
-/// Several tests use an installation, and the first of them makes it.
-static INSTALLING: Mutex<()> = Mutex::const_new(());
 /// Where answers are given up. The byte is in the middle of a member's name.
 const CUT: usize = 90;
 
@@ -148,7 +142,7 @@ async fn official_python_clients_get_whole_answers() {
         let script = "tool@90!length | 429~2 anchor".to_owned();
         cases.push(Case { api, script, shows: Shows::Call, expected: Ok(finish), timeout: 1.0 });
     }
-    match python().await {
+    match python() {
         Ok((program, folder)) => check(Command::new(program).arg(sdks().join("clients.py")), &folder, &cases).await,
         Err(reason) => skip("Python", &reason),
     }
@@ -157,7 +151,7 @@ async fn official_python_clients_get_whole_answers() {
 #[tokio::test]
 async fn official_javascript_clients_get_whole_answers() {
     let cases = cases(JAVASCRIPT);
-    match javascript().await {
+    match javascript() {
         Ok(folder) => check(Command::new("node").arg(sdks().join("clients.mjs")), &folder, &cases).await,
         Err(reason) => skip("JavaScript", &reason),
     }
@@ -285,72 +279,24 @@ async fn answers(command: &mut Command, folder: &Path, name: &str, questions: &[
 }
 
 /// Returns the interpreter of an environment with the packages of Python, and its folder.
-async fn python() -> Result<(PathBuf, PathBuf), String> {
-    let _installing = INSTALLING.lock().await;
-    let pins = sdks().join("requirements.txt");
-    let folder = environment("python", &[&pins])?;
-    let program = folder.join("venv/bin/python");
-    if !is_made(&folder) {
-        done(Command::new("python3").args(["-m", "venv", "--clear", "venv"]).current_dir(&folder)).await?;
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"];
-        let network = ["--retries", "1", "--timeout", "15", "--requirement"];
-        done(Command::new(&program).args(pip).args(network).arg(&pins).current_dir(&folder)).await?;
-        mark_made(&folder);
-    }
-    Ok((program, folder))
+fn python() -> Result<(PathBuf, PathBuf), String> {
+    let folder = installed("python", &["requirements.txt"])?;
+    Ok((folder.join("venv/bin/python"), folder))
 }
 
 /// Returns a folder with the packages of JavaScript.
-async fn javascript() -> Result<PathBuf, String> {
-    let _installing = INSTALLING.lock().await;
-    let pins = ["package.json", "package-lock.json"].map(|name| sdks().join(name));
-    let folder = environment("javascript", &[&pins[0], &pins[1]])?;
-    if !is_made(&folder) {
-        done(Command::new("node").arg("--version")).await?;
-        let network = ["--fetch-retries=1", "--fetch-timeout=15000"];
-        let npm = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];
-        done(Command::new("npm").args(npm).args(network).current_dir(&folder)).await?;
-        mark_made(&folder);
+fn javascript() -> Result<PathBuf, String> {
+    installed("javascript", &["package.json", "package-lock.json"])
+}
+
+/// Returns the folder of packages that `scripts/test-tools` has installed from these pins. `Err` says what is wrong.
+fn installed(name: &str, pins: &[&str]) -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-tools").join(name);
+    if !folder.join("made").exists() {
+        return Err(format!("{} is missing", folder.display()));
     }
-    Ok(folder)
-}
-
-/// Returns the folder of an environment, with copies of its pins. It is as it was if they have not changed, else empty.
-fn environment(name: &str, pins: &[&Path]) -> Result<PathBuf, String> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap_or(Path::new("."));
-    let folder = target.join("sdks").join(name);
-    let copy = |pin: &Path| folder.join(pin.file_name().unwrap_or_default());
-    let is_same = |pin: &Path| fs::read(pin).ok().is_some_and(|bytes| fs::read(copy(pin)).ok() == Some(bytes));
-    if is_made(&folder) && pins.iter().all(|pin| is_same(pin)) {
-        return Ok(folder);
-    }
-    let _ = fs::remove_dir_all(&folder);
-    let make = || {
-        fs::create_dir_all(&folder)?;
-        pins.iter().try_for_each(|pin| fs::copy(pin, copy(pin)).map(drop))
-    };
-    make().map_err(|error: io::Error| format!("{}: {error}", folder.display()))?;
-    Ok(folder)
-}
-
-/// Returns whether an installation reached its end.
-fn is_made(folder: &Path) -> bool {
-    folder.join("made").exists()
-}
-
-fn mark_made(folder: &Path) {
-    fs::write(folder.join("made"), "").unwrap();
-}
-
-/// Runs a step of an installation. Fails with the first line that tells an error.
-async fn done(command: &mut Command) -> Result<(), String> {
-    let output = run(command.stdin(Stdio::null()), INSTALLS).await?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let error = stderr.lines().find(|line| line.to_lowercase().contains("error")).or(stderr.lines().last());
-    Err(error.unwrap_or("no reason given").to_owned())
+    let is_current = |pin: &&str| fs::read(folder.join(pin)).ok() == fs::read(sdks().join(pin)).ok();
+    if pins.iter().all(is_current) { Ok(folder) } else { Err(format!("{} has other versions", folder.display())) }
 }
 
 /// Runs a program to its end, and kills it if it takes too long.
@@ -365,7 +311,7 @@ async fn run(command: &mut Command, longest: Duration) -> Result<Output, String>
 
 /// Says that a test is skipped, because its clients are missing.
 fn skip(ecosystem: &str, reason: &str) {
-    skipped(&format!("the clients of {ecosystem} can't be installed here: {reason}"));
+    skipped(&format!("the clients of {ecosystem}: {reason}; scripts/test-tools installs them"));
 }
 
 fn sdks() -> PathBuf {

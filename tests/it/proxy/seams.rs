@@ -89,7 +89,7 @@ impl Scene {
         let report = answer.report();
         match report["status"].as_str() {
             Some("complete") if value.as_ref() == Some(&self.truth) => Verdict::Right,
-            Some("closed") if report["filled"].is_array() => match value {
+            Some("closed") if report["synthesized"].is_array() => match value {
                 Some(value) if is_cut_short(&value, &self.truth) => Verdict::Closed,
                 Some(_) => Verdict::Damaged,
                 None => Verdict::Wrong,

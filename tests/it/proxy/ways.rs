@@ -600,7 +600,7 @@ async fn an_answer_is_repaired_where_that_is_asked_for() {
 /// By default a client sees the failure that it would have seen without the proxy, whatever its further calls did.
 #[tokio::test]
 async fn an_answer_that_is_left_ends_as_its_cut_call_ended() {
-    for rest in ["refusal", "hangup", "500~0", "empty"] {
+    for rest in ["refusal", "no-response", "500~0", "empty"] {
         for (end, is_whole, last) in [
             ("drop", false, ""),
             ("eof", true, ""),
@@ -758,7 +758,7 @@ async fn a_wrong_table_is_corrected() {
 async fn thoughts_and_progress_of_a_model() {
     // The reasoning has already been sent; then the answer of a call without reasoning follows.
     let row = || Row::of("*").reasoning_off("thinking", r#"{"type":"disabled"}"#);
-    for script in ["thoughts", "answer@50!length | thoughts"] {
+    for script in ["reasoning", "answer@50!length | reasoning"] {
         let scene = Scene::new(ProviderProfile::OpenAi, row(), script).await;
         let answer = scene.ask("x").await;
         assert_eq!(answer.text(), DOCUMENT, "{script}");

@@ -395,7 +395,7 @@ fn mistakes_are_told_before_anything_is_asked() {
         ),
         (&["--provider", "openai"], "the environment has no key: set OPENAI_API_KEY\n"),
         (&["--provider", "anthropic"], "the environment has no key: set ANTHROPIC_API_KEY\n"),
-        (&["--provider", "gemini", "--dialect", "chat"], "the environment has no key: set GEMINI_API_KEY\n"),
+        (&["--provider", "gemini", "--dialect", "openai-chat"], "the environment has no key: set GEMINI_API_KEY\n"),
         (&["--provider", "cohere"], "the environment has no key: set CO_API_KEY or COHERE_API_KEY\n"),
         (&["--provider", "ollama", "--key-variable", "KEY_OF_TEST"], "the environment has no key: set KEY_OF_TEST\n"),
     ] {
@@ -424,13 +424,13 @@ fn a_provider_speaks_its_own_api() {
     let keys: Vec<(&str, &str)> = keys.iter().map(|name| (name.as_str(), name.as_str())).collect();
     for (provider, dialect, without, path, key) in [
         ("openai", None, None, "/v1/chat/completions", "authorization: Bearer OPENAI_API_KEY"),
-        ("openai", Some("chat"), None, "/v1/chat/completions", "authorization: Bearer OPENAI_API_KEY"),
+        ("openai", Some("openai-chat"), None, "/v1/chat/completions", "authorization: Bearer OPENAI_API_KEY"),
         ("openai", Some("openai-responses"), None, "/v1/responses", "authorization: Bearer OPENAI_API_KEY"),
         ("openai", Some("openai-completions"), None, "/v1/completions", "authorization: Bearer OPENAI_API_KEY"),
         ("anthropic", None, None, "/v1/messages", "x-api-key: ANTHROPIC_API_KEY"),
         ("anthropic", Some("openai-chat"), None, "/v1/chat/completions", "authorization: Bearer ANTHROPIC_API_KEY"),
         ("gemini", None, None, "/v1/models/m:streamGenerateContent?alt=sse", "x-goog-api-key: GEMINI_API_KEY"),
-        ("gemini", Some("chat"), None, "/v1/chat/completions", "authorization: Bearer GEMINI_API_KEY"),
+        ("gemini", Some("openai-chat"), None, "/v1/chat/completions", "authorization: Bearer GEMINI_API_KEY"),
         ("cohere", None, None, "/v1/v2/chat", "authorization: Bearer CO_API_KEY"),
         ("cohere", None, Some("CO_API_KEY"), "/v1/v2/chat", "authorization: Bearer COHERE_API_KEY"),
         ("ollama", None, None, "/v1/api/chat", ""),

@@ -1,8 +1,7 @@
 //! A headless browser, driven over the WebDriver protocol.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -17,22 +16,23 @@ pub(in super::super) struct Browser {
     driver: Child,
     client: Client,
     session: String,
-    profile: std::path::PathBuf,
+    profile: PathBuf,
 }
 
 impl Browser {
-    /// Starts a browser, which is installed first where it is missing. `None`: there is none, which is said aloud.
+    /// Starts a browser. Prints why, and returns `None`, where the machine has no browser with its driver.
     pub(in super::super) async fn start() -> Option<Self> {
-        if !is_installed() {
-            skipped("there is no chromium with its driver, and apt-get installs none");
+        let (Some(driver), Some(binary)) = (program("chromedriver"), BROWSERS.iter().find_map(|name| program(name)))
+        else {
+            skipped("there is no chromium with its driver; scripts/test-tools installs them");
             return None;
-        }
+        };
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let profile = std::env::temp_dir().join(format!("restitch-page-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&profile).unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut driver = Command::new("chromedriver");
+        let mut driver = Command::new(driver);
         driver.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let driver = driver.spawn().unwrap();
         let client = Client::new(Upstream::parse(&format!("http://127.0.0.1:{port}")).unwrap()).unwrap();
@@ -50,7 +50,7 @@ impl Browser {
         ];
         let mut args: Vec<_> = flags.map(str::to_owned).to_vec();
         args.push(format!("--user-data-dir={}", browser.profile.display()));
-        let options = json!({"args": args, "binary": "/usr/bin/chromium"});
+        let options = json!({"args": args, "binary": binary});
         let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
         let session = browser.call("POST", "/session", json!({"capabilities": {"alwaysMatch": wanted}})).await.unwrap();
         browser.session = session["sessionId"].as_str().unwrap().to_owned();
@@ -58,11 +58,11 @@ impl Browser {
     }
 
     async fn wait_until_ready(&self) {
-        for _ in 0..300 {
+        for _ in 0..600 {
             if self.call("GET", "/status", Value::Null).await.is_ok_and(|status| status["ready"] == true) {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
         panic!("the driver of the browser does not answer");
     }
@@ -149,17 +149,11 @@ impl Drop for Browser {
     }
 }
 
-/// Returns whether there is a browser with its driver. The first test that asks installs them: two at a time would fail.
-fn is_installed() -> bool {
-    static IS_INSTALLED: LazyLock<bool> = LazyLock::new(install);
-    *IS_INSTALLED
-}
+/// The names that the browser has on different systems.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-fn install() -> bool {
-    let is_there = || Path::new("/usr/bin/chromium").exists() && Path::new("/usr/bin/chromedriver").exists();
-    let install = "apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver";
-    is_there() || {
-        let _ = Command::new("sh").args(["-c", install]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        is_there()
-    }
+/// Returns the path of a program.
+fn program(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }

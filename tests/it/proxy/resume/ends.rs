@@ -1,10 +1,30 @@
 //! How kept answers end: with their task, with the proxy, by the operator, and what is measured of them.
 
+use std::net::SocketAddr;
+
 use serde_json::json;
 
 use super::super::page::{LOOPBACK, stop, wait_for};
 use super::super::raw::*;
 use super::*;
+
+/// Waits until a draining proxy refuses connections, and a moment more, in which its idle threads end.
+async fn drains(addr: SocketAddr) {
+    while TcpStream::connect(addr).await.is_ok() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    sleep(Duration::from_millis(50)).await;
+}
+
+/// Asks, reads until the second event, and leaves. Returns the id of the answer after the proxy has closed its side, too.
+async fn ask_and_be_left(proxy: &Server, request: &str) -> String {
+    let mut client = connect(proxy.addr()).await;
+    client.write_all(request.as_bytes()).await.unwrap();
+    let seen = read_until(&mut client, "id: 1-2\n\n").await;
+    client.shutdown().await.unwrap();
+    read_to_end(&mut client).await;
+    header(&seen, "x-restitch-stream").to_owned()
+}
 
 /// An answer whose task ends early is told as one that broke off, at once.
 #[tokio::test]
@@ -43,8 +63,9 @@ async fn an_answer_goes_on_while_another_thread_has_its_reader() {
     reader.write_all(about("GET", &id, "").as_bytes()).await.unwrap();
     let mut read = read_until(&mut reader, "id: 1-2\n\n").await;
     drop(client);
+    let addr = proxy.addr();
     let stopped = tokio::spawn(proxy.shutdown());
-    sleep(Duration::from_millis(300)).await;
+    drains(addr).await;
     go.notify_one();
     read += &read_to_end(&mut reader).await;
     assert_eq!(body_of(&read), (numbered(&five(), 1), true));
@@ -67,8 +88,9 @@ async fn an_answer_whose_reader_leaves_while_the_proxy_drains_is_stopped() {
     let mut read = read_until(&mut plain, "[1").await;
     reader.write_all(ask_kept().as_bytes()).await.unwrap();
     read_until(&mut reader, "[1").await;
+    let addr = proxy.addr();
     let stopped = tokio::spawn(proxy.shutdown());
-    sleep(Duration::from_millis(300)).await;
+    drains(addr).await;
     let mut state = raw.state.clone();
     assert_eq!(state.borrow().left, 0);
     drop(reader);
@@ -102,8 +124,7 @@ async fn the_operator_stops_an_answer_whose_client_has_left() {
     let raw = Raw::new(vec![held]).await;
     let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
     let ask = with(&ask_kept(), "x-request-id: mine");
-    ask_and_leave(&proxy, &ask).await;
-    sleep(Duration::from_millis(300)).await;
+    ask_and_be_left(&proxy, &ask).await;
     let shown = wait_for(&proxy, |answer| answer["id"] == "mine").await;
     assert_eq!((&shown["phase"], &shown["end"]), (&json!("running"), &json!(null)), "{shown}");
     let stopped = stop(&proxy, "mine").await;
@@ -121,8 +142,7 @@ async fn what_an_answer_does_without_its_client_is_measured() {
         vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Await(Arc::clone(&go)), Piece::Reset];
     let raw = Raw::new(vec![cut, stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
     let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
-    let id = ask_and_leave(&proxy, &ask_kept()).await;
-    sleep(Duration::from_millis(300)).await;
+    let id = ask_and_be_left(&proxy, &ask_kept()).await;
     let metrics =
         async || exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await;
     let running = metrics().await;

@@ -1,6 +1,7 @@
 //! Proxies in processes of their own, which are killed, and clients that come back.
 
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -55,8 +56,8 @@ impl Process {
 /// The proxies that are up.
 type Urls = Arc<Mutex<Vec<String>>>;
 
-/// A client that comes back until it has the whole answer. Returns how often it had to.
-async fn read_whole(urls: Urls, mut at: usize, prompt: String) -> usize {
+/// A client that comes back until it has the whole answer. Returns how often it had to. Counts the events that it has `seen`.
+async fn read_whole(urls: Urls, seen: Arc<AtomicUsize>, mut at: usize, prompt: String) -> usize {
     let url = |at: usize| {
         let urls = urls.lock().unwrap();
         urls[at % urls.len()].clone()
@@ -94,6 +95,7 @@ async fn read_whole(urls: Urls, mut at: usize, prompt: String) -> usize {
             let data = frame.into_data().unwrap_or_default();
             let mut input = &data[..];
             while let Some(event) = decoder.next_event(&mut input).unwrap() {
+                seen.fetch_add(1, Ordering::Relaxed);
                 last = event.id.into_owned();
                 let (epoch, seq) = last.split_once('-').unwrap();
                 positions.push((epoch.parse().unwrap(), seq.parse().unwrap()));
@@ -124,21 +126,25 @@ pub(super) async fn kill_again_and_again(store: &str, proxies: usize) {
     let urls: Urls = Arc::new(Mutex::new(processes.iter().map(|process| process.url.clone()).collect()));
     let mut clients = JoinSet::new();
     let mut rng = Rng::new(11);
+    let seen = Arc::new(AtomicUsize::new(0));
     let (mut asked, mut answers, mut back) = (0, 0, 0);
     for _ in 0..kills {
-        while clients.len() < CLIENTS {
-            let prompt = format!("question {asked}");
-            clients.spawn(read_whole(Arc::clone(&urls), rng.below(proxies), prompt));
-            asked += 1;
+        // Kills in the middle of answers: each has some sixty events, and all clients read.
+        let until = seen.load(Ordering::Relaxed) + 160 + rng.below(200);
+        while seen.load(Ordering::Relaxed) < until {
+            while let Some(client) = clients.try_join_next() {
+                (answers, back) = (answers + 1, back + client.unwrap());
+            }
+            while clients.len() < CLIENTS {
+                let prompt = format!("question {asked}");
+                clients.spawn(read_whole(Arc::clone(&urls), Arc::clone(&seen), rng.below(proxies), prompt));
+                asked += 1;
+            }
+            sleep(Duration::from_millis(10)).await;
         }
-        // An answer takes about a second.
-        sleep(Duration::from_millis(300 + rng.below(400) as u64)).await;
         processes.remove(0).kill().await;
         processes.push(Process::start(&sim.url(), store).await);
         *urls.lock().unwrap() = processes.iter().map(|process| process.url.clone()).collect();
-        while let Some(client) = clients.try_join_next() {
-            (answers, back) = (answers + 1, back + client.unwrap());
-        }
     }
     while let Some(client) = clients.join_next().await {
         (answers, back) = (answers + 1, back + client.unwrap());

@@ -4,7 +4,7 @@ mod life;
 mod lost;
 mod taken;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,25 +38,40 @@ impl Redis {
         // The path of a socket is short.
         let folder = std::env::temp_dir().join(format!("restitch-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let mut command = Command::new("redis-server");
-        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"]).arg(&folder);
-        command.arg("--unixsocket").arg(folder.join("redis.sock"));
-        command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        let server = match command.spawn() {
+        let server = match Self::spawn(&folder) {
             Ok(server) => server,
             Err(error) => {
-                skipped(&format!("redis-server: {error}"));
+                skipped(&format!("redis-server: {error}; scripts/test-tools installs it"));
                 return None;
             }
         };
         let redis = Self { folder, server };
+        redis.answers().await;
+        Some(redis)
+    }
+
+    fn spawn(folder: &Path) -> std::io::Result<Child> {
+        let mut command = Command::new("redis-server");
+        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"]).arg(folder);
+        command.arg("--unixsocket").arg(folder.join("redis.sock"));
+        command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        command.spawn()
+    }
+
+    async fn answers(&self) {
         let answers = async {
-            while UnixStream::connect(redis.socket()).await.is_err() {
+            while UnixStream::connect(self.socket()).await.is_err() {
                 sleep(Duration::from_millis(10)).await;
             }
         };
         timeout(HANGS, answers).await.expect("redis-server does not start");
-        Some(redis)
+    }
+
+    /// Starts the server again after it was killed.
+    async fn restart(&mut self) {
+        let _ = std::fs::remove_file(self.socket());
+        self.server = Self::spawn(&self.folder).unwrap();
+        self.answers().await;
     }
 
     fn socket(&self) -> PathBuf {
@@ -157,6 +172,8 @@ async fn an_answer_is_stopped_from_another_proxy_and_expires_for_all() {
 #[tokio::test]
 async fn the_server_refuses_what_a_fenced_process_writes() {
     let Some(redis) = Redis::start().await else { return };
+    let log = Log::default();
+    let _listening = listen(log.clone());
     let (raw, go) = waiting().await;
     let a = proxy(&raw, &redis, keeping()).await;
     let id = ask_and_leave(&a, &ask_kept()).await;
@@ -165,9 +182,13 @@ async fn the_server_refuses_what_a_fenced_process_writes() {
     reader.write_all(about("GET", &id, "").as_bytes()).await.unwrap();
     read_until(&mut reader, "id: 1-2\n\n").await;
     go.notify_one();
+    let refused = async {
+        while !log.0.lock().unwrap().contains("a kept answer cannot be written") {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(HANGS, refused).await.expect("the process notices no fence");
     // Only what is in the log is sent: an opening, two events, a fence.
-    raw.wait(|state| state.written > 0).await;
-    sleep(Duration::from_millis(300)).await;
     assert_eq!(redis.say(&format!("XLEN restitch:{{{id}}}:log")).await, ":4\r\n");
     let response = exchange(a.addr(), &about("HEAD", &id, "")).await;
     assert_eq!(header(&response, "x-restitch-state"), "running");

@@ -57,25 +57,28 @@ pub(super) async fn makes_no_room(store: &str) {
 
 #[tokio::test]
 async fn an_answer_does_not_expire_while_its_client_takes_nothing() {
-    does_not_expire("").await;
+    does_not_expire("", Duration::from_millis(500)).await;
 }
 
-pub(super) async fn does_not_expire(store: &str) {
+pub(super) async fn does_not_expire(store: &str, keep: Duration) {
+    let mut limits = keeping();
+    limits.keep.max_keep_time = keep;
     for is_running in [true, false] {
         let events = large();
         let go = Arc::new(Notify::new());
         let (text, end) = events.split_at(128);
         let pieces =
             vec![send(format!("{STREAM}{}", text.concat())), Piece::Await(Arc::clone(&go)), send(end.concat())];
-        let raw = Raw::new(vec![pieces]).await;
-        let proxy = raw.unbound(keeping()).store(store).bind(LOOPBACK).await.unwrap();
-        let ask = ask_kept().replace("x-restitch-keep: 30", "x-restitch-keep: 1");
-        let (mut client, mut seen, id) = begun(&proxy, &ask).await;
+        let raw = Raw::new(vec![pieces, unfinished(), unfinished()]).await;
+        let proxy = raw.unbound(limits.clone()).store(store).bind(LOOPBACK).await.unwrap();
+        let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
         if !is_running {
             go.notify_one();
             wait_for(&proxy, &id, "whole").await;
         }
-        sleep(Duration::from_millis(3500)).await;
+        // Twice the time after which the answer expires without a client.
+        expires(&proxy).await;
+        expires(&proxy).await;
         go.notify_one();
         seen += &read_to_end(&mut client).await;
         assert!(body_of(&seen) == (numbered(&events, 1), true), "it is not whole, running: {is_running}");
@@ -96,7 +99,7 @@ async fn a_client_that_is_behind_loses_nothing_of_a_longer_answer() {
     let raw = Raw::new(vec![stream(&events.concat())]).await;
     let proxy = raw.unbound(limits).bind(LOOPBACK).await.unwrap();
     let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
-    sleep(Duration::from_millis(300)).await;
+    raw.stalls().await;
     seen += &read_to_end(&mut client).await;
     assert!(body_of(&seen) == (numbered(&events, 1), true), "the answer is not whole");
     wait_for(&proxy, &id, "whole").await;
@@ -129,8 +132,7 @@ pub(super) async fn is_stopped_at_once(store: &str) {
             assert_eq!(status(&exchange(proxy.addr(), &about("DELETE", id, "")).await), "204 No Content");
         } else {
             // Nothing more comes from the upstream until the reader takes something.
-            raw.wait(|state| state.written > 0).await;
-            sleep(Duration::from_millis(300)).await;
+            raw.stalls().await;
             assert!(stop(&proxy, "mine").await.starts_with("HTTP/1.1 202"));
         }
         raw.wait(|state| state.left == 1).await;

@@ -43,7 +43,7 @@ const REPEATED: usize = 200;
 
 #[tokio::test]
 async fn recorded_cuts_reach_python_clients_whole() {
-    match python().await {
+    match python() {
         Ok((program, folder)) => check(Command::new(program).arg(sdks().join("clients.py")), &folder, PYTHON).await,
         Err(reason) => skip("Python", &reason),
     }
@@ -51,7 +51,7 @@ async fn recorded_cuts_reach_python_clients_whole() {
 
 #[tokio::test]
 async fn recorded_cuts_reach_javascript_clients_whole() {
-    match javascript().await {
+    match javascript() {
         Ok(folder) => check(Command::new("node").arg(sdks().join("clients.mjs")), &folder, JAVASCRIPT).await,
         Err(reason) => skip("JavaScript", &reason),
     }

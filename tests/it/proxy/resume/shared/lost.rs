@@ -62,3 +62,36 @@ async fn an_event_that_the_log_does_not_have_is_refused() {
     let response = exchange(b.addr(), &about("GET", &id, &after("1-2"))).await;
     assert_eq!(status(&response), "410 Gone", "{response}");
 }
+
+/// The proxy starts, warns, and keeps answers as soon as the server is there.
+#[tokio::test]
+async fn a_server_that_is_gone_does_not_keep_the_proxy_from_starting() {
+    let Some(mut redis) = Redis::start().await else { return };
+    redis.server.kill().await.unwrap();
+    let log = Log::default();
+    let _listening = listen(log.clone());
+    let raw = Raw::new(vec![stream(&five().concat()); 200]).await;
+    let proxy = proxy(&raw, &redis, keeping()).await;
+    let warning = "the store can't be reached: no answer is kept until it can";
+    assert!(log.0.lock().unwrap().contains(warning));
+    let answer = exchange(proxy.addr(), &ask_kept()).await;
+    assert!(answer.starts_with("HTTP/1.1 200 ") && header(&answer, "x-restitch-keep").starts_with('0'), "{answer}");
+    assert_eq!(body_of(&answer), (five().concat(), true));
+    redis.restart().await;
+    let kept = async {
+        while !exchange(proxy.addr(), &ask_kept()).await.contains("\r\nx-restitch-stream: ") {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(HANGS, kept).await.expect("the proxy does not connect to the store again");
+}
+
+#[tokio::test]
+async fn a_store_in_which_nothing_may_be_kept_is_told() {
+    let log = Log::default();
+    let _listening = listen(log.clone());
+    let raw = Raw::new(vec![]).await;
+    let _proxy = raw.unbound(Limits::default()).store("memory".to_owned()).bind(([127, 0, 0, 1], 0).into()).await;
+    let told = log.0.lock().unwrap().clone();
+    assert!(told.contains("no answer is kept in the store: set max_keep_time above 0"), "{told}");
+}
