@@ -770,7 +770,7 @@ fn stitch_explains_in_json() {
 #[test]
 fn the_pages_show_what_is_said() {
     let pages = [
-        ("seam", include_str!("../../docs/seam.md"), 5),
+        ("seam", include_str!("../../docs/seam.md"), 3),
         ("contexts", include_str!("../../docs/contexts.md"), 1),
         ("shapes", include_str!("../../docs/shapes.md"), 3),
     ];

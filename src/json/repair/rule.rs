@@ -103,7 +103,7 @@ rules! {
         "[1 /* one */]" => "[1 ]";
     Space "space" Syntax 1, "White space that JSON does not know, or a byte order mark, between tokens.",
         "[\u{a0}1]" => "[ 1]";
-    Closed "closed" Syntax 1, "The text ends before its root is closed: what is not certain is left out, and the rest is closed.",
+    Closed "closed" Syntax 1, "The text ends before its root is closed: uncertain text is left out, and open containers are closed.",
         "[1, {\"a\": \"b" => "[1, {\"a\": \"b\"}]";
     KeyQuote "key_quote" Guess 2, "The quote after a key is lost.",
         "{\"a: \"b\"}" => "{\"a\": \"b\"}";
@@ -113,13 +113,13 @@ rules! {
         "{\"a\": \"b, \"c\": 1}" => "{\"a\": \"b\", \"c\": 1}";
     MissingQuote "missing_quote" Guess 2, "The quote before a string is lost.",
         "[a\", 1]" => "[\"a\", 1]";
-    StrayQuote "stray_quote" Guess 2, "A quote stands where no string begins or ends.",
+    StrayQuote "stray_quote" Guess 2, "A quote where no string begins or ends.",
         "[{\"a\": 1},\"{\"a\": 2}]" => "[{\"a\": 1},{\"a\": 2}]";
     StringSum "string_sum" Guess 2, "A string is written as a sum of strings.",
         "[\"a\" + \"b\"]" => "[\"ab\"]";
     EscapedQuotes "escaped_quotes" Guess 2, "The quotes around a string have backslashes.",
         "{\\\"a\\\": 1}" => "{\"a\": 1}";
-    MissingCloser "missing_closer" Guess 2, "A container is not closed before what follows it.",
+    MissingCloser "missing_closer" Guess 2, "A container lacks its closing bracket before the next value.",
         "[{\"a\": 1, {\"a\": 2}]" => "[{\"a\": 1}, {\"a\": 2}]";
     ExtraCloser "extra_closer" Guess 2, "A closing bracket comes too early, or closes nothing.",
         "[{\"a\": 1}], {\"a\": 2}]" => "[{\"a\": 1}, {\"a\": 2}]";
@@ -131,7 +131,7 @@ rules! {
         "{a: 1}" => "{\"a\": 1}";
     BareWord "bare_word" Guess 2, "A value has no quotes, or looks like a number that JSON does not know.",
         "[hello, 007]" => "[\"hello\", \"007\"]";
-    Ellipsis "ellipsis" Guess 2, "Three dots stand for values that were left out.",
+    Ellipsis "ellipsis" Guess 2, "Three dots replace omitted values.",
         "[1, 2, ...]" => "[1, 2]";
     LostBrackets "lost_brackets" Guess 4, "Values are listed without an array around them. Whole texts only.",
         "{\"a\": 1}, [2]" => "[{\"a\": 1}, [2]]";
