@@ -115,7 +115,7 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
                 Ok(response) if is_repeated && !response.status().is_success() => {
                     response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
                 }
-                // Nothing was tried in place of the SDK, so its own rule holds, as without a proxy.
+                // The proxy has repeated nothing in place of the SDK, whose own rule holds, as without a proxy.
                 Err(refused) if is_lost_late && !is_repeated && !conversation.route.asks_again() => {
                     refused.headers_mut().remove(SHOULD_RETRY);
                 }
@@ -191,8 +191,8 @@ async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<R
     capability::is_too_long(&String::from_utf8_lossy(&first[..first.len().min(REFUSAL)]))
 }
 
-/// Returns how long to wait before the first call is made again: as long as the upstream asks, or else `pause`, so that the last
-/// call is made when the time that is left ends. `None`: another call would not help, or would come too late.
+/// Returns the wait before the first call is repeated: `Retry-After`, or `pause` cut to the time that is left, so that the last call
+/// comes at its end. `None`: another call would not help, or would come too late.
 fn wait_before_repeat(answer: &Result<Response<Received>, Error>, pause: Duration, left: Duration) -> Option<Duration> {
     let asked = match answer {
         Ok(response) if is_unavailable(response.status()) => retry_after(response.headers()),
@@ -202,7 +202,7 @@ fn wait_before_repeat(answer: &Result<Response<Received>, Error>, pause: Duratio
     Some(asked.unwrap_or(pause.min(left))).filter(|wait| *wait <= left && !left.is_zero())
 }
 
-/// Returns whether an upstream refuses connections. One that has lost a call and is gone does not finish its answer, and bills none.
+/// Returns whether the upstream refuses connections. A dead upstream finishes no lost call, so it bills none.
 async fn is_gone(conversation: &Conversation) -> bool {
     conversation.client().reach().await.is_err()
 }

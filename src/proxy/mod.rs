@@ -68,7 +68,7 @@ pub use otlp::Otlp;
 #[cfg(feature = "cli")]
 pub(crate) use redactor::Redactor;
 #[cfg(feature = "cli")]
-pub(crate) use refusal::OwnError;
+pub(crate) use refusal::{OwnError, SHOULD_RETRY};
 pub use reload::{Loaded, Loader, ReloadError, Reloader};
 
 pub use tls::ServerTls;

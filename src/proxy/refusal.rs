@@ -102,7 +102,7 @@ fn should_retry(status: StatusCode, is_after_calls: bool) -> &'static str {
 }
 
 /// Tells the SDKs of OpenAI and Anthropic whether to send a request again, whatever its status is.
-pub(super) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 impl From<PathError> for Refusal {
     fn from(error: PathError) -> Self {

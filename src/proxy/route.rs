@@ -90,7 +90,7 @@ impl Route {
         std::iter::once(&mut self.client).chain(self.fallbacks.iter_mut().map(|fallback| &mut fallback.client))
     }
 
-    /// Returns whether a call that fails is made again, here or elsewhere, before its client hears of it.
+    /// Returns whether a failed call is repeated, at the same upstream or a fallback, before the client gets an error.
     pub(super) fn asks_again(&self) -> bool {
         self.retries > 0 || !self.fallbacks.is_empty()
     }

@@ -54,7 +54,7 @@ impl Conversation {
                 return passed_unread(Response::from_parts(parts, body), "max_event_bytes", limit);
             }
             Err(unread) => {
-                // A second call may be silent as long.
+                // A second call to the same upstream may be silent for as long.
                 is_late = heard_at.elapsed() > self.limits.continuation.patience / 2;
                 whole.handle_end(origin.elapsed(), unread.end());
             }

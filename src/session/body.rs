@@ -180,7 +180,7 @@ impl BodyRelay {
         self.end_call(now, end);
     }
 
-    /// The answer is given up, and the call that was asked for is not made.
+    /// Gives the answer up: the caller does not make the requested call.
     #[cfg(feature = "proxy")]
     pub(crate) fn give_up_unasked(&mut self, now: Duration) {
         self.slots.session_mut().give_up_unasked(StopReason::Failures);

@@ -483,6 +483,16 @@ fn the_configuration_says_how_long_a_busy_server_is_left_alone() {
     assert_eq!((code, err.matches("busy; asking again in 0.05 s").count()), (1, 2), "{err}");
 }
 
+/// A call that was repeated for all of `patience` is not repeated for as long again.
+#[test]
+fn a_server_that_stays_busy_is_left_after_patience() {
+    let folder = folder("run-patience", &[("prompt.txt", b"x"), ("limits.toml", b"[limits]\npatience = 0.3\n")]);
+    let url = scripted(vec![response("503 Service Unavailable", "text/plain", "busy"); 9]);
+    let (code, _, err) = with_key(&folder, &url, &["--config", "limits.toml"]);
+    assert!(code == 1 && err.contains("the server answered 503"), "{err}");
+    assert!(!err.contains("asking again"), "{err}");
+}
+
 #[test]
 fn a_place_where_nothing_can_be_written_is_told_before_anything_is_asked() {
     for (place, words) in [("none/out.json", "none/out.json: No such file"), (".", ".: is a directory")] {

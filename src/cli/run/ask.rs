@@ -16,7 +16,7 @@ use crate::Limits;
 use crate::cli::Console;
 use crate::client::Body;
 use crate::provider::{Delta, Dialect};
-use crate::proxy::{OwnError, Proxy, Tap, is_stream, is_transient, retry_after};
+use crate::proxy::{OwnError, Proxy, SHOULD_RETRY, Tap, is_stream, is_transient, retry_after};
 
 /// How long asking for the first answer may take.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,8 @@ struct Refused {
     body: Bytes,
     /// The proxy itself refused: no server has answered.
     is_ours: bool,
+    /// The proxy has repeated the call already, or the server wants no other one.
+    is_final: bool,
 }
 
 /// Returns the first answer. Asks again while the server is busy.
@@ -57,7 +59,7 @@ pub(super) async fn ask(
             Ok(body) => return Ok(body),
             Err(refused) => refused,
         };
-        let Refused { status, retry_after, body, is_ours } = refused;
+        let Refused { status, retry_after, body, is_ours, is_final } = refused;
         if let Some(trace) = trace {
             trace.response(&body);
         }
@@ -67,7 +69,7 @@ pub(super) async fn ask(
         }
         let what = if status.is_success() { " without a stream" } else { "" };
         let reason = format!("the server answered {status}{what}: {}", reason);
-        if !is_transient(status) || attempt == ATTEMPTS {
+        if !is_transient(status) || is_final || attempt == ATTEMPTS {
             return Err(Failed::Io(reason));
         }
         let wait = retry_after.unwrap_or(Duration::from_secs(1 << attempt)).min(patience.backoff);
@@ -87,12 +89,13 @@ async fn once(
     let response = proxy.ask(dialect, request).await;
     let (status, retry_after) = (response.status(), retry_after(response.headers()));
     let is_ours = response.extensions().get::<OwnError>().is_some();
+    let is_final = response.headers().get(SHOULD_RETRY).is_some_and(|value| value == "false");
     if status.is_success() && is_stream(response.headers(), dialect) {
         return Ok(response.into_body());
     }
     let body = timeout(silence, response.into_body().collect()).await.ok().and_then(Result::ok);
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
-    Err(Refused { status, retry_after, body, is_ours })
+    Err(Refused { status, retry_after, body, is_ours, is_final })
 }
 
 /// A busy server is asked this often.

@@ -134,6 +134,17 @@ impl Ask {
         read.text.into_values().collect()
     }
 
+    /// Returns how often the client of a stream got something that it ignores.
+    fn keep_alives(self, response: &str) -> usize {
+        let sign = match self.dialect {
+            Dialect::Messages => "event: ping\n",
+            Dialect::Gemini => "\"text\":\"\"",
+            Dialect::Ollama => "\"content\":\"\"",
+            _ => "\n: ",
+        };
+        body_of(response).0.matches(sign).count()
+    }
+
     fn check(self, response: &str, context: &str) {
         assert!(response.starts_with("HTTP/1.1 200 ") && body_of(response).1, "{self:?}, {context}: {response}");
         assert_eq!(self.text(response), self.document(), "{self:?}, {context}: {response}");
@@ -277,6 +288,9 @@ async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
     let (answers, ()) = tokio::join!(answers, outage);
     for answer in answers {
         let context = format!("{killed:?}, down for {down:?}");
+        // One for each second. The answer of an API has at most two of its own.
+        let least = if ask.stream && killed == Killed::InTheMiddle { down.as_secs() } else { 0 };
+        assert!(ask.keep_alives(&answer) as u64 >= least, "{ask:?}, {context}: {answer}");
         if killed == Killed::BeforeHead {
             assert_eq!(ask.text(&answer), DOCUMENT, "{ask:?}, {context}: {answer}");
         } else {
@@ -309,6 +323,7 @@ async fn calls_for_the_rest_outlive_a_restart_of_the_upstream() {
 #[tokio::test]
 async fn answers_outlive_an_outage_within_patience() {
     let limits = Limits::default().with_patience(Duration::from_secs(6)).with_max_backoff(Duration::from_secs(2));
+    let limits = limits.with_keep_alive_interval(Duration::from_millis(400));
     for killed in [Killed::InTheMiddle, Killed::InTheRest] {
         outlive_all(asks(), killed, Duration::from_secs(4), &limits).await;
     }
