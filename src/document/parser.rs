@@ -125,7 +125,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Like [`run`](Self::run), but up to the end of one root; returns whether one has ended and text may follow it.
+    /// Like [`run`](Self::run), but up to the end of a root; returns whether a root has ended and text may follow it.
     pub(super) fn run_root<S: Sink + ?Sized>(
         &mut self,
         text: &str,

@@ -37,7 +37,7 @@ pub enum Rule {
     /// An object, without unlisted members. A scalar instead of the object is copied.
     Settings(Members),
     /// A part of the conversation: as [`Settings`](Self::Settings), but its `type` has to be in this list. The empty
-    /// string stands for a missing type.
+    /// string means a missing type.
     Content(&'static [&'static str], Members),
     /// A tool or a data source whose `type` is in this list. An unlisted member refuses the request. An empty list
     /// accepts any `type`.

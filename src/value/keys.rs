@@ -13,7 +13,7 @@ use crate::json::string;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys<S = RandomState>(Option<HashMap<u64, usize, S>>);
 
-/// Empty tables of objects that have ended, for later objects: at most as many as were in use together. A clone has
+/// Empty tables of objects that have ended, for later objects: at most the number that was in use together. A clone has
 /// none.
 #[derive(Debug, Default)]
 pub(super) struct Spares(Vec<HashMap<u64, usize>>);

@@ -114,7 +114,7 @@ impl<'a> View<'a> {
         self.locate(pointer).ok()
     }
 
-    /// Like [`pointer`](Self::pointer). If there is no value, the error is true if the value may still be received.
+    /// Like [`pointer`](Self::pointer). The error is true if the value is missing but may still be received.
     pub(super) fn locate(self, pointer: &str) -> Result<View<'a>, bool> {
         let mut view = self;
         if pointer.is_empty() {

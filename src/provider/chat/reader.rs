@@ -62,7 +62,7 @@ impl Reader {
 
     /// Reads one event and calls `on` for each delta in it. Returns the kind of the event.
     ///
-    /// `event_type` is the event's name (`message` if it has none), `data` its data. Deltas come in the order of the
+    /// `event_type` is the event's name (`message` if it has none), `data` its data. Deltas follow the order of the
     /// choices; in a choice, reasoning, text, refusal and tool calls precede the finish. Usage and an error follow all
     /// choices, wherever the server put them. Data that is not valid JSON is [`Kind::Other`], except in an event named
     /// `error`.

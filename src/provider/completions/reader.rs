@@ -11,8 +11,8 @@ pub(super) struct Reader {
 }
 
 impl wire::Reader for Reader {
-    /// Reads one event. Deltas come in the order of the choices, text before the finish; usage and an error are last.
-    /// The finish may be on an event with text, and once more on an event without.
+    /// Reads one event. Deltas follow the order of the choices, text before the finish; usage and an error follow. The
+    /// finish may be on an event with text, and once more on an event without.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
         if data == "[DONE]" {

@@ -15,8 +15,8 @@ pub(super) struct Reader {
 }
 
 impl wire::Reader for Reader {
-    /// Reads one event. Deltas come in the order of the candidates and of their parts, then the finish; usage, which
-    /// every event has, and an error are last.
+    /// Reads one event. Deltas follow the order of the candidates and of their parts, then the finish; usage, which
+    /// every event has, and an error follow it.
     ///
     /// A blocked prompt counts as a refusal with the reason, because the response has no candidate that could end.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {

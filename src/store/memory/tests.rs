@@ -66,7 +66,7 @@ async fn an_answer_that_nobody_reads_expires() {
     assert_eq!(store.look_up(ID).await.unwrap().log, Err(Gone::Expired));
     assert_eq!(store.named(name).await.unwrap(), [ID]);
     assert_eq!(store.append(ID, vec![entry(2, "b")]).await, Err(StoreError::Expired));
-    // The store remembers as many as it may keep.
+    // The limit on kept answers also limits the remembered ones.
     let _next = store.open(AnswerId([8; 16]), opening(1)).await.unwrap();
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(store.look_up(ID).await, Err(StoreError::Unknown));

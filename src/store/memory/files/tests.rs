@@ -168,7 +168,7 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     assert_eq!((found.caller, found.keep, found.log), (opening().caller, opening().keep, expired));
     assert_eq!(store.named(name).await.unwrap(), [ID]);
     assert_eq!(store.read_after(ID, Position::START, Duration::ZERO).await, Err(StoreError::Expired));
-    // The store remembers at most as many as it may keep: it forgets the oldest, with its file.
+    // The limit on kept answers also limits the remembered ones: the store forgets the oldest, with its file.
     for number in 0..2 {
         let id = AnswerId([number; 16]);
         drop(store.open(id, opening()).await.unwrap());
