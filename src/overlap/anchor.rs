@@ -10,14 +10,64 @@ use super::borders::Borders;
 pub(crate) const EVIDENCE: usize = 16;
 
 /// The length in characters of the shortest tail that proves a place: shorter ones recur by chance.
-const PROOF: usize = 20;
+pub(crate) const PROOF: usize = 20;
 
 /// Returns whether this tail proves its place although the request did not ask for it: it has all properties of an
-/// anchor except the length. `is_whole`: the tail is all that was delivered, and may be short.
-pub(crate) fn proves_place(text: &str, tail: &Range<usize>, is_whole: bool) -> bool {
+/// anchor except the length. `may_be_short`: the tail is all that was delivered, for example.
+pub(crate) fn proves_place(text: &str, tail: &Range<usize>, may_be_short: bool) -> bool {
     let Some(repeated) = text.get(tail.clone()) else { return false };
     let occurs_once = || memmem::find(text.as_bytes(), repeated.as_bytes()) == Some(tail.start);
-    (is_whole || repeated.chars().nth(PROOF - 1).is_some()) && is_unbordered(repeated) && occurs_once()
+    (may_be_short || repeated.chars().nth(PROOF - 1).is_some()) && is_unbordered(repeated) && occurs_once()
+}
+
+/// Returns the shortest tail of `text`, from `root` on, that [proves its place](proves_place). It has at most `cap` characters, or
+/// is all of the root.
+pub(crate) fn proving_tail(text: &str, root: usize, cap: usize) -> Option<Range<usize>> {
+    let end = text.trim_end_matches(WHITE).len();
+    let whole = root..end;
+    text.get(whole.clone()).filter(|root| !root.is_empty())?;
+    let lengths =
+        std::iter::successors(Some(PROOF), |length| Some(length + length / 4)).take_while(|&length| length <= cap);
+    let starts = lengths.map_while(|length| legal_start(text, whole.clone(), length));
+    let mut tails = starts.chain([root]).map(|start| start..end);
+    let text = text.get(..end)?;
+    tails.find(|tail| proves_place(text, tail, tail.start == root))
+}
+
+/// Returns whether `tail`, which is the end of the delivered root, may also be new text of a missing part or of the part after it.
+/// The missing part may repeat delivered text at its beginning. Everywhere else it must not have the tail, and it must not end with a
+/// long beginning of it. All of the root begins a document: a part may have it once, however short it is.
+pub(crate) fn may_come_again(root: &str, tail: &str, part: &str) -> bool {
+    let find = |from: usize| memmem::find(part.as_bytes().get(from..)?, tail.as_bytes()).map(|at| from + at);
+    let is_new = |at: usize| !begins_with_repeat(root, part.get(..at + tail.len()).unwrap_or_default());
+    let first = find(0);
+    if tail.len() == root.len() {
+        return first.is_some_and(|at| find(at + 1).is_some());
+    }
+    let begun = tail.get(..begun_by(tail, part)).unwrap_or_default();
+    // A part that only repeats delivered text ends like it.
+    let is_begun = is_long(begun, tail) && !begins_with_repeat(root, part.trim_end_matches(WHITE));
+    first.is_some_and(|at| is_new(at) || find(at + 1).is_some()) || is_begun
+}
+
+/// Returns whether `part` is a tail of the delivered root, with or without an envelope before it.
+fn begins_with_repeat(root: &str, part: &str) -> bool {
+    let alike = root.chars().rev().zip(part.chars().rev()).take_while(|(one, other)| one == other);
+    let (before, repeat) = part.split_at(part.len() - alike.map(|(c, _)| c.len_utf8()).sum::<usize>());
+    let envelope = before.trim_end_matches(WHITE);
+    let between = before.len() - envelope.len() + repeat.len() - repeat.trim_start_matches(WHITE).len();
+    let white = part.get(envelope.len()..envelope.len() + between).unwrap_or_default();
+    // Text with a quote or a bracket may be a row of the document.
+    envelope.is_empty() || white.contains('\n') && !envelope.contains(['{', '[', '"'])
+}
+
+/// Returns the length of the longest proper beginning of `tail` with which `part` ends.
+fn begun_by(tail: &str, part: &str) -> usize {
+    let mut borders = Borders::default();
+    borders.extend(tail.as_bytes());
+    let from = part.len() - part.len().min(tail.len().saturating_sub(1));
+    let end = part.as_bytes().get(from..).unwrap_or_default();
+    end.iter().fold(0, |length, &byte| borders.follow(tail.as_bytes(), length, byte))
 }
 
 /// The tail of the delivered text by which a continuation is recognised. It ends at the cut, but for white space.
@@ -104,9 +154,12 @@ fn is_inside_escape(text: &[u8], at: usize) -> bool {
 /// Whether no proper prefix that is also a suffix has a quarter of the characters, or eight where that is more. A tail
 /// that repeats itself is found again in what follows, although it is unique in what precedes it.
 pub(crate) fn is_unbordered(text: &str) -> bool {
-    let border = longest_border(text.as_bytes());
-    let border = text.get(..border).map_or(0, |border| border.chars().count());
-    border < (text.chars().count() / 4).max(8)
+    !is_long(text.get(..longest_border(text.as_bytes())).unwrap_or_default(), text)
+}
+
+/// Whether this piece of a tail has a quarter of its characters, or eight where that is more.
+fn is_long(piece: &str, tail: &str) -> bool {
+    piece.chars().count() >= (tail.chars().count() / 4).max(8)
 }
 
 pub(crate) fn longest_border(text: &[u8]) -> usize {
@@ -156,6 +209,38 @@ mod tests {
         // It occurs twice, or has a border.
         assert!(!proves("[{\"name\": \"harbour\"}, {\"name\": \"harbour\"", 23));
         assert!(!proves("[0, false, false, false, false", 4));
+    }
+
+    #[test]
+    fn a_missing_part_may_have_a_tail_as_new_text() {
+        let row = |n: usize| format!("{{\"kind\": \"lamp\", \"value\": {n}}}, ");
+        let root = format!("[{}{}{{\"kind\": \"la", row(1), row(2));
+        let tail = &root[root.len() - 30..];
+        let comes = |part: &str| may_come_again(&root, tail, part);
+        // A repeat at the beginning, also after an envelope.
+        assert!(!comes("mp\", \"value\": 0}]"));
+        assert!(!comes(&format!("{root}mp\", \"value\": 0}}]")));
+        assert!(!comes(&format!("Sure:\n```json\n{root}mp\", \"value\": 0}}]")));
+        assert!(!comes(&format!("{tail}mp\", \"value\": 0}}]")));
+        // The rows of the part end like the delivered ones, or the repeat recurs.
+        assert!(comes(&format!("mp\", \"value\": 7}}, {}{}{{\"kind\": \"lamp", row(0), row(2))));
+        assert!(comes(&format!("{root}mp\", \"value\": 7}}, {}{{\"kind\": \"lamp", row(2))));
+        assert!(comes(&format!("mp\",\n\"value\": 7}},\n{}{{\"kind\": \"lamp", row(2))));
+        // All of the root.
+        assert!(!may_come_again("{", "{", "I can't go {on}") && may_come_again("{", "{", "{\"a\": {"));
+        // The tail begins where the part ends.
+        let begun = |length: usize| comes(&format!("mp\", \"value\": 7}}, x{}", &tail[..length]));
+        assert!(begun(8) && begun(29) && !begun(7));
+    }
+
+    #[test]
+    fn the_shortest_tail_that_proves_its_place_is_found() {
+        let tail = |text: &str| proving_tail(text, 0, 2048).map(|tail| text[tail].to_owned());
+        assert_eq!(tail("{\"text\": \"the tide turns at noon and the har "), Some("s at noon and the har".to_owned()));
+        assert_eq!(tail("[\"a"), Some("[\"a".to_owned()));
+        let twice = "[\"the harbour master waits\", 1, \"the harbour master waits";
+        assert_eq!(tail(twice), Some("\", 1, \"the harbour master waits".to_owned()));
+        assert_eq!(tail(" "), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod matcher;
 mod near;
 
 pub use anchor::Anchor;
-pub(crate) use anchor::{EVIDENCE, is_unbordered, proves_place};
+pub(crate) use anchor::{EVIDENCE, PROOF, is_unbordered, may_come_again, proves_place, proving_tail};
 pub(crate) use matcher::Run;
 pub use matcher::{Hits, Matcher};
 pub use near::{Edits, NearAnchor};

@@ -14,6 +14,7 @@
 mod ask;
 mod base;
 pub(crate) mod body;
+mod ellipsis;
 mod event;
 mod event_summary;
 mod give_up;

@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use memchr::memmem::Finder;
-
-use super::Status;
+use super::{Status, ellipsis};
 use crate::envelope::AllowedRoots;
 use crate::limits::Limits;
-use crate::overlap::Anchor;
+use crate::overlap::{Anchor, EVIDENCE, may_come_again, proving_tail};
 use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, SpliceError, SpliceRequest};
 
 /// The document that the parts make.
@@ -144,6 +142,9 @@ pub enum Rewind {
 /// legal at the cut is not enough. Without such a part the result is [`Closed`](Status::Closed), and
 /// [`Stitched::failed`] names the skipped part.
 ///
+/// In parts of unknown origin ([`Expect::Any`]) an ellipsis at the end of a part or at the start of the next one may replace missing
+/// text. It does not stay in a string, and the next part must repeat text that proves its place, too.
+///
 /// A part that has only closers although more is due is a failure, too: an early end. If no later part is joined, the
 /// early end is accepted if the cut is after a whole value and the part repeats the anchor; the seam then has
 /// [`early_end`](Seam::early_end).
@@ -200,6 +201,11 @@ struct Stitcher<'a, 'p> {
     breaks_off: bool,
     /// The parts after the last seam whose text may be missing.
     missing: Vec<&'p str>,
+    /// The next part must prove its place by repeated text. The last one ended with an ellipsis in a string, which may replace
+    /// missing text and is not in the document; or it repeated delivered text that ends before the cut.
+    needs_proof: bool,
+    /// The characters of that ellipsis: an answer that was asked to repeat the anchor repeats them, too.
+    left_out: usize,
     /// The last part that ended the document early, after the last seam.
     early_end: Option<EarlyEnd<'p>>,
     result: Stitched,
@@ -231,6 +237,8 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             leaves_out: false,
             breaks_off: false,
             missing: Vec::new(),
+            needs_proof: false,
+            left_out: 0,
             early_end: None,
             result,
         }
@@ -242,7 +250,13 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         if !self.slot.document().text().is_empty() {
             return self.join(number, part, is_last);
         }
-        self.is_malformed = self.slot.push(part).is_err();
+        let (text, ellipsis) = self.without_ellipsis(part, is_last);
+        self.is_malformed = self.slot.push(text).is_err();
+        self.needs_proof = !ellipsis.is_empty() && self.in_string();
+        self.left_out = if self.needs_proof { ellipsis.chars().count() } else { 0 };
+        if !self.needs_proof && !self.is_malformed {
+            self.is_malformed = self.slot.push(ellipsis).is_err();
+        }
         self.slot.settle(&mut ());
         if !self.is_over() && self.slot.document().root_start().is_none() {
             self.fail(number, SpliceError::Empty);
@@ -250,8 +264,11 @@ impl<'a, 'p> Stitcher<'a, 'p> {
     }
 
     fn join(&mut self, number: usize, part: &'p str, is_last: bool) {
-        let after_gap = !self.missing.is_empty();
-        let anchor = self.anchor();
+        let (text, ellipsis) = self.without_ellipsis(part, is_last);
+        let text = text.get(self.leading_ellipsis(text)..).unwrap_or_default();
+        let needs_proof = self.needs_proof || !part.starts_with(text);
+        let after_gap = needs_proof || !self.missing.is_empty();
+        let anchor = self.anchor(needs_proof);
         if after_gap && anchor.is_none() && self.slot.document().root_start().is_some() {
             self.missing.push(part);
             return self.fail(number, SpliceError::AfterGap);
@@ -264,52 +281,104 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             ..SpliceRequest::default()
         };
         let mut splice = Splice::new(&self.slot, request, self.limits);
-        let fed = splice.feed(&mut self.slot, part);
+        let mut fed = splice.feed(&mut self.slot, text);
+        let is_held = !ellipsis.is_empty() && (splice.seam().is_none() || self.in_string());
+        if !is_held {
+            fed = fed.and_then(|()| splice.feed(&mut self.slot, ellipsis));
+        }
         let merged = fed.and_then(|()| splice.finish(&mut self.slot));
         if self.options.is_explained {
             let explained = splice.explain(&self.slot);
-            self.result.explanations.push(Explanation::new(number, after_gap, explained, part));
+            self.result.explanations.push(Explanation::new(number, after_gap, explained, text));
         }
         if let Some(seam) = splice.seam() {
-            // A part that only repeats delivered text does not fill the gap. If its text may be new, it is missing,
-            // too.
-            let may_be_new = 1.0 - seam.posterior > self.limits.continuation.max_risk;
             match seam.alignment {
-                Alignment::Repeat if may_be_new => self.missing.push(part),
-                Alignment::Repeat => {}
+                Alignment::Repeat => {
+                    // The next part continues where the repeat ends. If its text may be new, it is missing, too.
+                    let may_be_new = 1.0 - seam.posterior > self.limits.continuation.max_risk;
+                    self.missing.extend(may_be_new.then_some(part));
+                    self.needs_proof |= !splice.repeats_to_cut(text);
+                }
                 _ => {
                     self.missing.clear();
                     self.early_end = None;
+                    (self.needs_proof, self.left_out) = (false, 0);
                 }
+            }
+            if is_held {
+                (self.needs_proof, self.left_out) = (true, ellipsis.chars().count());
             }
             self.result.seams.push(seam.clone());
         }
         self.breaks_off = merged.is_err();
-        let Err(failure) = merged else { return };
+        let Err(failure) = merged else { return self.end_of_root(number, &splice) };
         // The rest of a part after the end of the root does not matter.
         if !self.is_over() && !self.replace(&failure, part) {
             if failure == SpliceError::EarlyEnd {
                 self.early_end = Some(EarlyEnd { number, part, missing: self.missing.len() });
             }
-            if failure != SpliceError::Empty {
+            // Spaces may be text of a string.
+            let may_be_text = self.options.expect == Expect::Any && self.in_string() && !part.is_empty();
+            if failure != SpliceError::Empty || may_be_text && part.bytes().all(|byte| byte == b' ') {
                 self.missing.push(part);
             }
             self.fail(number, failure);
         }
     }
 
-    /// Returns the tail that a part must repeat to be joined after a gap. No missing part may have this tail twice;
-    /// once is normal for a part that was asked to repeat it.
-    fn anchor(&self) -> Option<Range<usize>> {
+    /// Names a part that has closed the root and continues with JSON: the root may be closed at the wrong place.
+    fn end_of_root(&mut self, number: usize, splice: &Splice) {
+        if self.slot.document().is_complete() && splice.has_more_json() {
+            self.leaves_out = true;
+            self.fail(number, SpliceError::AfterRoot);
+        }
+    }
+
+    fn in_string(&self) -> bool {
+        self.slot.document().machine().in_string()
+    }
+
+    /// Splits a part of unknown origin at the ellipsis with which it ends. The last part has no text after its ellipsis that could
+    /// be missing.
+    fn without_ellipsis(&self, part: &'p str, is_last: bool) -> (&'p str, &'p str) {
+        let is_text = is_last || self.options.expect != Expect::Any;
+        part.split_at(if is_text { part.len() } else { ellipsis::trailing(part) })
+    }
+
+    /// Returns the length of the ellipsis with which a part of unknown origin continues a string. It is text if it begins a repeat
+    /// of delivered text.
+    fn leading_ellipsis(&self, part: &str) -> usize {
+        if self.options.expect != Expect::Any || !self.in_string() {
+            return 0;
+        }
+        let length = ellipsis::leading(part);
+        let after = part.get(length..).unwrap_or_default();
+        let after = after.char_indices().nth(EVIDENCE).map_or(part.len(), |(at, _)| length + at);
+        let begin = part.get(..after).unwrap_or_default().trim_start();
+        if self.slot.document().text().contains(begin) { 0 } else { length }
+    }
+
+    /// Returns the tail that a part must repeat to be joined where text may be missing. If no part was skipped, a tail that
+    /// proves its place. After a skipped part the anchor: the skipped part must not have it as new text, and the
+    /// part after it must not begin with it as new text.
+    fn anchor(&self, needs_proof: bool) -> Option<Range<usize>> {
         let text = self.slot.document().text();
-        let anchor = Anchor::of(text, self.limits.continuation.max_anchor_chars);
-        let first = anchor.filter(|_| !self.missing.is_empty())?.range;
-        let recurs = |start: usize| {
-            let tail = Finder::new(text.get(start..first.end).unwrap_or_default());
-            self.missing.iter().any(|part| tail.find_iter(part.as_bytes()).nth(1).is_some())
-        };
         let root = self.slot.document().root_start().unwrap_or_default();
-        let mut start = first.start.max(root);
+        if self.missing.is_empty() {
+            return if needs_proof {
+                proving_tail(text, root, self.limits.continuation.max_anchor_chars)
+            } else {
+                None
+            };
+        }
+        let first = Anchor::of(text, self.limits.continuation.max_anchor_chars)?.range;
+        let recurs = |start: usize| {
+            let (delivered, tail) = (text.get(root..first.end), text.get(start..first.end));
+            let (Some(delivered), Some(tail)) = (delivered, tail) else { return false };
+            self.missing.iter().any(|part| may_come_again(delivered, tail, part))
+        };
+        let after = text.get(first.clone()).and_then(|anchor| anchor.char_indices().nth(self.left_out));
+        let mut start = (first.start + after.map_or(0, |(at, _)| at)).max(root);
         while start > root && recurs(start) {
             let longer = first.end.saturating_sub(2 * (first.end - start)).max(root);
             start = (root..=longer).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(root);
@@ -335,12 +404,15 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         true
     }
 
-    /// Takes note of a part after the end of the document. It may have been meant for another place, if it has a member and the
-    /// document lacks its text. A remark has none.
+    /// Takes note of a part after the end of the document. It may have been meant for another place if the document lacks its text
+    /// and it begins with a comma or with delivered text, or has a member. A remark does none of these.
     fn leave_out(&mut self, number: usize, part: &str) {
         let document = self.slot.document();
         let part = part.trim();
-        if document.is_complete() && part.contains("\":") && !document.text().contains(part) {
+        let begin = part.char_indices().nth(EVIDENCE).and_then(|(end, _)| part.get(..end));
+        let belongs =
+            part.starts_with(',') || part.contains("\":") || begin.is_some_and(|begin| document.text().contains(begin));
+        if document.is_complete() && belongs && !document.text().contains(part) {
             self.leaves_out = true;
             self.fail(number, SpliceError::AfterRoot);
         }
@@ -371,8 +443,21 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         self.is_malformed || document.is_complete() || !(document.is_json() || document.is_blank())
     }
 
+    /// Flags seams without a repeat if other parts repeat delivered text: a part may be missing before them.
+    fn flag_bare_seams(&mut self) {
+        let overlaps = self.result.seams.iter().any(|seam| seam.alignment != Alignment::Repeat && is_overlap(seam));
+        if self.options.expect == Expect::Exact || !overlaps {
+            return;
+        }
+        let explained = self.result.explanations.iter_mut().filter_map(|one| one.explained.seam.as_mut());
+        for seam in self.result.seams.iter_mut().chain(explained) {
+            seam.ambiguous |= seam.alignment == Alignment::Exact;
+        }
+    }
+
     fn finish(mut self) -> Stitched {
         self.believe_early_end();
+        self.flag_bare_seams();
         let mut document = self.slot.into_document();
         // The end of the parts ends a number. A byte that can't follow it says that it was to be another value.
         let breaks_off = self.breaks_off || self.is_malformed;
@@ -386,6 +471,11 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         };
         Stitched { status, json, ..self.result }
     }
+}
+
+/// Whether the part of this seam was meant to repeat delivered text: a short repeat may be chance.
+fn is_overlap(seam: &Seam) -> bool {
+    seam.overlap >= EVIDENCE
 }
 
 #[cfg(test)]
@@ -462,6 +552,85 @@ mod tests {
         // Repeated text and a remark do not count.
         let parts = ["[{\"id\": 1}, {\"id\": 2}", ", {\"id\": 3}]", "{\"id\": 3}]\n", "That is all."];
         check(&parts, Expect::Any, Status::Complete, whole, &[]);
+    }
+
+    #[test]
+    fn a_part_after_a_skipped_one_is_not_joined_where_equal_rows_repeat_the_tail() {
+        let row = |value: u32| format!("{{\"kind\": \"lamp\", \"value\": {value}}}, ");
+        let delivered = format!("[{}{}{{\"kind\": \"la", row(1), row(2));
+        // The skipped part has the same rows again, or ends inside them.
+        let again = format!("mp\": 0}}, {}{}{{\"kind\": \"lamp\"", row(1), row(2));
+        let begun = format!("mp\": 0}}, {}{{\"kind\"", row(1));
+        for skipped in [again, begun] {
+            let last = format!("{}{}{{\"kind\": \"lamp\", \"value\": 3}}]", &row(1)[17..], row(2));
+            let stitched = stitch([delivered.as_str(), &skipped, &last], Expect::Any, &Limits::default());
+            assert_eq!(stitched.status, Status::Closed, "{stitched:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_inside_a_paragraph_that_comes_twice_is_missing() {
+        let paragraph: String = (0..60).map(|n| format!("word{} ", n * 7919 % 1009)).collect();
+        let between: String = (0..900).map(|n| format!("w{} ", n * 104_729 % 9973)).collect();
+        let whole = format!("{{\"a\": \"{paragraph}\", \"b\": \"{between}\", \"c\": \"{paragraph}\", \"d\": 1}}");
+        let second = whole.rfind("word0 ").unwrap();
+        let (first, last) = (second + 60, second + 200);
+        let parts = [&whole[..first], &whole[first - 25..last], &whole[last - 20..]];
+        let stitched = stitch(parts, Expect::Any, &Limits::default());
+        assert_eq!((stitched.status, stitched.failed.len()), (Status::Closed, 1), "{stitched:?}");
+        assert!(stitched.seams.iter().all(|seam| seam.ambiguous), "{:?}", stitched.seams);
+    }
+
+    #[test]
+    fn an_anchor_inside_a_part_does_not_prove_its_place_after_a_gap() {
+        let flags = |bits: &str| bits.chars().map(|bit| format!(",\n    {}", bit == '1')).collect::<String>();
+        let delivered = format!("{{\"flags\": [\n    true{}", flags("0001011"));
+        // The last part continues a part that the skipped one replaces. It has the same flags again.
+        let last = format!("lse{}\n]}}", flags("00010110"));
+        let parts = [&delivered, "I can't help with that.", &last];
+        let stitched = stitch(parts, Expect::Any, &Limits::default());
+        assert_eq!((stitched.status, stitched.failed.len()), (Status::Closed, 2), "{stitched:?}");
+    }
+
+    #[test]
+    fn a_seam_without_a_repeat_among_parts_that_overlap_is_ambiguous() {
+        let middle = "at dusk and the lamps were lit along the quay, and";
+        let parts = [PIECE, middle, " the pilot waited\"}"];
+        let stitched = stitch(parts, Expect::Any, &Limits::default());
+        let flags: Vec<bool> = stitched.seams.iter().map(|seam| seam.ambiguous).collect();
+        assert_eq!((stitched.status, flags.last()), (Status::Complete, Some(&true)), "{stitched:?}");
+        // Exact pieces overlap nowhere.
+        let parts = ["[10, 2", "0, 30, {\"a\": 1}, {\"b\"", ": 2}, 40]"];
+        let stitched = stitch(parts, Expect::Any, &Limits::default());
+        assert!(stitched.seams.iter().all(|seam| !seam.ambiguous), "{stitched:?}");
+    }
+
+    #[test]
+    fn an_ellipsis_in_place_of_text_does_not_stay_in_a_string() {
+        let whole = "{\"text\": \"the tide turns at noon and the harbour master waits\", \"n\": 1}";
+        let (cut, rest) = ("{\"text\": \"the tide turns at noon and the har", "bour master waits\", \"n\": 1}");
+        let repeat = &whole[whole.find("turns").unwrap()..];
+        for dots in ["...", "\u{2026}", " [...]", "[truncated]", "... (continued)"] {
+            check(&[&format!("{cut}{dots}"), repeat], Expect::Any, Status::Complete, whole, &[]);
+            check(&[cut, &format!("{dots}{repeat}")], Expect::Any, Status::Complete, whole, &[]);
+            // Nothing proves that no text is missing.
+            let closed = "{\"text\": \"the tide turns at noon and the har\"}";
+            check(&[&format!("{cut}{dots}"), rest], Expect::Any, Status::Closed, closed, &[1]);
+            check(&[cut, &format!("{dots}{rest}")], Expect::Any, Status::Closed, closed, &[1]);
+            // Exact pieces are text as they are.
+            let exact = format!("{cut}{dots}{rest}");
+            check(&[&format!("{cut}{dots}"), rest], Expect::Exact, Status::Complete, &exact, &[]);
+        }
+        // The dots are text: they come again.
+        let text = "{\"text\": \"the tide turns at noon... and the harbour master waits\"}";
+        let cut = text.find(" and").unwrap();
+        check(&[&text[..cut], &text[cut - 25..]], Expect::Any, Status::Complete, text, &[]);
+    }
+
+    #[test]
+    fn json_after_the_root_in_a_part_is_named() {
+        let parts = ["{\"rows\": [\"one\", \"two\"", ", \"three\"]}, {\"rows\": [\"four\"]}"];
+        check(&parts, Expect::Any, Status::Closed, "{\"rows\": [\"one\", \"two\", \"three\"]}", &[1]);
     }
 
     #[test]

@@ -270,6 +270,11 @@ impl Attempt {
         !is_repeat && !self.flow.has_deferred()
     }
 
+    /// Returns whether the new text has members that were delivered, and so are left out.
+    pub(super) fn leaves_out(&self) -> bool {
+        self.flow.dropped() > 0
+    }
+
     /// The grammar has shown that the new text goes on in the document.
     pub(super) fn is_verified(&self) -> bool {
         self.progress.is_verified

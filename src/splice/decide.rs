@@ -56,7 +56,7 @@ pub(super) enum Decision {
 
 /// The risk that a candidate takes whose repeated text proves its place: it only has to be likelier than all other
 /// readings together.
-const HALF: f64 = 0.5;
+pub(super) const HALF: f64 = 0.5;
 
 /// Decides between the candidates.
 pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decision {
@@ -69,7 +69,8 @@ pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decisi
         return Decision::Wait;
     };
     let posterior = posterior(scored, best, rivals);
-    let most = if best.is_proven { max_risk.max(HALF) } else { max_risk };
+    let is_proven = able.clone().any(|(_, one)| one.document == best.document && one.is_proven);
+    let most = if is_proven { max_risk.max(HALF) } else { max_risk };
     if max_risk <= 0.0 || 1.0 - posterior > most {
         return Decision::Wait;
     }

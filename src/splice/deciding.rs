@@ -144,6 +144,9 @@ pub(super) const CONTENTS: usize = 256;
 const ANNOUNCEMENT: usize = 1024;
 /// Rejected candidates that are kept for an explanation.
 const LISTED: usize = 64;
+/// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer may begin in the
+/// second of two equal rows.
+pub(super) const LOST: usize = 8;
 /// Characters of an anchor that hardly occur by chance.
 pub(super) const FEW: usize = 16;
 

@@ -1,6 +1,7 @@
 //! Whether new text closes a document although more is due.
 
 use super::attempt::Attempt;
+use super::deciding::LOST;
 use super::flow::{Ellipsis, Flow, is_space};
 use super::{Expect, Slot, Splice, State};
 use crate::json::{CutState, Kind};
@@ -19,7 +20,9 @@ impl Splice {
         let anchor = self.anchor.as_ref().map_or(0, |anchor| anchor.range.len());
         let new = deciding.fragment.text.get(attempt.candidate.at..).unwrap_or_default();
         let new = up_to_root_end(slot, new);
-        let is_proven = self.request.expect == Expect::Any && attempt.is_proven(&deciding.fragment.text);
+        // The anchor without its first characters counts like the whole anchor.
+        let is_nearly = self.request.expect == Expect::Any || attempt.candidate.overlap + LOST >= anchor;
+        let is_proven = is_nearly && attempt.is_proven(&deciding.fragment.text);
         let began_as_asked = attempt.candidate.start.is_requested() || attempt.candidate.overlap >= anchor || is_proven;
         self.request.believes_early_end && is_after_value(slot) && began_as_asked && !new.contains(['.', '…'])
     }

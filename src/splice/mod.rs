@@ -43,7 +43,7 @@ use deciding::{Caps, Deciding};
 use explain::Candidates;
 pub use explain::{Explained, RequestedAnchor};
 use fence::Fenced;
-use flow::{Delivered, Flow, FlowError, Target as _};
+use flow::{Delivered, Flow, FlowError, Target as _, is_space};
 pub use prior::Start;
 use requested::{Requested, Seen};
 pub(crate) use rewind::replaced;
@@ -151,6 +151,13 @@ impl Splice {
     /// Returns the places that were tried, once it is decided, the one that won first. Empty where nothing was delivered.
     pub(crate) fn candidates(&self) -> &[Candidate] {
         self.candidates.as_slice()
+    }
+
+    /// Returns whether the fragment, which has brought nothing new, repeats delivered text up to the cut.
+    pub(crate) fn repeats_to_cut(&self, fragment: &str) -> bool {
+        let is_envelope = |c: char| is_space(c) || c == '`';
+        let ends_at_cut = |one: &Candidate| one.overlap > 0 && one.adds(fragment).trim_matches(is_envelope).is_empty();
+        self.candidates().iter().any(ends_at_cut)
     }
 
     /// Returns the anchor that the fragment is expected to repeat; `None` where nothing was delivered.

@@ -12,7 +12,7 @@ use super::series::{self, Series};
 use super::slot::Slot;
 use crate::children::Child;
 use crate::json::{Frame, Kind, Machine};
-use crate::overlap::proves_place;
+use crate::overlap::{PROOF, proves_place};
 
 /// The cut, as the candidates see it.
 #[derive(Clone, Debug)]
@@ -263,7 +263,10 @@ impl Place {
         let near =
             (self.tail.saturating_sub(LOOKED_AT)..from).find(|&at| slot.text().is_char_boundary(at)).unwrap_or(from);
         let text = slot.text().get(near..self.tail).unwrap_or_default();
-        proves_place(text, &(from - near..text.len()), from <= root)
+        // Parts of unknown origin repeat the white space before the cut, too.
+        let is_long =
+            || slot.text().get(from..self.end).is_some_and(|repeated| repeated.chars().nth(PROOF - 1).is_some());
+        proves_place(text, &(from - near..text.len()), from <= root || self.expect == Expect::Any && is_long())
     }
 
     /// The bits by which the text speaks for being the element after the one that was cut.

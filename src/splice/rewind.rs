@@ -2,6 +2,7 @@
 //! may have read the value yet.
 
 use super::cursor::value_start;
+use super::flow::is_space;
 use super::{Alignment, Expect, Seam, Slot, Splice, SpliceRequest};
 use crate::json::Kind;
 use crate::limits::Limits;
@@ -10,16 +11,31 @@ use crate::limits::Limits;
 /// there; the seam; and the path of what was replaced. Returns `None` where the fragment does not join there either: it
 /// must write the element once more, or begin again before it.
 pub(crate) fn replaced(slot: &Slot, fragment: &str, expect: Expect, limits: &Limits) -> Option<(Slot, Seam, String)> {
+    let cut = slot;
     let mut slot = slot.clone();
     let path = slot.rewind()?;
+    let kept = slot.text().len();
     let request = SpliceRequest { expect, believes_early_end: true, ..SpliceRequest::default() };
     let mut splice = Splice::new(&slot, request, limits);
     splice.feed(&mut slot, fragment).ok()?;
     let seam = splice.finish(&mut slot).ok()?;
-    // The anchor is the end of the text before the element.
-    let is_written =
-        matches!(seam.alignment, Alignment::Exact | Alignment::Restart | Alignment::Start | Alignment::Anchor);
-    is_written.then_some((slot, seam, path))
+    let is_written = match seam.alignment {
+        Alignment::Exact => is_same_element(cut, &slot, kept),
+        // The anchor is the end of the text before the element.
+        Alignment::Restart | Alignment::Start | Alignment::Anchor => true,
+        _ => false,
+    };
+    // JSON after the root shows that the fragment does not belong there.
+    (is_written && !splice.has_more_json()).then_some((slot, seam, path))
+}
+
+/// Whether a new element at `kept` identifies itself as the element that was cut there: it begins with the same whole child.
+fn is_same_element(cut: &Slot, new: &Slot, kept: usize) -> bool {
+    let depth = cut.frames().iter().position(|frame| frame.start >= kept);
+    let first = depth.and_then(|depth| cut.child_index().children(depth).first());
+    let Some(begun) = first.and_then(|first| cut.text().get(kept..first.span.end)) else { return false };
+    let mut characters = new.text().get(kept..).unwrap_or_default().chars().filter(|&c| !is_space(c));
+    begun.chars().filter(|&c| !is_space(c)).all(|c| characters.next() == Some(c))
 }
 
 impl Slot {

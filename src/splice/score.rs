@@ -89,7 +89,7 @@ impl Scoring<'_> {
             is_proven: self.at_end && self.place.expect == Expect::Any && attempt.is_proven(&self.fragment.text),
             is_alone: attempt.is_alone(),
             is_requested: attempt.candidate.start.is_requested(),
-            rank: (rank(&attempt.candidate), attempt.candidate.at),
+            rank: (rank(attempt), attempt.candidate.at),
         }
     }
 
@@ -337,6 +337,13 @@ impl Deciding {
             return End::Join(winner, posterior);
         }
         if repeats {
+            // All of the text came before, and none of it ends at the cut. Text that repeats the end of the delivered text and
+            // continues it may come twice.
+            let overlaps = |least: usize| move |attempt: &&Attempt| attempt.candidate.overlap >= least;
+            let (at_cut, new): (Vec<&Attempt>, Vec<&Attempt>) =
+                self.attempts.iter().filter(overlaps(1)).partition(|attempt| attempt.candidate.at >= end);
+            let may_be_new = at_cut.is_empty() && new.iter().any(overlaps(FEW));
+            let certainty = if may_be_new { certainty.min(decide::HALF) } else { certainty };
             return End::Repeat(self.fragment.text.len() - self.fragment.begin, certainty);
         }
         End::Failed(self.failure())
@@ -355,7 +362,12 @@ impl Deciding {
     }
 }
 
-/// Of one document's candidates the simplest is named.
-fn rank(candidate: &Candidate) -> u8 {
-    if candidate.start == Start::Nearly { u8::MAX } else { candidate.alignment.rank() }
+/// Of one document's candidates the simplest is joined. One that leaves out no member keeps the white space as it is.
+fn rank(attempt: &Attempt) -> u8 {
+    let candidate = &attempt.candidate;
+    match candidate.start {
+        Start::Nearly => u8::MAX,
+        _ if attempt.leaves_out() => u8::MAX - 1,
+        _ => candidate.alignment.rank(),
+    }
 }

@@ -107,7 +107,8 @@ pub struct Seam {
     /// Whether the place may be the wrong one: it rests on an anchor that may also occur elsewhere; or it was not asked for, and
     /// the fragment repeats an array element that may be another one; or the request is unknown, and the decision is
     /// less certain than it has to be without a flag; or the anchor was repeated with other brackets, commas or colons,
-    /// so it may be another value. At the end of the fragment also whether it was not asked for, and the fragment broke
+    /// so it may be another value; or the part of a `stitch` repeats nothing, and
+    /// other parts overlap. At the end of the fragment also whether it was not asked for, and the fragment broke
     /// off at text that is illegal there.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.

@@ -70,6 +70,9 @@ fn a_difference_before_the_element_is_rejected() {
     check_refused(&[begun, r#"{"title": "Report", "rows": [{"id": 7}, {"id": 2, "t": "second"}]}"#]);
     // It fits in the place of the element up to a deviation.
     check_refused(&[begun, r#"{"title": "Report", "rows": [{"id": 1}, {"id": 2, "t": "second"}}]}"#]);
+    // It does not identify itself as the element that was cut, or the root ends before its JSON does.
+    check_refused(&[begun, r#"{"id": 3, "t": "second"}]}"#]);
+    check_refused(&[begun, r#"{"title": "Report", "rows": [{"id": 1}, {"id": 2, "t": "second"}]}, {"id": 3}]}"#]);
     // It contradicts nothing: it fits nowhere, and is no reason to give up anything.
     check_refused(&[begun, r#"{"error": "no"}"#]);
     check_refused(&[begun, "I'm sorry, but I can't help with that."]);

@@ -6,6 +6,7 @@ use crate::json::{Event, Kind, Span};
 use crate::splice::flow::DeferredMember;
 use crate::splice::place::says_something;
 use crate::splice::prior::Start;
+use crate::splice::seam::Expect;
 
 /// How a cursor came to the cut.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +59,7 @@ impl Cursor {
     }
 
     /// Takes the end of the innermost container of the path before the cut was reached: the new text is its closer, if
-    /// all its children came again.
+    /// all its children came again. A part of unknown origin may begin with the last ones, without the container's bracket.
     pub(super) fn close(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) {
         let Event::End { span, .. } = event else { return self.die(None) };
         let Innermost { frame, depth, .. } = innermost;
@@ -67,7 +68,9 @@ impl Cursor {
             CutToken::MemberKey | CutToken::Element => frame.count == 0,
             _ => false,
         };
-        let all_seen = self.levels.last().is_some_and(|level| level.seen == frame.count);
+        let is_bare = self.base == Base::Inside(depth) && sides.scene.expect == Expect::Any;
+        let all_seen =
+            self.levels.last().is_some_and(|level| level.seen == frame.count || is_bare && level.is_last(frame.count));
         if sides.is_innermost(depth) && all_seen && is_closer_due {
             self.arrive(span.end - 1, sides);
         } else {

@@ -7,6 +7,7 @@ use crate::children::Child;
 use crate::json::{Event, Kind, Span};
 use crate::splice::flow::{DeferredMember, is_space};
 use crate::splice::place::LOOKED_AT;
+use crate::splice::seam::Expect;
 
 /// Which delivered child the first child of an array is.
 #[derive(Clone, Debug)]
@@ -29,6 +30,11 @@ pub(super) struct Level {
 impl Level {
     pub(super) fn new() -> Self {
         Self { pairing: Pairing::Unknown, seen: 0, child_at: 1 }
+    }
+
+    /// Whether the children that came again may be the last of `count` delivered ones.
+    pub(super) fn is_last(&self, count: usize) -> bool {
+        matches!(&self.pairing, Pairing::One(places) if places.iter().any(|place| place + self.seen == count))
     }
 }
 
@@ -173,7 +179,10 @@ impl Cursor {
         self.repeated.end = own.span.end;
         if let Some(&earliest) = places.iter().min() {
             self.is_reentry |= earliest > 0;
-            if let (Pairing::Unknown, 1.., Some(child)) = (&level.pairing, earliest, delivered.get(earliest)) {
+            let is_bare = self.base == Base::Inside(depth) && sides.scene.expect == Expect::Any;
+            if let (Pairing::Unknown, true, Some(child)) =
+                (&level.pairing, earliest > 0 || is_bare, delivered.get(earliest))
+            {
                 self.repeated.from = child.span.start;
             }
         }

@@ -1,7 +1,7 @@
 //! The places where the fragment may begin, as the cut, the mark, the matchers and the cursors find them: each becomes a
 //! candidate with its evidence.
 
-use super::{ANNOUNCEMENT, ATTEMPTS, Deciding, FEW, LISTED, OVERLAPS, Rejected, is_line_start};
+use super::{ANNOUNCEMENT, ATTEMPTS, Deciding, FEW, LISTED, LOST, OVERLAPS, Rejected, is_line_start};
 use crate::json::{Frame, Kind};
 use crate::overlap::{Edits, Hits};
 use crate::splice::attempt::{Attempt, Lead};
@@ -129,6 +129,8 @@ impl Deciding {
         let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
         let is_envelope = fragment.scanner.is_after_prose() && (!is_after_bracket || on_own_line);
         let is_quoted = on_own_line && (is_again.is_some() || self.attempts.is_empty() && end - start >= FEW);
+        // Where text may be missing, lines before the anchor may be that text.
+        let is_quoted = is_quoted && !self.place.is_after_gap;
         if !is_first && (fragment.scanner.in_reasoning() || !is_envelope && !is_quoted) {
             // What precedes it is no envelope: it counts only as the end of a restart.
             return;
@@ -250,7 +252,3 @@ impl Rejected {
         self.listed.push(Candidate { status, ..attempt.candidate.clone() });
     }
 }
-
-/// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer may begin in the
-/// second of two equal rows.
-const LOST: usize = 8;
