@@ -328,7 +328,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
 
     /// Names a part that has closed the root and continues with JSON: the root may be closed at the wrong place.
     fn end_of_root(&mut self, number: usize, splice: &Splice) {
-        if self.slot.document().is_complete() && splice.has_more_json() {
+        if self.slot.document().is_complete() && splice.has_more_json(self.slot.document()) {
             self.leaves_out = true;
             self.fail(number, SpliceError::AfterRoot);
         }

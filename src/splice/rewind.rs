@@ -26,7 +26,7 @@ pub(crate) fn replaced(slot: &Slot, fragment: &str, expect: Expect, limits: &Lim
         _ => false,
     };
     // JSON after the root shows that the fragment does not belong there.
-    (is_written && !splice.has_more_json()).then_some((slot, seam, path))
+    (is_written && !splice.has_more_json(slot.document())).then_some((slot, seam, path))
 }
 
 /// Whether a new element at `kept` identifies itself as the element that was cut there: it begins with the same whole child.
