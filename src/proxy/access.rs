@@ -1,4 +1,4 @@
-//! Decides whether a request may pass: by its form, by where it comes from, by its token, and by what it asks for.
+//! Admits or refuses a request by its syntax, its origin, its token, its path and its method.
 //!
 //! A refused request reaches no upstream, and its body is not read.
 
@@ -13,19 +13,19 @@ use super::refusal::Refusal;
 use crate::address::{ListenAddress, SocketMode};
 use crate::client::{Upstream, is_host_and_port};
 
-/// Who may use the proxy, and for what. The default admits every client that is not a page in a browser, to every path and
-/// with every method but `TRACE`.
+/// The rules for access to the proxy. The default admits every client except pages in a browser, to every path and with
+/// every method except `TRACE`.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// What every request has to carry. It never reaches the upstream.
+    /// The token that every request must carry. The proxy removes it before it calls the upstream.
     pub token: Option<String>,
     /// The accepted hosts of requests, with or without a port. Empty: all.
     pub hosts: Vec<String>,
-    /// The accepted values of `Origin`; `*` stands for all. Empty: no page in a browser may use the proxy.
+    /// The accepted values of `Origin`; `*` accepts all. Empty: no page in a browser may use the proxy.
     pub origins: Vec<String>,
-    /// The accepted paths; a `*` at the end stands for any rest. Empty: all.
+    /// The accepted paths; a `*` at the end matches any suffix. Empty: all.
     pub paths: Vec<String>,
-    /// The accepted methods. Empty: all but `TRACE`.
+    /// The accepted methods. Empty: all except `TRACE`.
     pub methods: Vec<String>,
 }
 
@@ -53,7 +53,8 @@ impl Access {
         self.check_path(request.uri().path())
     }
 
-    /// Logs a warning if everybody who reaches the address may use the proxy. `mode` is that of a Unix socket.
+    /// Logs a warning if the address is open to other machines or users and no token protects it. `mode`: the mode of a
+    /// Unix socket.
     pub(super) fn warn_if_open(&self, address: &ListenAddress, mode: SocketMode) {
         let is_open = match address {
             ListenAddress::Tcp(address) => !address.ip().to_canonical().is_loopback(),
@@ -66,7 +67,7 @@ impl Access {
         }
     }
 
-    /// A page whose name was made to point at this address (DNS rebinding) sends its own name as the host.
+    /// Refuses DNS rebinding: a page whose host name resolves to this address sends that name as the host.
     fn check_hosts<'a>(&self, mut named: impl Iterator<Item = &'a Authority>) -> Result<(), Refusal> {
         let allows = |host: &Authority| {
             let names = [host.as_str(), host.host()];
@@ -79,8 +80,9 @@ impl Access {
         }
     }
 
-    /// A browser sends `Origin` with every request that changes something, and `Sec-Fetch-Site` with all to this machine.
-    /// Otherwise any page could use a proxy on the machine of whoever looks at the page.
+    /// Refuses requests of pages that the operator has not listed: any page could use a proxy on the machine that runs
+    /// the browser. Browsers send `Origin` with every request that changes something, and `Sec-Fetch-Site` with every
+    /// request to this machine.
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.origins.iter().any(|allowed| allowed == "*") {
             return Ok(());
@@ -91,12 +93,13 @@ impl Access {
         if headers.contains_key(ORIGIN) {
             return if headers.get_all(ORIGIN).iter().all(allows) { Ok(()) } else { Err(ORIGIN_REFUSED) };
         }
-        // `none`: typed into the address bar. `same-origin`: from a page that came through this proxy.
+        // `none`: a person typed the address. `same-origin`: the proxy itself delivered the page.
         let is_own = |site: &HeaderValue| matches!(site.as_bytes(), b"none" | b"same-origin");
         if headers.get_all(FETCH_SITE).iter().all(is_own) { Ok(()) } else { Err(SITE_REFUSED) }
     }
 
-    /// Every header that holds the token is removed, whatever its name is. One that holds a key stays, for the upstream.
+    /// Removes every header that holds the token, whatever its name. A header that holds an API key stays, since the
+    /// upstream needs it.
     fn take_token(&self, headers: &mut HeaderMap) -> Result<(), Refusal> {
         let Some(token) = &self.token else { return Ok(()) };
         let is_token = |value: &HeaderValue| bool::from(credential(value).ct_eq(token.as_bytes()));
@@ -113,7 +116,8 @@ impl Access {
 
     fn check_method(&self, method: &Method) -> Result<(), Refusal> {
         let is_allowed = match self.methods.is_empty() {
-            // Its answer is the request itself, with every header that was added on the way.
+            // The answer to `TRACE` quotes the request with all headers that proxies have added, which may hold
+            // secrets.
             true => !method.as_str().eq_ignore_ascii_case("TRACE"),
             false => self.methods.iter().any(|allowed| allowed == method.as_str()),
         };
@@ -136,12 +140,13 @@ impl Access {
     }
 }
 
-/// Checks what servers read in different ways, and returns the host that the request names.
+/// Refuses requests that another server may read differently, and returns the host that the request names.
 fn check_form<B>(request: &Request<B>) -> Result<Option<Authority>, Refusal> {
     if request.method() == Method::CONNECT || request.uri().path_and_query().is_none() || request.uri().path() == "*" {
         return Err(NO_PATH);
     }
-    // The body is read as chunks; what else was done to it would reach the upstream without its name.
+    // hyper decodes the chunks and the proxy drops `Transfer-Encoding`, so the upstream would not learn of any other
+    // coding.
     let is_plain = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
     let codings = request.headers().get_all(TRANSFER_ENCODING);
     if codings.iter().count() > 1 || !codings.iter().all(is_plain) {
@@ -159,7 +164,7 @@ fn check_form<B>(request: &Request<B>) -> Result<Option<Authority>, Refusal> {
     }
 }
 
-/// Returns the secret in a header: a value, or what follows `Bearer`.
+/// Returns the secret in a header: the whole value, or the part after `Bearer`.
 fn credential(value: &HeaderValue) -> &[u8] {
     let value = value.as_bytes().trim_ascii();
     match value.split_at_checked(BEARER.len()) {
@@ -168,7 +173,7 @@ fn credential(value: &HeaderValue) -> &[u8] {
     }
 }
 
-/// The headers that may hold the token: one of the proxy's own, and those in which clients send the key of an API.
+/// The headers that may hold the token: the proxy's own header, and the headers in which clients send an API key.
 const CREDENTIALS: [HeaderName; 5] = [
     HeaderName::from_static("x-restitch-token"),
     AUTHORIZATION,
@@ -176,7 +181,7 @@ const CREDENTIALS: [HeaderName; 5] = [
     HeaderName::from_static("x-goog-api-key"),
     HeaderName::from_static("api-key"),
 ];
-/// The permission to connect to a Unix socket, of users who neither own it nor are in its group.
+/// The permission bit that lets users connect to a Unix socket who neither own it nor belong to its group.
 const WRITE_OF_OTHERS: u32 = 0o002;
 const BEARER: &[u8] = b"bearer ";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

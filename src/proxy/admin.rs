@@ -1,5 +1,5 @@
-//! The listener for the operator and their tools: the page, metrics, and whether the proxy is ready. It reads no token, so it is
-//! meant for an address that only they reach.
+//! The listener for the operator and their tools: the page, metrics, and whether the proxy is ready. It checks no
+//! token, so its address should be reachable for the operator alone.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -26,7 +26,7 @@ use super::reload::{Current, ReloadError, Reloader};
 use super::serve::HEALTH;
 use crate::client::{Body, Client};
 
-/// A listener that is bound. It serves in a task of its own, until the last answers of the proxy have ended.
+/// A listener that is bound. It runs in its own task until the last answers of the proxy have ended.
 pub(super) struct Admin {
     listener: TcpListener,
     pub(super) addr: SocketAddr,
@@ -43,7 +43,8 @@ impl Admin {
         Ok(Self { listener, addr })
     }
 
-    /// Serves for ever. `stopped`: set, or without a sender, once the proxy takes no more connections.
+    /// Serves until its task is dropped. `stopped`: set, or without a sender, once the proxy accepts no more
+    /// connections.
     pub(super) async fn serve(self, current: Current, reloader: Reloader, stopped: watch::Receiver<bool>) {
         let page = current.get().shared.answers.clone().map(Page::new);
         let bound = self.addr;
@@ -57,14 +58,14 @@ impl Admin {
                     sleep(ACCEPT_RETRY).await;
                 }
             }
-            // A request that has arrived with its connection is read before many others are accepted.
+            // Yields so that a request that arrived with its connection is read before the loop accepts many others.
             yield_now().await;
         }
     }
 }
 
-/// The open connections, each a task. At the limit a new one replaces an old one: a probe must not wait for clients that send
-/// nothing.
+/// The open connections, each in its own task. At the limit a new connection replaces an old one: a probe must not wait
+/// for clients that send nothing.
 #[derive(Default)]
 struct Connections {
     tasks: JoinSet<()>,
@@ -102,7 +103,7 @@ impl Connections {
     }
 }
 
-/// What the answers are made from.
+/// The data that responses are built from.
 struct State {
     /// The address of the listener.
     bound: SocketAddr,
@@ -114,8 +115,8 @@ struct State {
     reached: Mutex<Option<(Instant, String)>>,
 }
 
-/// Serves one request. Each has a connection of its own, so that unused connections leave room for others. `has_head` is set when
-/// its head is read.
+/// Serves one request per connection, so that idle connections leave room for others. Sets `has_head` once it has read
+/// the request's head.
 async fn connection(stream: TcpStream, state: Arc<State>, has_head: Arc<AtomicBool>) {
     let head_timeout = state.current.get().limits.server.head_timeout.min(CONNECTION);
     let is_followed = Arc::new(AtomicBool::new(false));
@@ -176,7 +177,8 @@ impl State {
         }
     }
 
-    /// Reads the configuration again. A page in a browser can send a POST to any address, and says where it comes from.
+    /// Reloads the configuration. Refuses pages of other sites: a page in a browser can POST to any address, but the
+    /// browser names the page's site.
     async fn reload<B>(&self, request: &Request<B>) -> Response<Body> {
         if *request.method() != Method::POST {
             return wrong_method("POST");
@@ -196,9 +198,10 @@ impl State {
         }
     }
 
-    /// Answers whether the proxy takes requests. Its configuration is valid and it listens, or it would not be running. Whether
-    /// an upstream is there does not matter: requests pass to a fallback or get the upstream's own error, and a replica that
-    /// is removed from service because of its upstream helps no client. `upstreams`: lines about them.
+    /// Reports whether the proxy takes requests. A running proxy has a valid configuration and listens, so only
+    /// draining makes it not ready. An unreachable upstream does not: requests go to a fallback or get the upstream's
+    /// own error, and removing a replica because of its upstream helps no client. `upstreams`: lines about the
+    /// upstreams.
     fn readiness(&self, upstreams: Option<String>) -> Response<Body> {
         let is_draining = *self.stopped.borrow() || self.stopped.has_changed().is_err();
         let (status, line) = match is_draining {
@@ -208,7 +211,7 @@ impl State {
         plain(status, [line, &upstreams.unwrap_or_default()].concat())
     }
 
-    /// Returns a line for each upstream. Requests that come together wait for one attempt.
+    /// Returns a line for each upstream. Concurrent requests share one attempt.
     async fn upstreams(&self) -> String {
         let mut reached = self.reached.lock().await;
         match &*reached {
@@ -229,7 +232,7 @@ fn is_verbose(query: Option<&str>) -> bool {
 
 fn metrics(proxy: &Proxy, headers: &HeaderMap) -> Response<Body> {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    // Readers of the older format name it; Prometheus names both.
+    // Clients of the older format name it alone; Prometheus names both formats.
     let is_old = accept.contains("text/plain") && !accept.contains("openmetrics");
     match proxy.shared.metrics.as_ref().map_or_else(|| Ok(String::new()), |metrics| metrics.text()) {
         Ok(text) if is_old => with_type(StatusCode::OK, PROMETHEUS_TEXT, prometheus_text(&text)),
@@ -309,23 +312,23 @@ fn wrong_method(allowed: &'static str) -> Response<Body> {
 }
 
 const METRICS: &str = "/metrics";
-/// Where a browser says what site a request comes from.
+/// The header in which a browser reports the relation of the requesting site to this one.
 const FETCH_SITE: &str = "sec-fetch-site";
 const RELOAD: &str = "/reload";
 const READY: &str = "/readyz";
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Connections at a time: a scraper, a probe, and a few people with pages that follow an answer. A probe loses its place only if
-/// 64 others connect between its connection and its head, which arrive together.
+/// Connections at a time: a scraper, a probe, and a few people with pages that follow an answer. The listener drops a
+/// probe only if 64 others connect between the probe's connection and its head, which arrive together.
 const MOST_CONNECTIONS: usize = 64;
-/// How long a connection may take in all.
+/// The longest time that a connection may take in total.
 const CONNECTION: Duration = Duration::from_secs(10);
-/// How long a reader may follow an answer. The page asks again then.
+/// The longest time for which a reader may follow an answer. The page reconnects afterwards.
 const FOLLOWED: Duration = Duration::from_secs(600);
 /// How long connections to the upstreams may take.
 const REACH: Duration = Duration::from_secs(2);
 /// Connections to upstreams that are made at a time.
 const MOST_REACHED: usize = 32;
-/// How long it counts that the upstreams were reached, or were not.
+/// How long the result of the last connections to the upstreams is reused.
 const FRESH: Duration = Duration::from_secs(3);

@@ -1,11 +1,11 @@
-//! The headers and the members of a query that fallbacks and stores get. A credential may have any name in both, so these are
-//! lists of names that are known to hold none. `provider::allowed` has the lists for bodies.
+//! Allowlists of the headers and query members that fallbacks and stores get. A credential may have any name, so only
+//! names that hold no credential are listed. `provider::allowed` has the lists for bodies.
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::upstream::Head;
 
-/// Headers that name a request and its trace, and the form of its answer. They go to every fallback.
+/// Headers that name the request, its trace, and the media type of its answer. Every fallback gets them.
 pub(super) static SHARED_HEADERS: [HeaderName; 4] = [
     ACCEPT,
     HeaderName::from_static("x-request-id"),
@@ -13,14 +13,14 @@ pub(super) static SHARED_HEADERS: [HeaderName; 4] = [
     HeaderName::from_static("tracestate"),
 ];
 
-/// Headers that say which version of an API is spoken. They go to fallbacks of the same API.
+/// Headers that name the version of an API. Fallbacks of the same API get them.
 pub(super) static VERSION_HEADERS: [HeaderName; 3] = [
     HeaderName::from_static("anthropic-version"),
     HeaderName::from_static("anthropic-beta"),
     HeaderName::from_static("openai-beta"),
 ];
 
-/// Headers that are for the proxy and say how it answers. Stores keep them.
+/// Headers that tell the proxy how to answer. Stores keep them.
 static DIRECTIVES: [HeaderName; 6] = [
     HeaderName::from_static("x-restitch"),
     HeaderName::from_static("x-restitch-continuations"),
@@ -30,7 +30,7 @@ static DIRECTIVES: [HeaderName; 6] = [
     HeaderName::from_static("x-restitch-stage"),
 ];
 
-/// Members of a query that say how an API is spoken.
+/// Members of a query that select the version or the encoding of an API.
 const QUERY: [&str; 3] = ["alt", "api-version", "beta"];
 
 /// Returns whether a store keeps a header of a request.
@@ -39,7 +39,7 @@ pub(super) fn is_stored(name: &HeaderName) -> bool {
     *name == CONTENT_TYPE || listed.any(|listed| listed == name)
 }
 
-/// Returns the headers that say how the proxy answers.
+/// Returns the headers that tell the proxy how to answer.
 pub(super) fn directives(headers: &HeaderMap) -> HeaderMap {
     let listed = |name: &HeaderName| DIRECTIVES.contains(name);
     headers.iter().filter(|(name, _)| listed(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -61,7 +61,7 @@ impl Head {
         if listed.is_empty() { String::new() } else { format!("?{}", listed.join("&")) }
     }
 
-    /// Returns the names of the others.
+    /// Returns the names of the unlisted members of the query.
     pub(super) fn unlisted_query(&self) -> impl Iterator<Item = &str> {
         members(self.query()).filter(|member| !is_listed(member)).map(name_of)
     }

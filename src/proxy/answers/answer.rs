@@ -1,4 +1,4 @@
-//! One answer, as the operator's page shows it: facts, the steps of its loop, and its text where that is kept.
+//! One answer, as the operator's page shows it: facts, the steps of its loop, and its text if the page keeps it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::proxy::metrics::cause_of;
 use crate::session::relay::Output;
 use crate::session::{Outcome, SessionEvent};
 
-/// An answer that is under way or has ended.
+/// A running or finished answer.
 #[derive(Debug)]
 pub(in super::super) struct Answer {
-    /// The order of answers.
+    /// The answer's number in the order in which requests came.
     pub(super) number: u64,
-    /// The name on the page. No other answer that is shown has it.
+    /// The name on the page, unique among the listed answers.
     pub(in super::super) id: String,
     asked: Asked,
     began: Instant,
@@ -30,7 +30,7 @@ pub(in super::super) struct Answer {
     /// `None`: its text is not kept.
     texts: Option<Mutex<Texts>>,
     stop: Stop,
-    /// The list that has it.
+    /// The list that contains it.
     answers: Weak<Answers>,
 }
 
@@ -44,14 +44,14 @@ pub(in super::super) struct Asked {
     pub(in super::super) is_stream: bool,
 }
 
-/// What an answer is doing.
+/// The phase of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) enum Phase {
     /// The upstream has not answered yet.
     #[default]
     Waiting,
     Running,
-    /// It was cut, and its rest has not come yet.
+    /// It was cut, and its rest has not arrived yet.
     Pending,
     Ended,
 }
@@ -74,11 +74,11 @@ struct Facts {
     phase: Phase,
     /// The steps of the loop, each with its time.
     steps: Vec<Value>,
-    /// Steps that are not kept.
+    /// The number of steps that were not kept.
     unlisted: usize,
     /// Calls so far.
     calls: u32,
-    /// The number of the last call that was not for the rest: the slots of an answer are cut there, each in its turn.
+    /// The number of the last call that did not ask for a rest: each slot's first cut belongs to that call.
     first_call: u32,
     /// Why calls were cut, in their order.
     causes: Vec<&'static str>,
@@ -101,7 +101,7 @@ pub(in super::super) struct End {
 }
 
 impl Answer {
-    /// Returns an answer that begins.
+    /// Creates an answer that begins now.
     pub(super) fn new(number: u64, id: String, asked: Asked, answers: &Arc<Answers>) -> Self {
         Self {
             number,
@@ -127,7 +127,7 @@ impl Answer {
         facts.add(at, json!({"step": "call", "call": call, "way": way.as_str()}));
     }
 
-    /// Notes what answers the upstream call: a status, or why there is none.
+    /// Notes the status of the upstream's response, or why there is none.
     pub(in super::super) fn note_head(&self, head: Result<StatusCode, &'static str>) {
         let at = self.began.elapsed();
         let mut facts = self.changed();
@@ -144,12 +144,12 @@ impl Answer {
         );
     }
 
-    /// Notes when the client has got its first bytes.
+    /// Notes the time until the client got its first bytes.
     pub(in super::super) fn note_first_byte(&self, after: Duration) {
         self.changed().first_byte = Some(after);
     }
 
-    /// Notes what the answer goes through.
+    /// Notes an output of the answer's session.
     pub(in super::super) fn note_output(&self, output: &Output) {
         let at = self.began.elapsed();
         let mut facts = self.changed();
@@ -161,7 +161,7 @@ impl Answer {
                     _ => {}
                 }
                 facts.causes.extend(event.new_cut().map(cause_of));
-                // What quotes a document or an upstream is content.
+                // Quotes of a document or an upstream are content, which the page shows only if it keeps texts.
                 let shows = self.texts.is_some();
                 let call = facts.call_of(event);
                 facts.add_some(at, step::of(event, call, shows));
@@ -179,10 +179,10 @@ impl Answer {
         let (false, Some(answers)) = (changes.is_empty(), self.answers.upgrade()) else { return };
         let most = answers.most.of_answer;
         let fits = self.texts().filter(|texts| texts.missing.is_none()).map(|texts| changes.fitting(texts.bytes, most));
-        // No room is made for text that is not kept.
+        // Text that is not kept needs no room.
         let Some(fits) = fits else { return changes.clear() };
         let bytes = changes.bytes();
-        // Without the lock of its texts: room is made by dropping those of other answers.
+        // Does not hold the lock of its own texts: `reserve` locks and drops the texts of other answers.
         let has_room = answers.reserve(fits, self);
         let reserved = if has_room { fits } else { 0 };
         let Some(mut texts) = self.texts() else { return answers.release(reserved) };
@@ -191,7 +191,7 @@ impl Answer {
         }
         let freed = changes.apply(&mut texts, most);
         drop(texts);
-        // What was not reserved was not counted.
+        // Bytes without a reservation were never counted, so they are not released.
         answers.release(freed.saturating_sub(bytes - reserved));
     }
 
@@ -232,7 +232,7 @@ impl Answer {
         self.facts().phase == Phase::Ended
     }
 
-    /// Ends it: its call is closed, and its rest is not asked for.
+    /// Ends the answer: closes its call, and asks for no rest.
     pub(in super::super) fn stop(&self) {
         self.stop.ask();
         drop(self.changed());
@@ -243,23 +243,23 @@ impl Answer {
         self.stop.is_asked()
     }
 
-    /// Returns what is ready when the operator ends the answer.
+    /// Returns a future that is ready when the operator ends the answer.
     pub(in super::super) fn stopped(&self) -> Stopped {
         self.stop.asked()
     }
 
-    /// Returns what a reader has not seen of its texts, up to `most` bytes.
+    /// Returns the part of its texts that a reader has not seen, up to `most` bytes.
     pub(in super::super) fn news(&self, cursor: &mut Cursor, most: usize) -> News {
         self.texts().map(|texts| texts.after(cursor, most)).unwrap_or_default()
     }
 
-    /// Returns the text of a slot, if there is any, and the limit for which there is no more.
+    /// Returns the text of a slot, if any, and the limit that ended the text.
     pub(in super::super) fn text(&self, slot: usize) -> (Option<String>, Option<&'static str>) {
         let Some(texts) = self.texts() else { return (None, None) };
         (texts.of(slot).map(str::to_owned), texts.missing)
     }
 
-    /// Returns how often its facts have changed.
+    /// Returns the number of changes to its facts.
     pub(in super::super) fn changes(&self) -> u64 {
         self.facts().changes
     }
@@ -333,8 +333,8 @@ impl Drop for Answer {
 }
 
 impl Facts {
-    /// Returns the number of the call that a step is about. The session counts the calls of each slot, and does not count those that
-    /// are made in another form, or to attach again.
+    /// Returns the number of the call that a step is about. The session's own number would not do: it counts the calls
+    /// of each slot, without adapted repeats and reattachments.
     fn call_of(&self, event: &SessionEvent) -> u32 {
         match event {
             SessionEvent::Requested { .. } => self.calls,
@@ -357,5 +357,5 @@ impl Facts {
     }
 }
 
-/// Steps of an answer that are kept: some ten for each of the continuations that are allowed by default.
+/// The most steps that are kept of an answer: some ten for each continuation that the default limits allow.
 const MOST_STEPS: usize = 100;

@@ -1,7 +1,7 @@
-//! The answers that the operator's page shows: those under way, and the last ones that have ended.
+//! The answers that the operator's page shows: the running ones and the last finished ones.
 //!
-//! Facts are kept of all of them, text only where the operator wants it. Whoever answers a request appends here and never waits
-//! for a reader: no lock is held for longer than a copy takes.
+//! The list keeps facts about every answer, and text only if the operator wants it. A request handler appends here and
+//! never waits for a reader: no lock is held for longer than a copy takes.
 
 mod answer;
 mod step;
@@ -21,14 +21,14 @@ pub(super) use watched::Watched;
 use super::upstream::random_name;
 use crate::ServerLimits;
 
-/// All answers of a proxy that are known. Its threads share them.
+/// The listed answers of a proxy. Its threads share them.
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// The answers that keep their text.
+    /// The number of last answers that keep their text.
     keeps: usize,
     most: Most,
     known: Mutex<Known>,
-    /// Bytes of text that are kept, of all answers together.
+    /// Bytes of text that all answers keep together.
     kept: AtomicUsize,
 }
 
@@ -43,12 +43,12 @@ struct Most {
 struct Known {
     /// Answers so far.
     count: u64,
-    /// The names of all that follow.
+    /// The names of all answers in the lists below.
     names: HashSet<String>,
     running: BTreeMap<u64, Arc<Answer>>,
     /// The oldest one first.
     ended: VecDeque<Arc<Answer>>,
-    /// Those that keep their text, the oldest one first.
+    /// The answers that keep their text, the oldest one first.
     with_text: VecDeque<Weak<Answer>>,
 }
 
@@ -64,12 +64,12 @@ impl Answers {
         self.keeps
     }
 
-    /// Adds an answer that begins. The request's id is its name, if no other has that name.
+    /// Adds a new answer. Its name is the request's id, unless another answer has that name.
     pub(super) fn begin(self: &Arc<Self>, asked: Asked) -> Arc<Answer> {
         let mut known = self.known();
         let number = known.count;
         known.count += 1;
-        // A browser takes a path with a dot segment for another path.
+        // A browser removes dot segments from a path, so it could not name this answer.
         let name = &asked.request_id;
         let id = if name.starts_with('.') || known.names.contains(name) { random_name() } else { name.clone() };
         known.names.insert(id.clone());
@@ -93,7 +93,7 @@ impl Answers {
         if let Some(oldest) = &oldest {
             known.names.remove(&oldest.id);
         }
-        // What it holds is freed without the lock.
+        // Frees the dropped answer without the lock.
         drop(known);
         drop(oldest);
     }
@@ -103,8 +103,8 @@ impl Answers {
         self.known().find(id).cloned()
     }
 
-    /// Returns the answers, the newest one first: of those under way at most [`MOST_LISTED`], and all others. The second
-    /// number is how many are under way.
+    /// Returns the answers, the newest one first: at most [`MOST_LISTED`] running ones, and all finished ones. Also
+    /// returns the number of running ones.
     pub(super) fn list(&self) -> (Vec<Arc<Answer>>, usize) {
         let known = self.known();
         let running = known.running.values().rev().take(MOST_LISTED);
@@ -115,8 +115,8 @@ impl Answers {
         (list, count)
     }
 
-    /// Makes room for bytes of an answer's text, which is not locked. The oldest texts of others are dropped for them, unless
-    /// there is not enough room for these bytes alone. Returns whether there is room.
+    /// Reserves room for bytes of an answer's text, by dropping the oldest texts of other answers. The caller must not
+    /// hold the lock of `answer`'s texts. Returns whether there is room: never, if these bytes alone exceed the limit.
     fn reserve(&self, bytes: usize, answer: &Answer) -> bool {
         if bytes > self.most.of_all {
             return false;
@@ -153,7 +153,7 @@ impl Known {
     }
 }
 
-/// Drops the text that was kept first. It is freed without the lock.
+/// Drops the oldest text, and frees it without the lock.
 fn drop_oldest_text(mut known: MutexGuard<'_, Known>, limit: &'static str) {
     let oldest = known.with_text.pop_front().as_ref().and_then(Weak::upgrade);
     drop(known);
@@ -162,9 +162,9 @@ fn drop_oldest_text(mut known: MutexGuard<'_, Known>, limit: &'static str) {
     }
 }
 
-/// Answers that have ended and are still shown, unless more keep their text: some minutes of a busy proxy.
+/// The number of finished answers in the list, unless more keep their text: some minutes of a busy proxy.
 const MOST_ENDED: usize = 200;
-/// Answers under way that are listed: more than people read.
+/// The most running answers in the list: more than people read.
 const MOST_LISTED: usize = 500;
 
 #[cfg(test)]
@@ -184,7 +184,7 @@ mod tests {
         let kept = || answers.kept.load(Ordering::Relaxed);
         let (first, second) = (begin(), begin());
         assert_eq!(kept(), 6);
-        // A third one, for which the text of the first is dropped.
+        // A third answer, for which the list drops the text of the first.
         let third = begin();
         assert_eq!(
             (kept(), first.text(0), second.text(0)),
@@ -195,7 +195,7 @@ mod tests {
             answer.end(End { status, how, bytes, duration });
         }
         assert_eq!((kept(), answers.list().1), (6, 0));
-        // Nobody can look at it any more.
+        // Drops the last references, which releases the texts' bytes.
         answers.known().ended.clear();
         assert_eq!(kept(), 0);
     }

@@ -9,8 +9,8 @@ use crate::proxy::metrics::OTHER;
 use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent};
 use crate::splice::{AttemptStatus, Candidate, RejectReason};
 
-/// Returns a step as JSON. `call`: the number of its call. `shows`: with what quotes a document or an upstream. `None`: it says
-/// nothing that others do not.
+/// Returns a step as JSON. `call`: the number of its call. `shows`: includes quotes of a document or an upstream.
+/// `None`: other steps already report it.
 pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> {
     Some(match event {
         SessionEvent::Cut { end, offset, added, path, .. } => json!({
@@ -49,7 +49,7 @@ pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> 
     })
 }
 
-/// Returns the report of an answer. `shows`: with the paths in it.
+/// Returns the report of an answer. `shows`: includes the paths in it.
 pub(super) fn report_of(outcome: &Outcome, shows: bool) -> Value {
     let mut report: Value = serde_json::from_str(&outcome.report()).unwrap_or_default();
     if let Some(members) = report.as_object_mut().filter(|_| !shows) {
@@ -66,7 +66,7 @@ fn candidate(candidate: &Candidate, shows: bool) -> Value {
         "surprise": evidence.surprise, "misfit": evidence.misfit, "posterior": candidate.posterior,
         "status": candidate.status.as_str(),
         "reason": match candidate.status {
-            // The grammar's reason has a byte of the text.
+            // The grammar's reason quotes a byte of the text.
             AttemptStatus::Rejected { reason: RejectReason::Grammar(_), .. } if !shows => Some("the grammar".to_owned()),
             AttemptStatus::Rejected { reason, .. } => Some(reason.to_string()),
             _ => None,
@@ -74,7 +74,7 @@ fn candidate(candidate: &Candidate, shows: bool) -> Value {
     })
 }
 
-/// Returns how a call ended. A finish reason that is not known is the upstream's own text.
+/// Returns how a call ended. An unknown finish reason is the upstream's own text, which `shows` alone admits.
 fn end_name(end: &CallEnd, shows: bool) -> String {
     match end {
         CallEnd::Finished(Finish::Other(_)) if !shows => OTHER.to_owned(),
@@ -103,7 +103,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Candidates of a seam that are kept. Hundreds may be tried; the one that won is the first.
+/// The most candidates that are kept of a seam. The search may try hundreds; the first one has won.
 const MOST_CANDIDATES: usize = 12;
-/// Characters of a path or a message that are kept.
+/// The most characters that are kept of a path or a message.
 const LONGEST: usize = 300;

@@ -1,4 +1,4 @@
-//! The wish that answers end: the operator's, or that of a proxy whose time to end is over.
+//! Signals that end answers: the operator stops one, or the proxy's time to drain is over.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::watch;
 use tokio::task::unconstrained;
 
-/// Whether answers are to end.
+/// A signal that tells answers to end.
 #[derive(Debug)]
 pub(in super::super) struct Stop(watch::Sender<bool>);
 
@@ -16,7 +16,7 @@ impl Stop {
         Self(watch::Sender::new(false))
     }
 
-    /// Tells whoever answers to end.
+    /// Signals the end to the request handlers.
     pub(in super::super) fn ask(&self) {
         self.0.send_replace(true);
     }
@@ -28,10 +28,10 @@ impl Stop {
     pub(in super::super) fn asked(&self) -> Stopped {
         let is_asked = self.0.subscribe();
         let mut news = is_asked.clone();
-        // Not counted as work of the task: what is refused for that would not be noted as waiting.
+        // Exempt from the task's cooperative budget: a poll that the budget refuses would register no waiter.
         let asked = Box::pin(unconstrained(async move {
             if news.wait_for(|is_asked| *is_asked).await.is_err() {
-                // Nobody is left who could ask.
+                // The sender is gone, so no signal can come.
                 pending::<()>().await;
             }
         }));
@@ -39,27 +39,27 @@ impl Stop {
     }
 }
 
-/// Is ready, once, when the answer is to end.
+/// A future that is ready once, when the answer is to end.
 pub(in super::super) struct Stopped(Option<Waiting>);
 
 struct Waiting {
     is_asked: watch::Receiver<bool>,
     asked: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The task that `asked` wakes. It looks here with each chunk, and is noted once.
+    /// The task that `asked` wakes. A task polls with each chunk, so its waker is registered only once.
     task: Option<Waker>,
 }
 
 impl Stopped {
-    /// Returns what is never ready: the answer can't be stopped.
+    /// Returns a future that is never ready, for an answer that can't be stopped.
     pub(in super::super) fn never() -> Self {
         Self(None)
     }
 
-    /// Returns whether the answer was stopped. Says so once.
+    /// Returns whether the answer was stopped. Returns true only once.
     pub(in super::super) fn poll_once(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(Waiting { is_asked, asked, task }) = &mut self.0 else { return false };
         let is_known = task.as_ref().is_some_and(|task| task.will_wake(cx.waker()));
-        // All threads share it: `has_changed` reads, where `borrow` would lock.
+        // All threads share the signal: `has_changed` reads an atomic, while `borrow` would lock.
         if is_known && !is_asked.has_changed().unwrap_or_default() {
             return false;
         }

@@ -1,11 +1,11 @@
-//! The text of an answer as its client gets it, slot by slot, with the places of its seams.
+//! The text of an answer as its client gets it, slot by slot, with the offsets of its seams.
 
 use crate::Limits;
 use crate::provider::wire::{Framing, Reader, Slot, SlotKind};
 use crate::provider::{Delta, Dialect};
 use crate::sse::framed::Framed;
 
-/// The texts of an answer. They only grow, until they are dropped.
+/// The texts of an answer. They only grow, until the list drops them or the answer begins again.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     slots: Vec<SlotText>,
@@ -13,36 +13,36 @@ pub(super) struct Texts {
     current: usize,
     /// How often the answer has begun again.
     restarts: u32,
-    /// Where continuations were joined whose text has not come yet: the call and the byte.
+    /// The last join whose text has not arrived yet: its call and its offset.
     waiting: Option<(u32, usize)>,
     /// Bytes of all slots.
     pub(super) bytes: usize,
-    /// Why there is no more text, by the name of the limit.
+    /// The name of the limit that ended the text.
     pub(super) missing: Option<&'static str>,
-    /// What was kept was dropped for newer texts.
+    /// The kept text was dropped to make room, and stays dropped.
     pub(super) is_dropped: bool,
 }
 
 #[derive(Debug)]
 struct SlotText {
     slot: Slot,
-    /// The tool's name, of arguments.
+    /// The tool's name, if the text is a tool's arguments.
     tool: Option<String>,
     text: String,
     seams: Vec<SeamMark>,
 }
 
-/// A place where a continuation was joined: the call, and the bytes of text before it.
+/// The seam of a continuation: its call, and the bytes of text before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SeamMark {
     call: u32,
     offset: usize,
 }
 
-/// What was added to a slot. Slots have numbers in the order in which they began.
+/// An addition to a slot. Slots have numbers in the order in which they began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Added {
-    /// A slot begins, with this name for people.
+    /// A slot begins, with its display name.
     Slot { slot: usize, name: String },
     /// Text, and the bytes of text before it.
     Text { slot: usize, from: usize, text: String },
@@ -50,10 +50,10 @@ pub(in super::super) enum Added {
     Seam { slot: usize, call: u32, offset: usize },
 }
 
-/// What a reader of the texts has not seen yet.
+/// The changes that a reader of the texts has not seen yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct News {
-    /// The texts have begun again: what was seen is void.
+    /// The texts have begun again: a reader discards everything that it has seen.
     pub(in super::super) restarts: bool,
     /// In the order of each slot's text.
     pub(in super::super) added: Vec<Added>,
@@ -67,7 +67,7 @@ impl News {
     }
 }
 
-/// What a reader of the texts has seen.
+/// A reader's position in all texts.
 #[derive(Debug, Default)]
 pub(in super::super) struct Cursor {
     restarts: u32,
@@ -75,7 +75,7 @@ pub(in super::super) struct Cursor {
     missing: Option<&'static str>,
 }
 
-/// What a reader has seen of a slot.
+/// A reader's position in one slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     bytes: usize,
@@ -83,14 +83,14 @@ struct Seen {
 }
 
 impl Cursor {
-    /// Returns why there is no more text, once all that is there was seen.
+    /// Returns why the text ended, once the reader has seen all of it.
     pub(in super::super) fn missing(&self) -> Option<&'static str> {
         self.missing
     }
 }
 
 impl Texts {
-    /// Appends text of a slot. Returns false where a slot more than [`MOST_SLOTS`] begins.
+    /// Appends text of a slot. Returns false if the text would begin more than [`MOST_SLOTS`] slots.
     fn push(&mut self, slot: Slot, tool: Option<&str>, text: &str) -> bool {
         let known = self.slots.iter().rposition(|known| known.slot == slot);
         self.current = match known {
@@ -112,12 +112,12 @@ impl Texts {
         true
     }
 
-    /// Notes that a continuation was joined. Its text comes next.
+    /// Notes that a continuation was joined, before its text arrives.
     pub(super) fn joined(&mut self, call: u32, offset: usize) {
         self.waiting = Some((call, offset));
     }
 
-    /// Forgets all texts: the answer begins again. Returns how many bytes that were.
+    /// Forgets all texts, since the answer begins again. Returns their number of bytes.
     fn restart(&mut self) -> usize {
         self.slots.clear();
         self.restarts = self.restarts.saturating_add(1);
@@ -125,13 +125,13 @@ impl Texts {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Drops all texts. Returns how many bytes that were.
+    /// Drops all texts. Returns their number of bytes.
     pub(super) fn drop_all(&mut self, why: &'static str) -> usize {
         (self.missing, self.is_dropped) = (Some(why), true);
         self.restart()
     }
 
-    /// Returns what a reader has not seen, up to `most` bytes of text.
+    /// Returns the text and seams that a reader has not seen, up to `most` bytes of text.
     pub(super) fn after(&self, cursor: &mut Cursor, most: usize) -> News {
         let mut news = News { restarts: cursor.restarts != self.restarts, ..News::default() };
         if news.restarts {
@@ -161,7 +161,8 @@ impl Texts {
 }
 
 impl SlotText {
-    /// Adds what a reader has not seen, up to `most` bytes of text, and returns how many those are. Text is divided at seams.
+    /// Adds the text and seams that a reader has not seen, up to `most` bytes of text, and returns the number of bytes.
+    /// Divides text at seams.
     fn after(&self, slot: usize, seen: &mut Seen, most: usize, added: &mut Vec<Added>) -> usize {
         let before = seen.bytes;
         let mut end = self.text.len().min(before.saturating_add(most));
@@ -195,7 +196,7 @@ impl SlotText {
     }
 }
 
-/// Reads texts out of what a client gets.
+/// Extracts the texts from the bytes that a client gets.
 #[derive(Debug)]
 pub(super) struct TextReader {
     decoder: Framed,
@@ -209,7 +210,7 @@ impl TextReader {
         Self { decoder: Framed::new(framing, limits), reader: dialect.wire().reader(), is_over: false }
     }
 
-    /// Reads bytes of a stream, and adds what changes the texts.
+    /// Reads bytes of a stream, and adds their changes of the texts.
     pub(super) fn read(&mut self, mut input: &[u8], changes: &mut Changes) {
         while !self.is_over {
             match self.decoder.next_event(&mut input) {
@@ -226,7 +227,7 @@ impl TextReader {
     }
 }
 
-/// Changes of an answer's texts, in their order. They are read before the texts are locked.
+/// Changes of an answer's texts, in their order. They are collected before the texts are locked.
 #[derive(Debug, Default)]
 pub(in super::super) struct Changes {
     list: Vec<Change>,
@@ -278,7 +279,7 @@ impl Changes {
         self.text.clear();
     }
 
-    /// Calls `on` for each text with its slot, and with `None` where the answer begins again.
+    /// Calls `on` for each text with its slot, and with `None` each time the answer begins again.
     pub(in super::super) fn each(&self, mut on: impl FnMut(Option<(Slot, &str)>)) {
         let mut start = 0;
         for change in &self.list {
@@ -298,7 +299,8 @@ impl Changes {
         self.text.len()
     }
 
-    /// Returns how many bytes of text [`apply`](Self::apply) keeps at most of these, where `kept` bytes are kept already.
+    /// Returns the most bytes of these changes that [`apply`](Self::apply) would keep, if `kept` bytes are kept
+    /// already.
     pub(super) fn fitting(&self, kept: usize, most: usize) -> usize {
         let (mut kept, mut start, mut fitting) = (kept, 0, 0);
         for change in &self.list {
@@ -317,8 +319,8 @@ impl Changes {
         fitting
     }
 
-    /// Applies all changes and forgets them, with at most `most` bytes of text. Returns how many bytes fewer are kept than
-    /// before and these together.
+    /// Applies all changes and forgets them, and keeps at most `most` bytes of text. Returns the number of bytes, of
+    /// the earlier and the new ones, that are not kept.
     pub(super) fn apply(&mut self, texts: &mut Texts, most: usize) -> usize {
         let (mut start, mut freed) = (0, 0);
         for change in self.list.drain(..) {
@@ -344,11 +346,11 @@ impl Changes {
     }
 }
 
-/// Slots of an answer whose text is kept: parallel calls of tools seldom are more.
+/// The most slots whose text is kept of an answer: answers seldom have more parallel tool calls.
 const MOST_SLOTS: usize = 64;
-/// Seams of a slot that are marked: more than continuations by default.
+/// The most seams that are marked in a slot: more than the default limits allow continuations.
 const MOST_SEAMS: usize = 64;
-/// Characters of a tool's name that are shown.
+/// The most characters that are shown of a tool's name.
 const LONGEST_TOOL: usize = 64;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The streams of an answer that the page shows: what its client gets is read on its way, and the operator may end it.
+//! The stream of an answer that the page shows: reads the bytes for the client on their way, and lets the operator end
+//! the answer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ pub(in super::super) struct Watched<'a, E> {
     stream: Stitch<'a, E>,
     /// The time to drain is over, and its limit.
     cut: (Stopped, TimeLimit),
-    /// `None`: nobody looks.
+    /// `None`: neither the page nor the log reads the answer.
     watch: Option<Watch>,
 }
 
