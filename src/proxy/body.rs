@@ -19,10 +19,10 @@ use crate::limits::TimeLimit;
 use crate::session::CallEnd;
 use crate::socket::Cut;
 
-/// Passes a body on, and lets the bytes before an error reach the client first.
+/// A response body that delivers the bytes before an error to the client.
 ///
-/// hyper closes the connection as soon as a body fails, and drops what it still holds for a slow client. So a body that
-/// fails only stops and asks for the cut, and the [`Socket`](crate::socket::Socket) cuts the connection after the last
+/// hyper closes the connection as soon as a body fails, and drops what it still holds for a slow client. So a failed
+/// body only stops and requests the cut, and the [`Socket`](crate::socket::Socket) cuts the connection after the last
 /// byte.
 #[derive(Debug)]
 pub(super) struct Flushed<B> {
@@ -55,7 +55,8 @@ where
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Self { body: open, cut, line, .. } = self.get_mut();
         let Some(body) = open else { return Poll::Pending };
-        // Without the span of the request, since entering it costs more than most polls do: what logs has it.
+        // Does not enter the request's span, since entering costs more than most polls. Code that logs enters it
+        // itself.
         match ready!(body.as_mut().poll_frame(cx)) {
             Some(Ok(frame)) => {
                 if let Some(line) = line {
@@ -109,7 +110,7 @@ pub(super) enum ReadError {
 }
 
 impl ReadError {
-    /// Returns how a call ended whose body was not read.
+    /// Returns the end of a call whose body could not be read.
     pub(super) fn end(self) -> CallEnd {
         match self {
             Self::Dropped | Self::NoRoom => CallEnd::Dropped,
@@ -119,8 +120,8 @@ impl ReadError {
 }
 
 impl Collected {
-    /// Reads a body, or its first bytes if it is larger than `cap`. `timeouts` is how long the first bytes may take,
-    /// and then each further read.
+    /// Reads a body, or its first bytes if it is larger than `cap`. `timeouts`: the limits of the first read and of
+    /// each further read.
     pub(super) async fn read<B>(body: B, cap: usize, timeouts: Option<[TimeLimit; 2]>) -> Result<Self, ReadError>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -129,7 +130,7 @@ impl Collected {
         Self::read_counted(body, cap, timeouts, |_| true).await
     }
 
-    /// The same; `has_room` is called with the length of each frame, and returns whether there is room for it.
+    /// Reads as [`read`](Self::read) does, and fails when `has_room` refuses the length of a frame.
     pub(super) async fn read_counted<B>(
         mut body: B,
         cap: usize,
@@ -143,7 +144,7 @@ impl Collected {
         if body.size_hint().lower() > cap as u64 {
             return Ok(Self::Larger(client::Body::wrap(body)));
         }
-        // What is announced is not there yet.
+        // A peer can announce a large body and send nothing, so the reservation has a limit.
         let announced = usize::try_from(body.size_hint().lower()).map_or(0, |lower| lower.min(MOST_RESERVED));
         let mut read = BytesMut::with_capacity(announced);
         loop {
@@ -172,17 +173,17 @@ impl Collected {
     }
 }
 
-/// Bytes that are reserved for a body that announces as many.
+/// The most bytes that are reserved because a body announces its length.
 const MOST_RESERVED: usize = 2 << 20;
 
-/// A body that fails if no bytes come for too long, and where the operator ends it.
+/// A body that fails if no bytes come for too long, or when the operator ends it.
 pub(super) struct Punctual<B> {
     body: B,
     stopped: Stopped,
     limit: TimeLimit,
-    /// That of the request.
+    /// The span of the request.
     span: Span,
-    /// When the silence is too long. `None`: bytes came last.
+    /// The deadline of the current silence. `None`: the last poll brought bytes.
     due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -197,12 +198,13 @@ impl<B> Punctual<B> {
         Self { stopped, ..self }
     }
 
-    /// Ready when the silence is too long.
+    /// Is ready when the silence is too long.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let far = || Instant::now() + FOREVER;
         let due = *self.due.get_or_insert_with(|| Instant::now().checked_add(self.limit.time).unwrap_or_else(far));
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        // Most silences are short, and a timer costs more than all else here: it is set again when an earlier time is over.
+        // Most silences are short, and resetting a timer is the most expensive step here. So the timer keeps an earlier
+        // deadline, and is reset only after that has passed.
         while timer.as_mut().poll(cx).is_ready() {
             if Instant::now() >= due {
                 return Poll::Ready(());
@@ -213,10 +215,10 @@ impl<B> Punctual<B> {
     }
 }
 
-/// Stands for a time without a limit.
+/// Replaces a limit that is too large for the clock.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
-/// The error of a body that sent no bytes for too long. It has the name of the limit.
+/// The error of a body that sent no bytes for too long. It names the limit.
 #[derive(Debug)]
 struct Silent(TimeLimit);
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::ContinuationLimits;
 use crate::provider::capability::by_model::ByModel;
 
-/// The calls of the last seconds, by model. Its owner locks it.
+/// The recent calls of each model. Its owner locks it.
 #[derive(Debug)]
 pub(super) struct Breaker {
     models: ByModel<Window>,
@@ -14,23 +14,23 @@ pub(super) struct Breaker {
     min_calls: u32,
 }
 
-/// The calls of one model, by parts of the window.
+/// The recent calls of one model, in parts of the window.
 #[derive(Debug, Default)]
 struct Window {
     parts: [Calls; PARTS as usize],
-    /// Whether most calls failed when a call ended last.
+    /// Whether most calls had failed when the last one ended.
     is_open: bool,
-    /// When a call was let through last although most calls fail.
+    /// The time of the last call that was admitted although most calls fail.
     probed_at: Option<Duration>,
 }
 
 /// The calls that ended in one part of the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Calls {
-    /// The number of the part since the first moment.
+    /// The number of the part, counted from moment zero.
     number: u128,
     pub(super) made: u32,
-    /// How many of them got 429, 5xx or no answer.
+    /// The calls that got 429, 5xx or no answer.
     pub(super) failed: u32,
 }
 
@@ -39,7 +39,7 @@ impl Breaker {
         Self { models: ByModel::default(), window: limits.overload_window, min_calls: limits.overload_min_calls.max(1) }
     }
 
-    /// Counts a call. Returns the counts if most calls fail from now on, or no longer.
+    /// Counts a call. Returns the counts if this call changes whether most calls fail.
     pub(super) fn count(&mut self, model: &str, now: Duration, failed: bool) -> Option<(bool, Calls)> {
         if self.window.is_zero() {
             return None;
@@ -55,13 +55,13 @@ impl Breaker {
         let calls = window.calls(number);
         let is_open = calls.most_fail(min_calls) && failed;
         if window.is_open && !is_open {
-            // The upstream answers again: the failures before that no longer count.
+            // The upstream answers again, so earlier failures no longer count.
             *window = Window { is_open: true, ..Window::default() };
         }
         (std::mem::replace(&mut window.is_open, is_open) != is_open).then_some((is_open, calls))
     }
 
-    /// Returns whether a call of a model may be made now. While most of its calls fail, one call a second is let through, to
+    /// Returns whether a call of a model may be made now. While most of its calls fail, admits one call a second, to
     /// find out whether the upstream answers again.
     pub(super) fn admits(&mut self, model: &str, now: Duration) -> bool {
         let (number, min_calls) = (self.part(now), self.min_calls);
@@ -75,14 +75,14 @@ impl Breaker {
         is_due
     }
 
-    /// Returns the number of the part of the window that a moment is in.
+    /// Returns the number of the part that contains a moment.
     fn part(&self, now: Duration) -> u128 {
         now.as_nanos() * u128::from(PARTS) / self.window.as_nanos().max(1)
     }
 }
 
 impl Window {
-    /// Returns the calls of the window that ends with a part.
+    /// Returns the sum of the calls in the window that ends with a part.
     fn calls(&self, number: u128) -> Calls {
         let counted = self.parts.iter().filter(|part| part.number + u128::from(PARTS) > number);
         counted.fold(Calls::default(), |sum, part| Calls {
@@ -99,11 +99,11 @@ impl Calls {
     }
 }
 
-/// The time between two calls that are let through while most calls fail. One call a second harms no server, and an answer
-/// that waits loses little.
+/// The time between two admitted calls while most calls fail. One call a second harms no server, and an answer that
+/// waits loses little.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// A window has this many parts. The calls of a part are forgotten together.
+/// The parts of a window. A window drops its oldest calls one part at a time.
 const PARTS: u32 = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tells the operator when certificates expire, in the log and in the metrics.
+//! Reports in the log and in the metrics when certificates expire.
 
 use std::iter::once;
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use super::Proxy;
 use super::tls::ServerTls;
 use crate::client::{Client, Expiry};
 
-/// Warns of the certificates that have expired or expire soon, and shows when all of them do.
+/// Warns of certificates that have expired or expire soon, and records the expiry of each role in the metrics.
 pub(super) fn check(proxy: &Proxy, tls: Option<&ServerTls>) {
     #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: certificates are compared with the clock")]
     let now = SystemTime::now();
@@ -16,7 +16,7 @@ pub(super) fn check(proxy: &Proxy, tls: Option<&ServerTls>) {
         routes.flat_map(|route| once(&route.client).chain(route.fallbacks.iter().map(|fallback| &fallback.client)));
     let server = tls.map(ServerTls::expiry);
     let mut expiries: Vec<&Expiry> = Vec::new();
-    // Upstreams mostly have the same files.
+    // Most upstreams share the same files, so each expiry is listed once.
     for expiry in server.iter().chain(clients.flat_map(Client::expiries)) {
         if !expiries.contains(&expiry) {
             expiries.push(expiry);

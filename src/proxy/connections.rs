@@ -26,7 +26,7 @@ use super::woken::Woken;
 use crate::client::Body;
 use crate::socket::{Cut, Socket};
 
-/// Open connections, each a task.
+/// Open connections, each in its own task.
 pub(super) struct Connections {
     current: Current,
     tls: Option<ServerTls>,
@@ -65,7 +65,7 @@ impl Connections {
         let handshake_timeout = current.get().limits.server.handshake_timeout;
         self.tasks.spawn(async move {
             let _permit = permit;
-            // A client that has not finished its handshake has asked for nothing yet.
+            // A client that has not finished its handshake has sent no request, so draining needs no answer for it.
             let encrypted = tokio::select! {
                 encrypted = tls.handshake(transport, handshake_timeout) => encrypted,
                 _ = draining.changed() => return,
@@ -77,15 +77,15 @@ impl Connections {
         });
     }
 
-    /// Forgets a connection that has ended. Waits for one for ever if there are none.
+    /// Removes a connection that has ended. Never returns if there are no connections.
     pub(super) async fn reap(&mut self) {
         if self.tasks.join_next().await.is_none() {
             pending::<()>().await;
         }
     }
 
-    /// Waits until every answer under way has ended, for a limited time. Returns whether all have ended; the others are
-    /// cut.
+    /// Waits for a limited time until every running answer has ended. Returns whether all have ended, and cuts the
+    /// others.
     pub(super) async fn drain(mut self, most: Duration) -> bool {
         drop(self.draining);
         let has_ended = timeout(most, self.graceful.shutdown()).await.is_ok();
@@ -93,7 +93,7 @@ impl Connections {
             tracing::warn!(limit = "drain_timeout", open = self.tasks.len(), "cut the open answers");
             self.current.get().shared.cut.ask();
             let told = async { while self.tasks.join_next().await.is_some() {} };
-            // A client that has not taken it then is cut.
+            // Cuts clients that have not read their error by then.
             drop(timeout(TELLING, told).await);
         }
         self.tasks.shutdown().await;
@@ -101,7 +101,7 @@ impl Connections {
     }
 }
 
-/// Time in which clients whose answers are cut are told so.
+/// The time in which clients whose answers are cut can read the error.
 const TELLING: Duration = Duration::from_secs(1);
 
 /// Answers the requests of one connection.
@@ -115,7 +115,7 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // The socket has these times.
+        // The client's socket enforces the timeouts.
         .header_read_timeout(None)
         .max_headers(limits.server.max_head_fields)
         .max_header_size(limits.server.max_head_bytes)
@@ -129,11 +129,12 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
         let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
         let mut line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
         if request.method() == Method::HEAD {
-            // Its answer is whole with its head: no body of it is read.
+            // The answer to `HEAD` is complete with its head: hyper reads no body.
             line.iter_mut().for_each(AccessLine::note_end);
         }
         async move {
-            // hyper keeps room for the future of an answer as long as the connection lives: 5.6 KiB, boxed a pointer.
+            // hyper reserves memory for this future as long as the connection lives: 5.6 KiB, or a pointer if the
+            // future is boxed.
             let responded = Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
             let response = responded.await;
             exchange.note_status(response.status());
@@ -142,7 +143,8 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
         }
     });
     if let Err(error) = watcher.watch(builder.serve_connection(socket, service)).await {
-        // The socket logs what it tells a client whose bytes are no HTTP, but for bytes that came together with a request.
+        // For bytes that are not HTTP, the socket has already logged its refusal, unless they came together with a
+        // request.
         match error.is_parse() {
             true => tracing::info!(%error, "the bytes of a connection are no HTTP"),
             false => tracing::debug!(%error, "a connection ended early"),

@@ -1,4 +1,4 @@
-//! The text of requests and answers in the log, for development. Without it no line has any.
+//! The text of requests and answers in the log, for development. No other log line contains such text.
 
 use tracing::Span;
 
@@ -7,21 +7,21 @@ use super::redactor::Redactor;
 use super::upstream::Head;
 use crate::provider::wire::{Slot, SlotKind};
 
-/// Says at the start what the log has.
+/// Warns at the start that the log contains texts.
 pub(super) fn warn() {
     tracing::warn!(
         "log_content: the log has the text of requests and answers, which users and models write; never in production"
     );
 }
 
-/// Writes what one request and its answer say. Keys of the request are replaced by `[key]`, wherever they are quoted.
+/// Logs the texts of one request and its answer. Replaces the request's keys by `[key]` wherever a text quotes them.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     keys: Vec<String>,
 }
 
 impl Content {
-    /// `own`: the operator's keys, of which the request has none.
+    /// `own`: the operator's keys, which the request does not contain but an upstream's error may quote.
     pub(super) fn new<'a>(head: &Head, own: impl Iterator<Item = &'a str>) -> Self {
         let keys = head.keys().into_iter().chain(own.map(str::to_owned)).collect();
         Self { keys }
@@ -34,23 +34,23 @@ impl Content {
         lines.finish(|from, text| write(what, Some(call), None, from, text));
     }
 
-    /// Returns a log of the answer's text as it comes.
+    /// Returns a log of a streamed answer's text.
     pub(super) fn answer(&self) -> AnswerLog {
         AnswerLog { span: Span::current(), keys: self.keys.clone(), slots: Vec::new(), left: MOST, unlisted: 0 }
     }
 }
 
-/// Logs the text of an answer that is streamed. Slots get their text in turn, a token each, so the text of each waits for its
-/// own lines: a key is found only in text that is together.
+/// Logs the text of an answer that is streamed. Parallel slots get their text token by token in turn, so each slot
+/// collects its own lines: a key is found only in contiguous text.
 #[derive(Debug)]
 pub(super) struct AnswerLog {
     /// That of the request.
     span: Span,
     keys: Vec<String>,
     slots: Vec<(Slot, Lines)>,
-    /// Bytes that may still be logged, of all slots together.
+    /// The remaining bytes that may be logged, for all slots together.
     left: usize,
-    /// Bytes of slots that are not logged.
+    /// Bytes of the slots after the first [`MOST_SLOTS`], which are not logged.
     unlisted: usize,
 }
 
@@ -75,7 +75,7 @@ impl AnswerLog {
         }
     }
 
-    /// Logs what waits: the answer has ended, or begins again.
+    /// Logs all collected text, since the answer has ended or begins again.
     fn end(&mut self) {
         for (slot, mut lines) in self.slots.drain(..) {
             lines.finish(|from, text| write_slot(&self.span, slot, from, text));
@@ -120,10 +120,10 @@ fn write(
     }
 }
 
-/// Text that is divided into lines of the log.
+/// A text on its way to the log, divided into lines.
 #[derive(Debug)]
 struct Lines {
-    /// One for each key; what the first one returns, the next one takes.
+    /// One redactor for each key; each one's output is the next one's input.
     redactors: Vec<Redactor>,
     line: Vec<u8>,
     /// Bytes before the line.
@@ -132,7 +132,7 @@ struct Lines {
     left_out: usize,
 }
 
-/// What one line has.
+/// The content of one line.
 #[derive(Clone, Copy, Debug)]
 enum Logged<'a> {
     Text(&'a [u8]),
@@ -146,7 +146,7 @@ impl Lines {
         Self { redactors, line: Vec::new(), from: 0, left_out: 0 }
     }
 
-    /// Takes text. `left`: bytes that may still be logged.
+    /// Adds text. `left`: the remaining bytes that may be logged.
     fn push(&mut self, text: &[u8], left: &mut usize, mut write: impl FnMut(usize, Logged<'_>)) {
         let (mut logged, rest) = match text.split_at_checked(*left) {
             Some((logged, rest)) => (logged.to_vec(), rest),
@@ -158,7 +158,8 @@ impl Lines {
         }
         self.line.extend_from_slice(&logged);
         if !rest.is_empty() {
-            // What waits may be half of a key, and the other half is not looked at.
+            // Text that a redactor holds may be the first half of a key whose second half is left out, so it is not
+            // logged either.
             let waits = self.redactors.iter_mut().map(|redactor| redactor.finish().len()).sum::<usize>();
             self.left_out = self.left_out.saturating_add(waits).saturating_add(rest.len());
         }
@@ -182,7 +183,7 @@ impl Lines {
         }
     }
 
-    /// Writes the first bytes of the line, up to the end of a character.
+    /// Writes at most the first `most` bytes of the line, up to the end of a character.
     fn write(&mut self, most: usize, write: &mut impl FnMut(usize, Logged<'_>)) {
         let mut end = most.min(self.line.len());
         let is_inside = |byte: Option<&u8>| byte.is_some_and(|byte| byte & 0xC0 == 0x80);
@@ -197,7 +198,7 @@ impl Lines {
 
 /// Bytes of text in one line.
 const LINE: usize = 4 << 10;
-/// Bytes that are logged of one body, or of one answer.
+/// The most bytes that are logged of one body or answer.
 const MOST: usize = 64 << 10;
-/// Slots of an answer that are logged: parallel calls of tools seldom are more.
+/// The most slots that are logged of an answer: answers seldom have more parallel tool calls.
 const MOST_SLOTS: usize = 64;

@@ -1,4 +1,4 @@
-//! Decides which answers are read, and how cut ones are continued.
+//! Decides whether the proxy reads an answer, and how it continues a cut one.
 
 mod opening;
 mod response;
@@ -50,19 +50,19 @@ use crate::session::{
 use crate::stream::Stitch;
 use crate::{Limits, TransportLimits};
 
-/// A request that the proxy can read and ask for again.
+/// A request that the proxy has parsed, and whose answer it can continue.
 #[derive(Clone, Debug)]
 pub(super) struct Conversation {
     pub(super) proxy: Arc<Proxy>,
     pub(super) route: Arc<Route>,
-    /// The route's limits, with what the request says of them.
+    /// The route's limits, lowered by the request.
     pub(super) limits: Limits,
     /// What becomes of the answer if its rest can't be had.
     pub(super) give_up: GiveUp,
     /// How much of the JSON in the answer may be changed.
     pub(super) repair: RepairLevel,
     pub(super) head: Head,
-    /// The request's body as it came. It is JSON, so it is UTF-8.
+    /// The request's body. It is JSON, so it is UTF-8.
     pub(super) body: Bytes,
     pub(super) dialect: Dialect,
     pub(super) request: wire::Request,
@@ -72,24 +72,24 @@ pub(super) struct Conversation {
     pub(super) adds_json_mode: bool,
     /// The members and headers of the request that the proxy has changed.
     pub(super) adapted: BTreeSet<&'static str>,
-    /// Which upstream is asked: the route's own is 0, its fallbacks follow.
+    /// The index of the current upstream: 0 is the route's own one, its fallbacks follow.
     pub(super) at: Arc<AtomicUsize>,
-    /// The last call fell silent, or had no text of an answer: the upstream has failed, and not the join.
+    /// The last call fell silent or brought no text, so the upstream has failed and not the join.
     pub(super) has_failed: Arc<AtomicBool>,
-    /// Set while most calls fail and no call for the rest is made.
+    /// The time since which continuations wait because most calls fail.
     held_since: Arc<Mutex<Option<Instant>>>,
     /// The repeated calls to the current upstream.
     pub(super) retries: Arc<Mutex<Retries>>,
-    /// The log has the line that no fallback may get the body.
+    /// The log already reports that no fallback may get the body.
     pub(super) is_refused: Arc<AtomicBool>,
     pub(super) exchange: Arc<Exchange>,
-    /// Set where the log has the text of requests and answers.
+    /// Set if the log contains the texts of requests and answers.
     pub(super) content: Option<Content>,
     /// `None`: the answer ends with its client.
     pub(super) keep: Option<Keep>,
 }
 
-/// Why a further call brought no stream.
+/// The reason why a further call brought no stream.
 #[derive(Debug)]
 pub(super) struct CallError(pub(super) CallEnd);
 
@@ -116,7 +116,7 @@ impl std::fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 impl Conversation {
-    /// Returns a request with the proxy's own settings. In a box, since it is large and goes from hand to hand.
+    /// Creates a conversation with the route's settings. Boxed, since it is large and moves through several functions.
     pub(super) fn new(
         proxy: Arc<Proxy>,
         route: Arc<Route>,
@@ -162,7 +162,7 @@ impl Conversation {
         })
     }
 
-    /// Shows a request to the tap, and to the log where that has texts.
+    /// Passes a request to the tap, and to the log if the log contains texts.
     pub(super) fn show_request(&self, number: u32, body: &[u8]) {
         if let Some(tap) = &self.proxy.shared.tap {
             tap.request(number, body);
@@ -170,7 +170,7 @@ impl Conversation {
         self.content.iter().for_each(|content| content.log("request", number, body));
     }
 
-    /// Shows a refusal to the tap, and to the log where that has texts.
+    /// Passes a refusal to the tap, and to the log if the log contains texts.
     pub(super) fn show_refusal(&self, body: &[u8]) {
         if let Some(tap) = &self.proxy.shared.tap {
             tap.response(body);
@@ -178,14 +178,15 @@ impl Conversation {
         self.content.iter().for_each(|content| content.log("refusal", 0, body));
     }
 
-    /// Tells the log, the metrics and the page what the answer goes through, and notes whether the upstream has failed.
+    /// Reports an output of the session to the log, the metrics and the page, and notes whether the upstream has
+    /// failed.
     pub(super) fn observed(&self, output: &Output) {
         match output {
             Output::Event(
                 SessionEvent::Failed { reason: FailureReason::Nothing(end), .. }
                 | SessionEvent::Waiting { reason: FailureReason::Nothing(end), .. },
             ) => {
-                // One that has finished, with reasoning alone, is asked again.
+                // A call that finished with reasoning alone is no failure of the upstream, which is asked again.
                 self.has_failed.store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
             }
             Output::Event(SessionEvent::Cut { end, quiet, .. }) if self.was_silent(end, *quiet) => {
@@ -196,8 +197,8 @@ impl Conversation {
         self.proxy.observed(output, &self.exchange);
     }
 
-    /// Returns whether a call ended by its silence: its limit was reached, or the upstream closed the stream after half of that
-    /// time.
+    /// Returns whether silence ended a call: a time limit ended it, or the upstream closed the stream after a silence
+    /// of at least half the idle timeout.
     fn was_silent(&self, end: &CallEnd, quiet: Duration) -> bool {
         match end {
             CallEnd::TimedOut(_) => true,
@@ -206,22 +207,23 @@ impl Conversation {
         }
     }
 
-    /// Returns what the model can be asked for.
+    /// Returns the capability of the current model.
     pub(super) fn capability(&self) -> Capability {
         self.proxy.capability(&self.route, self.client().upstream(), self.model())
     }
 
-    /// Records what a refusal says about the model.
+    /// Records a capability hint from a refusal of the current model.
     pub(super) fn record(&self, hint: CapabilityHint) {
         self.proxy.shared.record(self.address(), self.model(), hint);
     }
 
-    /// Counts a call that has ended with a status, or without one.
+    /// Counts a finished call by its status, or as failed if it has none.
     pub(super) fn count(&self, status: Option<StatusCode>) {
         self.proxy.shared.count(self.address(), self.model(), status);
     }
 
-    /// Counts a call that was not answered. An upstream that says when it takes the next call is not in trouble.
+    /// Counts a failed call. A 429 with `Retry-After` does not count: an upstream that names the time for the next call
+    /// is not in trouble.
     pub(super) fn count_failure(&self, answer: &Result<Response<Received>, Error>) {
         let status = answer.as_ref().ok().map(Response::status);
         let names_time = answer.as_ref().is_ok_and(|response| {
@@ -238,8 +240,8 @@ impl Conversation {
         self.exchange.note_answer(self.address());
     }
 
-    /// Returns whether a continuation may be asked of the model now. While most calls fail, one call a second is let through, and one of
-    /// each answer that has waited for `max_backoff`.
+    /// Returns whether a continuation may be asked of the model now. While most calls fail, admits one call a second,
+    /// and a call of each answer that has waited for `max_backoff`.
     pub(super) fn is_admitted(&self) -> bool {
         let mut held = self.held_since.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -249,7 +251,7 @@ impl Conversation {
         is_admitted
     }
 
-    /// Returns the host of the upstream that is asked, with its port if the configuration names one.
+    /// Returns the current upstream's host, with its port if the configuration names one.
     pub(super) fn address(&self) -> &str {
         self.client().upstream().authority()
     }
@@ -260,12 +262,12 @@ impl Conversation {
         Frames { source: Source::Body(BodyStream::new(body)), tap: self.proxy.shared.tap.clone(), waiting }
     }
 
-    /// Returns what takes the key of the fallback that is asked out of its errors.
+    /// Returns a mask that removes the current fallback's key from its errors.
     fn mask(&self, framing: Option<Framing>) -> Option<Mask> {
         Mask::new(self.fallback()?.key.as_deref()?, self.asked_by(), framing, &self.limits)
     }
 
-    /// Returns a body without the key of the fallback that is asked, if it is an error.
+    /// Removes the current fallback's key from a body that is an error.
     pub(super) fn masked(&self, body: String) -> String {
         match self.fallback().and_then(|fallback| fallback.key.as_deref()) {
             Some(key) => masked_body(body, key, self.asked_by()),
@@ -273,7 +275,7 @@ impl Conversation {
         }
     }
 
-    /// Answers with the first call's response. Continues it if it is a cut answer in the form that was asked for.
+    /// Answers with the first call's response. Continues a cut answer if it has the format that the request asked for.
     pub(super) async fn answer(self: Box<Self>, response: Response<Received>) -> Response<Body> {
         let response = self.without_foreign_headers(response);
         tracing::debug!(
@@ -292,7 +294,7 @@ impl Conversation {
             let mask = if is_read { self.mask(framing) } else { None };
             let (answer, limits) = (self.exchange.answer(), &self.limits.transport);
             let Some(mask) = mask else { return stoppable(response, answer, limits) };
-            // What is compressed would hide the key.
+            // Compression would hide the fallback's key from the mask.
             return match encoding::decoded(response) {
                 Ok(response) => self.unread(response, Some(mask)),
                 Err(unknown) => stoppable(unknown.response, answer, limits),
@@ -307,7 +309,7 @@ impl Conversation {
         }
     }
 
-    /// Returns a response that can be read. One whose encoding is not known passes.
+    /// Decodes a response. Fails with a response to pass on if its encoding is unknown.
     fn decoded(&self, response: Response<Received>) -> Result<Response<DecodedBody>, Box<Response<Body>>> {
         encoding::decoded(response).map_err(|unknown| {
             tracing::warn!(
@@ -318,7 +320,7 @@ impl Conversation {
         })
     }
 
-    /// Passes an answer on that is not read.
+    /// Passes an answer on without reading it.
     fn unread(&self, mut response: Response<DecodedBody>, mask: Option<Mask>) -> Response<Body> {
         if mask.is_some() {
             response.headers_mut().remove(CONTENT_LENGTH);
@@ -329,7 +331,7 @@ impl Conversation {
     async fn stream(mut self: Box<Self>, response: Response<DecodedBody>, framing: Framing) -> Response<Body> {
         let (mut parts, first) = response.into_parts();
         let first = self.frames(first, framing);
-        // The stream may become longer than the first answer announced.
+        // Continuations may make the stream longer than the first response announced.
         parts.headers.remove(CONTENT_LENGTH);
         let (dialect, proxy, exchange) = (self.dialect, Arc::clone(&self.proxy), Arc::clone(&self.exchange));
         let keep = self.keep.take().filter(|_| framing == Framing::Events);
@@ -347,15 +349,15 @@ impl Conversation {
         Response::from_parts(parts, body)
     }
 
-    /// Goes on with an answer whose events so far are these. The upstream is never asked to attach again after the last of
-    /// them: after a seam it knows no such event, and its bytes are not those of the log.
+    /// Resumes an answer from its logged events. Never reattaches to the upstream after the last logged event: after a
+    /// seam the upstream does not know that event, and would send other bytes than those in the log.
     pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> impl Answering {
         let log = Frames { source: Source::Log(events.into_iter()), tap: None, waiting: None };
         let relay = self.relay(Framing::Events).reattaching(Reattach::Never);
         self.stitched(log, relay, Framing::Events, Stopped::never())
     }
 
-    /// Reads the first call's stream, and makes the calls for the rest. `cut`: ends the answer.
+    /// Reads the first call's stream, and makes the calls for the rest. `cut`: the signal that ends the answer.
     fn stitched(self: Box<Self>, first: Frames, relay: Relay, framing: Framing, cut: Stopped) -> impl Answering {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
@@ -381,8 +383,8 @@ impl Conversation {
         BrokenOff { stream, is_lost, _kept: kept }
     }
 
-    /// Returns how a stream of a media type is divided into events. `None`: no stream was asked for, or the API has none of
-    /// this type.
+    /// Returns the framing of a stream of a media type. `None`: the request asks for no stream, or the API has no
+    /// stream of this type.
     fn framing(&self, media_type: &str) -> Option<Framing> {
         let wire = self.asked_by().wire();
         let framing = framing_of(media_type);
@@ -390,7 +392,7 @@ impl Conversation {
         (self.request.stream && is_known).then_some(framing)
     }
 
-    /// Makes a further call and checks that a stream answers it.
+    /// Makes a further call, and fails unless a stream answers it.
     async fn reopen(&self, request: &Request, framing: Framing) -> Result<Frames, CallError> {
         let mut response = self.call(request).await.map_err(CallError)?;
         let wire = self.asked_by();
@@ -424,13 +426,13 @@ impl Conversation {
         self.request.base.clone().of_model(&self.capability())
     }
 
-    /// Returns whether the server keeps the stream that is asked for, if it has a name.
+    /// Returns whether the server keeps the requested stream if the request names it.
     pub(super) fn may_keep_stream(&self) -> bool {
         let is_chat = self.request.stream && self.dialect == Dialect::Chat;
         is_chat && self.capability().keeps_streams
     }
 
-    /// Returns the stream that the server keeps because the proxy has given it a name.
+    /// Returns the stream that the server keeps under a name that the proxy has given it.
     pub(super) fn kept_stream(&self) -> Option<KeptStream> {
         let head = self.head.stopping().filter(|_| self.fallback().is_none() && self.may_keep_stream())?;
         Some(KeptStream { route: Arc::clone(&self.route), head })
@@ -444,23 +446,23 @@ impl Conversation {
         if self.request.has_stop { relay.trust_stop() } else { relay }
     }
 
-    /// Returns how the model is asked for the rest.
+    /// Returns the strategy of the calls for the rest.
     pub(super) fn strategy(&self) -> ContinuationStrategy {
         let capability = self.capability();
         let upstream = self.client().upstream().prefix();
         let (wire, is_foreign) = (self.asked_by(), self.asked_by() != self.dialect);
-        // The operator's own path can't be replaced by another one.
+        // A prefill path would replace the path that the operator has configured.
         let is_reachable = capability
             .prefill_path
             .as_ref()
             .is_none_or(|path| upstream.is_empty() || upstream.ends_with(path.as_str()));
-        // The other forms, and the path, are of Chat Completions.
+        // The other prefill variants, and the path, exist in Chat Completions only.
         let is_of_wire = match capability.prefill {
             PrefillForm::None => false,
             PrefillForm::Turn => true,
             _ => wire == Dialect::Chat,
         };
-        // A request in another API asks for no reasoning and no form.
+        // A translated request asks for no reasoning, which would rule out a prefill.
         let goes = is_of_wire && is_reachable && (is_foreign || !self.request.wants_reasoning);
         let goes = goes || wire.wire().always_continues();
         let options = PrefillOptions {
@@ -477,7 +479,7 @@ impl Conversation {
     }
 }
 
-/// Passes a response on as it came, until the operator ends it.
+/// Passes a response on unchanged, until the operator ends it.
 fn stoppable<B>(response: Response<B>, answer: Option<Arc<Answer>>, limits: &TransportLimits) -> Response<Body>
 where
     B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -487,7 +489,7 @@ where
     response.map(|body| Body::wrap(punctual(body, limits).until(stopped)))
 }
 
-/// Passes a response on as it came, unless its body is silent for too long.
+/// Passes a response on unchanged, but fails if its body is silent for too long.
 pub(super) fn passed<B>(response: Response<B>, limits: &TransportLimits) -> Response<Body>
 where
     B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -496,10 +498,11 @@ where
     response.map(|body| Body::wrap(punctual(body, limits)))
 }
 
-/// Ends an upstream's body that is not read, if it is silent for longer than any answer may be.
+/// Ends an unread body of an upstream if it is silent for longer than the limit of the first byte, the longest silence
+/// that answers may have.
 fn punctual<B>(body: B, limits: &TransportLimits) -> Punctual<B> {
     Punctual::new(body, limits.first_byte())
 }
 
-/// Bytes of a refusal that are read. A larger one says nothing.
+/// The most bytes that are read of a refusal. A larger one gives no hint about the model.
 pub(super) const REFUSAL: usize = 64 << 10;

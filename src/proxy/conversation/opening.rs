@@ -1,4 +1,4 @@
-//! The first bytes of a body whose content type is not that of events: a server may label a stream of events wrongly.
+//! Detects the format of a body by its first bytes: a server may label an event stream with a wrong content type.
 
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -10,7 +10,7 @@ use crate::client::{Body, Error, Received};
 use crate::provider::wire::Framing;
 use crate::proxy::refusal::unreachable;
 
-/// The format of a body, by its first bytes.
+/// The format that the first bytes of a body show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     /// A line of an event.
@@ -24,8 +24,9 @@ pub(super) enum Opening {
 }
 
 impl Opening {
-    /// Reads a body ahead until its first bytes show its format. They stay in the body. The client waits for them, since the head of
-    /// the response depends on them: its content type, and whether the answer is kept.
+    /// Reads ahead until the first bytes of a body show its format, and leaves the bytes in the body. The client waits
+    /// meanwhile, since two parts of the response's head depend on the format: the content type, and whether the answer
+    /// is kept.
     pub(super) async fn of(body: &mut DecodedBody) -> Self {
         let mut seen = Vec::with_capacity(LONGEST);
         loop {
@@ -38,7 +39,7 @@ impl Opening {
         }
     }
 
-    /// Reads the first bytes. `None`: more bytes decide. `is_all`: there are no more.
+    /// Reads the first bytes. `None`: more bytes are needed. `is_all`: there are no more.
     fn read(bytes: &[u8], is_all: bool) -> Option<Self> {
         if !is_all && MARK.starts_with(bytes) {
             return None;
@@ -61,7 +62,7 @@ impl Opening {
         })
     }
 
-    /// Returns the name in the log.
+    /// Returns the format's name in the log.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Events => "events",
@@ -75,13 +76,14 @@ impl Opening {
 }
 
 impl Conversation {
-    /// Returns whether a stream of events was asked for and the content type names none. `framing`: what it names.
+    /// Returns whether the request asks for an event stream and the content type names another format. `framing`: the
+    /// content type's.
     pub(super) fn may_be_events(&self, framing: Option<Framing>) -> bool {
         let is_expected = self.request.stream && self.asked_by().wire().framing() == Framing::Events;
         is_expected && self.route.continues() && framing != Some(Framing::Events)
     }
 
-    /// Answers with a response whose content type names no events, by its first bytes.
+    /// Answers with a response whose content type is not an event stream's, by its first bytes.
     pub(super) async fn by_first_bytes(
         self: Box<Self>,
         response: Response<Received>,
@@ -93,7 +95,7 @@ impl Conversation {
         };
         let opening = tokio::select! {
             opening = self.opening(response.body_mut()) => opening,
-            // The stop ends the body of the response.
+            // The same signal then ends the body of the response.
             () = self.exchange.ended() => {
                 let mask = self.mask(None);
                 return self.unread(response, mask);
@@ -106,7 +108,7 @@ impl Conversation {
                 unreachable(Some(self.dialect), &cause)
             }
             (Ok(Opening::Events), _) => {
-                // A client that checks the content type takes the events, too.
+                // A client may check the content type, so the response gets the right one.
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
                 self.stream(response, Framing::Events).await
             }
@@ -124,21 +126,21 @@ impl Conversation {
         }
     }
 
-    /// Reads the first bytes of a body, in the time that the upstream has for them.
+    /// Reads the first bytes of a body, within the time limit of a response's head.
     pub(super) async fn opening(&self, body: &mut DecodedBody) -> Result<Opening, Error> {
         let limit = self.head_limit();
         timeout(limit.time, Opening::of(body)).await.map_err(|_| limit.into())
     }
 }
 
-/// The byte order mark that may begin a stream of events. The reader of events skips it.
+/// The byte order mark that may begin an event stream. The event decoder skips it.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// The beginnings of the first line of a stream of events: the name of a field, or a comment.
+/// The prefixes of an event stream's first line: a field name or a comment.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 
-/// Bytes that are read ahead. A mark and the longest field have nine; the others are room for empty lines, which some servers
-/// write every few seconds until their model begins.
+/// The most bytes that are read ahead. A byte order mark and the longest field take nine; the rest is for the empty
+/// lines that some servers write every few seconds until their model begins.
 const LONGEST: usize = 256;
 
 #[cfg(test)]
@@ -169,7 +171,7 @@ mod tests {
             ("\u{feff}", Opening::Blank),
         ] {
             assert_eq!(Opening::read(text.as_bytes(), true), Some(opening), "{text:?}");
-            // Its chunks do not matter: each beginning says the same, or nothing yet.
+            // Chunking does not matter: each prefix shows the same format, or none yet.
             for end in 0..text.len() {
                 let read = Opening::read(&text.as_bytes()[..end], false);
                 assert!(read.is_none_or(|read| read == opening || opening == Opening::Json), "{text:?} {end} {read:?}");

@@ -1,4 +1,4 @@
-//! What the status and the headers of a response say.
+//! Reads the status and the headers of a response.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use crate::provider::Dialect;
 use crate::provider::wire::Framing;
 
-/// Returns how a stream of a media type is divided into events.
+/// Returns the framing of a stream of a media type.
 pub(super) fn framing_of(media_type: &str) -> Framing {
     match media_type {
         EVENT_STREAM => Framing::Events,
@@ -24,14 +24,14 @@ pub(crate) fn is_stream(headers: &HeaderMap, dialect: Dialect) -> bool {
     media_type(headers).map(framing_of) == Some(dialect.wire().framing())
 }
 
-/// Returns the media type, if it is one that answers have.
+/// Returns the media type, if answers can have it.
 pub(super) fn media_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let name = value.split(';').next()?.trim();
     [EVENT_STREAM, JSON, LINES].into_iter().find(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Returns the content type of a response for the log: its beginning, with invisible bytes escaped.
+/// Returns the first characters of a response's content type for the log, with invisible bytes escaped.
 pub(super) fn media_type_in_log(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_TYPE)?;
     Some(value.as_bytes().escape_ascii().take(LONGEST_TYPE).map(char::from).collect())
@@ -42,8 +42,8 @@ pub(crate) fn is_transient(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }
 
-/// Returns whether a status says that the upstream has no room for any request now: 429, 502, 503, and 529, which Anthropic
-/// sends when it is overloaded. The request has brought nothing and cost nothing.
+/// Returns whether a status means that the upstream can't take requests now: 429, 502, 503, and 529, which Anthropic
+/// sends when it is overloaded. Such a call brings no text and costs no tokens.
 pub(in crate::proxy) fn is_unavailable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 529)
 }
@@ -61,7 +61,7 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(now).unwrap_or_default())
 }
 
-/// Returns whether a status says that the request's body is wrong.
+/// Returns whether a status means that the request's body is invalid.
 pub(in crate::proxy) fn is_invalid_request(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
 }
@@ -69,5 +69,5 @@ pub(in crate::proxy) fn is_invalid_request(status: StatusCode) -> bool {
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 pub(super) const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
-/// Characters of a content type that are logged: those of registered types are shorter.
+/// The most characters that are logged of a content type: registered types are shorter.
 const LONGEST_TYPE: usize = 100;
