@@ -16,7 +16,7 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use crate::client::{BodyError, Received};
 
-/// A response as it came, in an encoding that there is no decoder for.
+/// An unchanged response whose encoding has no decoder.
 pub(super) struct UnknownEncoding {
     pub(super) response: Response<Received>,
     pub(super) name: String,
@@ -44,7 +44,7 @@ pub(super) struct DecodedBody {
     body: Received,
     /// `None` if the body is not encoded.
     decoder: Option<Decoder>,
-    /// Frames that were read ahead, for who polls the body, and an error after them.
+    /// Frames that were read ahead, and an error after them. Polling the body returns these first.
     ahead: VecDeque<Result<Frame<Bytes>, BodyError>>,
 }
 
@@ -115,12 +115,12 @@ struct Decoder {
     /// The encoding ends with a trailer, as gzip does. Such a codec fails when it is asked for more without input, so
     /// it is flushed instead. The others report their end only together with their last bytes, and have no trailer.
     has_trailer: bool,
-    /// The input may end here: it is empty, or a member of it has just ended.
+    /// The input may end here: no input has come yet, or a compressed member has just ended.
     is_whole: bool,
 }
 
 impl Decoder {
-    /// Returns the decoder of one encoding. There is none for several encodings, one around the other.
+    /// Returns the decoder of an encoding. Nested encodings have none.
     fn of(encoding: &str) -> Option<Self> {
         let codec: Box<dyn DecodeV2 + Send> = match encoding {
             "gzip" | "x-gzip" => Box::new(GzipDecoder::new()),
@@ -172,7 +172,7 @@ impl Decoder {
     }
 }
 
-/// Bytes that are decoded at a time.
+/// The most bytes that one decoding step writes.
 const PIECE: usize = 16 << 10;
 
 /// The base-2 logarithm of the largest window that is accepted: 8 MiB, the most that a sender may use in HTTP (RFC

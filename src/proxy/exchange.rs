@@ -1,4 +1,4 @@
-//! One request and its answer, as the log tells them: an id on every line, and one line at the end.
+//! One request and its answer in the log: every line has the request's id, and the last line sums up.
 
 mod line;
 mod path;
@@ -28,35 +28,35 @@ use crate::route::RouteConfig;
 use crate::session::relay::Output;
 use crate::session::{Outcome, SessionEvent};
 
-/// One request and its answer. Whoever answers notes here what it learns.
+/// One request and its answer. Handlers record results here.
 pub(super) struct Exchange {
     /// The id of the request.
     id: String,
-    /// Carries the id.
+    /// The span whose lines carry the id.
     span: Span,
     began: Instant,
     method: String,
-    /// The path without its query, which may have a key, and without ids.
+    /// The path without its query, which may hold a key, and without ids of kept answers.
     path: String,
     facts: Mutex<Facts>,
     /// `None`: nothing is measured.
     metrics: Option<Arc<Metrics>>,
     /// `None`: there is no page.
     answers: Option<Arc<Answers>>,
-    /// Asked when the time to drain is over.
+    /// The signal that the time to drain is over.
     cut: Arc<Stop>,
     /// The client's span, if spans are pushed.
     parent: Option<Parent>,
 }
 
-/// What is known of the answer.
+/// The facts about the answer so far.
 #[derive(Default)]
 struct Facts {
     /// `None`: the request was refused before it had a route.
     route: Option<Arc<RouteConfig>>,
-    /// The route's own upstream: its host, with the port if there is one.
+    /// The host of the route's own upstream, with the port if the configuration names one.
     upstream: Option<String>,
-    /// The upstreams that have answered calls, in their order.
+    /// The upstreams that have answered calls, in order, without repetitions.
     answered: Vec<String>,
     dialect: Option<Dialect>,
     model: Option<String>,
@@ -64,27 +64,27 @@ struct Facts {
     upstream_status: Option<StatusCode>,
     spent: Spent,
     outcome: Option<Outcome>,
-    /// What the metrics are to get. `None`: nothing is measured, or the request is of no API.
+    /// The measurements of the request. `None`: nothing is measured, or the path belongs to no API.
     measured: Option<Measured>,
-    /// What the page shows. `None`: there is no page, or the request is of no API.
+    /// The answer's entry on the page. `None`: there is no page, or the path belongs to no API.
     answer: Option<Arc<Answer>>,
     /// The answer is kept: its client may leave before it ends.
     is_kept: bool,
 }
 
-/// What the calls of an answer have brought so far.
+/// The calls of an answer so far, and their tokens.
 #[derive(Default)]
 struct Spent {
-    /// How the call is made that was made last. `None`: none was.
+    /// The strategy of the last call. `None`: no call yet.
     way: Option<Way>,
     /// Why calls were cut, in their order.
     causes: Vec<&'static str>,
-    /// Calls for the rest, and for the whole answer again.
+    /// Calls for the rest, and repeated calls for the whole answer.
     continuations: u32,
     failures: u32,
-    /// Tokens of the first call, as far as they are told.
+    /// Tokens of the first call and its reattachments, if the upstream reports them.
     kept: Option<u64>,
-    /// Tokens of all others.
+    /// Tokens of all other calls.
     regenerated: Option<u64>,
 }
 
@@ -102,7 +102,7 @@ impl Spent {
                 *sum = tokens.map(|tokens| sum.unwrap_or_default().saturating_add(tokens)).or(*sum);
             }
             Output::Done { outcome, .. } => {
-                // A call that was refused in one form and made in another one is one call.
+                // The tally counts a refused call and its adapted repeat as one call.
                 (self.continuations, self.failures) = (outcome.tally().continuations, outcome.tally().failures);
             }
             Output::Call { .. } | Output::Bytes(_) => {}
@@ -111,8 +111,8 @@ impl Spent {
 }
 
 impl Exchange {
-    /// Begins with a request. Its id is that of `x-request-id`, if that is short and plain, else a new one. A `traceparent`
-    /// ([W3C Trace Context](https://www.w3.org/TR/trace-context/)) names the trace.
+    /// Begins an exchange. Its id is the `x-request-id` of the request if that is short and plain, else a random one. A
+    /// `traceparent` ([W3C Trace Context](https://www.w3.org/TR/trace-context/)) names the trace.
     pub(super) fn begin<B>(request: &Request<B>, shared: &Shared) -> Self {
         let headers = request.headers();
         let id = text(headers, "x-request-id").filter(|id| is_plain(id)).map_or_else(random_name, str::to_owned);
@@ -139,7 +139,8 @@ impl Exchange {
         &self.span
     }
 
-    /// Adds the id to an error of the proxy's own: SDKs show it, and the log has it. An upstream's response has its own.
+    /// Adds the id to the proxy's own errors, so that a person can find the error that an SDK shows in the log. An
+    /// upstream's response keeps its own id.
     pub(super) fn name_own_error<B>(&self, mut response: Response<B>) -> Response<B> {
         if response.extensions().get::<OwnError>().is_some()
             && let Ok(id) = HeaderValue::try_from(&self.id)
@@ -163,7 +164,8 @@ impl Exchange {
         }
     }
 
-    /// Notes the API of the request, the upstream's host, the model that it names, and whether it asks for a stream.
+    /// Notes the API of the request, the upstream's host, the requested model, and whether the request asks for a
+    /// stream.
     pub(super) fn note_request(&self, dialect: Dialect, host: &str, model: &str, is_stream: bool) {
         let metrics = self.metrics.clone();
         let measured =
@@ -181,23 +183,23 @@ impl Exchange {
             (Some(dialect), Some(shortened(model)), measured, answer);
     }
 
-    /// Returns what the page shows of the answer.
+    /// Returns the answer's entry on the page.
     pub(super) fn answer(&self) -> Option<Arc<Answer>> {
         self.answers.as_ref()?;
         self.facts().answer.clone()
     }
 
-    /// Returns what is ready when the operator ends the answer.
+    /// Returns a future that is ready when the operator ends the answer.
     pub(super) fn stopped(&self) -> Stopped {
         self.answer().map_or_else(Stopped::never, |answer| answer.stopped())
     }
 
-    /// Returns what is ready when the time to drain is over.
+    /// Returns a future that is ready when the time to drain is over.
     pub(super) fn cut(&self) -> Stopped {
         self.cut.asked()
     }
 
-    /// Ready when the operator has ended the answer, or the time to drain is over.
+    /// Is ready when the operator has ended the answer, or the time to drain is over.
     pub(super) async fn ended(&self) {
         tokio::select! {
             () = self.stopped() => {}
@@ -205,7 +207,7 @@ impl Exchange {
         }
     }
 
-    /// Returns whether the answer has ended on the proxy's side: by the operator, or since the time to drain is over.
+    /// Returns whether the proxy ends the answer: the operator has stopped it, or the time to drain is over.
     pub(super) fn is_stopped(&self) -> bool {
         self.has_to_end() || self.answer().is_some_and(|answer| answer.is_stopped())
     }
@@ -215,7 +217,7 @@ impl Exchange {
         self.cut.is_asked()
     }
 
-    /// Notes that the open call ends because the operator has ended the answer.
+    /// Notes that the open call ends because the proxy ends the answer.
     pub(super) fn note_stop(&self) {
         self.measure(Measured::note_stop);
     }
@@ -225,8 +227,8 @@ impl Exchange {
         self.metrics.is_some()
     }
 
-    /// Notes that a call to an upstream is made. `asked`: the API, and the model's name there. Returns the headers that name its
-    /// span, if spans are pushed.
+    /// Notes that a call to an upstream is made. `asked`: the upstream's API, and its name of the model. Returns the
+    /// headers that name its span, if spans are pushed.
     pub(super) fn note_call(&self, way: Way, upstream: &Upstream, asked: (Dialect, &str)) -> Option<HeaderMap> {
         let mut facts = self.facts();
         facts.spent.way = Some(way);
@@ -238,14 +240,14 @@ impl Exchange {
         self.facts().measured.as_ref().and_then(Measured::trace)
     }
 
-    /// Notes what answers the upstream call: the head of a response, or an error.
+    /// Notes the result of the upstream call: the status of a response, or an error.
     pub(super) fn note_head(&self, head: Result<StatusCode, &Error>) {
         let head = head.map_err(|error| if let Error::Late { .. } = error { "timeout" } else { "connection" });
         self.measure(|measured| measured.note_head(head));
         self.answer().iter().for_each(|answer| answer.note_head(head));
     }
 
-    /// Notes the upstream that has answered a call: where another one could be asked, with more than a head.
+    /// Notes the upstream that has answered a call. If the route has fallbacks, a stream's head alone is not an answer.
     pub(super) fn note_answer(&self, host: &str) {
         let mut facts = self.facts();
         if facts.answered.last().is_none_or(|last| last != host) {
@@ -267,7 +269,7 @@ impl Exchange {
         }
     }
 
-    /// Notes the status of the first call's answer. `None`: there was none.
+    /// Notes the status of the first call's response. `None`: no response came.
     pub(super) fn note_upstream(&self, status: Option<StatusCode>) {
         self.facts().upstream_status = status;
     }
@@ -277,7 +279,7 @@ impl Exchange {
         self.facts().status = Some(status);
     }
 
-    /// Notes what an answer goes through.
+    /// Notes an output of the answer's session.
     pub(super) fn note_output(&self, output: &Output) {
         self.measure(|measured| measured.note_output(output));
         self.answer().iter().for_each(|answer| answer.note_output(output));
@@ -304,7 +306,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {
     headers.get(HeaderName::from_static(name))?.to_str().ok()
 }
 
-/// Returns whether a client's id may stand in a log.
+/// Returns whether a log may contain a client's id: a short one without characters that could forge log lines.
 fn is_plain(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_plain)
@@ -321,8 +323,8 @@ fn trace_id(traceparent: &str) -> Option<&str> {
     Some(trace).filter(|trace| is_valid && trace.bytes().any(|digit| digit != b'0'))
 }
 
-/// Returns the beginning of a text that a client has chosen. What would not be seen as it is, or divides lines for some readers,
-/// is escaped: JSON takes it as it is.
+/// Returns the first characters of a text that a client has chosen. Escapes invisible characters and those that some
+/// readers take for line ends, since JSON would leave them unescaped.
 fn shortened(text: &str) -> String {
     let mut short = String::with_capacity(text.len().min(LONGEST_NAME));
     for c in text.chars().take(LONGEST_NAME) {
@@ -334,9 +336,9 @@ fn shortened(text: &str) -> String {
     short
 }
 
-/// Bytes of the longest id of a client's that is logged.
+/// The most bytes of a client's id that the log takes.
 const LONGEST_ID: usize = 128;
-/// Characters of a path or a model's name that are logged.
+/// The most characters that are logged of a path or a model's name.
 const LONGEST_NAME: usize = 200;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The upstreams that are asked where a route's own one fails.
+//! The fallbacks: upstreams that take over when a route's own upstream fails.
 //!
-//! Of the client's request only listed members go to another upstream (`allowed`): a client may have its key in any header, in the
-//! query, and in the body.
+//! A fallback gets only listed members of the client's request (`allowed`): a client may have its key in any header, in
+//! the query, and in the body.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,16 +25,16 @@ use crate::provider::translate::translated;
 use crate::provider::wire::{Adaptation, PlainPrompt};
 use crate::session::{CallEnd, Redirect};
 
-/// An upstream that is asked where others fail.
+/// An upstream that takes over when others fail.
 #[derive(Clone)]
 pub struct Fallback {
-    /// Its client.
+    /// The client that connects to it.
     pub client: Client,
-    /// The model's name there. `None`: the same.
+    /// The model's name at the fallback. `None`: the name in the request.
     pub model: Option<String>,
-    /// The API that it is asked by. `None`: that of the request.
+    /// The API of the fallback. `None`: the API of the request.
     pub wire: Option<Dialect>,
-    /// Its key. `None`: it needs none.
+    /// The operator's key for the fallback. `None`: the fallback needs no key.
     pub key: Option<String>,
 }
 
@@ -49,10 +49,10 @@ impl fmt::Debug for Fallback {
     }
 }
 
-/// What of an answer a fallback is asked for.
+/// The part of an answer that a fallback delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All of it: nothing has come.
+    /// The whole answer, since nothing has arrived.
     Whole,
     Rest,
 }
@@ -66,35 +66,35 @@ impl Part {
     }
 }
 
-/// What is sent in place of the client's request.
+/// A request for the current upstream, derived from the client's.
 pub(super) struct Sent {
     pub(super) head: Head,
     pub(super) body: Bytes,
 }
 
 impl Conversation {
-    /// Returns the fallback that is asked. `None`: the route's own upstream is.
+    /// Returns the current fallback. `None`: the route's own upstream is current.
     pub(super) fn fallback(&self) -> Option<&Fallback> {
         self.at.load(Ordering::Relaxed).checked_sub(1).and_then(|at| self.route.fallbacks.get(at))
     }
 
-    /// Returns the client of the upstream that is asked.
+    /// Returns the client of the current upstream.
     pub(super) fn client(&self) -> &Client {
         self.fallback().map_or(&self.route.client, |fallback| &fallback.client)
     }
 
-    /// Returns the name of the model there.
+    /// Returns the model's name at the current upstream.
     pub(super) fn model(&self) -> &str {
         self.fallback().and_then(|fallback| fallback.model.as_deref()).unwrap_or(&self.request.model)
     }
 
-    /// Returns the API that the upstream is asked by.
+    /// Returns the API of the current upstream.
     pub(super) fn asked_by(&self) -> Dialect {
         self.fallback().and_then(|fallback| fallback.wire).unwrap_or(self.dialect)
     }
 
-    /// Asks the next fallback from now on, if there is one that can take over. For the rest of an answer it may have another
-    /// API. `why`: what the upstream that was asked last has answered.
+    /// Switches to the next fallback that can take over, if there is one. A fallback with another API can only take
+    /// over the rest of an answer. `why`: the failure of the current upstream, for the log.
     pub(super) fn move_on(&self, part: Part, why: &str) -> bool {
         let at = self.at.load(Ordering::Relaxed);
         if at >= self.route.fallbacks.len() || self.is_refused.load(Ordering::Relaxed) {
@@ -114,7 +114,7 @@ impl Conversation {
         };
         let can_take = |fallback: &Fallback| match fallback.wire.filter(|wire| *wire != self.dialect) {
             None => true,
-            // A body that is not streamed can't be read as a stream of another API.
+            // Only a stream can continue in another API: the session joins events of two APIs, but not bodies.
             Some(_) if part == Part::Whole || !self.request.stream => false,
             Some(wire) => self.translated(&shared.body, wire, fallback).is_some(),
         };
@@ -130,7 +130,7 @@ impl Conversation {
         true
     }
 
-    /// Returns which upstream is asked, to go [back](Self::move_back) to it.
+    /// Returns the index of the current upstream, for [`move_back`](Self::move_back).
     pub(super) fn place(&self) -> usize {
         self.at.load(Ordering::Relaxed)
     }
@@ -139,7 +139,7 @@ impl Conversation {
         self.at.store(place, Ordering::Relaxed);
     }
 
-    /// Returns how the session goes on after [`move_on`](Self::move_on).
+    /// Returns the redirect that tells the session about the new upstream after [`move_on`](Self::move_on).
     pub(super) fn redirected(&self) -> CallEnd {
         let wire = self.asked_by();
         let foreign = (wire != self.dialect).then(|| (wire, wire.wire().framing()));
@@ -148,8 +148,8 @@ impl Conversation {
         CallEnd::Redirected(Box::new(Redirect { strategy: self.strategy(), foreign, upstream, model }))
     }
 
-    /// Leaves of the head of a fallback's response what is about the form of its body, and names the fallback. The rest is about
-    /// the operator's account there, or has its key.
+    /// Keeps only the listed headers of a fallback's response ([`ANSWER_HEADERS`]), and names the fallback. Other
+    /// headers may describe the operator's account or quote its key.
     pub(super) fn without_foreign_headers(&self, response: Response<Received>) -> Response<Received> {
         let Some(fallback) = self.fallback() else { return response };
         let (mut parts, body) = response.into_parts();
@@ -166,7 +166,7 @@ impl Conversation {
         Response::from_parts(parts, body)
     }
 
-    /// Returns the request of the client as the upstream that is asked gets it.
+    /// Returns the client's request as the current upstream gets it.
     pub(super) fn sent(&self) -> Option<Sent> {
         let Some(fallback) = self.fallback() else {
             return Some(Sent { head: self.head.clone(), body: self.body.clone() });
@@ -178,12 +178,12 @@ impl Conversation {
         }
     }
 
-    /// Returns the body that other upstreams may get.
+    /// Returns the members of the body that fallbacks may get.
     fn shared_body(&self) -> Result<Allowed<'_>, Refused> {
         allowed(self.dialect.wire().allowed(), std::str::from_utf8(&self.body).unwrap_or_default())
     }
 
-    /// Returns the same request with the model's name and the key of a fallback.
+    /// Returns the request in the same API, with a fallback's model name and key.
     fn readdressed(&self, body: Cow<'_, str>, fallback: &Fallback) -> Option<Sent> {
         let wire = self.dialect.wire();
         let model = fallback.model.as_deref().filter(|model| *model != self.request.model);
@@ -201,7 +201,7 @@ impl Conversation {
         Some(Sent { head, body })
     }
 
-    /// Returns a request of another API for the same conversation.
+    /// Returns the request translated to a fallback's API.
     fn translated(&self, body: &str, wire: Dialect, fallback: &Fallback) -> Option<Sent> {
         let model = fallback.model.as_deref().unwrap_or(&self.request.model);
         let new = translated((self.dialect, body), (wire, model), self.request.max_tokens)?;
@@ -212,8 +212,8 @@ impl Conversation {
     }
 }
 
-/// Returns a path of an API below an address that may have the API's version. Where it has none, the version is added. What the
-/// address ends with is not written twice.
+/// Returns the path to append to a fallback's address. Adds the API's version unless the address has one, and does not
+/// repeat the address's last segment.
 fn below_version(wire: Dialect, fallback: &Fallback, path: &str) -> String {
     full_path(fallback.client.upstream().prefix(), wire.wire().version(), path)
 }
@@ -221,7 +221,7 @@ fn below_version(wire: Dialect, fallback: &Fallback, path: &str) -> String {
 fn full_path(prefix: &str, version: &str, path: &str) -> String {
     let is_version =
         |segment: &str| segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    // An older address of Azure names a deployment, and its version is in the query.
+    // Azure's older addresses name a deployment, and have the version in the query.
     let is_whole = prefix.split('/').any(|segment| is_version(segment) || segment == "deployments");
     let path = if is_whole { path.to_owned() } else { [version, path].concat() };
     let first = path.get(1..).and_then(|path| path.split(['/', '?']).next()).unwrap_or_default();
@@ -229,17 +229,18 @@ fn full_path(prefix: &str, version: &str, path: &str) -> String {
     if is_doubled { path.get(1 + first.len()..).unwrap_or_default().to_owned() } else { path }
 }
 
-/// Returns whether the answer to a first call is a reason to ask a fallback.
+/// Returns whether the result of a first call is a reason to ask a fallback.
 pub(super) fn has_failed(answer: &Result<Response<Received>, Error>) -> bool {
     match answer {
         Ok(response) => is_transient(response.status()),
-        // The request itself can't be sent.
+        // The fault lies in the request, so every upstream would fail alike.
         Err(Error::Path(_) | Error::Foreign(_)) => false,
         Err(_) => true,
     }
 }
 
-/// Says for the log why an upstream is left. Its own words may quote the request.
+/// Returns for the log why an upstream has failed. Leaves out the upstream's own words, since they may quote the
+/// request.
 pub(super) fn why(answer: &Result<Response<Received>, Error>) -> String {
     match answer {
         Ok(response) => response.status().as_u16().to_string(),
@@ -248,8 +249,8 @@ pub(super) fn why(answer: &Result<Response<Received>, Error>) -> String {
 }
 
 impl Head {
-    /// Returns the head of a request to another upstream, without anything of the client's that is not about the form of the
-    /// request. `more`: headers of its API that go along.
+    /// Returns the head of a request to a fallback, with only the listed headers of the client. `more`: headers of the
+    /// fallback's API that are listed, too.
     fn foreign(&self, path: &str, more: &[HeaderName]) -> Option<Self> {
         let own = self.headers();
         let mut parts: Parts = Request::new(()).into_parts().0;
@@ -281,7 +282,7 @@ impl Head {
     }
 }
 
-/// Headers of a fallback's response that its client gets.
+/// The headers of a fallback's response that the client gets: those that describe the body, and the response's id.
 const ANSWER_HEADERS: [HeaderName; 8] = [
     CONTENT_TYPE,
     CONTENT_LENGTH,
@@ -292,7 +293,7 @@ const ANSWER_HEADERS: [HeaderName; 8] = [
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("request-id"),
 ];
-/// Names the fallback that has begun an answer.
+/// The response header that names the fallback which has begun the answer.
 const UPSTREAM: HeaderName = HeaderName::from_static("x-restitch-upstream");
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Makes the first call, and adapts its request to the model if the operator wants that.
+//! Makes the first call, and adapts its request to the model if the operator has enabled that.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -39,8 +39,8 @@ pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body
     response
 }
 
-/// Makes the first call, and once more if what was learned or added changes the request. `adapted`: what was changed in the
-/// request that was answered.
+/// Makes the first call, and repeats it if a refusal teaches the proxy to adapt the request, or to withdraw its own
+/// addition. `adapted`: the members and headers that the proxy has changed in the answered request.
 async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<&'static str>) -> Response<Body> {
     adapted.clone_from(&conversation.adapted);
     let response = match send(&conversation).await {
@@ -59,7 +59,8 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
     };
     conversation.show_refusal(&body);
     let is_known = conversation.records_refusal(&body);
-    // What the proxy has added may be refused for another reason: OpenAI wants the word "json" in a message.
+    // The upstream may refuse the proxy's addition although the model supports it: OpenAI requires the word "json" in a
+    // message.
     let is_withdrawn = conversation.withdraw_json_mode();
     if !is_known && !is_withdrawn {
         return Response::from_parts(parts, Body::full(body));
@@ -72,8 +73,8 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
     }
 }
 
-/// Makes the first call. Where it fails, the fallbacks of the same API are asked in turn. If none of them can answer, the client
-/// gets what its own upstream said: an error of another one would be about a key that is not its.
+/// Makes the first call. If it fails, asks the fallbacks of the same API in turn. If they fail, too, the client gets
+/// the error of its own upstream: a fallback's error is about the operator's key.
 async fn send(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     tokio::select! {
         answer = first_answer(conversation) => answer,
@@ -88,13 +89,13 @@ fn ended(conversation: &Conversation, refusal: Refusal) -> Response<Body> {
     refusal.answer(Some(conversation.dialect))
 }
 
-/// Makes the first call, and makes it again for a short time while the upstream and its fallbacks are not there.
+/// Makes the first call, and repeats it for a short time while the upstream and its fallbacks are unavailable.
 async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     let patience = FIRST_PATIENCE.min(conversation.limits.continuation.patience);
     let mut pause = FIRST_PAUSE;
-    // The end of the time for repeats, which starts with the first failure.
+    // The deadline for repeats, counted from the first failure.
     let mut due = None;
-    // The last refusal by the provider.
+    // The provider's last refusal.
     let mut refusal = None;
     loop {
         let asked_at = Instant::now();
@@ -111,11 +112,11 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
                 .or_else(|error| refusal.ok_or(error))
                 .map_err(|cause| unreachable(Some(conversation.dialect), &cause));
             match &mut answer {
-                // The SDK of the client would repeat all of it.
+                // The client's SDK would start all these repeats again.
                 Ok(response) if is_repeated && !response.status().is_success() => {
                     response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
                 }
-                // The proxy has repeated nothing in place of the SDK, whose own rule holds, as without a proxy.
+                // The proxy has not repeated the call, so the SDK decides by its own rule, as without a proxy.
                 Err(refused) if is_lost_late && !is_repeated && !conversation.route.asks_again() => {
                     refused.headers_mut().remove(SHOULD_RETRY);
                 }
@@ -130,7 +131,7 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
     }
 }
 
-/// Asks the upstream, and its fallbacks in turn where it fails.
+/// Asks the upstream, and then its fallbacks in turn until one succeeds.
 async fn ask_each_upstream(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let mut answer = ask_upstream(conversation).await;
     if conversation.route.fallbacks.is_empty() || !(has_failed(&answer) || is_too_long(conversation, &mut answer).await)
@@ -153,7 +154,7 @@ async fn ask_each_upstream(conversation: &Conversation) -> Result<Response<Recei
     answer
 }
 
-/// Asks one upstream. Repeats the call if the route allows it, or if the upstream asks for a short wait.
+/// Asks one upstream. Repeats the call if the route allows it, or if the upstream requests a short wait.
 async fn ask_upstream(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let has_fallback = !conversation.route.fallbacks.is_empty();
     let mut has_waited = false;
@@ -162,7 +163,7 @@ async fn ask_upstream(conversation: &Conversation) -> Result<Response<Received>,
             true => send_to_first_byte(conversation).await,
             false => send_and_note(conversation).await,
         };
-        // An upstream that was silent once would keep its client waiting as long again.
+        // A silent upstream may be silent again, which would double the client's wait.
         if !has_failed(&answer) || answer.as_ref().is_err_and(Error::is_timeout) {
             return answer;
         }
@@ -175,8 +176,8 @@ async fn ask_upstream(conversation: &Conversation) -> Result<Response<Received>,
     }
 }
 
-/// Returns whether an upstream refuses a request because it is too long for the model, so that another model may accept it. The
-/// body of the refusal stays complete.
+/// Returns whether an upstream refuses a request because it is too long for the model, so that another model may accept
+/// it. Leaves the body of the refusal complete.
 async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<Received>, Error>) -> bool {
     let Ok(response) = answer else { return false };
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
@@ -191,8 +192,8 @@ async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<R
     capability::is_too_long(&String::from_utf8_lossy(&first[..first.len().min(REFUSAL)]))
 }
 
-/// Returns the wait before the first call is repeated: `Retry-After`, or `pause` cut to the time that is left, so that the last call
-/// comes at its end. `None`: another call would not help, or would come too late.
+/// Returns the wait before the first call is repeated: `Retry-After`, or `pause` cut to the remaining time, so that the
+/// last call starts at the deadline. `None`: another call would not help, or would start too late.
 fn wait_before_repeat(answer: &Result<Response<Received>, Error>, pause: Duration, left: Duration) -> Option<Duration> {
     let asked = match answer {
         Ok(response) if is_unavailable(response.status()) => retry_after(response.headers()),
@@ -202,13 +203,14 @@ fn wait_before_repeat(answer: &Result<Response<Received>, Error>, pause: Duratio
     Some(asked.unwrap_or(pause.min(left))).filter(|wait| *wait <= left && !left.is_zero())
 }
 
-/// Returns whether the upstream refuses connections. A dead upstream finishes no lost call, so it bills none.
+/// Returns whether the upstream refuses connections. Such an upstream can't finish the lost call, so it can't bill it
+/// twice.
 async fn is_gone(conversation: &Conversation) -> bool {
     conversation.client().reach().await.is_err()
 }
 
-/// Makes the first call where another upstream can be asked in time: a stream whose head came, and nothing after it, has not
-/// answered.
+/// Makes the first call of a route with fallbacks, and waits for a stream's first byte: until then a fallback can take
+/// over, so a head alone is not an answer.
 async fn send_to_first_byte(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let mut response = send_once(conversation).await?;
     if response.status().is_success() {
@@ -240,13 +242,14 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
     sent
 }
 
-/// The longest wait that an upstream may ask for before a fallback is asked: another one would not answer sooner.
+/// The longest wait that an upstream may ask for before a fallback is asked: a fallback would hardly answer sooner.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 
-/// How soon an upstream loses a connection whose request it has not begun to work on.
+/// The time within which an upstream loses the connection of a request that it has not started to process.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How long a first call is repeated. A client has its own retries, and sees the provider's own status soon.
+/// The longest time for repeats of a first call. It is short, since a client has its own retries and should see the
+/// provider's status soon.
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The response header that names a member of the request, or a header, that the proxy has changed.
@@ -271,7 +274,7 @@ const UPSTREAM_BROKE_OFF: Refusal = Refusal::new(
 .after_calls();
 
 impl Conversation {
-    /// Waits for the first byte of a stream that answers.
+    /// Waits for the first byte of a successful stream.
     pub(super) async fn first_byte(&self, response: &mut Response<Received>) -> Result<(), Error> {
         if !self.request.stream {
             return Ok(());
@@ -287,9 +290,8 @@ impl Conversation {
         Err(error)
     }
 
-    /// Removes or adds `response_format`, and adds the suffix to the model's name with which it searches the web. In other
-    /// APIs than Chat Completions: asks for the arguments of tools as they are written. A body that fits its model stays as
-    /// it is, to the byte.
+    /// Removes or adds `response_format`, and adds the web-search suffix to the model's name. In other APIs than Chat
+    /// Completions, requests streamed tool arguments. A body that fits its model stays unchanged, to the byte.
     pub(super) fn adapt(&mut self) {
         if self.dialect != Dialect::Chat {
             return self.stream_arguments();
@@ -298,7 +300,7 @@ impl Conversation {
         let Ok(body) = std::str::from_utf8(&self.body) else { return };
         let suffix = capability.web_search.filter(|suffix| !self.request.model.ends_with(suffix.as_str()));
         let model = suffix.map(|suffix| format!("{}{suffix}", self.request.model));
-        // Hints are recorded for the name that was sent.
+        // Hints are recorded under the name with the suffix.
         let takes = capability.response_format
             && model.as_ref().is_none_or(|model| {
                 self.proxy.capability(&self.route, self.client().upstream(), model).response_format
@@ -328,8 +330,8 @@ impl Conversation {
         self.request.model = model.unwrap_or(std::mem::take(&mut self.request.model));
     }
 
-    /// Asks for the arguments of tools as they are written, where the API sends them whole otherwise: what is cut inside a
-    /// value would never be sent.
+    /// Requests tool arguments as a stream from APIs that send each value whole otherwise: such an API would never send
+    /// the beginning of a value that a cut interrupts.
     fn stream_arguments(&mut self) {
         let adaptation = Adaptation { streams_arguments: true, ..Adaptation::default() };
         let Ok(body) = std::str::from_utf8(&self.body) else { return };
@@ -353,8 +355,8 @@ impl Conversation {
         true
     }
 
-    /// Records that the model knows no `response_format`. Returns whether the refusal says so and the request is changed by it.
-    /// A refusal of its value is the client's own, since another client's value may be right.
+    /// Records that the model does not support `response_format`, if the refusal says so. Returns whether that changes
+    /// the request. A refused value is not recorded, since another client's value may be valid.
     fn records_refusal(&self, refusal: &[u8]) -> bool {
         let hint = CapabilityHint::read(&String::from_utf8_lossy(refusal));
         let sent = std::str::from_utf8(&self.body);

@@ -1,4 +1,4 @@
-//! The streams of both directions: the bytes of a response, and what the client gets of them.
+//! The streams of both directions: an upstream's bytes, and the bytes for the client.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ pub(super) trait Answering: Stream<Item = Result<Bytes, CallError>> + Send + Unp
 
 impl<S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static> Answering for S {}
 
-/// A stream that ends with an error if its answer ends as a lost connection does, so that the client's connection is
-/// lost, too. The call that ended last may have ended well: it brought nothing.
+/// A stream that ends with an error if the answer is lost, so that the client's connection breaks, too. The stream
+/// can't tell this from the last call, which may have ended without an error and without text.
 pub(super) struct BrokenOff<S> {
     pub(super) stream: S,
     /// Set before the end of the stream.
     pub(super) is_lost: Arc<AtomicBool>,
-    /// What is done when the client has left.
+    /// Stops the upstream's kept stream when the client has left.
     pub(super) _kept: Option<StopOnDrop>,
 }
 
@@ -45,7 +45,7 @@ where
     }
 }
 
-/// Where the bytes of a call come from.
+/// The source of a call's bytes.
 #[expect(clippy::large_enum_variant, reason = "nearly all are bodies, which need no box so")]
 pub(super) enum Source {
     /// The body of a response.
@@ -58,7 +58,7 @@ pub(super) enum Source {
 pub(super) struct Frames {
     pub(super) source: Source,
     pub(super) tap: Option<Arc<dyn Tap>>,
-    /// Is told of the first bytes, if that is measured.
+    /// Records the time of the first bytes, if the proxy measures it.
     pub(super) waiting: Option<Arc<Exchange>>,
 }
 
@@ -82,7 +82,7 @@ impl Stream for Frames {
                         }
                         Poll::Ready(Some(Ok(data)))
                     }
-                    // Trailers are dropped.
+                    // Drops trailers: an event stream has none.
                     Err(_) => continue,
                 },
                 Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(CallError(CallEnd::Error(error.to_string()))))),

@@ -1,4 +1,4 @@
-//! Makes the calls that ask for the rest of a cut answer.
+//! Makes the calls for the rest of a cut answer.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, is_to
 use crate::session::{CallEnd, Request, Retry};
 
 impl Conversation {
-    /// Makes a further call. Where it fails, the session is told to ask a fallback, as long as there is one.
+    /// Makes a further call. If it fails, redirects the session to the next fallback, if there is one.
     pub(super) async fn call(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
         if let Some(query) = &request.resume {
             tracing::info!(call = request.number, "attaching to the answer again");
@@ -32,22 +32,22 @@ impl Conversation {
         self.call_here(request).await.map_err(|end| self.after_refusal(end, part))
     }
 
-    /// Asks the next fallback if the call before has failed and there is one.
+    /// Switches to the next fallback if the previous call has failed and a fallback can take over.
     pub(super) fn leave_failed(&self, part: Part) -> Option<CallEnd> {
         let has_failed = self.has_failed.swap(false, Ordering::Relaxed);
         let is_left = has_failed && self.move_on(part, "the last call fell silent, or brought nothing");
         is_left.then(|| self.redirected())
     }
 
-    /// Returns the end of a call without an answer for the session: the same upstream is asked again, a fallback is asked, or the
-    /// call has failed.
+    /// Returns the session's next step after a call without a stream: ask the same upstream again, ask a fallback, or
+    /// count a failure.
     fn after_refusal(&self, end: CallEnd, part: Part) -> CallEnd {
         match end {
             CallEnd::Unavailable { reason, retry_after }
             | CallEnd::Rejected { reason, transient: true, retry_after }
                 if self.pause_before_retry(retry_after).is_some() =>
             {
-                // The session waits, and does not count the call.
+                // For an unavailable upstream the session waits, and does not count the call.
                 CallEnd::Unavailable { reason, retry_after }
             }
             end if is_for_fallback(&end) && self.move_on(part, why_left(&end)) => self.redirected(),
@@ -55,14 +55,14 @@ impl Conversation {
         }
     }
 
-    /// Makes a further call to the upstream that is asked. Makes it again, without a member that this proxy has added, if that
-    /// member is refused.
+    /// Makes a further call to the current upstream. Repeats it without a member that this proxy has added, if the
+    /// upstream refuses that member.
     async fn call_here(&self, request: &Request) -> Result<Response<DecodedBody>, CallEnd> {
         if !self.is_admitted() {
             return Err(CallEnd::Overloaded);
         }
         if let Some(kept) = self.kept_stream().filter(|_| request.number == 1) {
-            // A server with one slot answers nothing else until then.
+            // A server with one slot answers no other call before the kept stream has stopped.
             kept.stop().await;
         }
         let mut is_switch_refused = false;
@@ -145,11 +145,11 @@ impl Conversation {
         response.map_err(lost)
     }
 
-    /// Attaches to the same answer again. A refusal says that the provider can't: the rest is asked for.
+    /// Reattaches to the same answer. If the provider refuses, the session asks for the rest instead.
     async fn resume(&self, query: &str) -> Result<Response<DecodedBody>, CallEnd> {
         let refused = |reason: String| rejected(reason, false);
         if self.fallback().is_some() {
-            // The request for it is the client's, with the client's key.
+            // The reattaching request would carry the client's key, which a fallback must not get.
             return Err(refused("the answer of a fallback is not attached to again".to_owned()));
         }
         let head = match self.may_keep_stream() {
@@ -166,7 +166,7 @@ impl Conversation {
         encoding::decoded(response).map_err(|unknown| refused(format!("the encoding is `{}`", unknown.name)))
     }
 
-    /// Makes an upstream call, whose span the upstream is told.
+    /// Makes an upstream call, with the trace headers of its span.
     pub(super) async fn make_call(&self, way: Way, head: &Head, body: Body) -> Result<Response<Received>, Error> {
         let client = self.client();
         let traced = self
@@ -182,13 +182,13 @@ impl Conversation {
         response
     }
 
-    /// Returns how long the head of a response may take.
+    /// Returns the time limit for the head of a response.
     pub(super) fn head_limit(&self) -> TimeLimit {
         self.route.head_limit
     }
 
-    /// Returns a further call. Where the request limits its tokens, the limit is higher if the operator allows that, and no
-    /// higher than what the answer's share leaves.
+    /// Returns a further call. If the request limits its tokens, raises the limit by the operator's factor, and lowers
+    /// it to the remaining share of extra tokens.
     fn retry(&self, request: &Request, capability: &Capability) -> Retry {
         let retry = Retry::new(request.clone(), Arc::new(capability.clone())).with_dialect(self.asked_by());
         let Some(own) = self.request.max_tokens else { return retry };
@@ -197,7 +197,8 @@ impl Conversation {
             factor @ 2.. => raised(own, factor, request.number, most),
             _ => own,
         };
-        // A request with a budget for reasoning has a limit above it.
+        // APIs require a token limit above the reasoning budget, so the share does not apply to requests with
+        // reasoning.
         let share = request.most_tokens.filter(|_| !self.request.wants_reasoning);
         let least = if self.asked_by() == Dialect::Responses { LEAST_OF_RESPONSES } else { 1 };
         let limit = share.map_or(limit, |share| limit.min(share.max(least)));
@@ -221,8 +222,8 @@ impl Conversation {
 /// The lowest `max_output_tokens` that the Responses API takes: it refuses less with "Expected a value >= 16".
 const LEAST_OF_RESPONSES: u64 = 16;
 
-/// Returns the limit on the tokens of a further call: `factor` times that of the call before, as long as all of them together
-/// exceed the request's own limit by `most` at most. Then it is the request's own again.
+/// Returns the limit on the tokens of a further call: `factor` times the previous call's limit, until the extra tokens
+/// of all calls add up to `most`. After that it is the request's own limit again.
 fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
     let (mut limit, mut left, mut extra) = (own, most, 0);
     for _ in 0..number {
@@ -239,8 +240,8 @@ fn raised(own: u64, factor: u32, number: u32, most: u64) -> u64 {
     own.saturating_add(extra)
 }
 
-/// Returns whether a refusal says something of what the proxy has added to a request: its prefill, or the switch that turns
-/// reasoning off. The switch and its value are the table's, and no client's.
+/// Returns whether a refusal is about an addition of the proxy: the prefill, or the switch that turns reasoning off.
+/// The capability table, not the client, supplies that switch and its value.
 fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
     match hint {
         CapabilityHint::NoPrefill | CapabilityHint::RejectsTrailingSpace => retry.is_prefill(),
@@ -250,8 +251,8 @@ fn is_about(hint: &CapabilityHint, retry: &Retry) -> bool {
     }
 }
 
-/// Returns whether a fallback may bring what the call has not: the upstream is not there, or has refused the request. What one
-/// refuses for any reason, the next may take.
+/// Returns whether a fallback may succeed after this end: the upstream is unavailable, silent, or has refused the
+/// request. Another upstream may accept a refused request, whatever the reason.
 fn is_for_fallback(end: &CallEnd) -> bool {
     matches!(
         end,
@@ -263,12 +264,12 @@ fn is_for_fallback(end: &CallEnd) -> bool {
     )
 }
 
-/// Returns for the log why an upstream is left.
+/// Returns for the log why the session leaves an upstream.
 fn why_left(end: &CallEnd) -> &str {
     end.refusal().unwrap_or_else(|| end.as_str())
 }
 
-/// Returns how a call ended that brought no response.
+/// Returns the end of a call without a response.
 pub(super) fn lost(error: Error) -> CallEnd {
     match error {
         Error::Late { limit, after } => TimeLimit { name: limit, time: after }.into(),
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!(limits(2, 1000), [200, 400, 700, 100, 100, 100, 100, 100]);
         assert_eq!(limits(3, 0), [100; 8]);
         assert_eq!(limits(1, 400), [100; 8]);
-        // No number overflows, and none is walked to.
+        // Large numbers neither overflow nor loop for long.
         assert_eq!(raised(u64::MAX, u32::MAX, u32::MAX, u64::MAX), u64::MAX);
         assert_eq!(raised(1, 1, u32::MAX, 4), 1);
         assert_eq!(raised(0, 2, u32::MAX, 0), 0);

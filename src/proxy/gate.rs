@@ -1,4 +1,4 @@
-//! Counts what clients have open, and refuses one more.
+//! Counts the open connections of clients and their unfinished bodies, and refuses more than the limits allow.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::ServerLimits;
 
-/// Whose connections are counted together.
+/// A client whose connections are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Peer {
     /// All clients of one address.
     Address(IpAddr),
-    /// All clients of a Unix socket. They have no address, and the file's permissions, not a count, say who they are. So
-    /// they count as one, as all clients of `127.0.0.1` do.
+    /// All clients of a Unix socket. They have no address, and the file's permissions, not a count, control their
+    /// access. So they share one count, as all clients of `127.0.0.1` do.
     Local,
 }
 
@@ -28,7 +28,7 @@ struct Open {
 }
 
 impl Gate {
-    /// Counts one more connection of a client. An error is the name of the limit that it would exceed.
+    /// Counts one more connection of a client. The error names the limit that it would exceed.
     pub(super) fn enter(&self, client: Peer, limits: &ServerLimits) -> Result<Permit, &'static str> {
         let mut open = self.lock();
         if open.all >= limits.max_connections {
@@ -68,7 +68,7 @@ impl Drop for Permit {
     }
 }
 
-/// The bytes of all request bodies whose end has not come.
+/// The bytes of all unfinished request bodies.
 #[derive(Clone, Debug)]
 pub(super) struct Unfinished {
     used: Arc<AtomicUsize>,
@@ -86,7 +86,7 @@ impl Unfinished {
     }
 }
 
-/// The bytes of one body, which are counted until this is dropped.
+/// The bytes of one body. Dropping this releases them.
 #[derive(Debug)]
 pub(super) struct Share {
     unfinished: Unfinished,

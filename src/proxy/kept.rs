@@ -1,4 +1,4 @@
-//! Streams that a server keeps for a lost connection.
+//! Streams that an upstream server keeps for clients that lose their connection.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::route::Route;
 use super::upstream::{self, Head};
 use crate::client::Body;
 
-/// A stream that the server keeps under a name of the proxy's, and goes on with when nobody reads it.
+/// A stream that the server keeps under the proxy's name for it, and that continues without a reader.
 #[derive(Clone)]
 pub(super) struct KeptStream {
     pub(super) route: Arc<Route>,

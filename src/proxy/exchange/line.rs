@@ -1,4 +1,5 @@
-//! The end of an answer: the line in the log when its client has got it or has left, and what is measured and shown of it.
+//! The end of an answer: writes the line in the log when the client has got the answer or has left, and closes the
+//! measurements and the page's entry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,25 +15,25 @@ use crate::proxy::answers::{self, Stopped};
 use crate::proxy::measured::{AnswerEnd, LEFT};
 use crate::proxy::metrics::Metrics;
 
-/// Watches an answer on its way to the client, and logs one line when it has ended or the client has left.
+/// Watches the bytes of an answer for its client, and logs one line when the answer has ended or the client has left.
 #[derive(Debug)]
 pub(in crate::proxy) struct AccessLine {
     progress: Progress,
     longest_silence: Duration,
 }
 
-/// Watches an answer that is kept on its way to the store. It ends with the task that writes it, whether its client is there or
-/// not.
+/// Watches the bytes of a kept answer for the store. It lives as long as the task that writes the answer, even if the
+/// client has left.
 #[derive(Debug)]
 pub(in crate::proxy) struct KeptLine(Progress);
 
-/// How far an answer is.
+/// The progress of an answer.
 #[derive(Debug)]
 struct Progress {
     exchange: Arc<Exchange>,
     bytes: u64,
     first_byte: Option<Duration>,
-    /// When bytes came last.
+    /// The time of the last bytes.
     last: Instant,
     end: End,
 }
@@ -67,7 +68,8 @@ impl AccessLine {
         self.progress.end = End::Broken;
     }
 
-    /// Notes what has been read of a body. One whose length is known is not asked for its end.
+    /// Notes a frame of a body, and the end of the body if it is known to be complete: hyper does not poll a body of
+    /// known length for its end.
     pub(in crate::proxy) fn note_frame(&mut self, body: &impl Body, frame: &Frame<Bytes>) {
         if let Some(data) = frame.data_ref() {
             let silence = self.progress.note_bytes(data.len(), false);
@@ -80,7 +82,7 @@ impl AccessLine {
 }
 
 impl KeptLine {
-    /// From now on the answer does not end with its client.
+    /// Marks the answer as kept: from now on it does not end when its client leaves.
     pub(in crate::proxy) fn new(exchange: Arc<Exchange>) -> Self {
         exchange.facts().is_kept = true;
         Self(Progress::new(exchange))
@@ -91,7 +93,7 @@ impl KeptLine {
         &self.0.exchange.span
     }
 
-    /// Returns what is ready when the operator ends the answer.
+    /// Returns a future that is ready when the operator ends the answer.
     pub(in crate::proxy) fn stopped(&self) -> Stopped {
         self.0.exchange.stopped()
     }
@@ -118,8 +120,8 @@ impl Progress {
         Self { exchange, bytes: 0, first_byte: None, last, end: End::Left }
     }
 
-    /// Notes bytes. Returns the silence before them; that before the first ones does not count. `is_kept`: the
-    /// answer is kept, so its client may get them later.
+    /// Notes bytes, and returns the silence before them: zero for the first bytes. `is_kept`: the client of a kept
+    /// answer may get the bytes later.
     fn note_bytes(&mut self, bytes: usize, is_kept: bool) -> Duration {
         let now = Instant::now();
         let mut silence = Duration::ZERO;
@@ -140,7 +142,7 @@ impl Progress {
         silence
     }
 
-    /// Ends what is measured and shown of the answer.
+    /// Closes the measurements and the page's entry of the answer.
     fn end_answer(&self, facts: &mut Facts) {
         let duration = self.exchange.began.elapsed();
         if let Some(answer) = facts.answer.take() {
@@ -200,7 +202,7 @@ impl Drop for KeptLine {
     }
 }
 
-/// What the lines of a request and of a kept answer tell of its calls.
+/// The fields about calls in the lines of a request and of a kept answer.
 struct Told {
     outcome: Option<&'static str>,
     cuts: Option<usize>,

@@ -1,9 +1,10 @@
-//! Paths of requests in the log.
+//! Hides the ids of kept answers in logged paths.
 
 use crate::proxy::resume::STREAMS;
 
-/// Returns a path with `*` for each segment that may hold the id of a kept answer: an id alone gives access to an answer whose
-/// request had no credential. Clients also send ids to paths that the proxy does not serve, so their digits decide.
+/// Returns a path with `*` for each segment that may hold the id of a kept answer: an id alone gives access to an
+/// answer whose request had no credential. Clients also send ids to paths that the proxy does not serve, so the digits
+/// of a segment decide.
 pub(super) fn without_ids(path: &str) -> String {
     let streams = STREAMS.trim_matches('/');
     let mut follows_streams = false;
@@ -15,8 +16,8 @@ pub(super) fn without_ids(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// Returns whether a segment has many hexadecimal digits in a row, all characters between them ignored that are neither letter
-/// nor digit. So a percent-encoded id has as many, or more.
+/// Returns whether a segment has many hexadecimal digits in a row, ignoring characters that are neither letters nor
+/// digits. So percent-encoding can't hide an id: it removes no digits.
 fn may_hold_id(segment: &str) -> bool {
     let mut digits = 0;
     segment.bytes().filter(u8::is_ascii_alphanumeric).any(|byte| {
@@ -25,8 +26,8 @@ fn may_hold_id(segment: &str) -> bool {
     })
 }
 
-/// Half of the digits of an id: fewer leave more than 64 bits to guess. Dates and versions in the names of models have up to 12
-/// in a row.
+/// Half of the digits of an id. Fewer logged digits leave more than 64 bits to guess. Dates and versions in model names
+/// have up to 12 in a row, so model names stay readable.
 const MANY_DIGITS: usize = 16;
 
 #[cfg(test)]
