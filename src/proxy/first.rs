@@ -203,8 +203,8 @@ fn wait_before_repeat(answer: &Result<Response<Received>, Error>, pause: Duratio
     Some(asked.unwrap_or(pause.min(left))).filter(|wait| *wait <= left && !left.is_zero())
 }
 
-/// Returns whether the upstream refuses connections. Such an upstream can't finish the lost call, so it can't bill it
-/// twice.
+/// Returns whether the upstream refuses connections. Such an upstream can't finish the lost call, so a repeat is not
+/// billed twice.
 async fn is_gone(conversation: &Conversation) -> bool {
     conversation.client().reach().await.is_err()
 }

@@ -82,7 +82,7 @@ impl Stream for Frames {
                         }
                         Poll::Ready(Some(Ok(data)))
                     }
-                    // Drops trailers: an event stream has none.
+                    // Drops trailers, which are not bytes of the stream.
                     Err(_) => continue,
                 },
                 Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(CallError(CallEnd::Error(error.to_string()))))),

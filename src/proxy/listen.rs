@@ -1,4 +1,4 @@
-//! Accepts connections, and divides them among the threads that serve them.
+//! Accepts connections, and distributes them among the serving threads.
 
 use std::future::poll_fn;
 use std::io;
@@ -29,19 +29,19 @@ use super::tls::ServerTls;
 use super::worker::Worker;
 use crate::address::{ListenAddress, SocketMode};
 
-/// Where and how a proxy listens.
+/// The address of a proxy, and how it accepts connections there.
 #[derive(Clone, Debug)]
 pub struct Listen {
     /// The address.
     pub address: ListenAddress,
-    /// Who may connect to a Unix socket.
+    /// The permissions of a Unix socket's file, which decide who may connect.
     pub socket_mode: SocketMode,
     /// The certificate. `None`: connections are not encrypted.
     pub tls: Option<ServerTls>,
 }
 
-/// A proxy that listens at one TCP address. Dropping it closes the socket; answers under way are finished in the background,
-/// in the time of [`drain_timeout`](crate::ServerLimits::drain_timeout).
+/// A proxy that listens at one TCP address. Dropping it closes the socket; running answers finish in the background,
+/// within [`drain_timeout`](crate::ServerLimits::drain_timeout).
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
@@ -59,7 +59,7 @@ impl Server {
         self.listening.admin_addr()
     }
 
-    /// As [`Listening::reloader`].
+    /// Returns the handle that reloads the configuration, as [`Listening::reloader`] does.
     pub fn reloader(&self) -> Reloader {
         self.listening.reloader()
     }
@@ -69,13 +69,13 @@ impl Server {
         format!("http://{}", self.addr)
     }
 
-    /// As [`Listening::shutdown`].
+    /// Shuts the proxy down, as [`Listening::shutdown`] does.
     pub async fn shutdown(self) -> bool {
         self.listening.shutdown().await
     }
 }
 
-/// A proxy that listens, at whatever kind of address. Dropping it closes the sockets, as with [`Server`].
+/// A proxy that listens at a TCP address or a Unix socket. Dropping it closes the sockets, as with [`Server`].
 #[derive(Debug)]
 pub struct Listening {
     urls: Vec<String>,
@@ -88,7 +88,8 @@ pub struct Listening {
 
 impl Listening {
     /// Returns the addresses that the proxy listens on, with the real port: `http://127.0.0.1:7378`,
-    /// `https://[::1]:7378`, `unix:/path/to.sock`. There is more than one where an address stands for several.
+    /// `https://[::1]:7378`, `unix:/path/to.sock`. An address such as `localhost` stands for several sockets, and
+    /// yields a URL for each.
     pub fn urls(&self) -> &[String] {
         &self.urls
     }
@@ -98,13 +99,14 @@ impl Listening {
         self.admin
     }
 
-    /// Returns what reads the configuration again.
+    /// Returns the handle that reloads the configuration.
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
     }
 
-    /// Closes the sockets and waits until every answer under way has ended, or
-    /// [`drain_timeout`](crate::ServerLimits::drain_timeout) is over. Returns whether all have ended; the others are cut.
+    /// Closes the sockets and waits until every running answer has ended, or
+    /// [`drain_timeout`](crate::ServerLimits::drain_timeout) is over. Returns whether all have ended, and cuts the
+    /// others.
     pub async fn shutdown(self) -> bool {
         self.stop.send_replace(true);
         // The task ends on its own, and a panic in it has been reported.
@@ -182,7 +184,7 @@ async fn start(
     Ok(Listening { urls, admin: admin_addr, reloader, stop, accept })
 }
 
-/// Returns what a client or an operator is told of an address.
+/// Returns an address as the log and [`Listening::urls`] show it.
 fn url(address: &ListenAddress, is_tls: bool) -> String {
     match (address, is_tls) {
         (ListenAddress::Unix(_), true) => format!("{address} with TLS"),
@@ -196,17 +198,17 @@ struct Acceptor {
     current: Current,
     gate: Gate,
     workers: Vec<Worker>,
-    /// Lets the workers' threads end when it is dropped.
+    /// Dropping it lets the workers' threads end.
     release: watch::Sender<()>,
-    /// The connections that are served here, if there are no workers.
+    /// The connections of this thread, which serves them if there are no workers.
     connections: Connections,
-    /// Clients that are told that there is no room for them.
+    /// The tasks that send a refusal to clients over the connection limit.
     refused: JoinSet<()>,
     /// The admin listener's task, which ends with the last answer.
     _admin: JoinSet<()>,
     /// The task that removes expired answers.
     _sweeper: JoinSet<()>,
-    /// Clients are told without TLS.
+    /// Connections are not encrypted, so a refusal needs no handshake.
     is_plain: bool,
 }
 
@@ -217,21 +219,20 @@ impl Acceptor {
                 accepted = poll_fn(|cx| poll_accept(&mut listeners, cx)) => match accepted {
                     Ok((accepted, client)) => self.accept(accepted, client),
                     Err(error) => {
-                        // Mostly the process has no file descriptors left, and other connections must give theirs back
-                        // first.
+                        // Usually the process has no file descriptors left, and other connections must end first.
                         tracing::warn!(%error, "cannot accept a connection");
                         sleep(ACCEPT_RETRY).await;
                     }
                 },
                 () = self.connections.reap() => {}
                 Some(_) = self.refused.join_next() => {}
-                // The server was told to stop, or was dropped.
+                // The server is shutting down, or was dropped.
                 _ = stopped.changed() => break,
             }
         }
         drop(listeners);
         let kept = self.current.get().shared.kept.clone();
-        // A reader that leaves now can't come back.
+        // A reader that leaves now can't reconnect, so its answer may end.
         let unread = async {
             loop {
                 kept.iter().for_each(|answers| answers.stop_unread());
@@ -258,7 +259,7 @@ impl Acceptor {
     fn accept(&mut self, accepted: Accepted, client: Peer) {
         match self.gate.enter(client, &self.current.get().limits.server) {
             Ok(permit) => self.serve(accepted, permit),
-            // A handshake costs more than an answer, so a client of TLS is not told.
+            // A TLS client gets no refusal, since a handshake would cost more than the refusal itself.
             Err(limit) => {
                 if self.is_plain && self.refused.len() < MOST_REFUSED {
                     self.refused.spawn(refuse(accepted, limit, self.current.get().shared.metrics.clone()));
@@ -267,7 +268,7 @@ impl Acceptor {
         }
     }
 
-    /// Gives a connection to the thread that has the fewest.
+    /// Gives a connection to the thread with the fewest connections.
     fn serve(&mut self, accepted: Accepted, permit: Permit) {
         match self.workers.iter().min_by_key(|worker| worker.open()) {
             None => self.connections.add(accepted, permit),
@@ -276,7 +277,8 @@ impl Acceptor {
     }
 }
 
-/// Accepts the next connection of any listener. The one that had the last is asked last.
+/// Accepts the next connection of any listener. The listener of the last connection is polled last, so that none
+/// starves.
 fn poll_accept(listeners: &mut [Listener], cx: &mut Context<'_>) -> Poll<io::Result<(Accepted, Peer)>> {
     for at in 0..listeners.len() {
         let accepted = listeners[at].poll_accept(cx);
@@ -288,7 +290,7 @@ fn poll_accept(listeners: &mut [Listener], cx: &mut Context<'_>) -> Poll<io::Res
     Poll::Pending
 }
 
-/// Tells a client that there is no room for it, and waits for a moment until it has read that.
+/// Sends a client the refusal that there is no room for it, and waits briefly until the client has read it.
 async fn refuse(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Metrics>>) {
     let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, limit, "too many connections: try again later");
     let answer = refusal.plain(metrics.as_deref());
@@ -304,10 +306,10 @@ async fn refuse(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Met
     let _ = timeout(REFUSAL, say).await;
 }
 
-/// How often it is looked whether a kept answer still has readers, while connections drain.
+/// The interval between checks for kept answers without readers, while connections drain.
 const UNREAD: Duration = Duration::from_millis(250);
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// Clients that are told at a time that there is no room. The connections of further ones are just closed.
+/// The most clients that get a refusal at the same time. The proxy closes further connections without a word.
 const MOST_REFUSED: usize = 16;
-/// How long such a client may take.
+/// The longest time for sending a refusal.
 const REFUSAL: Duration = Duration::from_secs(1);

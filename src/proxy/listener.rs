@@ -53,7 +53,7 @@ impl Listener {
         }
     }
 
-    /// Returns the address with the real port.
+    /// Returns the address with the port that the system has assigned.
     pub(super) fn address(&self) -> io::Result<ListenAddress> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(ListenAddress::Tcp),
@@ -78,7 +78,7 @@ impl Listener {
     }
 }
 
-/// Listens on an address of each family, with one port. A family that the machine does not have is left out.
+/// Listens on an address of each family, with one port. Skips a family that the machine does not support.
 async fn both(v4: Ipv4Addr, v6: Ipv6Addr, port: u16) -> io::Result<Vec<Listener>> {
     let mut tries = 1;
     loop {
@@ -87,9 +87,9 @@ async fn both(v4: Ipv4Addr, v6: Ipv6Addr, port: u16) -> io::Result<Vec<Listener>
         let second = v6_only(SocketAddr::from((v6, bound.map_or(port, |address| address.port()))));
         match (first, second) {
             (Ok(first), Ok(second)) => return Ok(vec![Listener::Tcp(first), Listener::Tcp(second)]),
-            // A free port of IPv4 may be taken in IPv6.
+            // A port that is free for IPv4 may be taken for IPv6.
             (Ok(_), Err(error)) if port == 0 && is_taken(&error) && tries < PORT_TRIES => tries += 1,
-            // Half of the clients would reach another process.
+            // With one family alone, half of the clients would reach the process that has the other.
             (Err(error), _) | (_, Err(error)) if is_taken(&error) => return Err(error),
             (Ok(listener), Err(_)) | (Err(_), Ok(listener)) => return Ok(vec![Listener::Tcp(listener)]),
             (Err(error), Err(_)) => return Err(error),
@@ -97,12 +97,13 @@ async fn both(v4: Ipv4Addr, v6: Ipv6Addr, port: u16) -> io::Result<Vec<Listener>
     }
 }
 
-/// Returns whether the machine has the address, but not for this process.
+/// Returns whether the machine has the address but this process can't use it.
 fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
 }
 
-/// Listens on an IPv6 address, and not on that of IPv4 with the same port. tokio's own listeners leave this to the system.
+/// Listens on an IPv6 address, but not on the IPv4 address with the same port. tokio's own listeners leave that choice
+/// to the system.
 fn v6_only(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_only_v6(true)?;
@@ -115,7 +116,7 @@ fn v6_only(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// A connection that was accepted and belongs to no runtime yet: one thread accepts, another one serves.
+/// An accepted connection that belongs to no runtime yet: one thread accepts it, and another one may serve it.
 #[derive(Debug)]
 pub(super) enum Accepted {
     Tcp(std::net::TcpStream),
@@ -138,20 +139,20 @@ impl Accepted {
     }
 }
 
-/// The bytes of a connection, of whatever kind: TCP, a Unix socket, or TLS over one of them. A call through the box costs
-/// far less than the system call that follows.
+/// The byte stream of a connection: TCP, a Unix socket, or TLS over one of them. A call through the box costs far less
+/// than the system call that follows.
 pub(super) type Transport = Box<dyn Stream>;
 
-/// What a server needs of a connection.
+/// The operations that a server needs from a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {
-    /// Returns what is ready when the client has closed its side, also while bytes of its wait to be read. Where the system can't
-    /// tell, it is never ready.
+    /// Returns a future that is ready when the client has closed its side, even while unread bytes are left. It is
+    /// never ready on systems that can't report this.
     fn closed(&self) -> Closed {
         Closed(Box::pin(pending()))
     }
 }
 
-/// Waits until a client has closed its side.
+/// A future that waits until a client has closed its side.
 pub(super) struct Closed(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Closed {
@@ -187,14 +188,14 @@ impl Stream for TlsStream<Transport> {
     }
 }
 
-/// Waits with a descriptor of its own: whoever waits at the socket itself is woken by the bytes that are there. Of the second one
-/// nothing but its state is used, so it does not matter what kind of socket it is.
+/// Waits on a duplicated descriptor: unread bytes would wake a task that waits on the socket itself. Only the readiness
+/// of the duplicate matters, so a `TcpStream` serves for every type of socket.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn closed(socket: &impl AsFd) -> Closed {
     let second = socket.as_fd().try_clone_to_owned().map(std::net::TcpStream::from).and_then(TcpStream::from_std);
     Closed(Box::pin(async move {
         let Ok(second) = second else { return pending().await };
-        // Priority: the end of the client's bytes counts, and the bytes before it do not.
+        // With `PRIORITY`, unread bytes don't wake the task, but the end of the client's bytes does.
         if second.ready(Interest::PRIORITY | Interest::ERROR).await.is_err() {
             pending::<()>().await;
         }
@@ -203,7 +204,7 @@ fn closed(socket: &impl AsFd) -> Closed {
 
 fn configure(stream: &TcpStream) {
     let socket = SockRef::from(stream);
-    // Without it small events wait for the acknowledgement of the one before.
+    // Nagle's algorithm would hold a small event until the client acknowledges the previous one.
     let set = stream.set_nodelay(true);
     let set = set.and_then(|()| socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE)));
     let set = set.and_then(|()| socket.set_send_buffer_size(SEND_BUFFER));
@@ -212,11 +213,12 @@ fn configure(stream: &TcpStream) {
     }
 }
 
-/// How often a free port of both families is looked for.
+/// The number of tries to find a port that is free in both families.
 const PORT_TRIES: u32 = 16;
-/// Connections that wait to be accepted, as many as tokio's own listeners have.
+/// The most connections that wait to be accepted, as in tokio's own listeners.
 pub(super) const BACKLOG: i32 = 1024;
-/// Silence after which the kernel asks whether a client is still there.
+/// The silence after which the kernel probes whether a client is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
-/// Bytes that the kernel keeps for a client that is slow. Linux doubles it, and would let it grow to megabytes otherwise.
+/// The kernel's send buffer for a client, in bytes. Linux doubles the value, and without it would let the buffer of a
+/// slow client grow to megabytes.
 const SEND_BUFFER: usize = 256 << 10;

@@ -1,5 +1,5 @@
-//! Takes the key of a fallback out of the errors that the fallback reports: the key is the operator's, and the error is read by
-//! a client. Text of the model stays as it is.
+//! Removes a fallback's key from the errors that the fallback reports, since the key is the operator's and clients read
+//! the errors. The model's text stays unchanged.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -27,33 +27,34 @@ pub(super) fn masked_body(body: String, key: &str, dialect: Dialect) -> String {
     String::from_utf8(masked).unwrap_or(body)
 }
 
-/// Returns whether an error is among what `read` reads.
+/// Returns whether `read` yields an error.
 fn has_error<R>(read: impl FnOnce(&mut dyn FnMut(Delta<'_>)) -> R) -> bool {
     let mut found = false;
     read(&mut |delta| found |= matches!(delta, Delta::Error { .. }));
     found
 }
 
-/// Takes a key out of errors. A stream leaves block by block, each when it is whole; a body that is no stream leaves at its end.
+/// Removes a key from errors. Releases a stream block by block, each when it is complete, and any other body at its
+/// end.
 pub(super) struct Mask {
     key: String,
     redactor: Redactor,
     dialect: Dialect,
-    /// `None`: the body is no stream, and leaves when it is whole.
+    /// `None`: the body is not a stream, and is released when it is complete.
     decoder: Option<Framed>,
-    /// The most bytes that may wait.
+    /// The most bytes that may be withheld.
     most: usize,
-    /// What has not left: what is not whole.
+    /// The withheld bytes of an incomplete block or body: they may contain half of a key, or half of an error.
     waiting: BytesMut,
-    /// Bytes that have left, as they came.
+    /// The number of released bytes, counted before any key was removed.
     left: u64,
-    /// It can't be read any further: the key is taken out wherever it is.
+    /// The body can't be parsed any further, so the key is removed from all of its text.
     is_unread: bool,
 }
 
 impl Mask {
-    /// `framing`: `None` for a body that is no stream. Returns `None` where the key is too short to be a secret, and may be a word
-    /// of any text.
+    /// `framing`: `None` for a body that is not a stream. Returns `None` if the key is so short that any text may
+    /// contain it.
     pub(super) fn new(key: &str, dialect: Dialect, framing: Option<Framing>, limits: &Limits) -> Option<Self> {
         (key.len() >= SHORTEST_KEY).then(|| Self {
             key: key.to_owned(),
@@ -67,7 +68,7 @@ impl Mask {
         })
     }
 
-    /// Takes bytes, and returns the blocks that are whole.
+    /// Adds bytes, and returns the complete blocks.
     fn push(&mut self, bytes: &[u8]) -> Bytes {
         if self.is_unread {
             return self.redactor.push(bytes).into();
@@ -101,31 +102,32 @@ impl Mask {
         out.freeze()
     }
 
-    /// Returns the rest. A block of a stream that is not whole is no event, and may be a part of an error.
+    /// Returns the withheld bytes. An incomplete block of a stream may be part of an error, so the key is removed from
+    /// it without parsing.
     fn finish(&mut self) -> Bytes {
         let waiting = std::mem::take(&mut self.waiting);
         if self.is_unread || self.decoder.is_some() {
             return self.redactor.whole(&waiting).into();
         }
-        // A body that is not UTF-8 is not read, and no error.
+        // A body that is not UTF-8 can't be parsed as an error, and passes unchanged.
         let body = String::from_utf8(waiting.into());
         body.map_or_else(|body| body.into_bytes().into(), |body| masked_body(body, &self.key, self.dialect).into())
     }
 }
 
-/// Takes what waits up to an offset of the stream.
+/// Takes the withheld bytes up to an offset of the stream.
 fn take(waiting: &mut BytesMut, left: &mut u64, to: u64) -> BytesMut {
     let length = usize::try_from(to.saturating_sub(*left)).map_or(waiting.len(), |length| length.min(waiting.len()));
     *left += length as u64;
     waiting.split_to(length)
 }
 
-/// A body without a key in its errors.
+/// A body whose errors don't contain a key.
 pub(super) struct Masked<B> {
     body: B,
-    /// `None`: nothing is taken out.
+    /// `None`: the body passes unchanged.
     mask: Option<Mask>,
-    /// How the body has ended, once it has and its rest was given out.
+    /// The end of the body, once all withheld bytes were returned.
     end: Option<Option<BodyError>>,
 }
 
@@ -174,7 +176,7 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        // What is taken out changes the length.
+        // Removing a key changes the length.
         if self.mask.is_some() { SizeHint::default() } else { self.body.size_hint() }
     }
 }

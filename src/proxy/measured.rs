@@ -1,4 +1,4 @@
-//! Measures a request, its upstream calls and its answer. Figures are recorded where a call or an answer ends, and at cuts.
+//! Measures a request, its upstream calls and its answer. Records figures when a call or an answer ends, and at cuts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use crate::provider::{Dialect, answer_tokens, usage};
 use crate::session::relay::{Output, TransportEnd};
 use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, SessionEvent, Status};
 
-/// A request of an API on its way through the proxy.
+/// The measurements of an API request.
 pub(super) struct Measured {
     metrics: Arc<Metrics>,
     dialect: Dialect,
     is_stream: bool,
-    /// The name of the provider that is asked.
+    /// The provider of the current call.
     provider: Arc<str>,
-    /// That of the one whose answer the client gets: the first one, until another one begins to answer.
+    /// The provider whose answer the client gets: the first one, until another one begins to answer.
     answering: Arc<str>,
-    /// The model that the request names.
+    /// The model's name in the request.
     name: Arc<str>,
     /// The label of that model.
     model: Arc<str>,
-    /// The label of the model that has begun the answer, by its name there.
+    /// The label of the model that has begun the answer, by its name at its upstream.
     answering_model: Arc<str>,
-    /// The call that is open.
+    /// The open call.
     call: Option<Call>,
-    /// The tokens of all answers so far. `None`: a call has not told its tokens.
+    /// The tokens of all calls so far. `None`: a call did not report its tokens.
     tokens: Option<u64>,
-    /// What the slot holds that ended worst.
+    /// The content type of the slot with the worst end.
     slot: Option<SlotKind>,
-    /// Set where spans are pushed.
+    /// Set if spans are pushed.
     span: Option<AnswerSpan>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Measured {
 pub(super) struct AnswerEnd<'a> {
     pub(super) outcome: Option<&'a Outcome>,
     pub(super) status: Option<StatusCode>,
-    /// `left` or `broken`, where the client has not got the answer to its end.
+    /// `left` or `broken`, if the client did not get the answer to its end.
     pub(super) break_off: Option<&'static str>,
     /// Since the request.
     pub(super) first_byte: Option<Duration>,
@@ -69,12 +69,12 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// Returns whether the tokens of the call are those of the first one.
+    /// Returns whether the call's tokens are those of the first call: reattaching generates no new ones.
     pub(super) fn keeps_tokens(self) -> bool {
         matches!(self, Self::First | Self::Reattach)
     }
 
-    /// Returns whether the rest of an answer is asked for.
+    /// Returns whether the call asks for the rest of an answer.
     pub(super) fn is_for_rest(self) -> bool {
         matches!(self, Self::Prefill | Self::Reprompt)
     }
@@ -101,12 +101,12 @@ impl Way {
     }
 }
 
-/// An upstream call that is open.
+/// An open upstream call.
 struct Call {
     way: Way,
-    /// What is asked for, in the API and with the model's name of the upstream that is asked.
+    /// The operation, with the API and the model's name of the upstream.
     operation: Operation,
-    /// The name of that model, which is its label once the upstream has answered.
+    /// The model's name, which becomes its label once the upstream has answered.
     name: Arc<str>,
     began: Instant,
     status: Option<StatusCode>,
@@ -114,7 +114,7 @@ struct Call {
     tokens: Option<u64>,
     has_joined: bool,
     has_failed: bool,
-    /// What it brought was there already.
+    /// It brought only text that the answer already had.
     repeats: bool,
     /// Why it ended early.
     error: Option<&'static str>,
@@ -152,7 +152,8 @@ impl Measured {
         measured
     }
 
-    /// Begins a call. A call that is still open was refused, and is made in another form. `model`: its name there.
+    /// Begins a call, and ends one that is still open: the upstream refused it, and this is its adapted repeat.
+    /// `model`: its name at the upstream.
     pub(super) fn begin_call(&mut self, way: Way, upstream: &Upstream, (dialect, model): (Dialect, &str)) {
         self.end_call();
         if *self.provider != *provider_name(upstream.host()) {
@@ -187,7 +188,7 @@ impl Measured {
         self.call.as_ref()?.span.as_ref().map(CallSpan::headers)
     }
 
-    /// Notes the head of the open call's answer, or why there is none.
+    /// Notes the status of the open call's response, or why there is none.
     pub(super) fn note_head(&mut self, head: Result<StatusCode, &'static str>) {
         let Some(call) = &mut self.call else { return };
         match head {
@@ -199,7 +200,8 @@ impl Measured {
                     if !call.way.is_for_rest() {
                         (self.answering, self.answering_model) = (Arc::clone(&self.provider), model);
                     }
-                    // Clients choose their names. One that a fallback does not have was not answered.
+                    // A client chooses the name, so it becomes a label only if this upstream was asked by that name and
+                    // has answered.
                     self.model = self.metrics.models.label(&self.name);
                 }
             }
@@ -213,12 +215,12 @@ impl Measured {
         self.metrics.calls.first_chunk.observe(&call.operation, call.began.elapsed().as_secs_f64());
     }
 
-    /// Notes what an answer goes through.
+    /// Notes an output of the answer's session.
     pub(super) fn note_output(&mut self, output: &Output) {
         let mut is_of_call = true;
         if let Output::Event(event) = output {
-            // The slots of an answer are continued in turn: what cut the first call in one of them is told after the calls for
-            // the rest of others.
+            // The session continues the slots of an answer in turn. So the first call's cut in one slot is reported
+            // after the calls for the rest of other slots.
             is_of_call = !(event.is_of_first() && self.call.as_ref().is_some_and(|call| call.way.is_for_rest()));
             self.span.iter_mut().for_each(|span| span.note(event));
             let of_call = self.call.iter_mut().filter(|_| is_of_call);
@@ -251,14 +253,14 @@ impl Measured {
             Output::Usage(usage) => self.note_usage(usage),
             Output::Call { request, .. } => {
                 if let Some(call) = self.call.as_mut().filter(|_| request.resume.is_some()) {
-                    // No cut is told of a connection that is made again.
+                    // Reattaching emits no `Cut`, so the lost connection is noted here.
                     call.error = Some("lost");
                 }
                 self.end_call();
             }
             Output::Done { slot, outcome, transport_end } => {
                 if outcome.status() == Status::PassedThrough && *transport_end == TransportEnd::Dropped {
-                    // No cut is told of an answer that is not continued.
+                    // An answer that is not continued emits no `Cut`, so its end is noted here.
                     let limit = outcome.tally().limit.as_ref().map(|limit| limit.name.as_str());
                     let is_silence = matches!(limit, Some("idle_timeout" | "first_byte_timeout" | "text_timeout"));
                     let cause = if is_silence { CutCause::Idle } else { CutCause::Drop };
@@ -272,7 +274,7 @@ impl Measured {
         }
     }
 
-    /// Counts the seams of an answer that may be wrong, and why it was given up.
+    /// Counts the doubtful seams of an answer, and the reason if the session gave it up.
     fn note_outcome(&self, outcome: &Outcome) {
         let tally = outcome.tally();
         for (flag, seams) in [("ambiguous", tally.ambiguous), ("early_end", tally.early_end)] {
@@ -294,7 +296,7 @@ impl Measured {
         self.call.iter_mut().for_each(|call| call.error = call.error.or(error));
     }
 
-    /// Notes that the operator ends the open call.
+    /// Notes that the proxy ends the open call.
     pub(super) fn note_stop(&mut self) {
         self.call.iter_mut().for_each(|call| call.error = call.error.or(Some("stopped")));
     }
@@ -330,7 +332,7 @@ impl Measured {
 
     /// Records an answer that has ended for its client.
     pub(super) fn end(mut self, end: &AnswerEnd<'_>) {
-        // An answer that is not read ends with its call.
+        // The call of an unread answer ends together with the answer.
         self.call.iter_mut().for_each(|call| call.error = call.error.or(end.break_off));
         self.end_call();
         let answers = &self.metrics.answers;
@@ -361,7 +363,7 @@ impl Measured {
         Arc::clone(of_call.unwrap_or(&self.answering_model))
     }
 
-    /// Returns what the request asks for, with the model that it names: spans may have any.
+    /// Returns the request's operation with the requested model's name: spans, unlike labels, may have any name.
     fn asked(&self) -> Operation {
         Operation { gen_ai_request_model: Arc::clone(&self.name), ..self.operation() }
     }
@@ -386,7 +388,7 @@ impl Call {
         self.status.and_then(refusal).unwrap_or(Cow::Borrowed(self.error.unwrap_or_default()))
     }
 
-    /// Returns what a further call brought.
+    /// Returns the outcome of a further call.
     fn outcome(&self) -> &'static str {
         let is_refused = self.status.is_some_and(|status| status != StatusCode::OK);
         let brings_text = match self.way {
@@ -414,7 +416,7 @@ impl AnswerEnd<'_> {
         refused.unwrap_or_else(|| Cow::Borrowed(error()))
     }
 
-    /// Returns how the answer ended: as its outcome says, if it was read.
+    /// Returns the name of the answer's end: the outcome's status, if the proxy read the answer.
     fn name(&self) -> &'static str {
         match self.outcome {
             Some(outcome) => outcome.status().as_str(),
@@ -433,14 +435,15 @@ fn operation_name(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Returns the status of an answer that is an error. Those that are no status of an error share a name: a server may send any.
+/// Returns the status of an error as a label. A server may send any number, so statuses outside of 4xx and 5xx share
+/// one label.
 fn refusal(status: StatusCode) -> Option<Cow<'static, str>> {
     let is_error = status.is_client_error() || status.is_server_error();
     let name = || if is_error { Cow::Owned(status.as_str().to_owned()) } else { Cow::Borrowed(OTHER) };
     (!status.is_success()).then(name)
 }
 
-/// What a call has brought was there already.
+/// The outcome of a call that brought only text that the answer already had.
 const REPEATS: &str = "repeats";
-/// Names an answer whose client has left before its end.
+/// The end of an answer whose client left too early.
 pub(super) const LEFT: &str = "left";

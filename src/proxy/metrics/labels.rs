@@ -7,7 +7,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 use crate::proxy::recorded::Labels;
 
-/// Which fallback was asked, and for what: `whole` or `rest`.
+/// A call to a fallback, for the `whole` answer or its `rest`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct FallbackCall {
     pub(super) route: String,
@@ -35,7 +35,7 @@ impl Labels for OfUpstream {
     }
 }
 
-/// Where a request went, and the status that its client got.
+/// The route and the upstream of a request, and the status for its client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Routed {
     pub(super) route: String,
@@ -75,7 +75,7 @@ impl Labels for FailedHandshake {
     }
 }
 
-/// What a request asks a model for.
+/// The operation that a request asks of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Operation {
     pub(in super::super) gen_ai_provider_name: Arc<str>,
@@ -102,14 +102,14 @@ pub(in super::super) struct Ended {
 impl Labels for Ended {
     fn each(&self, on: &mut dyn FnMut(&'static str, &str)) {
         self.operation.each(on);
-        // The conventions have no such attribute where there is no error.
+        // The conventions omit this attribute if there is no error.
         if !self.error_type.is_empty() {
             on("error.type", &self.error_type);
         }
     }
 }
 
-/// Which tokens of a call were counted.
+/// The type of the counted tokens of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Usage {
     #[prometheus(flatten)]
@@ -124,7 +124,7 @@ impl Labels for Usage {
     }
 }
 
-/// How a further call was made, and what it brought.
+/// The strategy and the outcome of a further call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct FurtherCall {
     pub(in super::super) way: &'static str,
@@ -138,7 +138,7 @@ impl Labels for FurtherCall {
     }
 }
 
-/// What tokens were used for.
+/// The purpose that tokens were used for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct TokenUse {
     pub(in super::super) r#use: &'static str,
@@ -166,7 +166,7 @@ impl Labels for EndedAnswer {
     }
 }
 
-/// Whose answer was cut, and why.
+/// The model whose answer was cut, and the cause.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Cut {
     pub(in super::super) model: Arc<str>,
@@ -180,7 +180,7 @@ impl Labels for Cut {
     }
 }
 
-/// Whose answers have seams that may be wrong: `ambiguous` or `early_end`.
+/// The model whose answer has doubtful seams: `ambiguous` or `early_end`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Flagged {
     pub(in super::super) model: Arc<str>,
@@ -194,7 +194,7 @@ impl Labels for Flagged {
     }
 }
 
-/// Whose answer was given up, and why.
+/// The model whose answer was given up, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct GivenUp {
     pub(in super::super) model: Arc<str>,
@@ -208,7 +208,7 @@ impl Labels for GivenUp {
     }
 }
 
-/// What became of a request for the rest of a kept answer.
+/// The outcome of a request for the rest of a kept answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in super::super) struct Resume {
     pub(in super::super) outcome: &'static str,

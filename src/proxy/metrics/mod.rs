@@ -1,8 +1,9 @@
 //! The metrics of the proxy, in the text format of OpenMetrics, which Prometheus reads.
 //!
-//! `gen_ai_…` are those of the [conventions of OpenTelemetry](https://github.com/open-telemetry/semantic-conventions-genai),
-//! with their names, labels and buckets as exporters for Prometheus write them. `restitch_…` are our own. docs/operating.md
-//! lists all of them. What is counted, and when, [`measured`](super::measured) decides: never for each chunk.
+//! `gen_ai_…` are those of the [conventions of
+//! OpenTelemetry](https://github.com/open-telemetry/semantic-conventions-genai), with their names, labels and buckets
+//! as exporters for Prometheus write them. `restitch_…` are our own. docs/operating.md lists all of them.
+//! [`measured`](super::measured) records them, never for each chunk.
 
 mod labels;
 mod models;
@@ -56,7 +57,8 @@ impl Metrics {
         Self { requests, registry, models, calls, answers, seams, resumes, certificates, handshakes }
     }
 
-    /// Shows when certificates expire, and removes the samples of all others.
+    /// Shows the earliest expiry of the certificates of each role, and removes the sample of a role without
+    /// certificates.
     pub(super) fn note_certificates(&self, expiries: &[&Expiry]) {
         for role in Role::ALL {
             let ends = expiries.iter().filter(|expiry| expiry.role == role).filter_map(|expiry| expiry.at);
@@ -78,7 +80,7 @@ impl Metrics {
     pub(super) fn admit(&self, name: &Arc<str>) -> Arc<str> {
         let (model, is_new) = self.models.admit(name);
         if is_new {
-            // What first appears as 1 is no increase: a model's first cut would be seen by no query.
+            // Prometheus sees no increase in a series that starts at 1, so a query would miss a model's first cut.
             for cause in CAUSES.map(CutCause::as_str).into_iter().chain([OTHER]) {
                 self.seams.cuts.add(&Cut { model: Arc::clone(&model), cause }, 0);
             }
@@ -94,7 +96,7 @@ impl Metrics {
     }
 }
 
-/// What is measured of each upstream call.
+/// The metrics of each upstream call.
 #[derive(Debug)]
 pub(super) struct Calls {
     pub(super) duration: Histograms<Ended>,
@@ -116,7 +118,7 @@ impl Calls {
     }
 }
 
-/// What is measured of each answer to a client.
+/// The metrics of each answer to a client.
 #[derive(Debug)]
 pub(super) struct Answers {
     pub(super) duration: Histograms<Ended>,
@@ -141,7 +143,7 @@ impl Answers {
     }
 }
 
-/// What is measured of cuts, and of continuations that were joined.
+/// The metrics of cuts and of joined continuations.
 #[derive(Debug)]
 pub(super) struct Seams {
     pub(super) cuts: Counters<Cut>,
@@ -163,7 +165,8 @@ impl Seams {
     }
 }
 
-/// All requests, those that pass included. The operator's routes and upstreams are the only labels of a client's choosing.
+/// The metrics of all requests, including those that pass unread. A client can choose only among the operator's routes
+/// and upstreams, so the labels are bounded.
 #[derive(Debug)]
 pub(super) struct Requests {
     routed: Counters<Routed>,
@@ -180,7 +183,7 @@ impl Requests {
         }
     }
 
-    /// Notes whether there was a connection to an upstream.
+    /// Notes whether an upstream was reachable.
     pub(super) fn note_upstream(&self, upstream: &str, is_up: bool) {
         self.up.set(&OfUpstream { upstream: upstream.to_owned() }, is_up);
     }
@@ -191,10 +194,10 @@ impl Requests {
         self.fallbacks.add(&FallbackCall { route, upstream, part }, 1);
     }
 
-    /// Counts a request that has ended. `route`: `None` where it was refused before it had one.
+    /// Counts a request that has ended. `route`: `None` if the request was refused before it had one.
     pub(super) fn count(&self, route: Option<&str>, upstream: Option<&str>, status: Option<StatusCode>) {
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-        // A server may send any status.
+        // A server may send any status, so unknown ones share a label.
         let known = status.filter(|status| status.canonical_reason().is_some());
         let status = known.map_or_else(|| OTHER.to_owned(), |status| status.as_str().to_owned());
         self.routed.add(&Routed { route: text(route), upstream: text(upstream), status }, 1);
@@ -205,12 +208,12 @@ fn seconds() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-/// Returns the label of why a call has ended.
+/// Returns the label of a call's end.
 pub(super) fn cause_of(end: &CallEnd) -> &'static str {
     end.cause().map_or(OTHER, CutCause::as_str)
 }
 
-/// Why calls are cut, but for [`OTHER`].
+/// The causes of cuts, except [`OTHER`].
 const CAUSES: [CutCause; 7] = [
     CutCause::Length,
     CutCause::Drop,
@@ -221,7 +224,7 @@ const CAUSES: [CutCause; 7] = [
     CutCause::UnknownFinish,
 ];
 
-/// The label of all models without one of their own, and of all else that has no name.
+/// The label of all models without their own label, and of all other values without a name.
 pub(super) const OTHER: &str = "other";
 
 /// The conventions' boundaries of durations.

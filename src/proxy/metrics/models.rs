@@ -1,12 +1,12 @@
-//! Which models and providers have labels of their own.
+//! Decides which models and providers get labels of their own.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::OTHER;
 
-/// The models that have labels of their own. Clients choose the names, so a name is admitted when the upstream has answered a
-/// request with it, up to a limit. All others share one label.
+/// The models that have labels of their own. Clients choose the names, so a name is admitted when the upstream has
+/// answered a request with it, up to a limit. Other names share one label.
 #[derive(Debug)]
 pub(in super::super) struct Models {
     admitted: RwLock<HashSet<Arc<str>>>,
@@ -19,8 +19,8 @@ impl Models {
         Self { admitted: RwLock::default(), most, other: Arc::from(OTHER) }
     }
 
-    /// Returns the name that a request gives, or the shared label where the name can't be a label of its own: it is empty or
-    /// long, or has control characters, which break lines in the text format or in a terminal.
+    /// Returns the name that a request gives, or the shared label if the name is empty, long, or has control
+    /// characters, which break lines in the text format or in a terminal.
     pub(in super::super) fn named(&self, name: &str) -> Arc<str> {
         let is_plain = !name.is_empty() && name.len() <= LONGEST_MODEL && !name.chars().any(char::is_control);
         if is_plain { Arc::from(name) } else { Arc::clone(&self.other) }
@@ -72,7 +72,7 @@ const PROVIDERS: [(&str, &str); 16] = [
     (".ml.cloud.ibm.com", "ibm.watsonx.ai"),
 ];
 
-/// Bytes of the longest model name that can be a label. Names with an organisation and a version have some 60.
+/// The most bytes of a model name that can be a label. Names with an organisation and a version have about 60.
 const LONGEST_MODEL: usize = 128;
 
 #[cfg(test)]
