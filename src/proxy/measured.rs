@@ -200,8 +200,8 @@ impl Measured {
                     if !call.way.is_for_rest() {
                         (self.answering, self.answering_model) = (Arc::clone(&self.provider), model);
                     }
-                    // A client chooses the name, so it becomes a label only if this upstream was asked by that name and
-                    // has answered.
+                    // A client chooses the requested name, so it is a label only if an upstream has answered to it: a
+                    // fallback may have another name for the model.
                     self.model = self.metrics.models.label(&self.name);
                 }
             }

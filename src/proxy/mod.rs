@@ -5,8 +5,8 @@
 //!    ▲                                                                                    │
 //!    └── body ◀── conversation (streams: stream::Stitch · bodies: session::body) ◀────────┘
 //! ```
-//! The operator alone names the upstream: nothing in a request can choose host, scheme or key. Whatever is not a
-//! request of an API in `provider::wire` passes through unchanged.
+//! The operator alone names the upstream: nothing in a request can choose host, scheme or key. A request of an API that
+//! `provider::wire` does not know passes through unchanged.
 
 mod access;
 mod admin;
@@ -103,29 +103,29 @@ use crate::shape::{RootKind, Shape};
 /// ```
 #[derive(Clone)]
 pub struct Proxy {
-    /// How a request is answered that no route matches.
+    /// The route of requests that no other route matches.
     base: Arc<Route>,
-    /// The first one that matches a request answers it.
+    /// The configured routes. The first one that matches a request answers it.
     routes: Vec<Arc<Route>>,
     access: Access,
     limits: Limits,
     asking: Asking,
     shared: Shared,
-    /// How many threads serve connections. 0: the caller's runtime does.
+    /// The number of threads that serve connections. 0: the caller's runtime serves them.
     threads: usize,
-    /// The address of the admin listener, if there is to be one.
+    /// The address of the admin listener. `None`: the proxy starts none.
     admin: Option<SocketAddr>,
     /// Reads the configuration again.
     loader: Option<Loader>,
-    /// How many of the last answers keep their text for its page.
+    /// The number of last answers that keep their text for the admin page.
     page_answers: usize,
-    /// How long answers are kept whose request does not say.
+    /// How long the proxy keeps an answer whose request and route do not set a time.
     keep: Duration,
-    /// The address of the store that they are kept in.
+    /// The address of the store for kept answers.
     store: String,
 }
 
-/// How requests are adapted to their models, and how the rest of an answer is asked for.
+/// The settings for adapting requests to their models, and for asking for the rest of an answer.
 #[derive(Clone)]
 struct Asking {
     prompt: Arc<Prompt>,
@@ -135,17 +135,16 @@ struct Asking {
     token_factor: u32,
 }
 
-/// Sees the bodies of chat completions on their way, which hold what users wrote. It sees no headers. It must not block
-/// for long.
+/// An observer of the bodies of requests and answers, which contain the users' texts. It gets no headers. It must not
+/// block for long.
 pub trait Tap: Send + Sync {
-    /// Called when a request goes out. The first call is 0. A request that is sent again in another form has the same
-    /// number.
+    /// Called when a request goes out. The first call is 0. An adapted repeat of a request has the same number.
     fn request(&self, number: u32, body: &[u8]);
-    /// Called with bytes of the event stream that answers, or of a refusal that was read.
+    /// Called with bytes of the answering event stream, or of a refusal that the proxy has read.
     fn response(&self, bytes: &[u8]);
 }
 
-/// Sees the calls, the steps of the loop and the outcomes of all answers. It must not block.
+/// An observer of the calls, the steps of the loop and the outcomes of all answers. It must not block.
 pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
 
 impl Proxy {
@@ -174,7 +173,7 @@ impl Proxy {
         }
     }
 
-    /// Sets who may use the proxy, and for what.
+    /// Sets the rules for access to the proxy.
     #[must_use]
     pub fn access(mut self, access: Access) -> Self {
         self.access = access;
@@ -201,29 +200,29 @@ impl Proxy {
         self
     }
 
-    /// Sets the address of a second listener, for metrics and readiness. Port 0 takes a free port. It asks for no token.
-    /// Default: none, and nothing is measured.
+    /// Sets the address of a second listener, for metrics and readiness. Port 0 takes a free port. It checks no token.
+    /// Default: none, and the proxy measures nothing.
     #[must_use]
     pub fn admin(mut self, addr: Option<SocketAddr>) -> Self {
         self.admin = addr;
         self
     }
 
-    /// Sets how the configuration is read again; see [`Reloader`]. Default: it is not.
+    /// Sets the function that reads the configuration again; see [`Reloader`]. Default: none.
     #[must_use]
     pub fn loader(mut self, loader: Loader) -> Self {
         self.loader = Some(loader);
         self
     }
 
-    /// Sets how many of the last answers keep their text, which the page of the admin listener then shows. Default: 0.
+    /// Sets the number of last answers that keep their text for the page of the admin listener. Default: 0.
     #[must_use]
     pub fn page_answers(mut self, most: usize) -> Self {
         self.page_answers = most;
         self
     }
 
-    /// Pushes spans and metrics to a collector. Default: to none.
+    /// Sets the collector that gets spans and metrics. Default: none.
     #[cfg(feature = "otlp")]
     #[must_use]
     pub fn otlp(mut self, otlp: Option<Otlp>) -> Self {
@@ -231,46 +230,46 @@ impl Proxy {
         self
     }
 
-    /// Sets whether the log has the text of requests and answers, for development. Default: it has none.
+    /// Sets whether the log contains the texts of requests and answers, for development. Default: it does not.
     #[must_use]
     pub fn log_content(mut self, logs: bool) -> Self {
         self.shared.logs_content = logs;
         self
     }
 
-    /// Sets how long answers are kept for clients that lose their connection, where the request does not say, up to
-    /// [`max_keep_time`](crate::KeepLimits::max_keep_time). Default: zero, they end with their client.
+    /// Sets how long the proxy keeps answers for clients that lose their connection, if the request does not set a
+    /// time, up to [`max_keep_time`](crate::KeepLimits::max_keep_time). Default: zero, an answer ends with its client.
     #[must_use]
     pub fn keep_answers(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Sets the store that answers are kept in: `memory`, or the address of a Redis or Valkey server. Default: the memory of the
-    /// process.
+    /// Sets the store for kept answers: `memory`, or the address of a Redis or Valkey server. Default: the memory of
+    /// the process.
     #[must_use]
     pub fn store(mut self, store: impl Into<String>) -> Self {
         self.store = store.into();
         self
     }
 
-    /// Sets what is delivered when the rest can't be had, where the request does not say. Default: [`GiveUp::Leave`], so
-    /// that a client sees the failure that it would have seen without the proxy.
+    /// Sets the ending of an answer that can't be completed, if the request does not choose one. Default:
+    /// [`GiveUp::Leave`], so that a client sees the failure that it would have seen without the proxy.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         Arc::make_mut(&mut self.base).give_up = give_up;
         self
     }
 
-    /// Sets what becomes of an answer that is prose when its connection is lost. Default: [`Prose::Pass`].
+    /// Sets the handling of prose answers that lose their connection. Default: [`Prose::Pass`].
     #[must_use]
     pub fn prose(mut self, prose: Prose) -> Self {
         Arc::make_mut(&mut self.base).prose = prose;
         self
     }
 
-    /// Sets how much of the JSON in an answer may be changed, where the request does not say. Default:
-    /// [`RepairLevel::Strict`], so that a healthy answer's bytes stay as they are.
+    /// Sets how much repair may change the JSON in an answer, if the request does not choose a level. Default:
+    /// [`RepairLevel::Strict`], which leaves a healthy answer's bytes unchanged.
     #[must_use]
     pub fn repair(mut self, level: RepairLevel) -> Self {
         Arc::make_mut(&mut self.base).repair = level;
@@ -284,15 +283,15 @@ impl Proxy {
         self
     }
 
-    /// Sets the table of what models can be asked for.
+    /// Sets the capability table of the models.
     #[must_use]
     pub fn capabilities(mut self, table: Table) -> Self {
         self.asking.capabilities = table;
         self
     }
 
-    /// Sets whether first requests are adapted to their model and stage. Default: they are not, so that a client gets what it
-    /// asks for, and its error.
+    /// Sets whether the proxy adapts first requests to their model and stage. Default: off, so requests go out
+    /// unchanged and a client sees the upstream's own error.
     #[must_use]
     pub fn adapt(mut self, adapts: bool) -> Self {
         self.asking.adapts = adapts;
@@ -315,17 +314,17 @@ impl Proxy {
             .ok_or_else(|| format!("`x-restitch-stage`: `{stage}` is no stage"))
     }
 
-    /// Sets by what factor each further call of an answer may be longer than the one before, where the request limits
-    /// its tokens, up to [`max_extra_tokens`](crate::ContinuationLimits::max_extra_tokens). Default: 1, every call has the
-    /// limit of the first.
+    /// Sets the factor by which the token limit of each further call exceeds the previous call's, if the request limits
+    /// its tokens, up to [`max_extra_tokens`](crate::ContinuationLimits::max_extra_tokens). Default: 1, every call has
+    /// the first call's limit.
     #[must_use]
     pub fn raise_max_tokens(mut self, factor: u32) -> Self {
         self.asking.token_factor = factor.max(1);
         self
     }
 
-    /// Adds a route, which is tried after those that were added before. What it does not set is as the proxy has it now.
-    /// `client`: that of its upstream; `None`: the proxy's. `fallbacks`: the upstreams that are asked where it fails.
+    /// Adds a route after the earlier ones. It inherits unset settings from the proxy's current ones. `client`: the
+    /// client of its upstream; `None`: the proxy's. `fallbacks`: the upstreams that take over when it fails.
     #[must_use]
     pub fn route(mut self, config: RouteConfig, client: Option<Client>, fallbacks: Vec<Fallback>) -> Self {
         self.routes.push(Arc::new(self.base.with(config, client, fallbacks)));
@@ -339,14 +338,14 @@ impl Proxy {
         self
     }
 
-    /// Calls `tap` with requests and responses. It is made for one conversation at a time.
+    /// Calls `tap` with requests and responses. Concurrent conversations would mix in one tap.
     #[must_use]
     pub fn tap(mut self, tap: Arc<dyn Tap>) -> Self {
         self.shared.tap = Some(tap);
         self
     }
 
-    /// Answers one request of an API without a socket of its own. The request's path is appended to the upstream's.
+    /// Answers one API request without a socket. Appends the request's path to the upstream's.
     #[cfg(feature = "cli")]
     pub(crate) async fn ask(
         self: Arc<Self>,
@@ -359,20 +358,20 @@ impl Proxy {
     /// Listens on `addr`, without TLS. Port 0 takes a free port.
     ///
     /// # Errors
-    /// The address can't be listened on, or that of the admin listener.
+    /// Binding the address or the admin listener's address fails.
     pub async fn bind(self, addr: SocketAddr) -> std::io::Result<Server> {
         listen::bind(self, addr).await
     }
 
-    /// Listens on an address of any kind. Port 0 takes a free port.
+    /// Listens on a TCP address or a Unix socket. Port 0 takes a free port.
     ///
     /// # Errors
-    /// The address can't be listened on.
+    /// Binding an address fails, or opening the store.
     pub async fn listen(self, listen: &Listen) -> std::io::Result<Listening> {
         listen::listen(self, listen).await
     }
 
-    /// Returns the longest time for which the operator keeps answers that nobody asks to keep.
+    /// Returns the longest time for which the operator's settings keep answers without a request to keep them.
     fn longest_keep(&self) -> Duration {
         let of_routes = self.routes.iter().filter_map(|route| route.config.keep).max().unwrap_or_default();
         self.keep.max(Duration::from_secs(of_routes.into()))
@@ -392,19 +391,20 @@ impl Proxy {
         apart
     }
 
-    /// Returns what a model of an upstream can be asked for on a route: the table, corrected by what refusals have said.
+    /// Returns the capability of a model at an upstream on a route: the table's entry, corrected by recorded refusals.
     fn capability(&self, route: &Route, upstream: &Upstream, model: &str) -> Capability {
         let known = route.direct(self.asking.capabilities.of(model, Some(upstream.host())));
         self.shared.correct(upstream.authority(), model, known)
     }
 
-    /// Tells the log and the observer. Neither text, nor paths inside documents, nor headers of a request are logged.
+    /// Reports an output to the log and the observer. Logs no text, no paths inside documents, and no headers of a
+    /// request.
     fn observed(&self, output: &Output, exchange: &Exchange) {
         let _entered = exchange.span().enter();
         if exchange.is_stopped() {
-            // The proxy has ended the answer, and not its upstream.
+            // The proxy has ended the answer, so the end must not be reported as the upstream's.
             match output {
-                // The call is never made.
+                // The session announces a call that the proxy never makes.
                 Output::Call { .. } | Output::Event(SessionEvent::Cut { .. }) => return exchange.note_stop(),
                 Output::Done { transport_end: TransportEnd::Dropped, .. } => exchange.note_stop(),
                 _ => {}
@@ -440,7 +440,7 @@ impl Proxy {
     }
 }
 
-/// Logs how an answer has ended. Of one that needed nothing the access line says all.
+/// Logs the end of an answer. If the answer needed no help, the access line suffices.
 fn log_end(outcome: &Outcome) {
     let (status, tally) = (outcome.status().as_str(), outcome.tally());
     let is_helped = tally.continuations > 0 || tally.failures > 0 || !outcome.synthesized().is_empty();

@@ -1,4 +1,4 @@
-//! Stands for `otlp` in a build without that feature: nothing is pushed.
+//! Replaces `otlp` in a build without that feature: the proxy pushes nothing.
 
 use std::convert::Infallible;
 

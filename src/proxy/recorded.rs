@@ -1,4 +1,4 @@
-//! Metrics that are shown to Prometheus and, where there is a collector, pushed to it.
+//! Metrics that Prometheus can read and that are pushed to a collector, if there is one.
 
 use std::fmt;
 use std::hash::Hash;
@@ -29,10 +29,10 @@ pub(super) trait LabelSet:
 
 impl<L: Labels + EncodeLabelSet + Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static> LabelSet for L {}
 
-/// What a metric is called.
+/// The name, the unit and the help of a metric.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name {
-    /// With dots, as it is pushed. Prometheus has `_` in place of them, and adds the unit and `_total`.
+    /// The name with dots for the collector. Prometheus replaces the dots by `_`, and adds the unit and `_total`.
     name: &'static str,
     unit: Scale,
     help: &'static str,
@@ -44,17 +44,17 @@ impl Name {
     }
 }
 
-/// What is counted.
+/// The unit of a metric.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Scale {
     Seconds,
     Bytes,
-    /// A count; the text names what is counted, in braces.
+    /// A count. The text names the counted items, in braces.
     Of(&'static str),
 }
 
 impl Scale {
-    /// Returns the unit that stands in the name, if one does.
+    /// Returns the unit that Prometheus adds to the name, if any.
     fn prometheus(self) -> Option<Unit> {
         match self {
             Self::Seconds => Some(Unit::Seconds),
@@ -72,7 +72,7 @@ impl Scale {
     }
 }
 
-/// Where metrics are registered.
+/// The registries of metrics.
 pub(super) struct Sinks<'a> {
     pub(super) registry: &'a mut Registry,
     pub(super) otlp: Option<&'a Otlp>,
@@ -113,7 +113,7 @@ impl Sinks<'_> {
         One { histogram, pushed }
     }
 
-    /// Registers numbers that are shown and not pushed.
+    /// Registers numbers for Prometheus, which are not pushed.
     pub(super) fn numbers<L: LabelSet>(&mut self, name: Name) -> Numbers<L> {
         let family = Family::default();
         self.register(name, family.clone());
@@ -181,7 +181,7 @@ impl<L: LabelSet> Numbers<L> {
         self.family.get_or_create(labels).set(number.into());
     }
 
-    /// Shows no number any more.
+    /// Removes the number of a set of labels.
     pub(super) fn remove(&self, labels: &L) {
         self.family.remove(labels);
     }

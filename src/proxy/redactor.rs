@@ -1,10 +1,10 @@
-//! Removes keys from texts that people read, however a text quotes them.
+//! Removes keys from texts that people read, even if a text escapes them.
 
-/// Removes a key from text that arrives in pieces. The key is found as it is, and with any of its bytes escaped.
+/// Removes a key from text that arrives in pieces. Finds the key also if any of its bytes are escaped.
 #[derive(Debug)]
 pub(crate) struct Redactor {
     key: String,
-    /// The end of the text so far, which may begin with a part of the key.
+    /// The withheld end of the text so far, which may be the beginning of the key.
     pending: Vec<u8>,
 }
 
@@ -13,13 +13,13 @@ impl Redactor {
         Self { key: key.to_owned(), pending: Vec::new() }
     }
 
-    /// Returns one for another text.
+    /// Returns a redactor of the same key for another text.
     #[cfg(feature = "cli")]
     pub(crate) fn another(&self) -> Self {
         Self::new(&self.key)
     }
 
-    /// Takes text, and returns all that is certain.
+    /// Adds text, and returns all text that can't be part of a key.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
         let (certain, used) = self.redacted();
@@ -27,7 +27,7 @@ impl Redactor {
         certain
     }
 
-    /// Returns the rest, and begins a new text.
+    /// Returns the withheld text, and begins a new text.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.pending)
     }
@@ -38,7 +38,7 @@ impl Redactor {
         whole
     }
 
-    /// Returns the pending text without the key, up to where it may begin, and the number of bytes up to there.
+    /// Returns the pending text without keys, up to the offset at which another key may begin, and that offset.
     fn redacted(&self) -> (Vec<u8>, usize) {
         let (mut certain, mut at) = (Vec::with_capacity(self.pending.len()), 0);
         while let Some((&byte, _)) = self.pending.get(at..).and_then(<[u8]>::split_first) {
@@ -58,17 +58,17 @@ impl Redactor {
     }
 }
 
-/// What a text begins with.
+/// The result of looking for the key at the beginning of a text.
 enum Found {
     /// The key, written in this number of bytes.
     Key(usize),
-    /// All of the text is the beginning of the key.
+    /// The whole text is a prefix of the key.
     Part,
     Nothing,
 }
 
-/// Returns whether `text` begins with the key: each byte of it as it is, as an escape of JSON (`\u0041`, `\/`), also in a
-/// string of JSON in a string of JSON, or percent-encoded.
+/// Returns whether `text` begins with the key. Each byte may be literal, percent-encoded, or a JSON escape (`\u0041`,
+/// `\/`), also in nested JSON strings.
 fn begins_with(text: &[u8], key: &[u8]) -> Found {
     if key.is_empty() {
         return Found::Nothing;
@@ -85,7 +85,7 @@ fn begins_with(text: &[u8], key: &[u8]) -> Found {
     Found::Key(at)
 }
 
-/// Returns the number of bytes in which `text` begins with a byte of the key; 0 if the text ends in them.
+/// Returns the length of the encoding of `byte` with which `text` begins; 0 if the text ends within that encoding.
 fn written(text: &[u8], byte: u8) -> Option<usize> {
     if text.first() == Some(&byte) {
         return Some(1);
@@ -108,7 +108,7 @@ fn written(text: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Backslashes in front of an escape: those of a string in a string in a string in a string.
+/// The most backslashes before an escape: those of a JSON string nested four deep, since each level doubles them.
 const SLASHES: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The errors of the proxy's own: answers that no upstream has sent, in the form of the request's API.
+//! The proxy's own errors, in the error format of the request's API.
 
 use std::borrow::Cow;
 
@@ -11,15 +11,15 @@ use super::upstream::random_name;
 use crate::client::{Body, Error, PathError};
 use crate::provider::Dialect;
 
-/// Why a request gets an error of the proxy's own.
+/// An error of the proxy's own for a request.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
     /// One word for programs and for the log.
     reason: &'static str,
-    /// What is wrong, and what to do.
+    /// A sentence for people: what is wrong, and what to do.
     message: Cow<'static, str>,
-    /// The methods that are accepted, where the request's is not.
+    /// The accepted methods, if the request's is refused.
     allow: Option<String>,
     /// Calls were made, or repeated until [`patience`](crate::ContinuationLimits::patience) was used up.
     is_after_calls: bool,
@@ -30,7 +30,7 @@ impl Refusal {
         Self { status, reason, message: Cow::Borrowed(message), allow: None, is_after_calls: false }
     }
 
-    /// Returns a refusal of a request whose headers or body say something that is not valid.
+    /// Returns a refusal of a request with invalid headers or an invalid body.
     pub(super) fn of_mistake(message: String) -> Self {
         let message = Cow::Owned(message);
         Self { status: StatusCode::BAD_REQUEST, reason: "bad_request", message, allow: None, is_after_calls: false }
@@ -41,7 +41,7 @@ impl Refusal {
         Self { status, reason: limit, message: Cow::Owned(message), allow: None, is_after_calls: false }
     }
 
-    /// Returns the same refusal of a request for which calls were made.
+    /// Marks the refusal as one after upstream calls.
     pub(super) const fn after_calls(mut self) -> Self {
         self.is_after_calls = true;
         self
@@ -51,14 +51,14 @@ impl Refusal {
         Self { allow: Some(methods), ..self }
     }
 
-    /// Logs the refusal and returns the answer. The message is not logged, since it may quote the request.
+    /// Logs the refusal and returns the answer. Does not log the message, since it may quote the request.
     pub(super) fn answer(self, dialect: Option<Dialect>) -> Response<Body> {
         tracing::warn!(reason = self.reason, status = self.status.as_u16(), "refused a request");
         self.response(dialect)
     }
 
-    /// Logs and counts the refusal, and returns the bytes of the answer, which is the connection's last one. No request was read,
-    /// so none has named an API.
+    /// Logs and counts the refusal, and returns the bytes of the answer, which ends the connection. Uses the default
+    /// API's format, since the proxy has read no request that names one.
     pub(super) fn plain(self, metrics: Option<&Metrics>) -> String {
         let id = random_name();
         let _entered = tracing::info_span!("request", id = %id).entered();
@@ -72,7 +72,7 @@ impl Refusal {
         )
     }
 
-    /// Returns the answer in the form of the API; in OpenAI's, if the path belongs to no API.
+    /// Returns the answer in the API's error format, or in OpenAI's if the path belongs to no API.
     pub(super) fn response(self, dialect: Option<Dialect>) -> Response<Body> {
         let wire = dialect.unwrap_or_default().wire();
         let mut response =
@@ -82,7 +82,7 @@ impl Refusal {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(SHOULD_RETRY, HeaderValue::from_static(should_retry(self.status, self.is_after_calls)));
-        // Both are required of their status (RFC 9110, sections 15.5.2 and 15.5.6).
+        // RFC 9110 (sections 15.5.2 and 15.5.6) requires these headers of 401 and 405.
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -93,15 +93,15 @@ impl Refusal {
     }
 }
 
-/// Returns whether the SDK of a client is to send a request again: `true` where that may help and no call was made. After calls,
-/// each further try would be billed, and has been tried here already. Other mistakes of a request stay mistakes.
+/// Returns whether a client's SDK should repeat a request: `true` if that may help and no call was made. After calls, a
+/// repeat would be billed although the proxy has already tried it. A repeat can't help a faulty request.
 fn should_retry(status: StatusCode, is_after_calls: bool) -> &'static str {
     let may_pass = status.is_server_error()
         || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT | StatusCode::TOO_MANY_REQUESTS);
     if may_pass && !is_after_calls { "true" } else { "false" }
 }
 
-/// Tells the SDKs of OpenAI and Anthropic whether to send a request again, whatever its status is.
+/// The header that tells the SDKs of OpenAI and Anthropic whether to repeat a request, whatever the status.
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 impl From<PathError> for Refusal {
@@ -119,7 +119,7 @@ impl From<PathError> for Refusal {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnError;
 
-/// Logs and answers that a call brought no response.
+/// Logs a call without a response, and returns the answer to its request.
 pub(super) fn unreachable(dialect: Option<Dialect>, cause: &Error) -> Response<Body> {
     if let Error::Path(error) = cause {
         return Refusal::from(*error).answer(dialect);

@@ -1,4 +1,4 @@
-//! Replaces how requests are answered while the proxy runs. Requests that are being answered keep what they began with.
+//! Replaces the configuration while the proxy runs. Running requests keep the configuration that they began with.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::tls::{Certificate, ServerTls};
 use super::{Proxy, certificates};
 
-/// What the next request of a thread is answered by. Clones are the same.
+/// The proxy that answers a thread's next request. Clones share it.
 #[derive(Clone)]
 pub(super) struct Current(Arc<Mutex<Arc<Proxy>>>);
 
@@ -30,29 +30,29 @@ impl Current {
     }
 }
 
-/// Reads the configuration again. An error says what is wrong with it, with the line.
+/// A function that reads the configuration again. Its error names the mistake and the line.
 pub type Loader = Arc<dyn Fn() -> Result<Loaded, String> + Send + Sync>;
 
-/// A configuration that was read again.
+/// A configuration that a loader has read.
 pub struct Loaded {
-    /// A proxy of this configuration.
+    /// The proxy with this configuration.
     pub proxy: Proxy,
-    /// The names of settings that differ from those at the start, and hold only after another one.
+    /// The names of settings that differ from those at the start, and take effect only after a restart.
     pub fixed: Vec<&'static str>,
-    /// The files of the proxy's own certificate and of its key. `None`: it stays as it is.
+    /// The files of the proxy's own certificate and of its key. `None`: the certificate stays.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Is called once all of it is put to use: nothing else that was read again is wrong.
+    /// Called once the new configuration is in use, so after everything else that was read has proved valid.
     pub used: Box<dyn FnOnce() + Send>,
 }
 
-/// Replaces what the next requests of all threads are answered by. Clones do the same.
+/// A handle that replaces the configuration for the next requests of all threads. Clones share it.
 #[derive(Clone)]
 pub struct Reloader {
     loader: Option<Loader>,
     tls: Option<ServerTls>,
-    /// One for each thread. The first one's connections to upstreams are nobody else's.
+    /// One proxy for each thread, each with upstream connections of its own.
     threads: Arc<[Current]>,
-    /// One reload at a time.
+    /// Held by a reload, so that only one runs at a time.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -65,11 +65,11 @@ impl Reloader {
         Self { loader, tls, threads: threads.into_iter().collect(), turn: Arc::default() }
     }
 
-    /// Reads the configuration and the certificate again, and answers the next requests by them. What was measured stays. Returns
-    /// the names of the settings that differ and hold only after a restart.
+    /// Reads the configuration and the certificate again, and uses them for the next requests. Metrics keep their
+    /// values. Returns the names of changed settings that take effect only after a restart.
     ///
     /// # Errors
-    /// One of them is wrong, or there is neither. Then nothing has changed.
+    /// The configuration or the certificate is invalid, or the proxy has neither. Nothing changes then.
     pub async fn reload(&self) -> Result<Vec<&'static str>, ReloadError> {
         let _turn = self.turn.lock().await;
         let result = self.load().await;
@@ -95,7 +95,7 @@ impl Reloader {
         if loader.is_none() && tls.is_none() {
             return Err(ReloadError::NoFile);
         }
-        // It reads files, and others are being answered on this thread.
+        // Reading files blocks, and this thread also serves requests.
         let read = tokio::task::spawn_blocking(move || {
             let loaded = loader.map(|loader| loader()).transpose()?;
             let files = |tls: ServerTls| match &loaded {
@@ -113,7 +113,8 @@ impl Reloader {
         Ok(loaded.map(|loaded| self.replace(loaded)).unwrap_or_default())
     }
 
-    /// Answers the next requests by another configuration. Returns the names of what differs and stays as it is.
+    /// Uses another configuration for the next requests. Returns the names of changed settings that take effect only
+    /// after a restart.
     fn replace(&self, loaded: Loaded) -> Vec<&'static str> {
         let Loaded { mut proxy, mut fixed, used, .. } = loaded;
         for (number, thread) in self.threads.iter().enumerate() {
@@ -130,12 +131,12 @@ impl Reloader {
 }
 
 impl Proxy {
-    /// Keeps what lasts as long as the process.
+    /// Takes over from the old proxy everything that is fixed for the life of the process.
     fn keep(&mut self, old: &Self) {
         self.shared = old.shared.clone();
         (self.threads, self.admin, self.page_answers) = (old.threads, old.admin, old.page_answers);
         (self.keep, self.store) = (old.keep, old.store.clone());
-        // What is not set by it is compared with the next one.
+        // Fixed settings keep their values from the start, so that the next reload compares with the values in effect.
         let (own, old) = (&mut self.limits, &old.limits);
         own.keep = old.keep.clone();
         own.server.max_unfinished_bytes = old.server.max_unfinished_bytes;
@@ -147,7 +148,7 @@ impl Proxy {
         own.continuation.overload_min_calls = old.continuation.overload_min_calls;
     }
 
-    /// Returns the names of settings that differ in another proxy, and that are fixed at the start.
+    /// Returns the names of the settings that are fixed at the start and differ in another proxy.
     fn fixed(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         let (own, others) = (&self.limits, &other.limits);
         let differs = [
@@ -178,13 +179,13 @@ impl fmt::Debug for Reloader {
     }
 }
 
-/// Why the configuration is as it was.
+/// The reason why a reload has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// The proxy was started without a file, and without a certificate.
     NoFile,
-    /// What is wrong.
+    /// The configuration or the certificate is invalid: the text names the mistake.
     Invalid(String),
 }
 

@@ -57,8 +57,8 @@ impl Metrics {
         Self { requests, registry, models, calls, answers, seams, resumes, certificates, handshakes }
     }
 
-    /// Shows the earliest expiry of the certificates of each role, and removes the sample of a role without
-    /// certificates.
+    /// Shows the earliest expiry of the certificates of each role, and removes the sample of a role without a known
+    /// expiry.
     pub(super) fn note_certificates(&self, expiries: &[&Expiry]) {
         for role in Role::ALL {
             let ends = expiries.iter().filter(|expiry| expiry.role == role).filter_map(|expiry| expiry.at);

@@ -1,4 +1,4 @@
-//! Requests to the collector, through the client of the proxy.
+//! Sends requests to the collector through the proxy's HTTP client.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,15 +15,15 @@ use tokio::time::timeout;
 
 use crate::client::{Body, Client, Upstream};
 
-/// Sends the requests of one signal from any thread, in the runtime in which it was made.
+/// A client for the requests of one signal. Any thread may use it; the requests run in the runtime that created it.
 #[derive(Clone)]
 pub(super) struct CollectorClient {
-    /// What the requests bring.
+    /// The name of the signal, `spans` or `metrics`.
     signal: &'static str,
     runtime: Handle,
     /// A client for each origin.
     clients: Arc<Mutex<HashMap<String, Client>>>,
-    /// The last request has failed. Each outage is told once.
+    /// The last request has failed. Set so that each outage is logged once.
     is_failing: Arc<AtomicBool>,
 }
 
@@ -32,7 +32,7 @@ impl CollectorClient {
         Self { signal, runtime: Handle::current(), clients: Arc::default(), is_failing: Arc::default() }
     }
 
-    /// Tells the operator that the collector takes nothing, or that it does again.
+    /// Logs that the collector stops accepting data, or accepts it again.
     fn tell(&self, sent: &Result<Response<Bytes>, HttpError>) {
         let failure = match sent {
             Ok(response) if response.status().is_success() => None,
@@ -77,7 +77,7 @@ impl HttpClient for CollectorClient {
                 uri.authority().map_or("", http::uri::Authority::as_str)
             );
             let client = self.client(origin)?;
-            // Whoever exports has no runtime.
+            // The exporter's thread has no runtime.
             let sent = self.runtime.spawn(async move { timeout(LONGEST, send(client, request)).await }).await;
             let sent = sent.map_err(HttpError::from).and_then(|sent| sent.map_err(HttpError::from)?);
             self.tell(&sent);
@@ -99,8 +99,8 @@ impl fmt::Debug for CollectorClient {
     }
 }
 
-/// How long a request may take. The exporter has a timeout of its own (`OTEL_EXPORTER_OTLP_TIMEOUT`), and this one frees what it
-/// has given up.
+/// The longest time for a request. The exporter has its own timeout (`OTEL_EXPORTER_OTLP_TIMEOUT`) but does not cancel
+/// the request; this one frees it.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Bytes of a collector's answer that are read.
+/// The most bytes that are read of a collector's answer.
 const MOST: usize = 1 << 20;

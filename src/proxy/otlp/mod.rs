@@ -1,7 +1,8 @@
-//! Pushes spans and metrics to a collector by OTLP, as the standard variables of the environment say.
+//! Pushes spans and metrics to a collector by OTLP, configured by the standard environment variables.
 //!
-//! The SDK of OpenTelemetry queues what has ended and sends it from threads of its own. A queue that is full drops, so a collector
-//! that is slow or down delays no answer. Requests to the collector go through the client of the proxy.
+//! The OpenTelemetry SDK queues finished spans and metrics and sends them from its own threads. A full queue drops
+//! them, so a collector that is slow or down delays no answer. Requests to the collector go through the client of the
+//! proxy.
 
 mod client;
 mod instruments;
@@ -23,11 +24,11 @@ use client::CollectorClient;
 pub(super) use instruments::{Counter, Histogram, UpDownCounter};
 pub(super) use span::{AnswerSpan, CallSpan, Parent};
 
-/// What is pushed to a collector. Clones push to the same.
+/// A handle that pushes spans and metrics to a collector. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Otlp(Arc<Signals>);
 
-/// The signals whose collector is known.
+/// The signals for which the environment names a collector.
 #[derive(Debug)]
 struct Signals {
     traces: Option<Traces>,
@@ -47,9 +48,9 @@ struct Metrics {
 }
 
 impl Otlp {
-    /// Returns what pushes to the collector that the environment names: `OTEL_EXPORTER_OTLP_ENDPOINT` for traces and metrics, or
-    /// the variable of each for it alone. `None`: it names none, or `OTEL_SDK_DISABLED` is `true`. Called inside of a runtime,
-    /// which sends the requests.
+    /// Returns a handle for the collector in the environment: `OTEL_EXPORTER_OTLP_ENDPOINT` for both traces and
+    /// metrics, or a variable for each alone. `None`: no variable names a collector, or `OTEL_SDK_DISABLED` is `true`.
+    /// Call it inside a runtime, which then sends the requests.
     ///
     /// # Errors
     /// A variable has a value that is not valid.
@@ -62,7 +63,7 @@ impl Otlp {
             let address = variable(name).map(|value| Upstream::parse(&value)).transpose();
             address.map_err(|error| format!("{name}: {error}"))?;
         }
-        // Without an address the exporter of a signal would push to this machine.
+        // Without an address, the SDK's exporter would push to this machine.
         let is_named = |own: &str| variable(ENDPOINT).is_some() || variable(own).is_some();
         let own_name = || opentelemetry::KeyValue::new("service.name", env!("CARGO_PKG_NAME"));
         let resource = Resource::builder().with_attributes(variable("OTEL_SERVICE_NAME").is_none().then(own_name));
@@ -73,7 +74,7 @@ impl Otlp {
         Ok((!is_off).then(|| Self(Arc::new(Signals { traces, metrics }))))
     }
 
-    /// Sends what waits, for a limited time, and nothing afterwards.
+    /// Sends the queued spans and metrics, for a limited time, and nothing afterwards.
     pub async fn finish(self) {
         let Self(signals) = self;
         let both = tokio::task::spawn_blocking(move || {
@@ -82,7 +83,7 @@ impl Otlp {
             traces.unwrap_or(Ok(())).and(metrics.unwrap_or(Ok(())))
         });
         if let Ok(Err(error)) = both.await {
-            // What the SDK says of it names no cause.
+            // The SDK's error names no cause, so the warning omits it.
             tracing::debug!(%error, "the exporters have not finished");
             tracing::warn!("not all spans and metrics have reached the collector");
         }
@@ -119,7 +120,8 @@ fn scope() -> InstrumentationScope {
     InstrumentationScope::builder(env!("CARGO_PKG_NAME")).with_version(env!("CARGO_PKG_VERSION")).build()
 }
 
-/// Returns how a signal is written. `own`: its variable. The SDK's default depends on its features, and is not the standard's.
+/// Returns the encoding of a signal. `own`: the signal's own variable. Not left to the SDK, whose default depends on
+/// its features and differs from the standard's.
 fn protocol(own: &str) -> Result<Protocol, String> {
     let named = [own, "OTEL_EXPORTER_OTLP_PROTOCOL"].into_iter().find_map(|name| Some((name, variable(name)?)));
     match named.as_ref().map(|(name, value)| (*name, value.as_str())) {
@@ -129,7 +131,7 @@ fn protocol(own: &str) -> Result<Protocol, String> {
     }
 }
 
-/// Returns the value of a variable. An empty one is as if it were not set.
+/// Returns the value of a variable. An empty variable counts as unset.
 #[expect(clippy::disallowed_methods, reason = "the variables of OpenTelemetry are those of the process")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
@@ -139,5 +141,5 @@ fn variable(name: &str) -> Option<String> {
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
-/// How long the last spans, and the last metrics, may take at the end.
+/// The longest time for sending the last spans, and the last metrics, at the end.
 const FLUSH: Duration = Duration::from_secs(3);

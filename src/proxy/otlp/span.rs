@@ -13,8 +13,8 @@ use crate::client::Upstream;
 use crate::proxy::metrics::Operation;
 use crate::session::SessionEvent;
 
-/// The context that a request names by `traceparent` and `tracestate` ([W3C Trace Context](https://www.w3.org/TR/trace-context/)),
-/// and what makes the spans below it.
+/// The trace context of a request (`traceparent` and `tracestate` of the [W3C Trace
+/// Context](https://www.w3.org/TR/trace-context/)), and the tracer of the spans below it.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Parent {
     context: Context,
@@ -42,12 +42,12 @@ impl Parent {
     }
 }
 
-/// The span of an answer. It ends with the value.
+/// The span of an answer. Dropping the value ends it.
 #[derive(Debug)]
 pub(in super::super) struct AnswerSpan {
     tracer: SdkTracer,
     span: Span,
-    /// That of the spans below it.
+    /// The parent context of the calls' spans.
     context: Context,
     cuts: i64,
     seams: i64,
@@ -82,12 +82,12 @@ impl AnswerSpan {
     }
 }
 
-/// The span of an upstream call. It ends with the value.
+/// The span of an upstream call. Dropping the value ends it.
 #[derive(Debug)]
 pub(in super::super) struct CallSpan(Span);
 
 impl CallSpan {
-    /// Returns the headers that name this span to the upstream.
+    /// Returns the trace headers that carry this span to the upstream.
     pub(in super::super) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let context = Context::new().with_remote_span_context(self.0.span_context().clone());

@@ -1,5 +1,5 @@
-//! Streams of events that follow an answer. A reader looks for news a few times a second, so an answer never waits for a
-//! reader, and does not even know of it.
+//! Event streams that follow an answer. A reader polls for news a few times a second, so an answer never waits for a
+//! reader and needs no list of them.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,24 +17,24 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use crate::client::Body;
 use crate::sse::Encoder;
 
-/// What a reader follows.
+/// The source of a reader's events.
 pub(super) trait Source: Send {
     /// Adds the events that are new. Returns whether there is more already.
     fn news(&mut self, out: &mut Events) -> Next;
 }
 
-/// What a source does after its news.
+/// The state of a source after its news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// There is more already.
+    /// More news is available now.
     More,
-    /// There may be more later.
+    /// More news may come later.
     Wait,
     /// Nothing follows.
     End,
 }
 
-/// Events on their way to a reader.
+/// Encoded events for a reader.
 #[derive(Debug, Default)]
 pub(super) struct Events(Vec<u8>);
 
@@ -47,11 +47,11 @@ impl Events {
     }
 }
 
-/// Marks a response that may take longer than others.
+/// Marks a response that is exempt from the listener's usual time limit.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct IsFollowed;
 
-/// Returns a response that brings a source's events. `permit` is given back with its end.
+/// Returns a response that streams a source's events. Its end releases `permit`.
 pub(super) fn response(source: Box<dyn Source>, permit: OwnedSemaphorePermit) -> Response<Body> {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -66,7 +66,7 @@ pub(super) fn response(source: Box<dyn Source>, permit: OwnedSemaphorePermit) ->
 struct Followed {
     source: Box<dyn Source>,
     ticks: Interval,
-    /// When the reader got something last.
+    /// The time of the last bytes for the reader.
     said: Instant,
     next: Next,
     _permit: OwnedSemaphorePermit,
@@ -93,7 +93,7 @@ impl Stream for Followed {
                 return Poll::Ready(Some(Ok(events.0.into())));
             }
             if this.next == Next::More {
-                // News without an event: others run before the next of them is read.
+                // This news was without an event. Yields, so that a long backlog does not block other tasks.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -101,11 +101,11 @@ impl Stream for Followed {
     }
 }
 
-/// Bytes of text that are read at a time.
+/// The most bytes of text that one read takes.
 pub(super) const BATCH: usize = 64 << 10;
-/// How often a reader looks for news: more often than people notice.
+/// The interval between a reader's polls, too short for people to notice.
 const TICK: Duration = Duration::from_millis(100);
-/// Silence after which a comment shows that the stream lives, and finds readers that have left.
+/// The silence after which a comment keeps the stream alive, and detects readers that have left.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// A source with many news that are not of the slot that is followed.
+    /// A source with much news of other slots than the followed one.
     struct Silent(Arc<AtomicUsize>);
 
     impl Source for Silent {

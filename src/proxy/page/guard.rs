@@ -1,4 +1,4 @@
-//! Decides who may read the page and the metrics: nobody whom another site sends.
+//! Guards the page and the metrics against requests that another site makes a browser send.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use crate::proxy::refusal::Refusal;
 pub(in super::super) struct Guard<'a> {
     /// The address of the listener.
     pub(in super::super) bound: SocketAddr,
-    /// The operator's other names of it, with or without a port.
+    /// The operator's other host names for the listener, with or without a port.
     pub(in super::super) hosts: &'a [String],
 }
 
@@ -23,14 +23,15 @@ impl Guard<'_> {
         if !is_own(request.headers(), &host) {
             return Err(SITE_REFUSED);
         }
-        // Another site can send such a header only if this one allows it, which it never does.
+        // A browser lets another site send this header only if the listener allows it by CORS, which it never does.
         if request.method() == Method::POST && !request.headers().contains_key(OWN_HEADER) {
             return Err(HEADER_MISSING);
         }
         Ok(())
     }
 
-    /// A page whose name was made to point at this address sends that name. No address is such a name.
+    /// Returns whether a host is one of this listener's. Refuses DNS rebinding: a page whose host name resolves to this
+    /// address sends that name, but never an IP address.
     fn knows(&self, host: &Authority) -> bool {
         let name = host.host();
         let names = [host.as_str(), name];
@@ -53,14 +54,15 @@ fn host(headers: &HeaderMap) -> Option<Authority> {
     (hosts.next().is_none() && !host.as_str().contains('@')).then_some(host)
 }
 
-/// Returns whether the page itself sends a request, or a person, or a program that is no browser.
+/// Returns whether the request comes from the page itself, from a typed address, or from a program that is not a
+/// browser.
 fn is_own(headers: &HeaderMap, host: &Authority) -> bool {
     let is_host = |origin: &HeaderValue| {
         let origin = origin.to_str().unwrap_or_default();
         let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
         name.is_some_and(|name| name.eq_ignore_ascii_case(host.as_str()))
     };
-    // `none`: typed into the address bar.
+    // `none`: a person typed the address.
     let is_same = |site: &HeaderValue| matches!(site.as_bytes(), b"same-origin" | b"none");
     headers.get_all(ORIGIN).iter().all(is_host) && headers.get_all(FETCH_SITE).iter().all(is_same)
 }

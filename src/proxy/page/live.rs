@@ -1,4 +1,5 @@
-//! What the page follows: text as it grows, seams, the open containers at its end, and the steps of the loop.
+//! The event stream that the page follows: growing text, seams, the open containers at its end, and the steps of the
+//! loop.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub(super) struct Live {
     cursor: Cursor,
     /// The JSON of each slot.
     documents: Vec<Document>,
-    /// How often the facts had changed that were told last.
+    /// The number of changes to the facts when they were last sent.
     told: Option<u64>,
 }
 
@@ -28,7 +29,7 @@ impl Live {
 
 impl Source for Live {
     fn news(&mut self, out: &mut Events) -> Next {
-        // Before the text: what comes after its end is not missed.
+        // Reads the end before the text, so that no text can arrive unseen between the two.
         let has_ended = self.answer.has_ended();
         let news = self.answer.news(&mut self.cursor, BATCH);
         if news.restarts {
@@ -44,7 +45,7 @@ impl Source for Live {
                 }
                 Added::Text { slot, from, text } => {
                     if let Some(document) = self.documents.get_mut(*slot) {
-                        // What precedes a deviation is there.
+                        // After invalid JSON, the document keeps the part before it.
                         let _ = document.push(text);
                         grown = Some(*slot);
                     }
@@ -61,7 +62,7 @@ impl Source for Live {
         if let Some(limit) = news.missing {
             out.push("missing", &json!({"limit": limit}));
         }
-        // What changes from here on is told next time.
+        // Reads the count before the report: a later change is sent next time.
         let changes = Some(self.answer.changes());
         if std::mem::replace(&mut self.told, changes) != changes {
             out.push("facts", &self.answer.report());
@@ -77,7 +78,7 @@ impl Source for Live {
     }
 }
 
-/// Returns where a document stops: its path, and the containers that are open there, the root first.
+/// Returns the end of a document: its path, and the containers that are open there, the root first.
 fn place(slot: usize, document: &Document) -> Value {
     let frames = document.machine().frames();
     let (first, last) = if frames.len() > 2 * MOST_SHOWN {
@@ -100,7 +101,7 @@ fn container(frame: &Frame, text: &str) -> Value {
     json!({"kind": frame.kind.as_str(), "count": frame.count, "key": key})
 }
 
-/// Open containers that are shown of each end, if there are more.
+/// The most open containers that are shown of each end of a longer list.
 const MOST_SHOWN: usize = 12;
-/// Characters of a key that are shown.
+/// The most characters that are shown of a key.
 const LONGEST_KEY: usize = 80;

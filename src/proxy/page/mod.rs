@@ -1,8 +1,9 @@
-//! The operator's page on the admin listener, and what it reads: the answers as JSON, as text, and as they grow.
+//! The operator's page on the admin listener, and its data: the answers as JSON, as text, and as event streams.
 //!
-//! Answers are hostile, and other sites may send requests to an address of this machine. So nothing here is HTML but the page
-//! itself, which shows text as text; a request has to name this listener as its host, so that no page whose name was made to
-//! point here (DNS rebinding) reads an answer; and what changes something needs a header that no other site may send.
+//! Answers are hostile, and other sites may send requests to an address of this machine. So the page itself is the only
+//! HTML, and shows text as text. A request must name this listener as its host, which stops DNS rebinding: a page whose
+//! host name resolves to this address can't read an answer. A request that changes something needs a header that no
+//! other site can send.
 
 mod follow;
 mod guard;
@@ -28,7 +29,7 @@ pub(super) use guard::Guard;
 /// The routes of the page.
 pub(super) struct Page {
     answers: Arc<Answers>,
-    /// Readers that may follow an answer at a time.
+    /// The permits of concurrent readers that follow an answer.
     followers: Arc<Semaphore>,
 }
 
@@ -96,7 +97,7 @@ impl Page {
         }
     }
 
-    /// Answers with what a slot's text is made to. `None`: it has no JSON.
+    /// Answers with a response that `made` builds from a slot's text. `made` returns `None` if the text has no JSON.
     fn text(
         &self,
         answer: &Answer,
@@ -131,7 +132,7 @@ impl Page {
     }
 }
 
-/// What a path of the page names.
+/// The target of a path on the page.
 enum Route<'p> {
     /// A file of the page: its media type and its text.
     File(&'static str, &'static str),
@@ -167,7 +168,7 @@ impl<'p> Route<'p> {
     }
 }
 
-/// Returns an id as it is. Of the characters that an id may have, only a colon is ever encoded in a path.
+/// Decodes an id in a path. Of the characters that an id may have, clients encode only the colon.
 fn decoded(id: &str) -> String {
     id.replace("%3A", ":").replace("%3a", ":")
 }
@@ -185,12 +186,12 @@ fn stop(answer: &Answer) -> Response<Body> {
 /// Returns the complete part of the JSON in a text.
 fn closed(text: &str) -> Option<String> {
     let mut document = document();
-    // What precedes a deviation is there.
+    // After invalid JSON, the document keeps the part before it.
     let _ = document.push(text);
     document.complete()
 }
 
-/// Returns an empty document that takes what the proxy takes by default.
+/// Returns an empty document with the proxy's default depth limit.
 fn document() -> Document {
     Document::new(ParserLimits::default().max_depth)
 }
@@ -233,7 +234,7 @@ fn with_type(status: StatusCode, media_type: &'static str, text: impl Into<bytes
 
 const JSON: &str = "application/json";
 
-/// Nothing but the page's own files runs, and nothing else is asked for. No other page may show it in a frame.
+/// Lets the browser run and load the page's own files only, and forbids other pages to show it in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
 const HEADERS: [(&str, &str); 4] = [
@@ -243,5 +244,6 @@ const HEADERS: [(&str, &str); 4] = [
     ("cross-origin-resource-policy", "same-origin"),
 ];
 
-/// Readers that may follow an answer at a time: half of the connections of the listener, so that metrics are still read.
+/// The most concurrent readers that follow an answer: far fewer than the listener's connections, so that scrapers still
+/// reach the metrics.
 const MOST_FOLLOWERS: usize = 8;

@@ -1,5 +1,6 @@
-//! An answer's JSON as it grows, as JSON Patch ([RFC 6902](https://www.rfc-editor.org/rfc/rfc6902)) with one operation more,
-//! `append`, which adds text at the end of a string. Each change costs what it adds, whatever the size of the document.
+//! An answer's growing JSON as JSON Patch ([RFC 6902](https://www.rfc-editor.org/rfc/rfc6902)) with one more operation,
+//! `append`, which adds text at the end of a string. The cost of a change depends on the added text, not on the size of
+//! the document.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::Document;
 use crate::json::{Event, Kind, Live, Sink};
 use crate::proxy::answers::{self, Answer, Cursor};
 
-/// Follows the JSON of one slot.
+/// A source that follows the JSON of one slot.
 pub(super) struct Patches {
     answer: Arc<Answer>,
     slot: usize,
@@ -41,7 +42,7 @@ impl Source for Patches {
             if let answers::Added::Text { slot, text, .. } = added
                 && *slot == self.slot
             {
-                // What precedes a deviation is there, and nothing follows it.
+                // After invalid JSON, the document keeps the part before it, and adds no more operations.
                 let _ = self.document.push_with(text, &mut patch);
             }
         }
@@ -68,7 +69,7 @@ impl Source for Patches {
 #[derive(Debug, Default)]
 struct Patch {
     operations: Vec<Operation>,
-    /// A path is longer than [`LONGEST_PATH`], and nothing follows it.
+    /// A path was longer than [`LONGEST_PATH`], so no more operations follow.
     is_too_deep: bool,
 }
 
@@ -82,7 +83,7 @@ struct Operation {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Added {
-    /// An empty container or a scalar. A number is as it was written, since a double can't hold each.
+    /// An empty container or a scalar. A number keeps its spelling, since a double can't hold every number.
     Json(Box<RawValue>),
     Text(String),
 }
@@ -112,7 +113,7 @@ impl Patch {
 
     fn append(&mut self, live: &Live<'_>, text: &str) {
         let Some(path) = self.path(live) else { return };
-        // A string whose beginning, or a part of it, is in the same push.
+        // Joins fragments of one string in the same push to one operation.
         match self.operations.last_mut() {
             Some(Operation { path: last, value: Added::Text(value), .. }) if *last == path => value.push_str(text),
             _ => self.operations.push(Operation { op: "append", path, value: Added::Text(text.to_owned()) }),
@@ -146,9 +147,11 @@ impl fmt::Write for Bounded {
     }
 }
 
-/// Bytes of text that become operations at a time. Each operation has its path, which may be much longer than its value.
+/// The most bytes of text that become operations in one push. Each operation repeats its path, which may be much longer
+/// than its value.
 const BATCH: usize = 4 << 10;
-/// Bytes of the longest path. A document may have small values below long keys, and each would be sent with all of them.
+/// The most bytes of a path. A document may have many small values below long keys, and each operation would repeat
+/// these keys.
 const LONGEST_PATH: usize = 1 << 10;
 
 #[cfg(test)]
