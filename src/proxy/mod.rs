@@ -358,7 +358,7 @@ impl Proxy {
     /// Listens on `addr`, without TLS. Port 0 takes a free port.
     ///
     /// # Errors
-    /// Binding the address or the admin listener's address fails.
+    /// Binding the address or the admin listener's address fails, or opening the store.
     pub async fn bind(self, addr: SocketAddr) -> std::io::Result<Server> {
         listen::bind(self, addr).await
     }

@@ -1,4 +1,4 @@
-//! Repeats calls at the same upstream before a fallback is asked.
+//! Repeats calls to the same upstream before a fallback takes over.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use super::conversation::Conversation;
 #[derive(Debug, Default)]
 pub(super) struct Retries {
     made: u32,
-    /// The first refusal.
+    /// The time of the first failure.
     since: Option<Instant>,
 }
 
 impl Conversation {
-    /// Returns the wait before a refused or lost call is repeated at the same upstream: `Retry-After`, or a wait that doubles each
-    /// time. `None`: there is no repeat left, or too little time.
+    /// Returns the wait before a refused or lost call to the same upstream is repeated: `Retry-After`, or a wait that
+    /// doubles each time. `None`: no repeat is left, or too little time.
     pub(super) fn pause_before_retry(&self, retry_after: Option<Duration>) -> Option<Duration> {
         let mut retries = self.retries.lock().unwrap_or_else(PoisonError::into_inner);
         let doubled = FIRST_PAUSE.saturating_mul(1 << retries.made.min(10));
@@ -25,7 +25,7 @@ impl Conversation {
         let wait = retry_after.unwrap_or_else(|| doubled.min(most));
         let now = Instant::now();
         let spent = now.duration_since(*retries.since.get_or_insert(now));
-        // A fallback needs some of the time, too.
+        // Leaves half of the time for a fallback.
         let is_in_time = wait <= most && spent.saturating_add(wait) <= self.limits.continuation.patience / 2;
         if retries.made >= self.route.retries || !is_in_time {
             return None;
@@ -34,7 +34,7 @@ impl Conversation {
         Some(wait)
     }
 
-    /// Starts to count for another upstream.
+    /// Resets the count for another upstream.
     pub(super) fn restart_retries(&self) {
         *self.retries.lock().unwrap_or_else(PoisonError::into_inner) = Retries::default();
     }

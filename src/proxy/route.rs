@@ -1,4 +1,4 @@
-//! Which route answers a request, and how.
+//! The routes of requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,30 +17,30 @@ use crate::repair::RepairLevel;
 use crate::route::{Asked, ContinueBy, DEFAULT, RouteConfig};
 use crate::session::{GiveUp, Prose};
 
-/// How requests are answered: by which upstream, within which limits, and what may become of an answer.
+/// A route: the upstreams and the limits of its requests, and the treatment of their answers.
 #[derive(Clone, Debug)]
 pub(super) struct Route {
     /// Its name and its conditions.
     pub(super) config: Arc<RouteConfig>,
     pub(super) client: Client,
-    /// The most that a request may ask for.
+    /// The operator's limits. A request can only lower them.
     pub(super) limits: Limits,
-    /// What becomes of an answer if its rest can't be had, where the request does not say.
+    /// The ending of an answer that can't be completed, if the request does not choose one.
     pub(super) give_up: GiveUp,
-    /// What becomes of an answer that is prose when its connection is lost.
+    /// The handling of prose answers that lose their connection.
     pub(super) prose: Prose,
-    /// How much of the JSON in an answer may be changed, where the request does not say.
+    /// How much repair may change the JSON in an answer, if the request does not choose a level.
     pub(super) repair: RepairLevel,
-    /// The upstreams that are asked where the first one fails.
+    /// The upstreams that take over in turn when the first one fails.
     pub(super) fallbacks: Vec<Fallback>,
-    /// How often the same upstream gets a call again before a fallback is asked.
+    /// The most repeats of a call to the same upstream before a fallback takes over.
     pub(super) retries: u32,
-    /// How long the head of a response may take.
+    /// The time limit for the head of a response.
     pub(super) head_limit: TimeLimit,
 }
 
 impl Route {
-    /// Creates the route of the requests that no other one matches.
+    /// Creates the route of requests that no other route matches.
     pub(super) fn new(client: Client, limits: Limits) -> Self {
         let config = RouteConfig { name: DEFAULT.to_owned(), ..RouteConfig::default() };
         Self {
@@ -56,7 +56,7 @@ impl Route {
         }
     }
 
-    /// Creates a route. What its configuration does not set is as here. `client`: that of its own upstream.
+    /// Creates a route that inherits unset settings from this one. `client`: the client of its own upstream.
     pub(super) fn with(&self, config: RouteConfig, client: Option<Client>, fallbacks: Vec<Fallback>) -> Self {
         let mut limits = self.limits.clone();
         let own = &mut limits.continuation;
@@ -90,12 +90,13 @@ impl Route {
         std::iter::once(&mut self.client).chain(self.fallbacks.iter_mut().map(|fallback| &mut fallback.client))
     }
 
-    /// Returns whether a failed call is repeated, at the same upstream or a fallback, before the client gets an error.
+    /// Returns whether the proxy repeats a failed call, at the same upstream or a fallback, before the client gets an
+    /// error.
     pub(super) fn asks_again(&self) -> bool {
         self.retries > 0 || !self.fallbacks.is_empty()
     }
 
-    /// Returns whether answers are read.
+    /// Returns whether the proxy reads and continues answers.
     pub(super) fn continues(&self) -> bool {
         self.config.continuation != ContinueBy::Off
     }
@@ -105,20 +106,20 @@ impl Route {
         self.config.continuation != ContinueBy::Reprompt
     }
 
-    /// Returns whether requests are read, so that they can be sent again.
+    /// Returns whether the proxy reads requests, so that it can send them again.
     pub(super) fn is_asked(&self) -> bool {
         self.continues() || !self.fallbacks.is_empty()
     }
 
-    /// Changes what the table says about a model to how the operator wants the rest to be asked for. What a refusal has said
-    /// corrects it afterwards.
+    /// Applies the operator's choice of continuation to the table's entry for a model. Recorded refusals correct the
+    /// result afterwards.
     pub(super) fn direct(&self, mut capability: Capability) -> Capability {
         capability.prefill = self.config.continuation.direct(capability.prefill);
         capability
     }
 }
 
-/// The routes that may answer a request, as far as its head says it.
+/// The routes whose conditions on a request's head hold.
 pub(super) struct Candidates(Vec<Arc<Route>>);
 
 impl Proxy {
@@ -127,8 +128,8 @@ impl Proxy {
         self.routes.iter().chain([&self.base]).find(|route| route.config.name == name).cloned()
     }
 
-    /// Returns the routes whose conditions about the head of a request hold, in their order, up to the first one that has no
-    /// others.
+    /// Returns the routes whose conditions about the head of a request hold, in their order, up to the first one
+    /// without conditions on the body.
     pub(super) fn candidates(&self, head: &Parts) -> Candidates {
         let mut candidates = Vec::new();
         for route in &self.routes {
@@ -146,12 +147,12 @@ impl Proxy {
 }
 
 impl Candidates {
-    /// Returns whether the request's body decides.
+    /// Returns whether the choice depends on the request's body.
     pub(super) fn need_body(&self) -> bool {
         self.0.len() > 1
     }
 
-    /// Returns the first route that matches. `request`: what the body asks for; `None` where it is not read.
+    /// Returns the first route that matches. `request`: the parsed body; `None` if the proxy does not read it.
     pub(super) fn choose(&self, proxy: &Proxy, request: Option<&Request>) -> Arc<Route> {
         let asked = request.map(|request| Asked {
             model: &request.model,
@@ -163,7 +164,7 @@ impl Candidates {
     }
 }
 
-/// Returns seconds as a file has them, which were checked when it was read.
+/// Converts seconds from a configuration file, which has checked them.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ use crate::client::{Body, ConnectionError, Error};
 use crate::provider::Dialect;
 use crate::provider::wire;
 
-/// The path that answers while the proxy runs.
+/// The liveness path: it answers as long as the proxy runs.
 pub(super) const HEALTH: &str = "/healthz";
 
 /// Answers a request.
@@ -46,19 +46,19 @@ pub(super) async fn respond(
         return response;
     }
     let mut response = dispatch(proxy, request, dialect, exchange).await;
-    // Each connection has its own version and its own framing.
+    // The version and the framing of the upstream's connection don't apply to the client's.
     *response.version_mut() = Version::HTTP_11;
     if response.headers().contains_key(TRANSFER_ENCODING) {
-        // Of the two the upstream means the chunks. A length beside them would frame another body here (RFC 9112,
-        // section 6.3).
+        // Chunked framing overrides a length in the same response (RFC 9112, section 6.3). Without the chunks, the
+        // length would frame another body here.
         response.headers_mut().remove(CONTENT_LENGTH);
     }
     upstream::remove_hop_by_hop(response.headers_mut());
     response
 }
 
-/// Returns a path from the last of the slashes on that it begins with: one with several is refused in the form of the API that
-/// is meant.
+/// Returns a path with a single leading slash. The proxy refuses a path with several, and finds the API for the error
+/// format by this one.
 fn one_slash(path: &str) -> &str {
     let slashes = path.len() - path.trim_start_matches('/').len();
     path.get(slashes.saturating_sub(1)..).unwrap_or(path)
@@ -74,7 +74,7 @@ fn asks_for_websocket(headers: &HeaderMap) -> bool {
     has(CONNECTION, "upgrade") && has(UPGRADE, "websocket")
 }
 
-/// Says why there is no WebSocket, and what to do.
+/// The refusal of WebSockets, with advice.
 const NO_WEBSOCKET: Refusal = Refusal::new(
     StatusCode::NOT_IMPLEMENTED,
     "websocket",
@@ -90,7 +90,7 @@ async fn dispatch(
     let dialect = of_path.filter(|_| request.method() == Method::POST);
     let (parts, body) = request.into_parts();
     let directives = RequestDirectives::read(&parts.headers);
-    // Headers that are for the proxy may be conditions, too.
+    // Routes may have conditions on the proxy's own headers, so these are removed only afterwards.
     let candidates = proxy.candidates(&parts);
     let repeat = proxy.shared.kept.as_ref().and_then(|_| Repeat::of(&parts.headers));
     let own = proxy.shared.kept.as_ref().map(|_| directives_of(&parts.headers)).unwrap_or_default();
@@ -106,7 +106,7 @@ async fn dispatch(
     let unread = asks_keep.then(|| NotKept::of(&proxy, false));
     let Some(dialect) = dialect.filter(|_| !directives.off || candidates.need_body()) else {
         let route = candidates.choose(&proxy, None);
-        // What has no bytes can be sent again if the upstream has just closed its connection.
+        // An empty body can be sent again if the upstream has just closed its connection.
         let body = if is_empty { Body::empty() } else { Body::wrap(body) };
         return NotKept::told(pass(&route, &head, body, of_path, exchange).await, unread);
     };
@@ -140,7 +140,7 @@ async fn dispatch(
     converse(proxy, (route, head, body, dialect, request), (&directives, &own), exchange).await
 }
 
-/// Answers a request that is read, and keeps the answer if that is asked for.
+/// Answers a parsed request, and keeps the answer if the request or the route wants that.
 async fn converse(
     proxy: Arc<Proxy>,
     asked: (Arc<Route>, Head, Bytes, Dialect, wire::Request),
@@ -160,7 +160,7 @@ async fn converse(
     NotKept::told(first::answer(conversation).await, not_kept)
 }
 
-/// Returns a request with what its headers say of its answer.
+/// Returns the conversation of a request, with the directives in its headers.
 pub(super) fn conversation(
     proxy: Arc<Proxy>,
     (route, head, body, dialect, request): (Arc<Route>, Head, Bytes, Dialect, wire::Request),
@@ -177,7 +177,7 @@ pub(super) fn conversation(
     Ok(conversation)
 }
 
-/// Answers a request that did not come over a connection.
+/// Answers a request that did not arrive over a connection.
 #[cfg(feature = "cli")]
 pub(super) async fn ask(proxy: Arc<Proxy>, dialect: Dialect, request: Request<Bytes>) -> Response<Body> {
     let route = Arc::clone(&proxy.base);
@@ -218,5 +218,5 @@ const TOO_MANY_BODIES: Refusal = Refusal::new(
     "max_unfinished_bytes",
     "too many requests are being received: try again later",
 );
-/// The most choices of an answer that is continued. One that asks for more passes.
+/// The most choices that the proxy continues in one answer. A request for more passes unread.
 const MAX_CHOICES: u64 = 128;

@@ -1,4 +1,4 @@
-//! What all routes and all threads of a proxy share.
+//! The state that all routes and all threads of a proxy share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,29 +17,29 @@ use crate::Limits;
 use crate::provider::capability::cache::CapabilityCache;
 use crate::provider::capability::{Capability, CapabilityHint};
 
-/// What all routes and all threads of a proxy share. Clones are the same.
+/// The state that all routes and all threads of a proxy share. Clones share it, too.
 #[derive(Clone)]
 pub(super) struct Shared {
-    /// What refusals have said about models, by upstream and model.
+    /// The capability hints from refusals, by upstream and model.
     cache: Arc<Mutex<CapabilityCache>>,
-    /// How the calls of the last seconds have ended, by upstream and model.
+    /// The ends of recent calls, by upstream and model.
     breaker: Arc<Mutex<Breaker>>,
-    /// The moment that the times of both count from.
+    /// Moment zero for the times in the cache and the breaker.
     origin: Instant,
     pub(super) observer: Option<Observer>,
     pub(super) tap: Option<Arc<dyn Tap>>,
     pub(super) unfinished: Unfinished,
-    /// Set where the admin listener shows them.
+    /// Set if the admin listener shows metrics, or if they are pushed.
     pub(super) metrics: Option<Arc<Metrics>>,
-    /// Set where the admin listener has a page of them.
+    /// Set if the admin listener has a page of the answers.
     pub(super) answers: Option<Arc<Answers>>,
-    /// The log has the text of requests and answers.
+    /// The log contains the texts of requests and answers.
     pub(super) logs_content: bool,
-    /// Where spans and metrics are pushed.
+    /// The collector of spans and metrics.
     pub(super) otlp: Option<Otlp>,
-    /// Asked when the time to drain is over.
+    /// The signal that the time to drain is over.
     pub(super) cut: Arc<Stop>,
-    /// The answers that are kept. Set where the proxy listens, if the limits allow that any is kept.
+    /// The kept answers. Set when the proxy starts to listen, if the limits allow kept answers.
     pub(super) kept: Option<Arc<resume::Answers>>,
 }
 
@@ -61,18 +61,18 @@ impl Shared {
         }
     }
 
-    /// Sets the limits. What was recorded is forgotten.
+    /// Sets the limits, and forgets everything that was recorded.
     pub(super) fn limit(&mut self, limits: &Limits) {
         let Self { observer, tap, metrics, answers, kept, logs_content, otlp, .. } = self.clone();
         *self = Self { observer, tap, metrics, answers, kept, logs_content, otlp, ..Self::new(limits) };
     }
 
-    /// Corrects what the table says about a model at an upstream by what refusals have said.
+    /// Corrects the table's entry for a model at an upstream by recorded refusals.
     pub(super) fn correct(&self, upstream: &str, model: &str, capability: Capability) -> Capability {
         self.cache().correct(&key(upstream, model), capability, self.now())
     }
 
-    /// Records what a refusal says about a model at an upstream.
+    /// Records a capability hint from a refusal of a model at an upstream.
     pub(super) fn record(&self, upstream: &str, model: &str, hint: CapabilityHint) {
         let mut cache = self.cache();
         if cache.record(&key(upstream, model), hint, self.now()) {
@@ -83,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// Counts a call of a model at an upstream that has ended with a status, or without one.
+    /// Counts a finished call of a model at an upstream by its status, or as failed if it has none.
     pub(super) fn count(&self, upstream: &str, model: &str, status: Option<StatusCode>) {
         let failed = status.is_none_or(conversation::is_transient);
         let changed = self.breaker().count(&key(upstream, model), self.now(), failed);
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether a continuation may be asked of a model at an upstream now.
+    /// Returns whether the proxy may call a model at an upstream for a continuation now.
     pub(super) fn admits(&self, upstream: &str, model: &str) -> bool {
         self.breaker().admits(&key(upstream, model), self.now())
     }
@@ -112,7 +112,7 @@ impl Shared {
         self.origin.elapsed()
     }
 
-    /// As with the cache, each change is one call.
+    /// A panic elsewhere leaves the breaker valid, since each change to it is one call.
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,7 +123,8 @@ impl Shared {
     }
 }
 
-/// Two upstreams, also at two ports of one host, may have different models of one name. A host has no space.
+/// Returns the key of a model at an upstream: two upstreams, also at two ports of one host, may have different models
+/// of one name. A host has no space, so keys can't collide.
 fn key(upstream: &str, model: &str) -> String {
     [upstream, " ", model].concat()
 }

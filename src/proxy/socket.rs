@@ -1,4 +1,4 @@
-//! A client's side of a connection: how long it may be silent, and whether the client is still there.
+//! A client's side of a connection: enforces its time limits, and notices when the client has left.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -20,19 +20,19 @@ use crate::client::PathError;
 use crate::limits::ServerLimits;
 use crate::socket::Socket;
 
-/// What a connection is doing. The socket and the answers share it.
+/// The state of a connection. The socket and the answers share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Activity(Arc<AtomicU8>);
 
-/// A request is awaited.
+/// The connection waits for a request.
 const WAITING: u8 = 0;
-/// A request is being answered.
+/// The proxy is answering a request.
 const ANSWERING: u8 = 1;
-/// An answer has ended, which the socket has not taken note of.
+/// An answer has ended, and the socket has not noted it yet.
 const ENDED: u8 = 2;
 
 impl Activity {
-    /// A request has come. It is being answered until what is returned is dropped.
+    /// Notes that a request has arrived. The answer lasts until the returned guard is dropped.
     pub(super) fn begin(&self) -> Answering {
         self.0.store(ANSWERING, Ordering::Relaxed);
         Answering(self.clone())
@@ -46,13 +46,13 @@ impl Activity {
         self.0.load(Ordering::Relaxed) == WAITING
     }
 
-    /// Returns whether an answer has ended since the last question.
+    /// Returns whether an answer has ended since the last call.
     fn has_ended(&self) -> bool {
         self.0.compare_exchange(ENDED, WAITING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
-/// An answer under way.
+/// A running answer.
 #[derive(Debug)]
 pub(super) struct Answering(Activity);
 
@@ -64,8 +64,8 @@ impl Drop for Answering {
 
 /// A socket that fails when its client is silent for too long, reads nothing for too long, or has left.
 ///
-/// hyper stops reading while bytes of a further request wait in its buffer, and then does not notice that the client has
-/// left. So this socket reads a little ahead while a request is answered.
+/// hyper stops reading while its buffer holds bytes of a further request, and then does not notice that the client has
+/// left. So this socket reads a little ahead during an answer.
 #[derive(Debug)]
 pub(super) struct ClientSocket {
     socket: Socket<Transport>,
@@ -75,11 +75,12 @@ pub(super) struct ClientSocket {
     metrics: Option<Arc<Metrics>>,
     /// Bytes that were read ahead.
     ahead: BytesMut,
-    /// Set where no more bytes are read ahead: what tells that the client has left.
+    /// Set once no more bytes are read ahead: a future that detects that the client has left.
     closed: Option<Closed>,
-    /// hyper waits for bytes.
+    /// hyper is waiting for bytes.
     is_awaited: bool,
-    /// A head is awaited: its first byte has come, or the connection has just begun. If not, the connection is unused.
+    /// A head has begun: its first byte has arrived, or the connection is new. Otherwise the connection is idle between
+    /// requests.
     is_in_head: bool,
     silence: Timer,
     unread: Timer,
@@ -88,14 +89,15 @@ pub(super) struct ClientSocket {
     outgoing: Outgoing,
 }
 
-/// What the bytes are that hyper writes.
+/// The meaning of the bytes that hyper writes.
 #[derive(Debug)]
 enum Outgoing {
-    /// All answers have left. If hyper writes although no request has come, it refuses what it could not read.
+    /// All answers were sent. If hyper writes although no request has arrived, the bytes are its refusal of input that
+    /// it could not parse.
     Nothing,
-    /// An answer, or the end of one.
+    /// Bytes of an answer.
     Answer,
-    /// The rest of what the client is told in place of hyper's refusal, which has no body.
+    /// The unsent rest of the proxy's refusal, which replaces hyper's own, since that has no body.
     Refusal(Bytes),
 }
 
@@ -122,17 +124,17 @@ impl ClientSocket {
         }
     }
 
-    /// Takes note that an answer has ended, if one has.
+    /// Notes the end of an answer, if one has ended.
     fn note_end(&mut self) {
         if self.activity.has_ended() {
-            // A short answer ends before its first byte is written.
+            // hyper writes a short answer only after the answer has ended.
             self.outgoing = Outgoing::Answer;
             self.is_in_head = false;
             self.silence.stop();
         }
     }
 
-    /// Replaces a refusal of hyper's. Returns whether these bytes are one.
+    /// Replaces hyper's refusal by the proxy's own. Returns whether the bytes are a refusal.
     fn replaces_refusal(&mut self, bytes: &[u8]) -> bool {
         if let Outgoing::Nothing = self.outgoing {
             let refusal = if self.activity.is_waiting() { self.refusal(bytes) } else { None };
@@ -142,7 +144,7 @@ impl ClientSocket {
         matches!(self.outgoing, Outgoing::Refusal(_))
     }
 
-    /// Returns what a client is told in place of the refusal that hyper writes.
+    /// Returns the refusal that the client gets instead of hyper's.
     fn refusal(&self, bytes: &[u8]) -> Option<Refusal> {
         let status = bytes.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
         match StatusCode::from_bytes(status).ok()? {
@@ -155,7 +157,7 @@ impl ClientSocket {
         }
     }
 
-    /// Writes what is left of a refusal.
+    /// Writes the rest of a refusal.
     fn poll_refusal(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Outgoing::Refusal(rest) = &mut self.outgoing
             && !rest.is_empty()
@@ -169,7 +171,7 @@ impl ClientSocket {
         Poll::Ready(Ok(()))
     }
 
-    /// Nothing has come. Ready when that has taken too long.
+    /// Called while no bytes arrive. Is ready when the client has been silent for too long.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.activity.is_answering() {
             self.silence.stop();
@@ -182,8 +184,8 @@ impl ClientSocket {
         }
         self.is_over = true;
         if self.is_in_head {
-            // There is no answer under way that it could be mixed with.
-            // The connection is given up, so what can't be written now is lost.
+            // No answer is running, so the refusal can't mix with one. The connection ends now, so unwritten bytes of
+            // the refusal are lost.
             let told = HEAD_TOO_SLOW.plain(self.metrics.as_deref());
             let written = Pin::new(&mut self.socket).poll_write(cx, told.as_bytes());
             let _ = written.is_ready() && Pin::new(&mut self.socket).poll_flush(cx).is_ready();
@@ -191,7 +193,7 @@ impl ClientSocket {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Passes on how a write went. Fails if the client has taken no bytes for too long.
+    /// Passes the result of a write on. Fails if the client has accepted no bytes for too long.
     fn poll_unread<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.unread.stop();
@@ -257,7 +259,7 @@ impl Write for ClientSocket {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         if this.replaces_refusal(buf) {
-            // It is written when hyper flushes.
+            // The socket writes its refusal when hyper flushes.
             return Poll::Ready(Ok(buf.len()));
         }
         let written = Pin::new(&mut this.socket).poll_write(cx, buf);
@@ -266,20 +268,20 @@ impl Write for ClientSocket {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // hyper flushes whenever it waits for the next piece of an answer, and at its end.
+        // hyper flushes whenever it waits for the next piece of an answer, and at the answer's end.
         this.poll_left(cx)?;
         if this.is_awaited
             && let Poll::Ready(over) = this.poll_silence(cx)
         {
             return Poll::Ready(over);
         }
-        // TLS keeps what it has encrypted, so a client that reads nothing may be noticed here alone.
+        // TLS buffers encrypted bytes, so only a flush may show that a client reads nothing.
         let flushed = match this.poll_refusal(cx) {
             Poll::Ready(Ok(())) => Pin::new(&mut this.socket).poll_flush(cx),
             unfinished => unfinished,
         };
         if flushed.is_ready() {
-            // hyper flushes when it has written all that it has.
+            // A complete flush means that hyper has written all its bytes.
             this.note_end();
             if this.activity.is_waiting() && matches!(this.outgoing, Outgoing::Answer) {
                 this.outgoing = Outgoing::Nothing;
@@ -293,12 +295,12 @@ impl Write for ClientSocket {
     }
 }
 
-/// A time that runs from the first question on.
+/// A timer that starts with the first call of `is_over`.
 #[derive(Debug, Default)]
 struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
-    /// Returns whether the time is over. If it is not, the task is woken when it is.
+    /// Returns whether the time is over. Otherwise wakes the task when it is.
     fn is_over(&mut self, cx: &mut Context<'_>, wait: Duration) -> bool {
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + wait)));
         sleep.as_mut().poll(cx).is_ready()
@@ -309,7 +311,7 @@ impl Timer {
     }
 }
 
-/// Bytes that are read while a request is answered.
+/// The most bytes that the socket reads ahead during an answer.
 const READ_AHEAD: usize = 1024;
 
 const HEAD_TOO_SLOW: Refusal = Refusal::new(
@@ -321,7 +323,7 @@ const HEAD_TOO_SLOW: Refusal = Refusal::new(
 const NO_HTTP: Refusal =
     Refusal::new(StatusCode::BAD_REQUEST, "no_http", "these bytes are no HTTP request: check the URL and the headers");
 
-/// hyper does not say which of the two limits was reached.
+/// Names both limits, since hyper does not report which one was reached.
 fn head_too_large(bytes: usize, fields: usize) -> Refusal {
     let message = format!(
         "the head of the request has more than {bytes} bytes (`max_head_bytes`) or {fields} headers (`max_head_fields`)"
@@ -339,7 +341,7 @@ mod tests {
     use crate::proxy::listener::Stream;
     use crate::socket::Cut;
 
-    /// Takes all bytes and passes none of them on, as TLS does whose client reads nothing.
+    /// Accepts all bytes and flushes none, as TLS does when its client reads nothing.
     #[derive(Debug)]
     struct Stuck;
 

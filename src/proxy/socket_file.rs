@@ -1,4 +1,4 @@
-//! The file of a Unix socket: who may connect, what becomes of one that is there already, and its end.
+//! The file of a Unix socket: its permissions, the replacement of a stale one, and its removal.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -20,16 +20,17 @@ pub(super) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Listens at a path. A socket that nobody listens on any more is replaced.
+    /// Listens at a path. Replaces a socket whose process has ended.
     ///
-    /// Two processes that start at the same moment with the same path may both replace the file. Then the later one has it.
+    /// Two processes that start at the same moment with the same path may both replace the file. The later one wins
+    /// then.
     pub(super) async fn listen(path: &Path, mode: SocketMode) -> io::Result<(UnixListener, Self)> {
         remove_stale(path).await?;
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.bind(&SockAddr::unix(path)?)?;
         let file = Self { path: path.to_owned(), id: id(&fs::symlink_metadata(path)?) };
-        // Nobody can connect before the socket listens, so the permissions are never wider than these.
+        // Clients can't connect before the socket listens, so the permissions are never wider than these.
         fs::set_permissions(path, fs::Permissions::from_mode(mode.bits()))?;
         socket.listen(BACKLOG)?;
         Ok((UnixListener::from_std(OwnedFd::from(socket).into())?, file))
@@ -49,7 +50,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Removes the socket of a process that has ended. Fails if a process listens on it, and if it is no socket.
+/// Removes the socket of a process that has ended. Fails if a process listens on it, or if the file is not a socket.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,

@@ -1,4 +1,4 @@
-//! The proxy's own certificate, and the handshake with a client: also why one failed.
+//! The proxy's own certificate, the handshake with a client, and the reason for a failed one.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +13,16 @@ use super::listener::Transport;
 use super::metrics::{Metrics, OTHER};
 use crate::client::{Error, Expiry, Role, tls};
 
-/// The certificate with which a proxy answers TLS, and its key. Clients get HTTP/1.1. Clones are the same: a certificate that is
-/// [read again](super::Reloader::reload) is that of all of them.
+/// The certificate with which a proxy answers TLS, and its key. Clients get HTTP/1.1. Clones share the certificate: a
+/// [reload](super::Reloader::reload) replaces it in all of them.
 #[derive(Clone)]
 pub struct ServerTls {
-    /// The certificate's and the key's, as they were at the start.
+    /// The paths of the certificate and the key at the start.
     pub(super) files: (PathBuf, PathBuf),
     current: Arc<Mutex<Certificate>>,
 }
 
-/// The content of the files.
+/// The parsed content of the files.
 pub(super) struct Certificate {
     acceptor: TlsAcceptor,
     expiry: Expiry,
@@ -32,14 +32,13 @@ impl ServerTls {
     /// Reads the files, which are in PEM. `cert` also has the certificates that lead to its root.
     ///
     /// # Errors
-    /// A file can't be read, does not hold what it should, or the key is not that of the certificate. The error names the
-    /// file.
+    /// A file can't be read or parsed, or the key does not belong to the certificate. The error names the file.
     pub fn from_files(cert: &Path, key: &Path) -> Result<Self, Error> {
         let current = Certificate::read(cert, key)?;
         Ok(Self { files: (cert.to_owned(), key.to_owned()), current: Arc::new(Mutex::new(current)) })
     }
 
-    /// Answers the next handshakes with another certificate.
+    /// Uses another certificate for the next handshakes.
     pub(super) fn replace(&self, certificate: Certificate) {
         *self.current() = certificate;
     }
@@ -54,9 +53,9 @@ impl ServerTls {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes TLS of a client's bytes, in a limited time.
+    /// Performs the TLS handshake with a client, within a time limit.
     pub(super) async fn handshake(&self, stream: Transport, limit: Duration) -> io::Result<Transport> {
-        // hyper takes bytes that wait here for sent, so only a few may wait.
+        // hyper counts the bytes in this buffer as sent, so the buffer is small.
         let acceptor = self.current().acceptor.clone();
         let accepting = acceptor.accept_with(stream, |session| session.set_buffer_limit(Some(MAX_ENCODED)));
         Ok(Box::new(timeout(limit, accepting).await??))
@@ -90,7 +89,7 @@ pub(super) fn note_failure(error: &io::Error, metrics: Option<&Metrics>) {
     let reason = reason_of(error);
     metrics.iter().for_each(|metrics| metrics.note_handshake(reason));
     match reason {
-        // Port scanners and checks of load balancers connect and leave, over and over.
+        // Port scanners and health checks of load balancers connect and leave again and again.
         LEFT => tracing::debug!(reason, %error, "a TLS handshake failed"),
         _ => tracing::info!(reason, %error, "a TLS handshake failed"),
     }
@@ -99,9 +98,9 @@ pub(super) fn note_failure(error: &io::Error, metrics: Option<&Metrics>) {
 /// Returns why a handshake failed.
 fn reason_of(error: &io::Error) -> &'static str {
     match error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
-        // Mostly the client does not trust the certificate.
+        // Usually the client does not trust the certificate.
         Some(rustls::Error::AlertReceived(_)) => "refused",
-        // Mostly plain HTTP.
+        // Usually the client has sent plain HTTP.
         Some(rustls::Error::InvalidMessage(_)) => "not_tls",
         Some(rustls::Error::PeerIncompatible(_) | rustls::Error::NoApplicationProtocol) => "incompatible",
         Some(_) => OTHER,
@@ -113,11 +112,11 @@ fn reason_of(error: &io::Error) -> &'static str {
     }
 }
 
-/// The client has left.
+/// The reason of a handshake whose client has left.
 const LEFT: &str = "left";
-/// The limit of the time that a handshake may take.
+/// The name of the time limit for a handshake.
 const HANDSHAKE_TIMEOUT: &str = "handshake_timeout";
 
-/// Bytes of TLS that wait for a client: a record. A client that takes less of them within
+/// The TLS buffer for a client, in bytes: one record. A client that reads less than that within
 /// [`write_timeout`](crate::ServerLimits::write_timeout) counts as one that reads nothing.
 const MAX_ENCODED: usize = 16 << 10;

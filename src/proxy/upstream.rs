@@ -1,4 +1,4 @@
-//! Builds the requests that go out, and filters the headers of both directions.
+//! Builds outgoing requests, and filters the headers of both directions.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -45,13 +45,13 @@ pub(super) async fn send(
     }
 }
 
-/// A client's request without its body, as it goes to the upstream.
+/// The head of a client's request for the upstream.
 #[derive(Clone, Debug)]
 pub(super) struct Head(Parts);
 
 impl Head {
     /// Removes the headers that concern only the connection between the client and the proxy. hyper writes the length
-    /// of the body.
+    /// of the body itself.
     pub(super) fn new(mut parts: Parts) -> Self {
         remove_hop_by_hop(&mut parts.headers);
         for name in [HOST, CONTENT_LENGTH, EXPECT] {
@@ -62,23 +62,23 @@ impl Head {
             parts.headers.remove(name);
         }
         for (name, value) in &mut parts.headers {
-            // Sensitive values are left out wherever headers are printed.
+            // The `Debug` output of headers omits sensitive values.
             value.set_sensitive(value.is_sensitive() || holds_secret(name.as_str()));
         }
         Self(parts)
     }
 
-    /// Returns the same with other headers in place of those of their names.
+    /// Returns the same head with replaced or added headers.
     pub(super) fn with(&self, headers: HeaderMap) -> Self {
         let mut with = self.clone();
         with.0.headers.extend(headers);
         with
     }
 
-    /// Returns what may be a key: what the sensitive headers have, and the values of the query.
+    /// Returns the words that may be keys: those in sensitive headers, and the values of the query.
     pub(super) fn keys(&self) -> Vec<String> {
         let sensitive = self.0.headers.values().filter(|value| value.is_sensitive());
-        // A scheme and a key, or the names and values of cookies.
+        // Splits a scheme from its key, and cookies from each other.
         let divides = |c: char| c.is_ascii_whitespace() || matches!(c, ';' | ',');
         let words = sensitive.filter_map(|value| value.to_str().ok()).flat_map(move |value| value.split(divides));
         let words = words.flat_map(|word| [Some(word), word.split_once('=').map(|(_, value)| value)]).flatten();
@@ -87,7 +87,7 @@ impl Head {
         words.chain(values).filter(|word| word.len() >= SHORTEST_KEY).map(str::to_owned).collect()
     }
 
-    /// Returns a head of the proxy's own.
+    /// Creates a head from the proxy's own parts.
     pub(super) fn of(parts: Parts) -> Self {
         Self(parts)
     }
@@ -109,8 +109,8 @@ impl Head {
         self.0.uri.path()
     }
 
-    /// Returns the head for a further call. An idempotency key of the first call would bring back its answer, or an
-    /// error about the other body; so would a digest of its body.
+    /// Returns the head for a further call. The first call's idempotency key would make the upstream replay that answer
+    /// or report a mismatch with the new body; a digest of the old body would not match either.
     pub(super) fn for_further_call(&self) -> Self {
         let mut again = self.clone();
         for name in ["idempotency-key", "content-digest", "content-md5", "digest", "repr-digest", CONVERSATION] {
@@ -119,7 +119,7 @@ impl Head {
         again
     }
 
-    /// Adds the name under which the server keeps the stream, if the request has none. Returns whether it had none.
+    /// Adds the name under which the server keeps the stream, if the request has none. Returns whether it added one.
     pub(super) fn name_stream(&mut self) -> bool {
         let is_unnamed = !self.0.headers.contains_key(CONVERSATION);
         if is_unnamed {
@@ -131,20 +131,21 @@ impl Head {
         is_unnamed
     }
 
-    /// Returns the name under which the server keeps the stream, if it may be part of a path.
+    /// Returns the name under which the server keeps the stream, if a path may contain it.
     pub(super) fn stream_name(&self) -> Option<&str> {
         let name = self.0.headers.get(CONVERSATION)?.to_str().ok()?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         Some(name).filter(|name| !name.is_empty() && name.bytes().all(is_plain))
     }
 
-    /// Returns the head of a request about the stream that the server keeps; `query` follows its path.
+    /// Returns the head of a request for the server's kept stream; `query` follows its path.
     pub(super) fn of_kept_stream(&self, method: Method, query: &str) -> Option<Self> {
         let path = format!("{}/stream/{}{query}", self.path().strip_suffix("/chat/completions")?, self.stream_name()?);
         self.without_body(method, &path)
     }
 
-    /// Returns the head of the request that stops the stream that the server keeps under a name of the proxy's own.
+    /// Returns the head of the request that stops a kept stream. `None`: the client, not the proxy, has named the
+    /// stream.
     pub(super) fn stopping(&self) -> Option<Self> {
         self.stream_name().filter(|name| name.starts_with(OWN_STREAMS))?;
         self.of_kept_stream(Method::DELETE, "")
@@ -158,7 +159,7 @@ impl Head {
         Some(other)
     }
 
-    /// Returns the head of the request that brings the rest of the same answer; `query` follows the path.
+    /// Returns the head of the request that reattaches to the same answer; `query` follows the path.
     pub(super) fn resuming(&self, query: &str) -> Option<Self> {
         let own = self.0.uri.query().map(|own| format!("&{own}")).unwrap_or_default();
         self.without_body(Method::GET, &format!("{}{query}{own}", self.path()))
@@ -173,13 +174,14 @@ impl Head {
         self
     }
 
-    /// Asks for an answer that is not compressed, since it is going to be read.
+    /// Requests an uncompressed answer, since the proxy reads it.
     pub(super) fn uncompressed(mut self) -> Self {
         self.0.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         self
     }
 
-    /// Copies the values and the path. Those of a request share its connection's buffer, which would stay as long as the answer.
+    /// Copies the values and the path. Without the copy, they would hold the connection's read buffer in memory as long
+    /// as the answer runs.
     pub(super) fn copied(mut self) -> Self {
         let values = self.0.headers.values().map(HeaderValue::as_bytes).collect::<Vec<_>>().concat();
         let mut values = Bytes::from(values);
@@ -197,51 +199,50 @@ impl Head {
     }
 }
 
-/// Returns a name that no other has: 32 hexadecimal digits. It is no secret.
+/// Returns a unique name: 32 hexadecimal digits. It is not a secret.
 pub(super) fn random_name() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", random(), random())
 }
 
-/// Bytes of the shortest word that may be a key: shorter ones, such as `Bearer`, are words of texts, too.
+/// The fewest bytes of a word that may be a key: shorter ones, such as `Bearer`, also occur in ordinary texts.
 pub(super) const SHORTEST_KEY: usize = 8;
 
-/// The header that names a stream which the server is to keep (llama.cpp).
+/// The header that names a stream for the server to keep (llama.cpp).
 pub(super) const CONVERSATION: &str = "x-conversation-id";
 
-/// The start of the names of streams that have theirs from the proxy.
+/// The prefix of the proxy's own names for kept streams.
 const OWN_STREAMS: &str = "restitch-";
 
-/// Returns whether a header is for the proxy.
+/// Returns whether a header is addressed to the proxy.
 pub(super) fn is_own(name: &HeaderName) -> bool {
     name.as_str().starts_with(OWN_HEADERS)
 }
 
-/// The start of the names of headers that are for the proxy and are not sent on.
+/// The prefix of the headers that are addressed to the proxy, which does not forward them.
 const OWN_HEADERS: &str = "x-restitch";
 
-/// What a request's headers ask of the proxy itself.
+/// The directives for the proxy in a request's headers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RequestDirectives {
     /// `x-restitch: off`: the request and its answer pass unchanged.
     pub(super) off: bool,
     /// `x-restitch-continuations`: the most calls after the first one.
     pub(super) continuations: Option<u32>,
-    /// `x-restitch-max-risk`: the largest probability of a wrong join that is accepted. Only lowers what the operator
-    /// has set.
+    /// `x-restitch-max-risk`: the largest accepted probability of a wrong join. It can only lower the operator's limit.
     pub(super) max_risk: Option<f64>,
-    /// `x-restitch-give-up`: what becomes of the answer if its rest can't be had.
+    /// `x-restitch-give-up`: the ending of an answer that can't be completed.
     pub(super) give_up: Option<GiveUp>,
-    /// `x-restitch-repair`: how much of the JSON in the answer may be changed.
+    /// `x-restitch-repair`: how much repair may change the JSON in the answer.
     pub(super) repair: Option<RepairLevel>,
-    /// `x-restitch-stage`: the shape that the answer is to have.
+    /// `x-restitch-stage`: the expected shape of the answer.
     pub(super) stage: Option<String>,
-    /// `x-restitch-keep`: how long the answer is to be kept after it was read last.
+    /// `x-restitch-keep`: how long the proxy keeps the answer after its last read.
     pub(super) keep: Option<Duration>,
 }
 
 impl RequestDirectives {
-    /// Returns whether the answer is asked to be kept. `x-restitch-keep: 0` asks for the opposite.
+    /// Returns whether the request wants its answer kept. `x-restitch-keep: 0` declines that.
     pub(super) fn asks_keep(&self) -> bool {
         self.keep.is_some_and(|keep| !keep.is_zero())
     }
@@ -287,7 +288,7 @@ impl RequestDirectives {
         })
     }
 
-    /// Changes what holds for a route to what holds for the request.
+    /// Overrides a route's settings by the request's directives.
     #[cfg(feature = "cli")]
     pub(crate) fn apply(&self, route: &mut RouteConfig, longest_keep: u32) {
         if self.off {
@@ -301,15 +302,15 @@ impl RequestDirectives {
         route.keep = keep.or(route.keep);
     }
 
-    /// Lowers the operator's limits to what the request asks for.
+    /// Lowers the operator's limits to the request's.
     pub(super) fn lower(&self, limits: &mut ContinuationLimits) {
         limits.max_continuations = self.continuations.unwrap_or(u32::MAX).min(limits.max_continuations);
         limits.max_risk = self.max_risk.unwrap_or(1.0).min(limits.max_risk);
     }
 }
 
-/// Removes the headers of one connection ([RFC 9110, section
-/// 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)), including those that `Connection` names.
+/// Removes the hop-by-hop headers ([RFC 9110, section 7.6.1](https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1)),
+/// including those that `Connection` names.
 pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -325,7 +326,7 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// The headers that are always of one connection. The last two are old.
+/// The headers that always concern one connection only. The last two are old.
 const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "proxy-authenticate",
@@ -343,7 +344,7 @@ mod tests {
     use super::*;
     use crate::Limits;
 
-    /// Returns the limits that a request's headers leave of the operator's.
+    /// Returns the operator's limits, lowered by a request's header.
     fn lowered(name: &'static str, value: &'static str) -> Result<(u32, f64), String> {
         let mut limits = Limits::default().with_max_continuations(3).with_max_risk(0.01).continuation;
         let headers = [(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect();

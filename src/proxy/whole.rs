@@ -1,4 +1,4 @@
-//! Answers that are not streamed: the whole body is read, completed, and sent as one response.
+//! Answers without streaming: the proxy reads the whole body, completes it, and sends one response.
 
 use std::panic::resume_unwind;
 use std::pin::pin;
@@ -47,14 +47,15 @@ impl Conversation {
         match read {
             Ok(Collected::Whole(body)) => match String::from_utf8(body.into()) {
                 Ok(body) => whole = taken(whole, origin.elapsed(), self.masked(body)).await,
-                // This is not JSON, so there is nothing to continue, and every byte passes.
+                // A body that is not UTF-8 is not JSON, so it can't be continued, and passes unchanged.
                 Err(error) => return Response::from_parts(parts, Body::full(error.into_bytes())),
             },
             Ok(Collected::Larger(body)) => {
                 return passed_unread(Response::from_parts(parts, body), "max_event_bytes", limit);
             }
             Err(unread) => {
-                // A second call to the same upstream may be silent for as long.
+                // A second call to the same upstream may be silent just as long, so a late failure leaves no time for
+                // one.
                 is_late = heard_at.elapsed() > self.limits.continuation.patience / 2;
                 whole.handle_end(origin.elapsed(), unread.end());
             }
@@ -71,7 +72,7 @@ impl Conversation {
                         answered = self.whole_call(&request, origin + at) => answered,
                         () = &mut stop => {
                             whole.stop(limit_of_stop());
-                            // A call that was made counts.
+                            // A call that was already made counts as a failed one.
                             let is_made = origin.elapsed() >= at;
                             Err(if is_made { rejected("the answer was stopped".to_owned(), false) } else { CallEnd::Stopped })
                         }
@@ -91,7 +92,7 @@ impl Conversation {
                         let is_stopped = outcome.reason() == Some(StopReason::Stopped);
                         parts.status =
                             if is_stopped { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_GATEWAY };
-                        // Each of its calls was made again here, and is paid for.
+                        // The proxy has already repeated these calls, which are billed, so the SDK should not.
                         parts.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
                     }
                     parts.headers.extend(report_headers(&outcome));
@@ -103,13 +104,13 @@ impl Conversation {
         Response::from_parts(parts, Body::full(answer))
     }
 
-    /// Makes a further call at a time, and reads the body of its answer.
+    /// Makes a further call at a given time, and reads the body of its answer.
     async fn whole_call(&self, request: &Request, at: Instant) -> Result<String, CallEnd> {
         sleep_until(at).await;
         let response = self.call(request).await?;
         let limit = self.limits.parser.max_event_bytes;
         match Collected::read(response.into_body(), limit, self.timeouts()).await {
-            // U+FFFD in place of what is not UTF-8 would be a document that nobody wrote.
+            // Replacing invalid UTF-8 by U+FFFD would invent text.
             Ok(Collected::Whole(body)) => {
                 String::from_utf8(body.into()).map_err(|_| CallEnd::Error("the answer is not UTF-8".to_owned()))
             }
@@ -118,13 +119,13 @@ impl Conversation {
         }
     }
 
-    /// Returns how long a body may be silent: before its first byte, and after it.
+    /// Returns the limits of a body's silence, before and after its first byte.
     fn timeouts(&self) -> Option<[TimeLimit; 2]> {
         let limits = &self.limits.transport;
         Some([limits.first_byte(), limits.idle()])
     }
 
-    /// Shows the body that the client gets on the page of the answers and in the log, if they have text.
+    /// Passes the client's body to the page and the log, if they contain texts.
     fn show_body(&self, body: &Bytes) {
         if let Some(answer) = self.exchange.answer() {
             answer.add_body(&String::from_utf8_lossy(body));
@@ -133,8 +134,8 @@ impl Conversation {
     }
 }
 
-/// Hands a body to the relay. A repair takes up to a millisecond per KiB, so a large body is read on a thread that serves no
-/// other connection.
+/// Hands a body to the relay. A repair takes up to a millisecond per KiB, so a large body is processed on a thread that
+/// serves no connection.
 async fn taken(mut relay: BodyRelay, now: Duration, body: String) -> BodyRelay {
     if body.len() < LARGE {
         relay.handle_body(now, body);
@@ -146,15 +147,16 @@ async fn taken(mut relay: BodyRelay, now: Duration, body: String) -> BodyRelay {
     });
     match reading.await {
         Ok(relay) => relay,
-        // Nobody aborts this thread.
+        // The blocking task is never aborted, so the error is a panic.
         Err(error) => resume_unwind(error.into_panic()),
     }
 }
 
-/// Bytes of the smallest body for which a change of the thread, some ten microseconds, is cheap beside reading it.
+/// The fewest bytes of a body for which moving to another thread, some ten microseconds, is cheap compared with
+/// processing it.
 const LARGE: usize = 64 << 10;
 
-/// Passes an answer on that is not read, since a body is larger than a limit: the log and a header name the limit.
+/// Passes an answer on unread, since a body is larger than a limit. The log and a header name the limit.
 pub(super) fn passed_unread(response: Response<Body>, name: &'static str, value: usize) -> Response<Body> {
     let limit = LimitReached::new(name, value);
     tracing::warn!(%limit, "an answer passes as it came, cut or not: a body has reached a limit");
@@ -168,7 +170,7 @@ fn limit_header(limit: &LimitReached) -> Option<(HeaderName, HeaderValue)> {
     Some((HeaderName::from_static("x-restitch-limit"), value))
 }
 
-/// Returns how the answer came about, as headers. A stream reports the same in its last chunk.
+/// Returns the report of an answer as headers. A stream reports the same in its last chunk.
 fn report_headers(outcome: &Outcome) -> [(HeaderName, HeaderValue); 3] {
     [
         (HeaderName::from_static("x-restitch-status"), HeaderValue::from_static(outcome.status().as_str())),
@@ -184,7 +186,7 @@ mod tests {
     use super::*;
     use crate::Limits;
 
-    /// On the only thread of this runtime.
+    /// Runs on the only thread of this runtime.
     #[tokio::test]
     async fn others_are_served_while_a_large_body_is_read() {
         for (size, is_ready) in [(LARGE / 2, true), (2 * LARGE, false)] {

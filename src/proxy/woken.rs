@@ -1,4 +1,4 @@
-//! Polls a body again only after it was woken.
+//! Avoids polling a body that was not woken.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body that is polled only after a wake. hyper polls a body that waits twice after each
-/// frame, and each poll looks at the upstream's connection, the decoder, the relay and the clocks.
+/// A body that is polled only after a wake. hyper polls a pending body twice after each frame, and each poll checks the
+/// upstream's connection, the decoder, the relay and the clocks.
 #[derive(Debug)]
 pub(super) struct Woken<B> {
     body: B,
@@ -18,7 +18,7 @@ pub(super) struct Woken<B> {
     waker: Waker,
 }
 
-/// Whether the body is to be polled, and the task that polls it.
+/// The wake flag of a body, and the task that polls it.
 #[derive(Debug)]
 struct WakeFlag {
     is_woken: AtomicBool,
@@ -34,7 +34,7 @@ impl<B> Woken<B> {
 }
 
 impl WakeFlag {
-    /// Notes the task that polls: wakes from now on wake that one.
+    /// Registers the polling task, which gets all wakes from now on.
     fn note(&self, task: &Waker) {
         self.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(task);
     }
@@ -58,7 +58,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Woken<B> {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let Self { body, wake, waker } = self.get_mut();
-        // The task first: a body that is woken between the two lines wakes the task that is told of it.
+        // Registers the task before it reads the flag: a wake between the two lines reaches this task.
         wake.note(cx.waker());
         if !wake.is_woken.swap(false, Ordering::Acquire) {
             return Poll::Pending;
@@ -88,7 +88,7 @@ mod tests {
 
     type Polled = Poll<Option<Result<Frame<Bytes>, String>>>;
 
-    /// Gives what it is told to give, counts its polls, and keeps the waker.
+    /// A scripted body that counts its polls and keeps the waker.
     struct Scripted {
         next: Arc<Mutex<Vec<Polled>>>,
         polls: Arc<AtomicUsize>,
@@ -128,12 +128,12 @@ mod tests {
         };
         let polled = || polls.load(Ordering::Relaxed);
         assert_eq!((poll(0), poll(0), polled()), (Poll::Pending, Poll::Pending, 1));
-        // Another task polls it: that one is woken, once for each wake, and the body is polled again.
+        // After a poll by another task, each wake wakes that task once and lets it poll the body again.
         assert_eq!((poll(1), polled()), (Poll::Pending, 1));
         waker.lock().unwrap().take().unwrap().wake();
         let woken = || tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed));
         assert_eq!(woken(), [0, 1]);
-        // Frames that are there need no wake, nor does the end.
+        // Available frames need no wake, nor does the end.
         let frame = || Poll::Ready(Some(Ok(Frame::data(Bytes::new()))));
         *next.lock().unwrap() = vec![Poll::Ready(None), frame(), frame()];
         assert_eq!([poll(1), poll(1), poll(1)], [Poll::Ready(Some(true)), Poll::Ready(Some(true)), Poll::Ready(None)]);

@@ -12,7 +12,7 @@ use super::listener::Accepted;
 use super::reload::Current;
 use super::tls::ServerTls;
 
-/// A connection on its way to a thread.
+/// A connection for a thread.
 struct Arrival {
     accepted: Accepted,
     permit: Permit,
@@ -26,13 +26,13 @@ pub(super) struct Worker {
     arrivals: mpsc::UnboundedSender<Arrival>,
     /// Cloned for each open connection.
     count: Arc<()>,
-    /// Whether all answers had ended when the thread let its clients go.
+    /// Receives whether all answers had ended when the thread closed its connections.
     ended: oneshot::Receiver<bool>,
 }
 
 impl Worker {
-    /// Starts a thread. It ends after its own answers, and when the sender of `released` is gone: kept answers that were asked for
-    /// on this thread may have readers on others.
+    /// Starts a thread. It ends once its own answers have ended and the sender of `released` is gone: readers on other
+    /// threads may read kept answers that this thread writes.
     pub(super) fn start(
         number: usize,
         current: Current,
@@ -43,25 +43,25 @@ impl Worker {
         let (arrivals, received) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
         thread::Builder::new().name(format!("restitch-{number}")).spawn(move || {
-            // The server may have gone.
+            // The receiver may be gone.
             let _ = end.send(runtime.block_on(serve(current, tls, received)));
             runtime.block_on(async { while released.changed().await.is_ok() {} });
         })?;
         Ok(Self { arrivals, count: Arc::default(), ended })
     }
 
-    /// Returns how many connections the thread has.
+    /// Returns the number of the thread's open connections.
     pub(super) fn open(&self) -> usize {
         Arc::strong_count(&self.count) - 1
     }
 
     /// Gives a connection to the thread.
     pub(super) fn serve(&self, accepted: Accepted, permit: Permit) {
-        // The thread ends after this handle alone.
+        // Sending can't fail, since the thread lives as long as this handle.
         drop(self.arrivals.send(Arrival { accepted, permit, count: Arc::clone(&self.count) }));
     }
 
-    /// Lets the thread end its answers. What is returned is ready when they have ended, or were cut.
+    /// Lets the thread finish its answers. The returned receiver is ready when they have ended or were cut.
     pub(super) fn stop(self) -> oneshot::Receiver<bool> {
         self.ended
     }

@@ -42,7 +42,7 @@ impl Source for Patches {
             if let answers::Added::Text { slot, text, .. } = added
                 && *slot == self.slot
             {
-                // After invalid JSON, the document keeps the part before it, and adds no more operations.
+                // After invalid JSON, the document keeps the part before it, and yields no more operations.
                 let _ = self.document.push_with(text, &mut patch);
             }
         }
