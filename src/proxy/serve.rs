@@ -218,5 +218,5 @@ const TOO_MANY_BODIES: Refusal = Refusal::new(
     "max_unfinished_bytes",
     "too many requests are being received: try again later",
 );
-/// The most choices that the proxy continues in one answer. A request for more passes unread.
+/// The most choices that the proxy continues in one answer. A request for more passes unchanged.
 const MAX_CHOICES: u64 = 128;

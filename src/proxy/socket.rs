@@ -268,7 +268,8 @@ impl Write for ClientSocket {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // hyper flushes whenever it waits for the next piece of an answer, and at the answer's end.
+        // hyper flushes whenever it waits for the next piece of an answer, and at the answer's end, so each flush
+        // checks whether the client has left.
         this.poll_left(cx)?;
         if this.is_awaited
             && let Poll::Ready(over) = this.poll_silence(cx)

@@ -1,4 +1,4 @@
-//! Divides the bytes of an answer into the events that are kept.
+//! Divides the bytes of an answer into the events for the store.
 
 use std::ops::Range;
 
@@ -11,16 +11,16 @@ use crate::sse::{DecodeError, Decoder};
 /// Divides an event stream into its events, however the bytes are chunked.
 ///
 /// An event is given as its lines, without the blank line that ends it, so that the id can be written as the last line.
-/// Comments are left out: they say that the stream lives, and each reader is told that at its own times. So are blocks
-/// without data, which do nothing to a client.
+/// Leaves out comments: they only keep a stream alive, and each reader gets its own. Also leaves out blocks without
+/// data, which clients ignore.
 #[derive(Debug)]
 pub(super) struct Blocks {
     decoder: Decoder,
-    /// The bytes since the last event, of earlier chunks, without most of those that are not kept.
+    /// The earlier chunks' bytes since the last event, without most comments and blocks without data.
     raw: BytesMut,
-    /// How long `raw` becomes before they are taken out of it again.
+    /// The length of `raw` at which [`compact`](Self::compact) next removes comments and blocks without data.
     most: usize,
-    /// How many bytes have come.
+    /// The number of bytes so far.
     offset: u64,
 }
 
@@ -29,8 +29,8 @@ impl Blocks {
         Self { decoder: Decoder::new(limits), raw: BytesMut::new(), most: SHORTEST, offset: 0 }
     }
 
-    /// Returns the events that end in a chunk, and the error if a line or an event after them is over its limit. Events that lie
-    /// within the chunk are slices.
+    /// Returns the events that end in a chunk, and the error if a line or an event after them is over its limit. An
+    /// event that lies within the chunk is a slice of it.
     pub(super) fn push(&mut self, chunk: &Bytes) -> (Vec<Bytes>, Result<(), DecodeError>) {
         let start = self.offset;
         self.offset += chunk.len() as u64;
@@ -59,14 +59,14 @@ impl Blocks {
         (events, Ok(()))
     }
 
-    /// Takes out of the open bytes what is not kept, so that an upstream that only sends comments fills no memory: the decoder
-    /// limits lines and events, and nothing else. The next time is when there are twice as many bytes, so each byte is looked
-    /// at a few times at most.
+    /// Removes comments and blocks without data from the open bytes, so that an upstream that sends only comments can't
+    /// fill the memory: the decoder limits lines and events only. Runs again once the bytes have doubled, so that each
+    /// byte is scanned a few times at most.
     fn compact(&mut self) {
         if self.raw.len() < self.most {
             return;
         }
-        // The last line end stays: it may be half of a CR LF.
+        // Keeps the last line end, which may be half of a CR LF.
         let half = if self.raw.ends_with(b"\r\n") { 2 } else { 1 };
         let ends = memrchr2(b'\n', b'\r', &self.raw[..self.raw.len() - half]);
         let whole = self.raw.split_to(ends.map_or(0, |at| at + 1)).freeze();
@@ -76,7 +76,7 @@ impl Blocks {
         self.most = SHORTEST.max(2 * self.raw.len());
     }
 
-    /// Returns the event that the end of the stream has ended. Several servers send no blank line after the last one.
+    /// Returns the event that ends with the stream: several servers send no blank line after the last event.
     pub(super) fn finish(&mut self) -> Option<Bytes> {
         let has_event = matches!(self.decoder.finish(), Ok(Some(_)));
         has_event.then(|| {
@@ -96,19 +96,19 @@ fn lines(raw: &Bytes) -> Bytes {
     parted.freeze()
 }
 
-/// Returns the same of a block whose blank line has not come.
+/// Returns the lines of the last block of `raw` without its comments, if the block's blank line has not arrived.
 fn open_block(raw: &Bytes) -> BytesMut {
     let (kept, mut parted) = last_block(raw, false);
     parted.extend_from_slice(&raw[kept]);
     parted
 }
 
-/// Finds the last block of `raw`: a range of it, and lines before the range that a comment has parted from it. A blank line is
-/// the end of the block, and not the start of another one, if it is the last line and `raw` is one whole event.
+/// Finds the last block of `raw`: its range, and the block's earlier lines, which a comment separates from that range.
+/// If `raw` is one whole event, its last blank line ends the block; any other blank line starts a new block.
 fn last_block(raw: &Bytes, is_whole: bool) -> (Range<usize>, BytesMut) {
     let (mut kept, mut parted) = (0..0, BytesMut::new());
     let mut at = if raw.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-    // An LF after the CR of the blank line before.
+    // Skips an LF that belongs to the CR of the preceding blank line.
     at += usize::from(raw.first() == Some(&b'\n'));
     while let Some(length) = memchr2(b'\n', b'\r', &raw[at..]) {
         let line = at..at + length;
@@ -127,7 +127,7 @@ fn last_block(raw: &Bytes, is_whole: bool) -> (Range<usize>, BytesMut) {
     (kept, parted)
 }
 
-/// Open bytes from which on those that are not kept are taken out.
+/// The fewest open bytes that are worth compacting.
 const SHORTEST: usize = 4 << 10;
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Comments that fill no memory, and the event after them, however they are chunked.
+    /// Comments don't accumulate in memory, and the event after them survives any chunking.
     #[test]
     fn comments_before_an_event_are_not_collected() {
         for end in ["\n", "\r", "\r\n"] {

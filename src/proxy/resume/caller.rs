@@ -1,4 +1,4 @@
-//! Who asks: digests that bind a kept answer to the credential of its caller.
+//! Binds a kept answer to the credential of its caller, by digests.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,8 +10,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::store::{AnswerId, Name, Owner};
 
-/// The credential of a request: the headers and the query parameter in which clients send the key of an API. The proxy's own
-/// token is not part of it, and neither are cookies: they change from one request to the next, and some are no secret.
+/// The credential of a request: the headers and the query parameter in which clients send the key of an API. It
+/// excludes the proxy's own token, and cookies, which change between requests and may not be secret.
 #[derive(Clone)]
 pub(super) struct Credential(Vec<u8>);
 
@@ -34,7 +34,8 @@ impl Credential {
         Self(parts)
     }
 
-    /// Returns a digest of the credential that is of use for one answer alone.
+    /// Returns a digest of the credential that is valid for one answer only, so that digests of two answers can't be
+    /// compared.
     pub(super) fn digest(&self, id: AnswerId) -> [u8; 32] {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &id.0);
         let mut digest = [0; 32];
@@ -42,19 +43,20 @@ impl Credential {
         digest
     }
 
-    /// Returns whose share the answers of this credential count against. Requests without a credential have one share.
+    /// Returns the owner whose share the answers of this credential use. All requests without a credential have the
+    /// same owner.
     pub(super) fn owner(&self, keys: &RandomState) -> Owner {
         Owner(keys.hash_one(&self.0))
     }
 
-    /// Returns whether a digest is that of this credential. Takes as long whatever it is.
+    /// Returns whether a digest is that of this credential. Compares in constant time.
     pub(super) fn is_of(&self, id: AnswerId, digest: &[u8; 32]) -> bool {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &id.0);
         hmac::verify(&key, &self.0, digest).is_ok()
     }
 
-    /// Returns a name that only this caller finds an answer by. `None`: the request has no credential, so nothing tells its
-    /// caller from others.
+    /// Returns a name by which only this caller can find an answer. `None`: the request has no credential, so the proxy
+    /// can't tell its caller from others.
     pub(super) fn name(&self, parts: &[&[u8]]) -> Option<Name> {
         if self.0.is_empty() {
             return None;
@@ -77,7 +79,7 @@ pub(super) fn new_id() -> Option<AnswerId> {
     Some(AnswerId(id))
 }
 
-/// Returns the values of the parameter of a query that holds a key.
+/// Returns the values of the query parameter that holds a key.
 fn keys(query: &str) -> impl Iterator<Item = &str> {
     query
         .split('&')
@@ -86,7 +88,8 @@ fn keys(query: &str) -> impl Iterator<Item = &str> {
         .map(|(_, key)| key)
 }
 
-/// Returns whether a header's value is more than the name of a scheme: clients without a key send `Bearer`, or nothing.
+/// Returns whether a header's value is more than the scheme: clients without a key send `Bearer` alone, or an empty
+/// value.
 fn holds_key(value: &[u8]) -> bool {
     let value = value.trim_ascii();
     !value.is_empty() && !value.eq_ignore_ascii_case(b"bearer")
@@ -99,7 +102,7 @@ const HEADERS: [HeaderName; 4] = [
     HeaderName::from_static("x-goog-api-key"),
     HeaderName::from_static("api-key"),
 ];
-/// The same in a query (Gemini).
+/// The query parameter in which clients of Gemini send the key.
 const KEY: &str = "key";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The read path of the Durable Streams protocol: the bytes of a kept answer from an offset on. A client reads what is there,
-//! waits for more (`live=long-poll`), or gets more as it comes (`live=sse`).
+//! The read path of the Durable Streams protocol: the bytes of a kept answer from an offset on. A client reads the
+//! available bytes, waits for more (`live=long-poll`), or gets a stream of them (`live=sse`).
 //!
-//! The protocol is a draft: <https://github.com/durable-streams/durable-streams/blob/main/PROTOCOL.md>. To this module an entry is
-//! bytes: `follow` writes them.
+//! The protocol is a draft: <https://github.com/durable-streams/durable-streams/blob/main/PROTOCOL.md>. This module
+//! treats an entry as bytes, which `follow` formats.
 
 mod events;
 #[cfg(test)]
@@ -24,23 +24,23 @@ use crate::proxy::refusal::Refusal;
 use crate::store::{AnswerId, Batch, End, Entry, Log, NotAnId, Position, Store, StoreError};
 use events::Events;
 
-/// What a client asks for.
+/// The parameters and headers of a client's request.
 #[derive(Debug, Default)]
 pub(super) struct Query {
     offset: Offset,
     live: Option<Live>,
-    /// What an earlier response told the client to send back.
+    /// The cursor of an earlier response, which the client returns.
     cursor: Option<u64>,
-    /// The response that the client has.
+    /// The entity tag of the response that the client has.
     known: Option<HeaderValue>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Offset {
-    /// `-1`, or none.
+    /// `-1`, or no offset.
     #[default]
     Start,
-    /// `now`: after all that is there.
+    /// `now`: after all available bytes.
     Now,
     After(Position),
 }
@@ -51,15 +51,15 @@ enum Live {
     Sse,
 }
 
-/// Where the bytes come from.
+/// The source of an answer's bytes.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) store: Arc<dyn Store>,
     pub(super) id: AnswerId,
     pub(super) content_type: HeaderValue,
-    /// Writes an entry as the client gets it.
+    /// Formats an entry for the client.
     pub(super) write: fn(&Entry, &mut BytesMut),
-    /// How long a client waits at most, in silence.
+    /// The longest wait of a client without bytes.
     pub(super) patience: Duration,
 }
 
@@ -69,7 +69,7 @@ impl Query {
         if let Offset::After(at) = self.offset { Some(at) } else { None }
     }
 
-    /// Reads the parameters and headers of a request. `None`: it has none of the protocol's parameters.
+    /// Reads the parameters and headers of a request. `None`: the request has no parameter of the protocol.
     pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Option<Result<Self, Refusal>> {
         let parameters = || query.into_iter().flat_map(|query| query.split('&'));
         let all = |name: &'static str| parameters().filter_map(move |p| p.strip_prefix(name)?.strip_prefix('='));
@@ -117,15 +117,15 @@ impl std::str::FromStr for Offset {
     }
 }
 
-/// Writes a position so that texts are ordered as positions are.
+/// Formats a position so that the texts sort as the positions do.
 fn offset_of(at: Position) -> String {
     format!("{:020}_{:020}", at.epoch, at.seq)
 }
 
-/// What a response says of its place in the stream.
+/// The position of a response in the stream.
 struct Place {
     next: Position,
-    /// Nothing follows so far.
+    /// Nothing follows yet.
     is_up_to_date: bool,
     end: Option<End>,
 }
@@ -145,7 +145,7 @@ impl Place {
     }
 }
 
-/// Answers a request for bytes. `log`: what is known of the answer.
+/// Answers a request for bytes. `log`: the state of the answer in the store.
 pub(super) async fn answer(source: Source, log: Log, query: Query) -> Result<Response<Body>, StoreError> {
     let start = match query.offset {
         Offset::Start => Position::START,
@@ -160,14 +160,15 @@ pub(super) async fn answer(source: Source, log: Log, query: Query) -> Result<Res
 }
 
 impl Source {
-    /// Answers with what is there, or waits for it.
+    /// Answers with the available bytes, or waits for some.
     async fn read(self, start: Position, live: Option<Live>, query: Query) -> Result<Response<Body>, StoreError> {
         let _reading = self.store.reading(self.id);
         let wait = if live.is_some() { self.patience } else { Duration::ZERO };
         let mut batch = self.batch(start, wait).await?;
         let is_now = query.offset == Offset::Now;
         if is_now && live.is_none() && !batch.entries.is_empty() {
-            // They have come since the log was looked at: they are for the next request, and so is the end after them.
+            // These entries arrived after the lookup that defined `now`, so they and the end after them belong to the
+            // next request.
             batch = Batch { has_more: true, ..Batch::default() };
         }
         let place = Place::after(&batch, start);
@@ -196,10 +197,10 @@ impl Source {
         Ok(response)
     }
 
-    /// Reads what is there, or waits for it.
+    /// Reads the available entries, or waits for some.
     async fn batch(&self, after: Position, wait: Duration) -> Result<Batch, StoreError> {
         match self.store.read_after(self.id, after, wait).await {
-            // Nobody writes it: what is there is all for now.
+            // No process writes the answer, so no more entries are available now.
             Err(StoreError::Unwritten) => Ok(Batch::default()),
             read => read,
         }
@@ -222,20 +223,20 @@ fn describe_end(headers: &mut HeaderMap, end: Option<End>) {
     if end.is_some() {
         headers.insert(CLOSED, HeaderValue::from_static("true"));
     }
-    // The protocol has no word for it.
+    // The protocol has no header for a broken answer.
     if end == Some(End::Broken) {
         headers.insert(super::STATE, HeaderValue::from_static("broken"));
     }
 }
 
-/// Keeps a browser from taking an answer for anything else.
+/// Stops browsers from guessing another content type, and from loading the answer into pages of other sites.
 pub(super) fn protect(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
 }
 
-/// Returns what the client is to send back with its next request, so that no cache answers that one with this response: the
-/// number of the interval, and more than the client has sent.
+/// Returns the cursor that the client sends with its next request: the number of the current interval, or more than the
+/// client's last cursor if that is not lower. So no cache answers the next request with this response.
 fn cursor(asked: Option<u64>) -> u64 {
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs().saturating_sub(FIRST_INTERVAL);
     let interval = since / INTERVAL;
@@ -247,11 +248,11 @@ fn cursor(asked: Option<u64>) -> u64 {
     }
 }
 
-/// 2024-10-09, in seconds: the protocol counts intervals from there.
+/// 2024-10-09, in seconds: the protocol counts intervals from that date.
 const FIRST_INTERVAL: u64 = 1_728_432_000;
 /// Seconds of an interval.
 const INTERVAL: u64 = 20;
-/// In seconds.
+/// The most seconds that a repeated cursor moves ahead.
 const LONGEST_JITTER: u64 = 3600;
 
 const NEXT_OFFSET: HeaderName = HeaderName::from_static("stream-next-offset");
@@ -259,6 +260,6 @@ const UP_TO_DATE: HeaderName = HeaderName::from_static("stream-up-to-date");
 const CLOSED: HeaderName = HeaderName::from_static("stream-closed");
 const CURSOR: HeaderName = HeaderName::from_static("stream-cursor");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-/// The headers that pages of other origins may read.
+/// The response headers that pages of other origins may read.
 pub(super) const EXPOSED: &str = "etag, stream-next-offset, stream-up-to-date, stream-closed, stream-cursor, \
     x-restitch-state";

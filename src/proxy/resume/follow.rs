@@ -15,37 +15,37 @@ use super::restore::Heir;
 use crate::client::BodyError;
 use crate::store::{AnswerId, Batch, End, Entry, Pending, Position, Reading, Store, StoreError};
 
-/// The events of a kept answer after a position, as the bytes of an event stream: those that are there, then those that come.
-/// Ends as the answer does.
+/// The events of a kept answer after a position, as the bytes of an event stream: first the available ones, then new
+/// ones. Ends as the answer does.
 pub(super) struct Follow {
     store: Arc<dyn Store>,
     id: AnswerId,
     after: Position,
-    /// Events up to this `sequence_number` are left out.
+    /// Skips events up to this `sequence_number`.
     starting_after: Option<u64>,
-    /// How long to wait for events before a comment says that the stream lives.
+    /// The wait for events before a comment keeps the stream alive.
     wait: Duration,
-    /// Events are written as they are, without ids.
+    /// Events are written unchanged, without ids.
     is_plain: bool,
     /// Whether comments are written.
     has_comments: bool,
-    /// How often the store has failed in a row.
+    /// The store's consecutive failures.
     failures: u32,
-    /// How often the answer was to be taken over since its last event.
+    /// The attempts to take the answer over since its last event.
     takeovers: u32,
-    /// That of the request.
+    /// The span of the request.
     span: Span,
-    /// Who goes on with the answer if its process ends.
+    /// Resumes the answer if its process ends.
     heir: Option<Arc<Heir>>,
     /// Set where this process writes the answer.
     reader: Option<Arc<Reader>>,
-    /// Keeps the answer until its last bytes are on their way to the client.
+    /// Keeps the answer in the store until this response has its last bytes.
     _reading: Reading,
     source: Source,
     state: State,
 }
 
-/// Where the events come from.
+/// The source of the events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Store,
@@ -56,18 +56,18 @@ enum Source {
 enum State {
     Start,
     Reading(Pending<'static, Batch>),
-    /// The store has failed. The writer is waited for.
+    /// The store has failed. Waits for the writer in this process to notice.
     Moving(Pin<Box<dyn Future<Output = ()> + Send>>),
-    /// The answer is being taken over.
+    /// This process is taking the answer over.
     Inheriting(Pending<'static, ()>),
-    /// How the answer has ended. `None`: it is no longer kept.
+    /// The end of the answer. `None`: the reader can't get its rest.
     Ended(Option<End>),
     Over,
 }
 
 impl Follow {
-    /// Creates a reader. `silence`: after how much of it a comment is written; zero: none is. `keep`: how long the answer is
-    /// kept after it was read.
+    /// Creates a reader. `silence`: the silence after which it writes a comment; zero: never. `keep`: how long the
+    /// store keeps the answer after a read.
     pub(super) fn new(
         store: Arc<dyn Store>,
         (id, keep): (AnswerId, Duration),
@@ -76,7 +76,7 @@ impl Follow {
     ) -> Self {
         let has_comments = !silence.is_zero();
         let wait = if has_comments { silence } else { DEFAULT_WAIT };
-        // Reading keeps the answer.
+        // A read renews the answer's time, so the reader reads at least twice in that time.
         let wait = wait.min(keep / 2);
         Self {
             _reading: store.reading(id),
@@ -97,24 +97,24 @@ impl Follow {
         }
     }
 
-    /// Writes events as they are, without ids, and no comments: for clients that expect `data:` at the start of each event.
+    /// Writes events unchanged, without ids and comments, for clients that expect `data:` at the start of each event.
     pub(super) fn plain(self, is_plain: bool) -> Self {
         Self { is_plain, has_comments: self.has_comments && !is_plain, ..self }
     }
 
-    /// Reads an answer that this process writes.
+    /// Sets the reader of an answer that this process writes.
     pub(super) fn with_reader(mut self, reader: Option<Arc<Reader>>) -> Self {
         self.reader = reader;
         self
     }
 
-    /// Goes on with the answer if its process ends.
+    /// Sets the heir that resumes the answer if its process ends.
     pub(super) fn with_heir(mut self, heir: Arc<Heir>) -> Self {
         self.heir = Some(heir);
         self
     }
 
-    /// Leaves out events up to a `sequence_number`.
+    /// Skips events up to a `sequence_number`.
     pub(super) fn starting_after(mut self, number: Option<u64>) -> Self {
         self.starting_after = number;
         self
@@ -123,7 +123,7 @@ impl Follow {
     fn read(&mut self) -> Pending<'static, Batch> {
         let (store, id, after, wait) = (Arc::clone(&self.store), self.id, self.after, self.wait);
         if self.reader.is_none() && store.is_shared() {
-            // This process may have taken the answer over for another reader.
+            // This process may have taken the answer over for another client.
             self.reader = self.heir.as_ref().and_then(|heir| heir.reader(id, after));
         }
         match self.reader.clone().filter(|reader| reader.serves(after)) {
@@ -135,7 +135,7 @@ impl Follow {
         }
     }
 
-    /// Waits until the writer finds out that the store fails, which then has the events.
+    /// Waits until the writer notices that the store fails: the events then come from the writer.
     fn wait_for_writer(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let reader = self.reader.clone();
         Box::pin(async move {
@@ -145,7 +145,7 @@ impl Follow {
         })
     }
 
-    /// Goes on with the answer.
+    /// Takes the answer over.
     fn inherit(&self) -> Pending<'static, ()> {
         let (heir, id, span) = (self.heir.clone(), self.id, self.span.clone());
         let inherited = async move {
@@ -162,13 +162,14 @@ impl Follow {
         self.state = State::Ended(None);
     }
 
-    /// Returns whether the answer has gone from the store to those who are reading it.
+    /// Returns whether the answer has moved from the store to its connected readers.
     fn has_moved(&self) -> bool {
         self.source == Source::Store && self.reader.as_ref().is_some_and(|reader| reader.serves(self.after))
     }
 
-    /// Returns what counts of events from the store. Where the answer has gone to those who are reading it since they were asked
-    /// for, another process may have gone on with it there: its events do not follow what these readers have. `None`: nothing.
+    /// Returns the valid part of a batch from the store. If the answer has moved to its connected readers during the
+    /// read, another process may have resumed it in the store: its events don't continue the text that these readers
+    /// have. `None`: no event is valid.
     fn of_writer(&self, batch: Batch) -> Option<Batch> {
         let Some(reader) = self.reader.as_ref().filter(|_| self.has_moved()) else { return Some(batch) };
         let Batch { mut entries, has_more, .. } = batch;
@@ -176,11 +177,11 @@ impl Follow {
         (!entries.is_empty()).then_some(Batch { entries, end: None, has_more })
     }
 
-    /// Takes what has been read. Returns the bytes for the client.
+    /// Takes a batch, and returns its bytes for the client.
     fn take(&mut self, batch: &Batch) -> Bytes {
         if let Some(last) = batch.entries.last() {
             (self.after, self.takeovers) = (last.at, 0);
-            // What another process writes is not waited for by the one that wrote here.
+            // The events come from another process now, so this process's earlier writer must not wait for this client.
             self.reader = self.reader.take().filter(|reader| last.at.epoch <= reader.epoch());
             self.reader.iter().for_each(|reader| reader.note(last.at));
         }
@@ -249,7 +250,7 @@ impl Stream for Follow {
                 }
                 State::Inheriting(inheriting) => match ready!(inheriting.as_mut().poll(cx)) {
                     Ok(()) => {
-                        // It was that of an earlier epoch, if there is one.
+                        // Drops a reader of the earlier epoch, if there is one.
                         (this.reader, this.state) = (None, State::Start);
                     }
                     Err(error) => this.break_off(&error, "a kept answer cannot be taken over"),
@@ -265,7 +266,7 @@ impl Stream for Follow {
     }
 }
 
-/// Writes an event with its id. The id is the last line, so that it counts where the upstream has sent one, too.
+/// Writes an event with its id. The id is the last line, so that it overrides an id from the upstream.
 pub(super) fn write(Entry { at, bytes }: &Entry, out: &mut BytesMut) {
     out.put_slice(bytes);
     out.put_slice(format!("id: {at}\n\n").as_bytes());
@@ -280,7 +281,7 @@ fn sequence_number(event: &[u8]) -> Option<u64> {
     Some(data::<Numbered>(event)?.sequence_number)
 }
 
-/// Reads the data of an event that is one line of JSON.
+/// Parses the data of an event if it is one line of JSON.
 pub(super) fn data<T: serde::de::DeserializeOwned>(event: &[u8]) -> Option<T> {
     let mut lines = event.split(|&byte| matches!(byte, b'\n' | b'\r'));
     let data = lines.find_map(|line| line.strip_prefix(b"data:"))?;
@@ -288,15 +289,16 @@ pub(super) fn data<T: serde::de::DeserializeOwned>(event: &[u8]) -> Option<T> {
 }
 
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
-/// Bytes of the longest line with an id, and of a blank line.
+/// The most bytes of an id's line and a blank line.
 const LONGEST_ID: usize = 48;
-/// How often the store may fail in a row, while a process writes the answer: that one notices in a few seconds.
+/// The most consecutive failures of the store while this process writes the answer: the writer notices a failed store
+/// within a few seconds.
 const MOST_FAILURES: u32 = 10;
-/// The most take-overs by one reader without an event between them. Each asks the model.
+/// The most takeovers by one reader without an event between them. Each one calls the model.
 const MOST_TAKEOVERS: u32 = 3;
-/// How long a reader waits before it asks a store again that has failed.
+/// The longest wait before a reader asks a failed store again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// How long to wait for events where no comments are written.
+/// The wait for events if no comments are written.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -312,7 +314,7 @@ mod tests {
         Opening { caller: [1; 32], keep: Duration::from_secs(60), request: Bytes::new(), owner: Owner::default() }
     }
 
-    /// Writes an answer of one event, which needs more than half of the room.
+    /// Writes an answer of one event that needs more than half of the store's room.
     async fn write_answer(store: &Memory, id: AnswerId) -> Result<(), StoreError> {
         let _writing = store.open(id, opening()).await?;
         let at = Position { epoch: 1, seq: 1 };
@@ -340,13 +342,14 @@ mod tests {
         Entry { at: Position { epoch, seq }, bytes: Bytes::from(format!("data: {epoch}.{seq}\n")) }
     }
 
-    /// Polls a reader, and returns what it gives.
+    /// Polls a reader, and returns its output as text.
     fn next(follow: &mut Follow) -> Poll<Option<String>> {
         let next = Pin::new(follow).poll_next(&mut Context::from_waker(Waker::noop()));
         next.map(|bytes| bytes.map(|bytes| String::from_utf8(bytes.unwrap().to_vec()).unwrap()))
     }
 
-    /// A store that fails for its writer may answer a reader a moment later, with what another process has written since.
+    /// A store that has failed for its writer may answer a reader a moment later, with events that another process has
+    /// written since.
     #[tokio::test]
     async fn events_of_another_process_do_not_follow_those_of_a_writer_without_its_store() {
         let id = AnswerId([1; 16]);
@@ -369,7 +372,7 @@ mod tests {
             live.push(vec![event(1, 2)]);
             live.close(End::Whole);
             if has_read_them {
-                // It follows the other process, whose answer has not ended.
+                // The reader follows the other process, whose answer has not ended.
                 assert_eq!(next(&mut follow), Poll::Pending);
                 store.append(id, vec![event(2, 2)]).await.unwrap();
                 assert_eq!(next(&mut follow), Poll::Ready(Some("data: 2.2\nid: 2-2\n\n".to_owned())));

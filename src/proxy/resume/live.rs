@@ -1,4 +1,4 @@
-//! The clients that are reading an answer, and its events once the store keeps them no longer.
+//! The connected readers of an answer, and its events once the store no longer keeps them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,41 +9,41 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::store::{Batch, End, Entry, GivenUp, Position, StoreError};
 
-/// What the writer of an answer and its readers in this process share.
+/// The state that the writer of an answer shares with its readers in this process.
 ///
-/// As long as the answer is kept, the readers only note here how far they are: they read the store. Where the store has no room
-/// for more, or fails, the events that they lack go this way, at the pace of the slowest one.
+/// While the store keeps the answer, the readers read from the store and only note their positions here. If the store
+/// is full or fails, they get their missing events from here, at the pace of the slowest reader.
 #[derive(Debug)]
 pub(super) struct Live {
-    /// That of the writer. Events of a later one are those of another process.
+    /// The writer's epoch. Events of a later epoch come from another process.
     epoch: u64,
     state: Mutex<State>,
-    /// Told of each change.
+    /// Signals each change.
     changed: watch::Sender<()>,
-    /// Whether the answer is to end now.
+    /// Signals that the answer must end now.
     is_stopped: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// How far each reader is.
+    /// The position of each reader.
     readers: BTreeMap<u64, Position>,
-    /// Readers so far.
+    /// The number of readers so far.
     count: u64,
     place: Place,
 }
 
-/// Where the readers get the events from.
+/// The source of the readers' events.
 #[derive(Debug)]
 enum Place {
-    /// The store. The last events are here, too, for the case that it fails: a few that the slowest reader lacks.
+    /// The store. The window has a few last events that the slowest reader lacks, in case the store fails.
     Store(Window),
-    /// The store has reached this limit. What it had is not here yet, but for the last events.
+    /// The store has reached this limit. The window has the last events; the store's others have not arrived yet.
     Moving(&'static str, Window),
     Here(Window),
 }
 
-/// The events that the slowest reader lacks.
+/// A window of events that the slowest reader lacks.
 #[derive(Debug)]
 struct Window {
     /// The limit that the store has reached, or [`FAILED`].
@@ -51,17 +51,17 @@ struct Window {
     entries: VecDeque<Entry>,
     /// Bytes of the entries.
     bytes: usize,
-    /// The last event that is gone: all readers had it, or the store had dropped it.
+    /// The last event before the window: all readers have it, or the store has dropped it.
     dropped: Position,
     end: Option<End>,
 }
 
-/// The last reader has left, so nobody is left for whom the answer would go on.
+/// The error that the last reader has left, so the answer has no more readers and can end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeftError;
 
 impl Live {
-    /// Begins with what a process writes in its epoch after a position: what is before it is in the store alone.
+    /// Begins with the events of a writer's epoch after a position. Earlier events are in the store alone.
     pub(super) fn after(epoch: u64, last: Position) -> Self {
         let place = Place::Store(Window::new(FAILED, last));
         let state = State { readers: BTreeMap::new(), count: 0, place };
@@ -83,23 +83,25 @@ impl Live {
         Arc::new(Reader { live: Arc::clone(self), number })
     }
 
-    /// Returns whether a reader that has the events up to a position gets all others: from the store, or from here.
+    /// Returns whether a reader that has the events up to a position can get all later ones, from the store or from
+    /// here.
     pub(super) fn reaches(&self, after: Position) -> bool {
         let state = self.state();
         after.epoch <= self.epoch && state.window().is_none_or(|window| after >= window.dropped)
     }
 
-    /// Returns whether the readers get the events from here, and no longer from the store.
+    /// Returns whether the readers get the events from here instead of the store.
     pub(super) fn is_live(&self) -> bool {
         self.state().is_live()
     }
 
-    /// Takes the readers out of the store. They wait for what comes from here.
+    /// Moves the readers from the store to the window, where they wait for events.
     pub(super) fn begin(&self, limit: &'static str) {
         self.change(|state| state.place = Place::Moving(limit, state.take_window()));
     }
 
-    /// Takes what the store had, after [`begin`](Self::begin). Readers that lack what it had dropped are told so.
+    /// Takes the store's events after [`begin`](Self::begin). A reader that lacks events which the store has dropped
+    /// gets an error.
     pub(super) fn take(&self, GivenUp { dropped, entries }: GivenUp) {
         self.change(|state| {
             if let Place::Moving(limit, _) = state.place {
@@ -109,17 +111,17 @@ impl Live {
         });
     }
 
-    /// Takes the readers out of a store that fails: they get what comes from here, and the last events from before.
+    /// Moves the readers from a failed store to the window, which has the last events and gets all new ones.
     pub(super) fn fail(&self) {
         self.change(|state| state.place = Place::Here(state.take_window()));
     }
 
-    /// Adds events for the readers, also those that the store has taken.
+    /// Adds events for the readers, including those that the store has accepted.
     pub(super) fn push(&self, entries: Vec<Entry>) {
         self.change(|state| state.add(entries));
     }
 
-    /// Waits as long as the slowest reader lacks too many events.
+    /// Waits while the slowest reader lacks too many events.
     pub(super) async fn room(&self) -> Result<(), LeftError> {
         let mut changed = self.changed.subscribe();
         loop {
@@ -135,7 +137,7 @@ impl Live {
         }
     }
 
-    /// Returns whether anybody in this process reads the answer.
+    /// Returns whether the answer has readers in this process.
     pub(super) fn has_readers(&self) -> bool {
         !self.state().readers.is_empty()
     }
@@ -161,18 +163,18 @@ impl Live {
         }
     }
 
-    /// Tells the writer to end the answer as it is.
+    /// Tells the writer to end the answer now.
     pub(super) fn stop(&self) {
         self.is_stopped.send_replace(true);
     }
 
-    /// Is ready when the writer is to end.
+    /// Is ready when the writer must end.
     pub(super) async fn stopped(&self) {
         // The sender is here, so this does not fail.
         drop(self.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await);
     }
 
-    /// Ends the answer for those who read it here. The first end counts.
+    /// Ends the answer for its readers in this process. Only the first end counts.
     pub(super) fn close(&self, end: End) {
         self.change(|state| {
             if let Place::Moving(..) = state.place {
@@ -200,7 +202,7 @@ impl Window {
         Self { limit, entries: VecDeque::new(), bytes: 0, dropped, end: None }
     }
 
-    /// Drops the first events, as long as they are to go.
+    /// Drops the first events while `goes` returns true for them.
     fn shorten(&mut self, goes: impl Fn(&Self, Position) -> bool) {
         while let Some(entry) = self.entries.front().filter(|entry| goes(self, entry.at)) {
             (self.bytes, self.dropped) = (self.bytes - entry.bytes.len(), entry.at);
@@ -217,7 +219,7 @@ impl State {
         }
     }
 
-    /// Takes the last events out of their place.
+    /// Takes the window out of the current source.
     fn take_window(&mut self) -> Window {
         match &mut self.place {
             Place::Store(window) | Place::Moving(_, window) | Place::Here(window) => {
@@ -238,7 +240,8 @@ impl State {
         self.shorten();
     }
 
-    /// Drops what all readers have, and what the store has, if there is much of it.
+    /// Drops the events that all readers have. While the store keeps the answer, also drops events over the limit,
+    /// since the store has them.
     fn shorten(&mut self) {
         let slowest = self.readers.values().min().copied();
         match &mut self.place {
@@ -253,7 +256,7 @@ impl State {
     }
 }
 
-/// A client that reads an answer in the process that writes it. Dropped when it has left.
+/// A client that reads an answer in the writing process. Dropped when the client has left.
 #[derive(Debug)]
 pub(super) struct Reader {
     live: Arc<Live>,
@@ -261,7 +264,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Returns whether the events after a position come from here, and no longer from the store. Those of another process never
+    /// Returns whether the events after a position come from here instead of the store. Events of another process never
     /// do.
     pub(super) fn serves(&self, after: Position) -> bool {
         after.epoch <= self.live.epoch && self.live.is_live()
@@ -272,7 +275,8 @@ impl Reader {
         self.live.epoch
     }
 
-    /// Is ready when the events come from here. After the end of an answer whose store has failed since, the last ones do.
+    /// Is ready when the events come from here. If the answer has already ended when the store fails, moves its last
+    /// events here.
     pub(super) async fn moved(&self) {
         let mut changed = self.live.changed.subscribe();
         loop {
@@ -288,7 +292,7 @@ impl Reader {
         }
     }
 
-    /// Notes how far the client has read.
+    /// Notes the client's position.
     pub(super) fn note(&self, after: Position) {
         self.live.change(|state| {
             state.readers.insert(self.number, after);
@@ -341,9 +345,9 @@ impl Drop for Reader {
     }
 }
 
-/// Stands for a limit where the store fails.
+/// Replaces the limit's name if the store has failed.
 const FAILED: &str = "store";
-/// Bytes that the slowest reader may lack before the writer waits for it.
+/// The most bytes that the slowest reader may lack before the writer waits for it.
 const MOST_UNREAD: usize = 64 << 10;
 
 #[cfg(test)]
@@ -390,7 +394,7 @@ mod tests {
         live.close(End::Whole);
         live.close(End::Broken);
         assert_eq!(slow.read_after(last(&batch), SECOND).await.unwrap().end, Some(End::Whole));
-        // Who comes with what is gone is told so.
+        // A new reader that lacks dropped events gets an error.
         let late = live.reader(Position::START);
         assert_eq!(late.read_after(Position::START, SECOND).await, Err(StoreError::Dropped("max_kept_bytes")));
     }
@@ -424,7 +428,7 @@ mod tests {
         assert_eq!(batch, Ok(Batch { end: Some(End::Broken), ..Batch::default() }));
     }
 
-    /// Those who have the last event that the store alone has lack nothing; all others are told so.
+    /// A reader that has the last event before the window lacks nothing; any other reader gets an error.
     #[tokio::test(start_paused = true)]
     async fn readers_of_a_store_that_fails_get_what_is_here_or_are_told() {
         let at = |seq| Position { epoch: 1, seq };
@@ -438,7 +442,7 @@ mod tests {
         assert_eq!(behind.read_after(at(1), SECOND).await, Err(StoreError::Dropped(FAILED)));
         let batch = ready.read_after(at(3), SECOND).await.unwrap();
         assert_eq!((batch.entries, batch.end), (entries(4..=5, 10), Some(End::Whole)));
-        // What is with the store and is much is not kept here, too.
+        // The window does not keep many events that the store has.
         let live = Arc::new(Live::after(1, Position::START));
         let slow = live.reader(Position::START);
         live.push(entries(1..=3, MOST_UNREAD));
@@ -447,7 +451,7 @@ mod tests {
         assert_eq!(slow.read_after(at(2), SECOND).await.unwrap().entries, entries(3..=3, MOST_UNREAD));
     }
 
-    /// The store may fail after the answer has ended, or while it is to give its events back.
+    /// The store may fail after the answer has ended, or while it returns its events.
     #[tokio::test(start_paused = true)]
     async fn the_last_events_outlive_their_store() {
         let at = |seq| Position { epoch: 1, seq };

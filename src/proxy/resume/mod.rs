@@ -4,9 +4,9 @@
 //!  upstream ──▶ conversation ──▶ pump (a task of its own) ──▶ store ──▶ follow ──▶ client
 //!                                                               └─────▶ follow ──▶ the client again: `routes`
 //! ```
-//! Where the store has no room, `live` takes its place for the clients that are reading.
+//! If the store has no room, `live` replaces it for the connected clients.
 //!
-//! Only an answer that is to be kept takes this way: it goes on when its client leaves. All others end with their client.
+//! Only kept answers take this path: they continue when their client leaves. Other answers end with their client.
 
 mod blocks;
 mod caller;
@@ -58,13 +58,13 @@ pub(super) use routes::Asked;
 /// The answers that a proxy keeps.
 pub(super) struct Answers {
     store: Arc<dyn Store>,
-    /// The longest time that a request is granted.
+    /// The longest time that a request can get.
     max_keep_time: Duration,
-    /// How long answers are kept whose request does not say.
+    /// How long an answer is kept if neither its request nor its route sets a time.
     keep: Duration,
     /// The answers that this process writes.
     running: Mutex<HashMap<AnswerId, Running>>,
-    /// The keys of the hash that identifies a caller: a client can't search for a credential with the hash of another one.
+    /// The random keys of the callers' hash, so that a client can't construct a credential with another caller's hash.
     owners: RandomState,
     metrics: Option<Arc<Metrics>>,
 }
@@ -72,21 +72,20 @@ pub(super) struct Answers {
 /// An answer that this process writes.
 struct Running {
     epoch: u64,
-    /// The digest of the caller whose answer it is. The store knows that no more once the answer has been dropped for long.
+    /// The digest of the answer's caller. The store forgets it some time after it has dropped the answer.
     caller: [u8; 32],
     live: Arc<Live>,
 }
 
 impl Answers {
-    /// Returns where answers are kept, if the operator allows that any is. `keep`: for how long, where neither a request nor its
-    /// route says; `longest`: the longest of those times that the operator has set. `store`: its address; empty: the process's
-    /// memory.
+    /// Opens the store of kept answers, if the operator allows kept answers. `keep`: the default time; `longest`: the
+    /// longest time in the operator's settings. `store`: the address; empty: the process's memory.
     pub(super) async fn open(
         limits: &Limits,
         (keep, longest, store): (Duration, Duration, &str),
         metrics: Option<Arc<Metrics>>,
     ) -> io::Result<Option<Arc<Self>>> {
-        // What the operator asks for is allowed.
+        // The operator's own times are always allowed.
         let max_keep_time = limits.keep.max_keep_time.max(longest);
         if max_keep_time.is_zero() {
             if !store.is_empty() {
@@ -106,7 +105,7 @@ impl Answers {
         })))
     }
 
-    /// Removes expired answers, for ever.
+    /// Removes expired answers until its task is dropped.
     pub(super) async fn sweep(self: Arc<Self>) {
         let mut ticks = interval(SWEEP);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -118,7 +117,7 @@ impl Answers {
         }
     }
 
-    /// Ends the answers that this process writes and nobody reads.
+    /// Ends the answers that this process writes and that have no readers.
     pub(super) fn stop_unread(&self) {
         self.running().values().filter(|running| !running.live.has_readers()).for_each(|running| running.live.stop());
     }
@@ -128,8 +127,8 @@ impl Answers {
         self.running().values().for_each(|running| running.live.stop());
     }
 
-    /// Returns what a request asks to be kept, if anything. `asked` is what its headers say; `own`: all of those that are for the
-    /// proxy; `route`: the one that answers it.
+    /// Returns how to keep a request's answer. `None`: the answer is not kept. `asked`: the time in the request's
+    /// headers; `own`: all its headers for the proxy; `route`: its route.
     pub(super) fn wanted(
         self: &Arc<Self>,
         asked: Option<Duration>,
@@ -160,7 +159,8 @@ impl Answers {
         }
     }
 
-    /// Returns the rest of an answer as a body. `reader`: `None` where another process writes it, or none does.
+    /// Returns the rest of an answer as a body. `reader`: `None` if another process writes the answer, or no process
+    /// does.
     fn follow(
         &self,
         (id, keep): (AnswerId, Duration),
@@ -172,7 +172,8 @@ impl Answers {
         Follow::new(Arc::clone(&self.store), (id, keep), after, silence).with_reader(reader)
     }
 
-    /// Notes that a client reads an answer that this process writes. `None`: it does not, or has not what the client lacks.
+    /// Registers a client as a reader of an answer that this process writes. `None`: this process does not write it, or
+    /// lacks some of the client's missing events.
     fn reader(&self, id: AnswerId, after: Position) -> Option<Arc<Reader>> {
         let running = self.running();
         let live = running.get(&id).map(|running| &running.live).filter(|live| live.reaches(after));
@@ -185,7 +186,8 @@ impl Answers {
         S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
     {
         let (id, running, span) = (pump.id(), pump.running(), pump.span().clone());
-        // The task's end takes it out again. Where the runtime has ended, that is before `spawn` returns.
+        // Inserts before it spawns: the task removes the entry at its end, which comes before `spawn` returns if the
+        // runtime has ended.
         self.running().insert(id, running);
         tokio::spawn(pump.run(stream).instrument(span));
     }
@@ -202,16 +204,16 @@ impl fmt::Debug for Answers {
     }
 }
 
-/// An answer that is to be kept.
+/// The settings of an answer that will be kept.
 #[derive(Clone)]
 pub(super) struct Keep {
     answers: Arc<Answers>,
-    /// How long it is kept after it was read last.
+    /// How long it is kept after its last read.
     time: Duration,
     credential: Credential,
     /// The name that finds the answer when its request is repeated.
     request: Option<Name>,
-    /// The request for whoever goes on with the answer.
+    /// The request, for a takeover.
     stored: Bytes,
 }
 
@@ -222,13 +224,13 @@ impl fmt::Debug for Keep {
 }
 
 impl Keep {
-    /// Returns whether another process may go on with the answer.
+    /// Returns whether another process may resume the answer.
     pub(super) fn outlives_process(&self) -> bool {
         self.answers.store.is_shared()
     }
 
-    /// Keeps the answer that `stream` brings, from now on in a task of its own. Returns the body for the client, who is told
-    /// in the headers. Where there is no room, the stream itself is the body.
+    /// Keeps the answer of `stream`, and writes it in a task of its own. Returns the client's body, and sets the
+    /// headers that report the result. If the store has no room, the stream itself is the body.
     pub(super) async fn start<S>(
         self,
         stream: S,
@@ -312,7 +314,7 @@ fn response_name(credential: &Credential, id: &str) -> Option<Name> {
     credential.name(&[b"response", id.as_bytes()])
 }
 
-/// Says why an answer is not kept.
+/// Returns the header value that reports why an answer is not kept.
 fn not_kept(error: &StoreError) -> String {
     match error {
         StoreError::Full(limit) => format!("0; reason=\"{limit}\""),
@@ -320,19 +322,19 @@ fn not_kept(error: &StoreError) -> String {
     }
 }
 
-/// Why an answer is not kept although its request asks for that.
+/// The reason why an answer is not kept although its request asks for that.
 #[derive(Clone, Copy)]
 pub(super) enum NotKept {
-    /// The operator allows none to be kept.
+    /// The operator allows no kept answers.
     Off,
-    /// The request or its route is not one whose answer is read.
+    /// The proxy does not read the answers of this request or route.
     Unread,
-    /// The answer is no stream of events.
+    /// The answer is not an event stream.
     NoEventStream,
 }
 
 impl NotKept {
-    /// `is_read`: the answer is read, so it is kept if it is a stream of events.
+    /// `is_read`: the proxy reads the answer, so it is kept if it is an event stream.
     pub(super) fn of(proxy: &Proxy, is_read: bool) -> Self {
         match (&proxy.shared.kept, is_read) {
             (None, _) => Self::Off,
@@ -341,7 +343,7 @@ impl NotKept {
         }
     }
 
-    /// Tells a client why its answer is not kept, unless the answer is.
+    /// Adds the header that reports why the answer is not kept, unless it is.
     pub(super) fn told(mut response: Response<Body>, why: Option<Self>) -> Response<Body> {
         if let Some(why) = why {
             let reason = match why {
@@ -370,17 +372,18 @@ impl Head {
 
 /// The address of the store in the process's memory.
 const MEMORY: &str = "memory";
-/// What the address of a store in files begins with. Then a folder follows.
+/// The prefix of a file store's address, before the folder.
 const FILES: &str = "file:";
-/// The paths of kept answers: their id follows.
+/// The path prefix of kept answers, before the id.
 pub(super) const STREAMS: &str = "/streams/";
-/// For how long an answer is asked to be kept, and is.
+/// The header with the requested time, and in a response the granted time.
 pub(super) const KEEP: HeaderName = HeaderName::from_static("x-restitch-keep");
-/// Whether an answer is running, whole or broken.
+/// The header that reports whether an answer is running, whole or broken.
 const STATE: HeaderName = HeaderName::from_static("x-restitch-state");
-/// The id of an answer that is kept.
+/// The header with the id of a kept answer.
 pub(super) const STREAM: HeaderName = HeaderName::from_static("x-restitch-stream");
-/// How often expired answers are removed, and those that are being read kept. The shortest time that is granted is a second.
+/// The interval at which expired answers are removed, and answers with readers renewed. It is shorter than the shortest
+/// time that a request can get, a second.
 const SWEEP: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
@@ -397,7 +400,7 @@ mod tests {
     use crate::proxy::shared::Shared;
     use crate::store::Owner;
 
-    /// A stream that never brings anything.
+    /// A stream that never yields an item.
     struct Silence;
 
     impl Stream for Silence {
@@ -408,7 +411,7 @@ mod tests {
         }
     }
 
-    /// A runtime that has ended drops what it is given to run at once.
+    /// A runtime that has ended drops spawned tasks immediately.
     #[test]
     fn an_answer_that_begins_when_its_runtime_has_ended_is_stopped() {
         let (done, is_done) = mpsc::channel();
@@ -440,6 +443,6 @@ mod tests {
         assert_eq!(is_done.recv_timeout(HANGS), Ok(0));
     }
 
-    /// Longer than anything here takes.
+    /// Longer than any step of this test takes.
     const HANGS: Duration = Duration::from_secs(30);
 }

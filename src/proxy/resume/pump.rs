@@ -1,4 +1,4 @@
-//! Writes an answer to the store, whether a client reads it or not.
+//! Writes an answer to the store, whether or not a client reads it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,38 +22,39 @@ use crate::proxy::exchange::KeptLine;
 use crate::sse::DecodeErrorKind;
 use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, StoreError, Writing};
 
-/// The task that writes an answer. It ends with the answer, when the answer has expired, or when it is told to stop; then the
-/// upstream call ends, too. However it ends, so does the answer for those who read it.
+/// The task that writes an answer. It ends with the answer, when the answer has expired, or when it gets the signal to
+/// stop; the upstream call then ends, too. The end of the task always ends the answer for its readers.
 pub(super) struct Pump {
     writer: Writer,
     last: Position,
     blocks: Blocks,
-    /// Who finds the answer by the id that its API gives it, as long as that has not come.
+    /// The credential that may look the answer up by its provider's id. `None` once the first event has been checked
+    /// for that id.
     names: Option<Credential>,
-    /// Events that are in the log already: they come once more.
+    /// Logged events that the resumed session still has to reproduce.
     logged: VecDeque<Bytes>,
     unread: Unread,
-    /// The store has not taken the last renewal.
+    /// The last renewal of the lease has failed.
     has_missed: bool,
-    /// What is measured and shown of the answer.
+    /// Records the answer for the log, the metrics and the page.
     line: KeptLine,
 }
 
-/// Where an answer is written to.
+/// The destination of an answer.
 pub(super) struct Writer {
     pub(super) answers: Arc<Answers>,
     pub(super) id: AnswerId,
-    /// The digest of the caller whose answer it is.
+    /// The digest of the answer's caller.
     pub(super) caller: [u8; 32],
     /// Dropped last.
     pub(super) _writing: Writing,
     pub(super) live: Arc<Live>,
 }
 
-/// Why an answer is not written to its end.
+/// The reason why an answer is not written to its end.
 enum Stopped {
     Store(StoreError),
-    /// It is no longer kept, and nobody reads it.
+    /// The store no longer keeps the answer, and it has no readers.
     Left,
 }
 
@@ -84,13 +85,13 @@ impl Pump {
         }
     }
 
-    /// Names the answer by the id that its API gives it.
+    /// Sets the credential that may look the answer up by its provider's id.
     pub(super) fn named_for(mut self, credential: Option<Credential>) -> Self {
         self.names = credential;
         self
     }
 
-    /// Skips events that are in the log.
+    /// Sets the logged events to skip.
     pub(super) fn after(mut self, logged: Vec<Bytes>) -> Self {
         self.logged = logged.into();
         self
@@ -100,7 +101,7 @@ impl Pump {
         self.writer.id
     }
 
-    /// Returns what others in this process know of the answer while it is written.
+    /// Returns the entry of the running answer for the other tasks of this process.
     pub(super) fn running(&self) -> Running {
         Running { epoch: self.last.epoch, caller: self.writer.caller, live: Arc::clone(&self.writer.live) }
     }
@@ -175,22 +176,22 @@ impl Pump {
         Ok(())
     }
 
-    /// Tells the store that the answer is being written.
+    /// Renews the lease for writing the answer.
     async fn renew(&mut self) -> Result<(), Stopped> {
         let renewed = self.writer.answers.store.renew(self.writer.id, self.last.epoch).await;
         if let Err(StoreError::Full(limit)) = renewed {
             return self.give_up(limit, self.last).await;
         }
         let has_failed = matches!(renewed, Err(StoreError::Failed(_)));
-        // The lease lasts for more than one of them.
+        // One failed renewal is harmless, since the lease outlasts several.
         match has_failed && !std::mem::replace(&mut self.has_missed, has_failed) {
             true => Ok(()),
             false => self.has_done(renewed),
         }
     }
 
-    /// Takes the answer out of a store that has no room for it: those who are reading it get its rest. `last`: the position of the
-    /// last event that the store has.
+    /// Removes the answer from a store without room for it; only its connected readers get its rest. `last`: the
+    /// position of the store's last event.
     async fn give_up(&mut self, limit: &'static str, last: Position) -> Result<(), Stopped> {
         tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
         self.writer.live.begin(limit);
@@ -201,8 +202,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Takes what the store has said. One that fails takes no answer from those who are reading it: they get its rest without the
-    /// store.
+    /// Handles a result of the store. If the store has failed, the connected readers get the rest without it.
     fn has_done(&mut self, done: Result<(), StoreError>) -> Result<(), Stopped> {
         match done {
             Err(StoreError::Failed(error)) => {
@@ -221,7 +221,7 @@ impl Pump {
             tokio::select! {
                 () = live.caught_up(self.unread.gone) => {}
                 _ = renewal.tick() => self.renew().await?,
-                // An answer that the operator has stopped ends at once, whatever its readers lack.
+                // A stopped answer ends immediately, even if readers lack events.
                 () = self.line.stopped() => return Ok(()),
             }
         }
@@ -234,7 +234,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Returns the events that have come, and the end if it has.
+    /// Returns the new events of a stream item, and the end of the answer if the item ends it.
     fn events_of(&mut self, next: Option<Result<Bytes, CallError>>) -> (Vec<Bytes>, Option<End>) {
         match next {
             Some(Ok(bytes)) => {
@@ -265,7 +265,7 @@ impl Pump {
         }
     }
 
-    /// Leaves out the events that are in the log. `None`: others are.
+    /// Skips the logged events. `None`: the events differ from the logged ones.
     fn unlogged(&mut self, events: Vec<Bytes>) -> Option<Vec<Bytes>> {
         if self.logged.is_empty() {
             return Some(events);
@@ -281,7 +281,7 @@ impl Pump {
         Some(events.collect())
     }
 
-    /// Adds events.
+    /// Writes events to the store and to the readers of this process.
     async fn add(&mut self, events: Vec<Bytes>, renewal: &mut Interval) -> Result<(), Stopped> {
         let (store, id) = (Arc::clone(&self.writer.answers.store), self.writer.id);
         if let Some(name) = events.first().and_then(|event| self.response_id(event))
@@ -300,9 +300,9 @@ impl Pump {
             })
             .collect();
         self.last = at;
-        // With the blank line that ends each.
+        // Counts the blank line after each event, too.
         self.line.note_bytes(entries.iter().map(|entry| entry.bytes.len() + 1).sum());
-        // The store may drop earlier events for these. All readers have to have those first.
+        // The store may drop earlier events to make room for these, so all readers must have those first.
         let fits = self.unread.add(&entries, before);
         self.wait_for_room(renewal).await?;
         if !self.writer.live.is_live() {
@@ -320,7 +320,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Returns the name that the first event of an answer gives it.
+    /// Returns the store's name for the answer's id in its first event.
     fn response_id(&mut self, event: &[u8]) -> Option<crate::store::Name> {
         #[derive(serde::Deserialize)]
         struct Created {
@@ -342,16 +342,16 @@ async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        // Those who read it here lose the connection, if it has not ended.
+        // The readers in this process lose their connection if the answer has not ended.
         self.writer.live.close(End::Broken);
         let (id, epoch) = (self.writer.id, self.last.epoch);
         let mut running = self.writer.answers.running();
-        // A later epoch may be written by this process, too.
+        // The entry may belong to a later epoch that this process writes, too.
         if running.get(&id).is_some_and(|running| running.epoch == epoch) {
             running.remove(&id);
         }
     }
 }
 
-/// How often the store is told that an answer is being written.
+/// The interval at which the lease for writing an answer is renewed.
 const RENEWAL: Duration = Duration::from_secs(1);

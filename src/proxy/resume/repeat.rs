@@ -1,4 +1,4 @@
-//! A request that is sent again for the rest of its kept answer.
+//! Repeated requests that ask for the rest of their kept answer.
 
 use std::sync::Arc;
 
@@ -16,23 +16,24 @@ use crate::proxy::refusal::Refusal;
 use crate::proxy::upstream::Head;
 use crate::store::{AnswerId, NotAnId, Position};
 
-/// A request that is sent again for the rest of its answer: its `Last-Event-ID` is one of ours.
+/// A repeated request for the rest of its answer: its `Last-Event-ID` is one of the proxy's.
 pub(in crate::proxy) struct Repeat {
     last: Position,
-    /// `x-restitch-stream`, where the client names the answer.
+    /// `x-restitch-stream`, if the client names the answer.
     stream: Option<Result<AnswerId, NotAnId>>,
 }
 
 impl Repeat {
-    /// Reads the headers of a request. `None`: it is sent for the first time.
+    /// Reads the headers of a request. `None`: the request is not a repeated one.
     pub(in crate::proxy) fn of(headers: &HeaderMap) -> Option<Self> {
         let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
         let last = text(LAST_EVENT_ID)?.parse().ok()?;
         Some(Self { last, stream: text(STREAM).map(str::parse) })
     }
 
-    /// Answers with the rest. `None`: this caller has no kept answer to such a request, so the request passes. It passes without the
-    /// id, since an upstream that knew the event would send an answer without its beginning, which can't be read.
+    /// Answers with the rest. `None`: this caller has no kept answer to such a request, so the request goes to the
+    /// upstream. Removes the id then, since an upstream that knows the event would omit the answer's beginning, and the
+    /// proxy could not read the rest.
     pub(in crate::proxy) async fn answer(
         self,
         proxy: &Arc<Proxy>,

@@ -1,7 +1,7 @@
-//! Goes on with an answer whose process has ended.
+//! Resumes an answer whose process has ended.
 //!
-//! The log of the answer is read as if it were the first call's stream, which then breaks off. What comes out again is skipped,
-//! since it is in the log, and the model is asked for the rest.
+//! The session reads the log of the answer as the stream of a first call that then breaks off, and asks the model for
+//! the rest. The pump skips the reproduced events, since they are in the log.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::store::{AnswerId, End, Name, Position, StoreError};
 /// A request as a store keeps it for a takeover: the members that hold no credential.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Stored {
-    /// The name of the route that answers it.
+    /// The name of the request's route.
     route: String,
     /// The path and the query.
     target: String,
@@ -44,7 +44,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// `own`: the headers that are for the proxy.
+    /// `own`: the request's headers for the proxy.
     pub(super) fn new(head: &Head, (own, route): (&HeaderMap, &str), body: &Bytes) -> Self {
         let text = |(name, value): (&HeaderName, &HeaderValue)| {
             Some((name.as_str().to_owned(), stored_text(value)?.to_owned())).filter(|_| is_stored(name))
@@ -63,12 +63,13 @@ impl Stored {
     }
 
     pub(super) fn bytes(&self) -> Bytes {
-        // Text and lists of text can be written.
+        // Serializing strings and lists of strings does not fail.
         serde_json::to_vec(self).map(Bytes::from).unwrap_or_default()
     }
 }
 
-/// A resuming client. The calls for the rest have its credential, and what else the store does not keep of its request.
+/// A resuming client. Its request supplies the credential for the further calls, and everything else that the store
+/// omits from the original request.
 pub(super) struct Heir {
     proxy: Arc<Proxy>,
     answers: Arc<Answers>,
@@ -106,12 +107,12 @@ impl Heir {
         &self.proxy.limits
     }
 
-    /// As [`Answers::reader`].
+    /// Registers the client as a reader, as [`Answers::reader`] does.
     pub(super) fn reader(&self, id: AnswerId, after: Position) -> Option<Arc<Reader>> {
         self.answers.reader(id, after)
     }
 
-    /// Goes on with an answer that nobody writes. Does nothing if another process has begun to.
+    /// Resumes an answer without a writer. Does nothing if another process has already taken it over.
     pub(super) async fn take_over(&self, id: AnswerId) -> Result<(), StoreError> {
         let Some(taken) = self.answers.store.take_over(id).await? else { return Ok(()) };
         let at = Position { epoch: taken.epoch, seq: 0 };
@@ -126,9 +127,9 @@ impl Heir {
         tracing::info!(events = taken.events.len(), epoch = taken.epoch, "going on with a kept answer");
         self.answers.count("restored");
         let exchange = Arc::clone(&conversation.exchange);
-        // Its client has had this status.
+        // The client already got this status.
         exchange.note_status(StatusCode::OK);
-        // The log has no blank lines.
+        // Adds the blank lines, which the log omits.
         let stream =
             conversation.resumed(taken.events.iter().map(|event| [event, &b"\n"[..]].concat().into()).collect());
         let writer = Writer {
@@ -150,11 +151,12 @@ impl Heir {
         Ok(is_same.then(|| body.clone()))
     }
 
-    /// Returns the request of an answer, completed from the client's. An error says why the model can't be asked.
+    /// Returns the request of an answer, completed from the client's. The error names the reason why the model can't be
+    /// called.
     fn conversation(&self, request: &[u8], body: Option<Bytes>) -> Result<Box<Conversation>, &'static str> {
         let mut stored: Stored = serde_json::from_slice(request).map_err(|_| UNREADABLE)?;
         let body = body.or_else(|| stored.body.take().map(Bytes::from)).ok_or(UNSHARED)?;
-        // Its conditions are not looked at again: some headers that they name are not kept.
+        // Does not check the route's conditions again: the store may have omitted headers that they name.
         let route = self.proxy.route_named(&stored.route).filter(|route| route.continues()).ok_or(NO_ROUTE)?;
         let parts = self.asked(&stored).ok_or(UNREADABLE)?;
         let exchange = Arc::new(Exchange::begin(&Request::from_parts(parts.clone(), ()), &self.proxy.shared));
@@ -189,13 +191,14 @@ impl Heir {
     }
 }
 
-/// Returns whether a member of a query is about the reading of an answer.
+/// Returns whether a query member controls the reading of an answer.
 fn is_of_reading(member: &str) -> bool {
     let name = member.split('=').next().unwrap_or_default();
     ["cursor", "include_obfuscation", "live", "offset", "starting_after", "stream"].contains(&name)
 }
 
-/// Headers about the reading of an answer or the page that reads it. They are not part of the answer's request.
+/// Headers that control the reading of an answer or describe the reading page. They are not part of the answer's
+/// original request.
 const OF_READING: [HeaderName; 12] = [
     ACCEPT_ENCODING,
     CACHE_CONTROL,

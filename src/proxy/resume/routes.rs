@@ -1,4 +1,4 @@
-//! The requests for the rest of a kept answer.
+//! Requests for the rest of a kept answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,23 +27,23 @@ pub(in crate::proxy) struct Asked {
     target: Target,
     /// The last event that the client has.
     last: Option<Vec<u8>>,
-    /// What it asks for by the parameters of Durable Streams.
+    /// The query if it has parameters of Durable Streams.
     durable: Option<Result<durable::Query, Refusal>>,
     origin: Option<HeaderValue>,
 }
 
-/// How a request names an answer.
+/// The answer that a request names.
 enum Target {
-    /// By its id, if it is one.
+    /// By its id. `None`: the id is malformed.
     Stream(Option<AnswerId>),
-    /// By the id that the Responses API gave it, and from which event on.
+    /// By its id in the Responses API, with the last event that the client has.
     Response { id: String, starting_after: Option<u64> },
-    /// A response that is to be deleted.
+    /// A response of the Responses API to delete.
     DeletedResponse { id: String },
 }
 
 impl Asked {
-    /// Reads a request. `None`: it asks for no kept answer.
+    /// Reads a request. `None`: the request does not name a kept answer.
     pub(in crate::proxy) fn of<B>(proxy: &Arc<Proxy>, answers: &Arc<Answers>, request: &Request<B>) -> Option<Self> {
         let (path, query) = (request.uri().path(), request.uri().query());
         let target = match path.strip_prefix(STREAMS) {
@@ -67,7 +67,7 @@ impl Asked {
         })
     }
 
-    /// Answers the request. `None`: restitch has not issued the id, so the request passes.
+    /// Answers the request. `None`: the proxy has not issued the id, so the request goes to the upstream.
     pub(in crate::proxy) async fn answer(self) -> Option<Response<Body>> {
         let origin = self.origin.clone();
         let mut response = match &self.target {
@@ -84,7 +84,7 @@ impl Asked {
             }
         };
         if let Some(origin) = origin {
-            // A page may ask only if its origin is allowed.
+            // `Access` has already refused pages of other origins.
             let headers = response.headers_mut();
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
             set(
@@ -124,16 +124,16 @@ impl Asked {
         }
     }
 
-    /// Deletes what is kept of a response. The upstream, which has the response itself, answers the request.
+    /// Deletes the kept answer of a response. The upstream, which stores the response itself, answers the request.
     async fn forget_response(&self, id: &str) {
         let Some(name) = response_name(&self.credential, id) else { return };
         if let Ok(Some((id, Found { log: Ok(_), .. }))) = self.answers.one_named(name, &self.credential).await {
-            // What fails is logged.
+            // `refused` has already logged a failure of the store.
             let _ = self.answers.delete(id, &self.credential).await;
         }
     }
 
-    /// Answers for an id of the Responses API. `None`: it is that of no answer of this caller that is kept.
+    /// Answers for an id of the Responses API. `None`: this caller has no kept answer with this id.
     async fn of_response(&self, id: &str, starting_after: Option<u64>) -> Option<Response<Body>> {
         let name = response_name(&self.credential, id)?;
         let rest = match self.answers.one_named(name, &self.credential).await {
@@ -169,17 +169,17 @@ impl Target {
 }
 
 impl Answers {
-    /// Returns what is known of an answer of this caller.
+    /// Returns the store's state of an answer of this caller.
     pub(super) async fn find(&self, id: AnswerId, credential: &Credential) -> Result<Found, Refusal> {
         match self.store.look_up(id).await {
             Ok(found) if credential.is_of(id, &found.caller) => Ok(found),
-            // Another caller learns as little as if there were none.
+            // Another caller gets the same error as for a missing answer.
             Ok(_) | Err(StoreError::Unknown) => Err(self.refuse("unknown", UNKNOWN)),
             Err(error) => Err(self.refused(&error)),
         }
     }
 
-    /// Returns the answer with a name. One that is still kept counts before those that are gone.
+    /// Returns the answer with a name. Prefers a kept answer to expired ones.
     pub(super) async fn one_named(
         &self,
         name: Name,
@@ -216,7 +216,7 @@ impl Answers {
     ) -> Result<Response<Body>, Refusal> {
         self.check(id, found, after).await?;
         self.revive(id, found, heir).await?;
-        // From here on the answer stays.
+        // The reader keeps the answer in the store from here on.
         let follow = self.follow((id, found.keep), after, self.reader(id, after), heir.limits());
         match self.store.read_after(id, after, Duration::ZERO).await {
             Ok(_) | Err(StoreError::Unwritten) => {}
@@ -230,8 +230,8 @@ impl Answers {
         Ok(response)
     }
 
-    /// Checks that a position is one of an answer, before the body. A store that has failed lacks events that clients have, and
-    /// whoever goes on with the answer writes others.
+    /// Checks before the response begins that a position belongs to the answer. After a failure the store may lack
+    /// events that clients have, and a resuming process writes different ones.
     async fn check(&self, id: AnswerId, found: &Found, at: Position) -> Result<(), Refusal> {
         if found.log.is_ok_and(|log| at > log.last) {
             return Err(self.refuse("refused", AHEAD));
@@ -241,12 +241,12 @@ impl Answers {
         }
         match self.store.read_after(id, at, Duration::ZERO).await {
             Ok(_) | Err(StoreError::Ahead | StoreError::Unwritten) => Err(self.refuse("refused", AHEAD)),
-            // It was dropped, or the answer is gone.
+            // The event was dropped, or the answer is gone.
             Err(error) => Err(self.refused(&error)),
         }
     }
 
-    /// Goes on with an answer that nobody writes.
+    /// Resumes an unfinished answer without a writer.
     async fn revive(&self, id: AnswerId, found: &Found, heir: &Arc<Heir>) -> Result<(), Refusal> {
         if found.log.is_ok_and(|log| log.end.is_none() && !log.is_written) {
             heir.take_over(id).await.map_err(|error| self.refused(&error))?;
@@ -258,7 +258,7 @@ impl Answers {
         self.count(if found.log.is_ok_and(|log| log.end.is_some()) { "ended" } else { "running" });
     }
 
-    /// Returns the events after an offset as Durable Streams has them.
+    /// Returns the events after an offset in the protocol of Durable Streams.
     async fn bytes(
         &self,
         id: AnswerId,
@@ -289,7 +289,7 @@ impl Answers {
             self.find(id, credential).await?.log.map_err(|gone| self.refused(&gone.into()))?;
         }
         match self.store.delete(id).await {
-            // Nothing of it is kept: it has no events yet, or only those who are reading it get them.
+            // The store has no events of it: none have arrived yet, or only connected readers get them.
             Err(StoreError::Unknown) if is_running => {}
             deleted => deleted.map_err(|error| self.refused(&error))?,
         }
@@ -297,8 +297,8 @@ impl Answers {
         Ok(())
     }
 
-    /// Stops an answer of this caller that this process writes. Returns whether it does. Those who are reading an answer that
-    /// is no longer kept lose the connection.
+    /// Stops an answer of this caller that this process writes, and returns whether it writes it. Readers of an answer
+    /// that the store no longer keeps lose their connection.
     fn stop_running(&self, id: AnswerId, credential: &Credential) -> bool {
         let running = self.running();
         let own = running.get(&id).filter(|running| credential.is_of(id, &running.caller));
@@ -310,7 +310,7 @@ impl Answers {
         refusal
     }
 
-    /// Says why the store does not give an answer.
+    /// Returns the refusal for an error of the store.
     pub(super) fn refused(&self, error: &StoreError) -> Refusal {
         match error {
             StoreError::Unknown => self.refuse("unknown", UNKNOWN),
@@ -325,7 +325,7 @@ impl Answers {
     }
 }
 
-/// Reads `Last-Event-ID`. A client that has no event yet sends none, or an empty one.
+/// Reads `Last-Event-ID`. A client without events sends none, or an empty one.
 fn position(last: Option<&[u8]>) -> Result<Position, Refusal> {
     let Some(last) = last.map(<[u8]>::trim_ascii).filter(|last| !last.is_empty()) else { return Ok(Position::START) };
     let last = std::str::from_utf8(last).ok().and_then(|last| last.parse().ok());
@@ -357,7 +357,7 @@ fn described_by(headers: &mut HeaderMap, id: AnswerId, found: &Found) {
 
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
-/// How long a poll waits, and how long a stream of events is silent before a comment is written.
+/// The longest wait of a poll, and the silence of an event stream before a comment.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) const UNKNOWN: Refusal = Refusal::new(
@@ -391,7 +391,7 @@ const UNREACHABLE: Refusal = Refusal::new(
     "the store of kept answers does not answer: try again later",
 );
 
-/// Says which limit has dropped the events that a client asks for.
+/// Returns the refusal that names the limit which has dropped the requested events.
 fn dropped(limit: &'static str) -> Refusal {
     Refusal::of_limit(
         StatusCode::GONE,

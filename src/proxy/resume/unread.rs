@@ -1,4 +1,4 @@
-//! The events that readers of a kept answer may lack.
+//! The events of a kept answer that readers may lack.
 
 use std::collections::VecDeque;
 
@@ -6,24 +6,24 @@ use bytes::Bytes;
 
 use crate::store::{Entry, Position, held};
 
-/// The last events of an answer, as many as the store surely keeps. Readers have to have those before them: a client that is
-/// connected loses nothing because it is slower than the upstream.
+/// The last events of an answer, as many as the store is sure to keep. The pump waits until the readers have all
+/// earlier events: a connected client loses nothing because it is slower than the upstream.
 pub(super) struct Unread {
-    /// The last event of each part, and what the part costs.
+    /// The last event of each part, and the part's cost in the store.
     parts: VecDeque<(Position, usize)>,
     cost: usize,
     most: usize,
-    /// The last event that is no longer among them.
+    /// The last event that is no longer among these.
     pub(super) gone: Position,
 }
 
 impl Unread {
-    /// `limit`: what an answer may cost in the store.
+    /// `limit`: the highest cost of an answer in the store.
     pub(super) fn new(limit: usize) -> Self {
         Self { parts: VecDeque::new(), cost: 0, most: limit - limit / 8, gone: Position::START }
     }
 
-    /// Divides events into those that are added at once.
+    /// Divides events into parts that are added one at a time.
     pub(super) fn parts_of(&self, events: Vec<Bytes>) -> Vec<Vec<Bytes>> {
         let mut parts: Vec<Vec<Bytes>> = Vec::new();
         let mut of_part = 0;
@@ -43,12 +43,12 @@ impl Unread {
         parts
     }
 
-    /// Adds events, which come after `before`. Returns whether the store has room for them.
+    /// Adds events that follow the position `before`. Returns whether the store has room for them.
     pub(super) fn add(&mut self, entries: &[Entry], before: Position) -> bool {
         let Some(last) = entries.last() else { return true };
         let new: usize = entries.iter().map(|entry| held(entry.bytes.len())).sum();
         match self.parts.back_mut() {
-            // A part is for many events, so that there are few.
+            // Merges events into few parts, so that the list stays short.
             Some((at, cost)) if *cost + new <= self.most / PARTS => (*at, *cost) = (last.at, *cost + new),
             _ => self.parts.push_back((last.at, new)),
         }
@@ -63,5 +63,5 @@ impl Unread {
     }
 }
 
-/// How many parts the unread events have.
+/// The number of parts that the unread events are divided into.
 const PARTS: usize = 16;

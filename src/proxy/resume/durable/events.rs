@@ -1,4 +1,4 @@
-//! An answer as events of the protocol: `data` with the bytes, and `control` with the place after them.
+//! An answer as events of the protocol: `data` with the bytes, and `control` with the position after them.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -18,18 +18,18 @@ use crate::client::{Body, BodyError};
 use crate::proxy::resume::follow::KEEP_ALIVE;
 use crate::store::{Batch, End, Pending, Position, Reading, StoreError};
 
-/// The events from a position on. Ends with the answer, or after some time: then the client comes back.
+/// The events after a position. Ends with the answer, or after [`LIFETIME`]; the client then reconnects.
 pub(super) struct Events {
     source: Source,
     after: Position,
-    /// More than the client has sent.
+    /// The cursor for the client's next request.
     cursor: u64,
-    /// Keeps the answer until its last bytes are on their way to the client.
+    /// Keeps the answer in the store until this response has its last bytes.
     _reading: Reading,
     is_first: bool,
     until: Instant,
     state: State,
-    /// That of the request.
+    /// The span of the request.
     span: Span,
 }
 
@@ -49,13 +49,13 @@ struct Control {
     up_to_date: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     stream_closed: bool,
-    /// Of an answer that broke off. The protocol has no word for it.
+    /// Set if the answer broke off, since the protocol has no member for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     restitch_state: Option<&'static str>,
 }
 
 impl Events {
-    /// Reads the first events: whether they are there is told before the body.
+    /// Reads the first events before the response begins, so that a failure gets its own status.
     pub(super) async fn open(source: Source, after: Position, asked: Option<u64>) -> Result<Self, StoreError> {
         let reading = source.store.reading(source.id);
         let first = source.batch(after, Duration::ZERO).await;
@@ -81,7 +81,7 @@ impl Events {
         response
     }
 
-    /// Takes what has been read. Returns the bytes for the client.
+    /// Takes a batch, and returns its bytes for the client.
     fn take(&mut self, batch: &Batch) -> Bytes {
         let mut out = BytesMut::new();
         if !batch.entries.is_empty() {
@@ -114,7 +114,7 @@ impl Events {
             stream_closed: is_closed,
             restitch_state: (place.end == Some(End::Broken)).then_some("broken"),
         };
-        // Members of text and numbers alone: it does not fail.
+        // Serializing strings and booleans does not fail.
         let control = serde_json::to_string(&control).unwrap_or_default();
         out.put_slice(format!("event: control\ndata:{control}\n\n").as_bytes());
     }
@@ -129,7 +129,8 @@ impl Stream for Events {
         match task::ready!(reading.as_mut().poll(cx)) {
             Ok(batch) => Poll::Ready(Some(Ok(this.take(&batch)))),
             Err(error) => {
-                // The client comes back, and is told why it can't read on, or finds the answer gone on with.
+                // The client reconnects, and then gets the reason for the failure, or finds that another process has
+                // resumed the answer.
                 this.span.in_scope(|| tracing::debug!(%error, "the events of a kept answer break off"));
                 this.state = State::Over;
                 Poll::Ready(Some(Err("the answer cannot be read on".into())))
@@ -143,14 +144,14 @@ fn read(source: &Source, after: Position, wait: Duration) -> Pending<'static, Ba
     Box::pin(async move { store.read_after(id, after, wait).await })
 }
 
-/// Writes text as an event. A line end of any kind divides lines, so that no text ends the event.
+/// Writes text as an event. Splits at every type of line end, so that no text can end the event.
 fn write_data(text: &[u8], out: &mut BytesMut) {
     out.put_slice(b"event: data\n");
     let mut rest = text;
     loop {
         let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
         let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
-        // A client takes one space after the colon away.
+        // A client removes one space after the colon.
         out.put_slice(if line.starts_with(b" ") { b"data: " } else { b"data:" });
         out.put_slice(line);
         out.put_slice(b"\n");
@@ -162,5 +163,5 @@ fn write_data(text: &[u8], out: &mut BytesMut) {
     out.put_slice(b"\n");
 }
 
-/// After this time a client is to come back, so that caches in between can join clients.
+/// The time after which a client must reconnect, so that caches in between can merge clients.
 const LIFETIME: Duration = Duration::from_secs(60);

@@ -114,7 +114,7 @@ impl Streams {
         response
     }
 
-    /// Appends to a stream. Returns the position of what was written last.
+    /// Appends to a stream. Returns the position of the last entry.
     async fn write(&self, path: &str, bytes: Bytes, closes: bool) -> Position {
         let (id, at) = {
             let mut known = self.known.lock().unwrap();
@@ -166,7 +166,7 @@ impl Streams {
     }
 }
 
-/// Serves streams until the process ends. Returns the address.
+/// Serves streams until the process ends, and returns the server's address.
 fn serve() -> String {
     let (tell, told) = std::sync::mpsc::channel();
     thread::spawn(move || {
@@ -191,7 +191,8 @@ fn serve() -> String {
     told.recv().unwrap()
 }
 
-/// Returns the folder of the suite, which `scripts/test-tools` installs, with the current tests in it. `Err` says what is wrong.
+/// Returns the folder of the suite, which `scripts/test-tools` installs, with the current tests in it. `Err` names the
+/// problem.
 fn suite() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (own, folder) = (root.join("tests/durable_streams"), root.join("target/test-tools/durable-streams"));
@@ -207,8 +208,8 @@ fn suite() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// The groups of the suite that read, and of these the tests of what kept answers have not: other content than text, and
-/// requests of pages before their requests.
+/// The suite's groups about reading, without the tests of features that kept answers lack: content other than text, and
+/// preflight requests.
 const READS: &str = "^(?!.*(JSON|json|[Bb]ase64|[Bb]inary|protobuf|preflight|TTL|PUT|POST|Fork|Idempotent|seq |sequence )).*\
     (Read Operations|Long-Poll|HTTP Protocol|Browser Security|HEAD|Offset Validation|Caching|Chunking|Read-Your-Writes|\
     SSE Mode|SSE with Stream|Read Closed|Byte-Exactness|Immutability|offset parameter|unknown query|monotonically)";
@@ -217,7 +218,7 @@ const READS: &str = "^(?!.*(JSON|json|[Bb]ase64|[Bb]inary|protobuf|preflight|TTL
 fn the_read_path_conforms() {
     let folder = match suite() {
         Ok(folder) => folder,
-        // Standard error is not captured, so that it is seen without a flag.
+        // The test harness does not capture standard error, so the message appears without a flag.
         Err(why) => {
             let _ = writeln!(io::stderr(), "skipped: the conformance suite: {why}; scripts/test-tools installs it");
             return;
@@ -237,6 +238,6 @@ fn the_read_path_conforms() {
     let (passed, failed) = (of("passed"), of("failed"));
     assert!(failed.is_empty(), "{} passed\n{}", passed.len(), failed.join("\n"));
     println!("covered: {} tests of the suite", passed.len());
-    // Those of the version that package.json names.
+    // The number of tests in the version that package.json pins.
     assert!(passed.len() >= 88, "{}", passed.join("\n"));
 }
