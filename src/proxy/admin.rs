@@ -322,13 +322,13 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Connections at a time: a scraper, a probe, and a few people with pages that follow an answer. The listener drops a
 /// probe only if 64 others connect between the probe's connection and its head, which arrive together.
 const MOST_CONNECTIONS: usize = 64;
-/// The longest time that a connection may take in total.
+/// The longest time that a connection may take in total, so that stalled clients leave room for others.
 const CONNECTION: Duration = Duration::from_secs(10);
 /// The longest time for which a reader may follow an answer. The page reconnects afterwards.
 const FOLLOWED: Duration = Duration::from_secs(600);
-/// How long connections to the upstreams may take.
+/// The longest time for the connections to the upstreams, since a probe waits for them.
 const REACH: Duration = Duration::from_secs(2);
-/// Connections to upstreams that are made at a time.
+/// The most concurrent connections to upstreams in one check.
 const MOST_REACHED: usize = 32;
-/// How long the result of the last connections to the upstreams is reused.
+/// How long the result of the last connections to the upstreams is reused: frequent probes must not connect each time.
 const FRESH: Duration = Duration::from_secs(3);

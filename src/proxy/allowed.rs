@@ -20,7 +20,7 @@ pub(super) static VERSION_HEADERS: [HeaderName; 3] = [
     HeaderName::from_static("openai-beta"),
 ];
 
-/// Headers that tell the proxy how to answer. Stores keep them.
+/// The proxy's own headers that control an answer. Stores keep them.
 static DIRECTIVES: [HeaderName; 6] = [
     HeaderName::from_static("x-restitch"),
     HeaderName::from_static("x-restitch-continuations"),
@@ -39,7 +39,7 @@ pub(super) fn is_stored(name: &HeaderName) -> bool {
     *name == CONTENT_TYPE || listed.any(|listed| listed == name)
 }
 
-/// Returns the headers that tell the proxy how to answer.
+/// Returns the proxy's own headers that control an answer.
 pub(super) fn directives(headers: &HeaderMap) -> HeaderMap {
     let listed = |name: &HeaderName| DIRECTIVES.contains(name);
     headers.iter().filter(|(name, _)| listed(name)).map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -101,7 +101,7 @@ pub(super) enum Collected {
 /// Why a body was not read to its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ReadError {
-    /// The connection was lost.
+    /// The body failed: usually the connection was lost.
     Dropped,
     /// No bytes came for the time of this limit.
     TimedOut(TimeLimit),

@@ -1,4 +1,4 @@
-//! The connections that one thread serves.
+//! The connections of one serving thread.
 
 use std::convert::Infallible;
 use std::future::pending;

@@ -44,7 +44,7 @@ impl Content {
 /// collects its own lines: a key is found only in contiguous text.
 #[derive(Debug)]
 pub(super) struct AnswerLog {
-    /// That of the request.
+    /// The span of the request.
     span: Span,
     keys: Vec<String>,
     slots: Vec<(Slot, Lines)>,

@@ -57,9 +57,9 @@ pub(super) struct Conversation {
     pub(super) route: Arc<Route>,
     /// The route's limits, lowered by the request.
     pub(super) limits: Limits,
-    /// What becomes of the answer if its rest can't be had.
+    /// The ending of an answer that can't be completed.
     pub(super) give_up: GiveUp,
-    /// How much of the JSON in the answer may be changed.
+    /// How much repair may change the JSON in the answer.
     pub(super) repair: RepairLevel,
     pub(super) head: Head,
     /// The request's body. It is JSON, so it is UTF-8.
@@ -186,7 +186,8 @@ impl Conversation {
                 SessionEvent::Failed { reason: FailureReason::Nothing(end), .. }
                 | SessionEvent::Waiting { reason: FailureReason::Nothing(end), .. },
             ) => {
-                // A call that finished with reasoning alone is no failure of the upstream, which is asked again.
+                // A call that finished with reasoning alone is not a failure of the upstream, so the session calls it
+                // again.
                 self.has_failed.store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
             }
             Output::Event(SessionEvent::Cut { end, quiet, .. }) if self.was_silent(end, *quiet) => {
@@ -462,7 +463,7 @@ impl Conversation {
             PrefillForm::Turn => true,
             _ => wire == Dialect::Chat,
         };
-        // A translated request asks for no reasoning, which would rule out a prefill.
+        // Reasoning rules out a prefill, but a translated request never asks for reasoning.
         let goes = is_of_wire && is_reachable && (is_foreign || !self.request.wants_reasoning);
         let goes = goes || wire.wire().always_continues();
         let options = PrefillOptions {

@@ -34,7 +34,7 @@ pub(super) fn decoded(mut response: Response<Received>) -> Result<Response<Decod
         return Err(Box::new(UnknownEncoding { response, name: encoding.unwrap_or_default() }));
     };
     headers.remove(CONTENT_ENCODING);
-    // The length is the compressed one.
+    // The header has the compressed length.
     headers.remove(CONTENT_LENGTH);
     Ok(response.map(|body| DecodedBody { body, decoder: Some(decoder), ahead: VecDeque::new() }))
 }
@@ -112,8 +112,9 @@ struct Decoder {
     input: Bytes,
     /// The last piece filled its buffer, so the codec may have more.
     is_full: bool,
-    /// The encoding ends with a trailer, as gzip does. Such a codec fails when it is asked for more without input, so
-    /// it is flushed instead. The others report their end only together with their last bytes, and have no trailer.
+    /// The encoding ends with a trailer, as gzip does. Such a codec fails when it must decode without input, so the
+    /// decoder flushes it instead. The others report their end only together with their last bytes, and have no
+    /// trailer.
     has_trailer: bool,
     /// The input may end here: no input has come yet, or a compressed member has just ended.
     is_whole: bool,

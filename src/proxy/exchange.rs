@@ -157,7 +157,7 @@ impl Exchange {
             (Some(Arc::clone(&route.config)), Some(route.client.upstream().authority().to_owned()));
     }
 
-    /// Notes that a fallback is asked, for the whole answer or for its rest.
+    /// Notes the switch to a fallback, for the whole answer or for its rest.
     pub(super) fn note_fallback(&self, host: &str, part: &'static str) {
         if let Some(metrics) = &self.metrics {
             metrics.requests.count_fallback(self.facts().route.as_ref().map(|route| &*route.name), host, part);

@@ -114,7 +114,7 @@ impl Conversation {
         };
         let can_take = |fallback: &Fallback| match fallback.wire.filter(|wire| *wire != self.dialect) {
             None => true,
-            // Only a stream can continue in another API: the session joins events of two APIs, but not bodies.
+            // Another API can only continue a stream: the session can't read that API's whole body as an answer.
             Some(_) if part == Part::Whole || !self.request.stream => false,
             Some(wire) => self.translated(&shared.body, wire, fallback).is_some(),
         };
@@ -282,7 +282,8 @@ impl Head {
     }
 }
 
-/// The headers of a fallback's response that the client gets: those that describe the body, and the response's id.
+/// The headers of a fallback's response that the client gets: those that describe the body and its caching, the date,
+/// and the response's id. Others may describe the operator's account.
 const ANSWER_HEADERS: [HeaderName; 8] = [
     CONTENT_TYPE,
     CONTENT_LENGTH,

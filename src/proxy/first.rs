@@ -21,8 +21,8 @@ use crate::provider::capability::{self, CapabilityHint};
 use crate::provider::wire::Adaptation;
 use crate::provider::{Dialect, chat};
 
-/// Makes the first call and answers with its response, continued if it is cut. A header names the members of the request
-/// that were changed.
+/// Makes the first call and answers with its response, continued if it is cut. A header names the changed members of
+/// the request.
 pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body> {
     if conversation.proxy.asking.adapts {
         conversation.adapt();
@@ -242,7 +242,8 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
     sent
 }
 
-/// The longest wait that an upstream may ask for before a fallback is asked: a fallback would hardly answer sooner.
+/// The longest wait that an upstream may ask for before a fallback is asked: within so short a time a fallback would
+/// not answer sooner.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 
 /// The time within which an upstream loses the connection of a request that it has not started to process.

@@ -115,7 +115,7 @@ impl Conversation {
         capability: &Capability,
     ) -> Result<Response<Received>, CallEnd> {
         let is_prefix = retry.is_prefill();
-        // The provider continued the client's own prefill, whatever the table says.
+        // The provider has continued the client's own prefill, so it supports prefills, whatever the table says.
         let is_known = self.route.may_prefill() && request.turn.as_ref().is_some_and(|turn| turn.replaces_prefill);
         if is_prefix
             && capability.prefill == PrefillForm::None
@@ -197,7 +197,7 @@ impl Conversation {
             factor @ 2.. => raised(own, factor, request.number, most),
             _ => own,
         };
-        // APIs require a token limit above the reasoning budget, so the share does not apply to requests with
+        // The token limit must stay above a reasoning budget, so the share does not lower it for requests with
         // reasoning.
         let share = request.most_tokens.filter(|_| !self.request.wants_reasoning);
         let least = if self.asked_by() == Dialect::Responses { LEAST_OF_RESPONSES } else { 1 };

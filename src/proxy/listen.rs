@@ -34,7 +34,7 @@ use crate::address::{ListenAddress, SocketMode};
 pub struct Listen {
     /// The address.
     pub address: ListenAddress,
-    /// The permissions of a Unix socket's file, which decide who may connect.
+    /// The permissions of a Unix socket's file, which admit or refuse local users.
     pub socket_mode: SocketMode,
     /// The certificate. `None`: connections are not encrypted.
     pub tls: Option<ServerTls>,
@@ -88,8 +88,8 @@ pub struct Listening {
 
 impl Listening {
     /// Returns the addresses that the proxy listens on, with the real port: `http://127.0.0.1:7378`,
-    /// `https://[::1]:7378`, `unix:/path/to.sock`. An address such as `localhost` stands for several sockets, and
-    /// yields a URL for each.
+    /// `https://[::1]:7378`, `unix:/path/to.sock`. An address such as `localhost` opens several sockets, and yields a
+    /// URL for each.
     pub fn urls(&self) -> &[String] {
         &self.urls
     }
@@ -308,6 +308,7 @@ async fn refuse(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Met
 
 /// The interval between checks for kept answers without readers, while connections drain.
 const UNREAD: Duration = Duration::from_millis(250);
+/// The wait after a failed accept, in which other connections may end and free their file descriptors.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// The most clients that get a refusal at the same time. The proxy closes further connections without a word.
 const MOST_REFUSED: usize = 16;

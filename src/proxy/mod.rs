@@ -5,8 +5,8 @@
 //!    ▲                                                                                    │
 //!    └── body ◀── conversation (streams: stream::Stitch · bodies: session::body) ◀────────┘
 //! ```
-//! The operator alone names the upstream: nothing in a request can choose host, scheme or key. A request of an API that
-//! `provider::wire` does not know passes through unchanged.
+//! The operator alone names the upstream: nothing in a request can choose host, scheme or key. Every request outside
+//! the APIs of `provider::wire` passes through unchanged.
 
 mod access;
 mod admin;

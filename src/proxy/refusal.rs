@@ -17,7 +17,7 @@ pub(super) struct Refusal {
     status: StatusCode,
     /// One word for programs and for the log.
     reason: &'static str,
-    /// A sentence for people: what is wrong, and what to do.
+    /// A sentence for people: the problem, and its remedy.
     message: Cow<'static, str>,
     /// The accepted methods, if the request's is refused.
     allow: Option<String>,

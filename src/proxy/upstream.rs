@@ -110,7 +110,8 @@ impl Head {
     }
 
     /// Returns the head for a further call. The first call's idempotency key would make the upstream replay that answer
-    /// or report a mismatch with the new body; a digest of the old body would not match either.
+    /// or report a mismatch with the new body; a digest of the old body would not match either. The name of a kept
+    /// stream belongs to the first call's stream.
     pub(super) fn for_further_call(&self) -> Self {
         let mut again = self.clone();
         for name in ["idempotency-key", "content-digest", "content-md5", "digest", "repr-digest", CONVERSATION] {

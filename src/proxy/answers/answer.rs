@@ -34,7 +34,7 @@ pub(in super::super) struct Answer {
     answers: Weak<Answers>,
 }
 
-/// What a request asks for.
+/// The facts of a request that the page shows.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Asked {
     /// The id in the log.

@@ -18,19 +18,19 @@ use crate::provider::wire::Framing;
 use crate::proxy::content::AnswerLog;
 use crate::stream::Stitch;
 
-/// A stream that is made whole.
+/// A stitched stream that the page and the log may watch.
 pub(in super::super) struct Watched<'a, E> {
     stream: Stitch<'a, E>,
-    /// The time to drain is over, and its limit.
+    /// The signal that the time to drain is over, and the limit to report then.
     cut: (Stopped, TimeLimit),
     /// `None`: neither the page nor the log reads the answer.
     watch: Option<Watch>,
 }
 
 struct Watch {
-    /// The operator stops the answer.
+    /// The signal that the operator stops the answer.
     stopped: Stopped,
-    /// Set where the text is read.
+    /// Set if the page or the log reads the text.
     reading: Option<Reading>,
 }
 

@@ -188,7 +188,7 @@ impl Requests {
         self.up.set(&OfUpstream { upstream: upstream.to_owned() }, is_up);
     }
 
-    /// Counts that a fallback is asked.
+    /// Counts a switch to a fallback.
     pub(super) fn count_fallback(&self, route: Option<&str>, upstream: &str, part: &'static str) {
         let (route, upstream) = (route.unwrap_or_default().to_owned(), upstream.to_owned());
         self.fallbacks.add(&FallbackCall { route, upstream, part }, 1);

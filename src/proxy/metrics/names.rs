@@ -1,4 +1,4 @@
-//! The names of all metrics, what they count, and their help.
+//! The names, the units and the help texts of all metrics.
 
 use crate::proxy::recorded::{Name, Scale};
 

@@ -37,7 +37,7 @@ pub(super) struct Follow {
     span: Span,
     /// Resumes the answer if its process ends.
     heir: Option<Arc<Heir>>,
-    /// Set where this process writes the answer.
+    /// Set if this process writes the answer.
     reader: Option<Arc<Reader>>,
     /// Keeps the answer in the store until this response has its last bytes.
     _reading: Reading,

@@ -191,7 +191,7 @@ impl Live {
         self.changed.send_replace(());
     }
 
-    /// A panic elsewhere leaves the state valid: no change of it can panic in between.
+    /// A panic elsewhere leaves the state valid, since no change to it can panic halfway.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
