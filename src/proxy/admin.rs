@@ -92,8 +92,8 @@ impl Connections {
         self.open.push_back(Open { task, has_head });
     }
 
-    /// Drops the connection that has waited longest for the head of a request, or else the oldest one. A page whose connection is
-    /// dropped asks again.
+    /// Drops the connection that has waited longest for the head of a request, or else the oldest one. A page
+    /// reconnects after that.
     fn drop_one(&mut self) {
         let waiting = self.open.iter().position(|open| !open.has_head.load(Ordering::Relaxed));
         if let Some(dropped) = self.open.remove(waiting.unwrap_or(0)) {
@@ -177,8 +177,8 @@ impl State {
         }
     }
 
-    /// Reloads the configuration. Refuses pages of other sites: a page in a browser can POST to any address, but the
-    /// browser names the page's site.
+    /// Reloads the configuration. Refuses every page in a browser: a page can POST to any address, but the browser then
+    /// adds `Origin` or `Sec-Fetch-Site`.
     async fn reload<B>(&self, request: &Request<B>) -> Response<Body> {
         if *request.method() != Method::POST {
             return wrong_method("POST");
@@ -241,7 +241,8 @@ fn metrics(proxy: &Proxy, headers: &HeaderMap) -> Response<Body> {
     }
 }
 
-/// Returns metrics in Prometheus' own text format, which differs from OpenMetrics in the names of counters and in two comments.
+/// Converts metrics to Prometheus' own text format, which differs from OpenMetrics in the names of counters and in two
+/// comments.
 fn prometheus_text(metrics: &str) -> String {
     let types = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let counters: HashSet<&str> = types.filter_map(|line| line.strip_suffix(" counter")).collect();

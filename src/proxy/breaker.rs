@@ -1,5 +1,5 @@
-//! Counts how the calls of each model end, and spaces the calls for continuations while most calls fail. It has no clock:
-//! `now` is a duration since any fixed moment.
+//! Counts how the calls of each model end, and spaces the calls for continuations while most calls fail. It has no
+//! clock: `now` is the time since any fixed moment.
 
 use std::time::Duration;
 

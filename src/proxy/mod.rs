@@ -192,8 +192,8 @@ impl Proxy {
         self
     }
 
-    /// Sets how many threads serve connections, each with upstream connections of its own. Default: 0, the caller's runtime
-    /// serves them.
+    /// Sets the number of threads that serve connections, each with upstream connections of its own. Default: 0, the
+    /// caller's runtime serves them.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;

@@ -20,8 +20,8 @@ use crate::route::holds_secret;
 use crate::route::{ContinueBy, RouteConfig};
 use crate::session::{GiveUp, GiveUpError, below};
 
-/// Sends a client's request to the upstream, with its method, path and headers and with `body`. `limit`: how long the head
-/// of the response may take once the body is sent.
+/// Sends a client's request to the upstream, with its method, path and headers and with `body`. `limit`: the time limit
+/// for the head of the response, once the body is sent.
 pub(super) async fn send(
     client: &Client,
     head: &Head,

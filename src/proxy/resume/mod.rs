@@ -58,7 +58,7 @@ pub(super) use routes::Asked;
 /// The answers that a proxy keeps.
 pub(super) struct Answers {
     store: Arc<dyn Store>,
-    /// The longest time that a request can get.
+    /// The longest time that a request can get for its answer.
     max_keep_time: Duration,
     /// How long an answer is kept if neither its request nor its route sets a time.
     keep: Duration,

@@ -1,4 +1,5 @@
-//! The public conformance suite against a server that also creates streams and appends to them, as the suite's tests need.
+//! Runs the public conformance suite against a server that also creates streams and appends to them, as the suite's
+//! tests need.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
