@@ -1,4 +1,4 @@
-//! The slots of a response, each with a session of its own. The rest of those that are cut is asked for in turn.
+//! The slots of a response, each with a session of its own. The sessions of cut slots ask for their rest in turn.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{CallEnd, Input, LimitReached, Outcome, Redirect, Session, Tally};
 use crate::provider::wire::{Kept, Slot, SlotKind, SlotText, Tool, Wire};
 use crate::provider::{FIRST, Finish, SlotId};
 
-/// The slots of one response. There is always one that is current.
+/// The slots of one response. One of them is always current.
 #[derive(Debug)]
 pub(super) struct Slots {
     wire: &'static dyn Wire,
@@ -34,7 +34,7 @@ pub(super) struct Slots {
     expected: usize,
     /// Bytes of text that have come, over all slots.
     received: usize,
-    /// The most of them that are kept.
+    /// The most bytes of text that are kept.
     max_text_bytes: usize,
     /// The limit that the answer as a whole has reached.
     limit: Option<LimitReached>,
@@ -106,12 +106,12 @@ impl Ends {
     }
 }
 
-/// Slots of one response that are read: choices, parallel calls, content blocks, items of any type. A response with more of
-/// them passes as it comes.
+/// Slots of one response that are read: choices, parallel calls, content blocks, items of any type. A response with
+/// more slots passes unchanged.
 const MAX_SLOTS: usize = 256;
 
 impl Slots {
-    /// Returns one slot of which nothing has come. Its session and those of further slots are like `blank`.
+    /// Returns one empty slot. Its session and those of further slots are copies of `blank`.
     pub(super) fn new(wire: &'static dyn Wire, blank: Session) -> Self {
         let max_text_bytes = blank.limits().parser.max_text_bytes;
         let list = vec![Entry::new(blank.clone())];
@@ -348,13 +348,13 @@ impl Slots {
             let undeclared = || Tool { name: name.unwrap_or_default().to_owned(), schema: None };
             entry.session.set_tool_call(declared.unwrap_or_else(undeclared));
             if piece.is_anonymous || !can_be_cut {
-                // The rest of a call without an id could not be told from that of another call.
+                // The rest of a call without an id could be taken for the rest of another call.
                 entry.session.pass();
             }
         }
     }
 
-    /// Drops what came: the first answer begins again.
+    /// Drops all slots, since the first answer begins again.
     pub(super) fn restart(&mut self) {
         self.list = vec![Entry::new((*self.blank).clone())];
         self.current = 0;
@@ -370,7 +370,7 @@ impl Slots {
         }
     }
 
-    /// Lets the answer pass as it comes.
+    /// Lets the answer pass unchanged.
     pub(super) fn pass(&mut self) {
         self.list.iter_mut().for_each(|entry| entry.session.pass());
     }
@@ -436,15 +436,15 @@ impl Slots {
             // The request asks for several choices, so a new answer can't be assigned to this one.
             return false;
         }
-        // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
+        // If there are several slots, none is requested again from its beginning, and a text ends where the next slot
+        // begins.
         let can_be = is_alone && (self.expected == 1 || !entry.has_begun) || entry.session.has_delivered(end);
         let is_last =
             || self.list.iter().skip(at + 1).all(|other| self.wire.choice_of(other.slot.id) != self.choice(at));
         entry.session.would_continue(end) && can_be && (is_call || is_last())
     }
 
-    /// The first call has ended: those of its slots that are cut wait for their turn. Where there are none, the current
-    /// session ends as it is.
+    /// Ends the first call: its cut slots wait for their turn. If no slot is cut, the current session ends.
     pub(super) fn end(&mut self, now: Duration, ends: &Ends, end: &CallEnd) {
         let cut = (0..self.list.len()).map(|at| (at, ends.of(self.choice(at), end)));
         self.waiting = cut.filter(|(at, end)| self.is_cut(*at, end)).collect();
@@ -532,7 +532,7 @@ impl Slots {
         self.list.iter().filter(|entry| entry.has_begun).map(Entry::text).collect()
     }
 
-    /// Returns the whole texts of the slots that are not as they came.
+    /// Returns the whole texts of the slots whose text changed.
     pub(super) fn changed_texts(&self) -> Vec<SlotText<'_>> {
         self.list.iter().filter(|entry| entry.outcome.is_some()).map(Entry::text).collect()
     }

@@ -114,7 +114,7 @@ impl Relay {
                 self.writer.error(out, &message, code, report);
                 TransportEnd::Closed
             }
-            // There is no finish to say it: the report is an event of its own.
+            // No finish event can carry the report, so it is a separate event.
             Some(CallEnd::Closed) => {
                 self.writer.report(out, report);
                 TransportEnd::Closed
@@ -137,7 +137,7 @@ impl Relay {
         let limit = end.limit().or(self.client.limit.as_ref()).cloned();
         let mut transport_end = if end == CallEnd::Closed { TransportEnd::Closed } else { TransportEnd::Dropped };
         if transport_end == TransportEnd::Dropped && self.is_whole() {
-            // The upstream has said how the answer ended; only what divides streams was lost.
+            // The upstream has sent how the answer ended; only the end of the stream was lost.
             self.withhold(now);
             // After an error nothing is to follow.
             if !self.client.done && !matches!(self.call.end, Some(CallEnd::Error(_))) {
@@ -173,8 +173,8 @@ impl Relay {
         self.end_with(outcome, transport_end);
     }
 
-    /// Writes an error that says why the stream breaks off, where the client is not in the middle of an event. Of a stream that
-    /// passes unread nobody knows whether its end has passed; clients read nothing after it.
+    /// Writes an error that says why the stream breaks off, where the client is not in the middle of an event. The end
+    /// of an unread stream can't be detected; clients read nothing after it.
     fn report_break(&mut self, now: Duration, limit: &LimitReached, outcome: &Outcome) {
         let is_between = match self.framing() {
             Framing::Events => self.client.at == LinePlace::Block,
@@ -191,7 +191,7 @@ impl Relay {
     /// fell silent, or ended without a finish. Nothing of the document was lost, so the stream ends as the API's streams do.
     /// That this end was not the upstream's, the report says.
     fn end_whole(&mut self, now: Duration, end: &CallEnd) {
-        // What is held back is part of the end that was lost.
+        // The held-back events belong to the lost end.
         self.withhold(now);
         self.slots.session_mut().end_whole(end);
         let Some(outcome) = self.drain(now) else {
@@ -202,8 +202,8 @@ impl Relay {
         self.finalize(now, true);
     }
 
-    /// Names the limit that an answer has reached which passes: in its outcome, and in a comment after a stream of events that
-    /// was not read to its end. The comment leaves the last event as it is.
+    /// Names the limit that a passing answer has reached: in its outcome, and in a comment after an event stream that
+    /// was not read to its end. A comment does not change the last event.
     fn report_limit(&mut self, now: Duration, outcome: &mut Outcome, transport_end: TransportEnd) {
         let limit = &mut outcome.tally_mut().limit;
         *limit = self.slots.limit().cloned().or(limit.take());

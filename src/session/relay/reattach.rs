@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::{OpenCall, Output, Phase, Relay};
 use crate::session::{CallEnd, Request};
 
-/// What is known of a lost connection that is made again.
+/// The state of a lost connection, for the connection that replaces it.
 #[derive(Debug)]
 pub(super) struct LostConnection {
     /// How the connection ended.
     end: CallEnd,
-    /// Bytes of the answer have come again.
+    /// The new connection has brought bytes of the answer.
     has_answered: bool,
 }
 
@@ -47,7 +47,7 @@ impl Relay {
         if self.reattach == Reattach::NextEvent {
             let fresh = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
             let before = std::mem::replace(&mut self.call, fresh);
-            // The answer goes on: halves of characters and the ends of its choices are those of the same answer.
+            // The same answer continues: half a character and the ends of its choices carry over.
             let call = &mut self.call;
             (call.reader, call.ends, call.early) = (before.reader, before.ends, before.early);
             (call.usage, call.usage_apart) = (before.usage, before.usage_apart);
@@ -71,13 +71,13 @@ impl Relay {
         is_attached
     }
 
-    /// Returns whether a connection was made again and nothing has come of it. An answer that is not to be continued waits
-    /// for it, too.
+    /// Returns whether a connection was made again and has brought nothing yet. An answer that must not be continued
+    /// waits for it, too.
     pub(super) fn is_reattach_unanswered(&self) -> bool {
         self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered)
     }
 
-    /// Takes note that bytes of the answer have come again.
+    /// Records that the new connection has brought bytes of the answer.
     pub(super) fn note_answer(&mut self) {
         if let Some(lost) = &mut self.call.lost {
             lost.has_answered = true;

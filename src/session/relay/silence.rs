@@ -29,7 +29,7 @@ impl Relay {
         keep_alive.into_iter().chain(silence).chain(self.text_due()).min()
     }
 
-    /// Time has passed: the client is told that the stream lives, or a silent call is over.
+    /// Handles a timeout: writes due text, keeps the client's stream alive, or ends a silent call.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.write_due_text(now);
         if let Some(silence) = self.silence().filter(|silence| now >= silence.at) {
@@ -47,7 +47,7 @@ impl Relay {
         }
     }
 
-    /// Notes when bytes came. Comments do not count: servers send them for as long as a model does not answer.
+    /// Records when bytes arrived. Comments do not count: servers send them while a model does not answer.
     pub(super) fn note_bytes(&mut self, now: Duration, bytes: &[u8]) {
         let place = self.call.at;
         self.call.at = place.after(bytes);
@@ -71,7 +71,7 @@ impl Relay {
         }
         match self.phase {
             Phase::Open if self.is_reattach_unanswered() => self.session().silent_at(transport.first_byte()),
-            // The document is there: an upstream that forgets to say so ends, too.
+            // The document is whole: the call ends even if the upstream never sends its end.
             Phase::Open if self.session().is_first() && self.is_whole() => idle(),
             Phase::Open if self.session().is_first() && (self.client.finish || !self.is_cut()) => passing(),
             // `None`: the current slot would pass, but another one is cut.
