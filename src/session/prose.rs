@@ -19,10 +19,11 @@ use crate::splice::text::{TextSplice, is_evidence};
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Prose {
-    /// It passes as it came: its text is not kept.
+    /// It passes unchanged; its text is not kept.
     #[default]
     Pass,
-    /// Its rest is asked for, and is joined where it repeats the anchor. If it never does, the answer ends as it was cut.
+    /// The session asks for its rest and joins it where it repeats the anchor. If it never does, the answer ends at the
+    /// cut.
     Anchor,
 }
 
@@ -44,9 +45,9 @@ impl TextContinuation {
 }
 
 impl Session {
-    /// Sets what becomes of an answer that is prose. Default: it passes as it came.
+    /// Sets how an answer in prose is handled. Default: it passes unchanged.
     ///
-    /// Only a connection that was lost or fell silent counts, an error in the stream, or a stream that ended without a finish
+    /// Prose counts as cut only after a lost or silent connection, an error in the stream, or a stream without a finish
     /// reason. An answer that ended by its limit on tokens is whole for its reader: no bracket is open in it.
     pub fn set_prose(&mut self, prose: Prose) {
         self.settings.prose = prose;
@@ -55,7 +56,7 @@ impl Session {
     /// Returns whether text that is prose is kept.
     pub(super) fn keeps_prose(&self) -> bool {
         let strategy = &self.settings.strategy;
-        // In JSON mode a model can't write prose, and without an anchor nothing shows where it goes on.
+        // In JSON mode a model can't write prose, and without an anchor nothing shows where the continuation begins.
         let can_ask = strategy.prompt.has_anchor() && !strategy.keeps_json_mode;
         self.settings.prose == Prose::Anchor && can_ask && !self.is_tool_call()
     }
@@ -76,7 +77,7 @@ impl Session {
             && Anchor::of(document.text(), most).is_some_and(|anchor| is_evidence(&anchor))
     }
 
-    /// Takes the text for prose, also what follows.
+    /// Treats the text as prose, and later text too.
     pub(super) fn read_as_text(&mut self) {
         if !self.slot.document().is_text() {
             self.end_repair();
@@ -133,7 +134,7 @@ impl Session {
         self.give_out(before);
     }
 
-    /// Decides what follows a call for the rest of prose.
+    /// Decides the next step after a call for the rest of prose.
     pub(super) fn end_of_prose(&mut self, now: Duration, end: &CallEnd, open: TextContinuation) {
         if let Some(reason) = end.refusal() {
             return self.failed(now, FailureReason::Rejected(reason.to_owned()), end);
@@ -168,7 +169,7 @@ impl Session {
         }
         self.add_text(&new);
         match finish.filter(|reason| merged.is_ok() && (has_grown || *reason != Finish::Length)) {
-            // A call of a tool has no place in the text.
+            // A tool call can't be part of the text.
             Some(reason @ (Finish::ToolCalls | Finish::FunctionCall)) => {
                 return self.give_up(StopReason::Finish, Some(reason));
             }
@@ -189,7 +190,7 @@ impl Session {
         self.after_merge(now, end, merged, has_grown);
     }
 
-    /// Lets prose of the first answer pass: the provider has said that its stream is over.
+    /// Lets prose of the first answer pass, since the provider has ended its stream.
     pub(super) fn pass_prose(&mut self) {
         if self.keeps_prose() && self.slot.document().is_prose() {
             self.pass();

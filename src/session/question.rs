@@ -38,7 +38,7 @@ impl Form {
         matches!(self, Self::Rerooted | Self::RerootedAgain)
     }
 
-    /// Whether the prompt names the place of the cut.
+    /// Returns whether the prompt names the path of the cut.
     pub(super) fn has_path(self) -> bool {
         !matches!(self, Self::Anchor | Self::LongerAnchor | Self::Text | Self::TextAgain)
     }
@@ -49,7 +49,7 @@ impl Form {
     }
 }
 
-/// What the answers to the calls of one cut have shown.
+/// Results of the calls at one cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attempts {
     /// Answers with text that was not joined or had nothing new.
@@ -85,8 +85,8 @@ impl Attempts {
         if self.unjoined.is_multiple_of(2) { Form::Text } else { Form::TextAgain }
     }
 
-    /// Returns the mark of the next question, if the prompt uses one. The same attempt has the same mark, so that a
-    /// request that nobody answered is sent again as it was.
+    /// Returns the mark of the next question, if the prompt uses one. The same attempt has the same mark, so that an
+    /// unanswered request is repeated unchanged.
     pub(super) fn mark(self, prompt: &Prompt, delivered: &str) -> Option<String> {
         prompt.uses_mark(self.unjoined > 0).then(|| mark(delivered, self.unjoined))
     }
@@ -191,13 +191,13 @@ mod tests {
         let longer = range(&text, Form::LongerAnchor, 1 << 14);
         assert!(longer.len() >= 2 * first.len() && longer.ends_with(&first), "{longer}");
         assert_eq!(range(&text, Form::WholeElement, 1 << 14), open.trim_end());
-        // The end of what is too long.
+        // Only the end of an element that is too long is repeated.
         let end = range(&text, Form::WholeElement, 90);
         assert!(end.len() > 80 && end.len() <= 90 && end.ends_with(&first), "{end}");
         // Never less than the first anchor.
         assert_eq!(range(&text, Form::WholeElement, 0), first);
         assert_eq!(range(&text, Form::LongerAnchor, 0), first);
-        // A short element is repeated with what precedes it, a short text as a whole.
+        // A short element is repeated with the text before it, a short text as a whole.
         let text = format!("[{}", (100..140).map(|n| format!("{n}, ")).collect::<String>());
         assert_eq!(range(&text, Form::WholeElement, 1 << 14), range(&text, Form::Anchor, 1 << 14));
         assert_eq!(range(" [1, 2", Form::LongerAnchor, 1 << 14), "[1, 2");

@@ -1,4 +1,4 @@
-//! What a further call asks for, in neutral terms; a provider's module writes it.
+//! The request of a further call, independent of the provider, whose module writes it.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,14 +10,14 @@ use super::prompt::{Parts, Prompt, Rendered};
 pub struct Request {
     /// The first call after the original one is 1.
     pub number: u32,
-    /// What is added to the original request. `None`: the original request is sent again as it was, since nothing of
-    /// the document was delivered.
+    /// The turns that are added to the original request. `None`: the original request is sent again unchanged, since
+    /// nothing of the document was delivered.
     pub turn: Option<Turn>,
     /// The call before spent all its tokens on reasoning: this one is to reason less, or may write more. Only where
     /// [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
-    /// The most tokens that the answer may have, where
-    /// [`max_extra_share`](crate::ContinuationLimits::max_extra_share) leaves a number of them.
+    /// The most tokens that the answer may have, where [`max_extra_share`](crate::ContinuationLimits::max_extra_share)
+    /// limits them.
     pub most_tokens: Option<u64>,
     /// The connection was lost, and the provider can send the rest of the same answer: this follows the path of the
     /// original request or of the stream that the provider keeps, which is asked for by a GET.
@@ -25,7 +25,7 @@ pub struct Request {
     pub resume: Option<String>,
 }
 
-/// The turns that ask a model to go on.
+/// The turns that ask a model to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Turn {
@@ -34,7 +34,8 @@ pub struct Turn {
     pub delivered: String,
     /// The tail of the delivered text that the answer is asked to repeat first.
     pub anchor: String,
-    /// What the answer is asked to write between the anchor and the new text. It occurs nowhere in the delivered text.
+    /// The mark that the answer is asked to write between the anchor and the new text. It occurs nowhere in the
+    /// delivered text.
     pub mark: Option<String>,
     /// The user's message: the instruction, and the anchor between its tags. Empty with [`ContinuationMode::Prefill`].
     pub prompt: String,
@@ -68,7 +69,7 @@ impl ContinuationMode {
     }
 }
 
-/// In which way a session asks.
+/// How a session asks for the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContinuationStrategy {
@@ -76,8 +77,8 @@ pub struct ContinuationStrategy {
     pub prompt: Arc<Prompt>,
     /// How the provider continues a prefill. `None`: it does not, and the rest is asked for by a re-prompt.
     pub prefill: Option<PrefillOptions>,
-    /// A call can be told to reason less, or to write more: see [`Request::reduce_reasoning`]. If unset, an answer that
-    /// is all reasoning passes as it came.
+    /// A call can ask for less reasoning or for more text: see [`Request::reduce_reasoning`]. If unset, an answer that
+    /// is all reasoning passes unchanged.
     pub reduce_reasoning: bool,
     /// The request asks for JSON mode and must keep it: the rest is asked for as a JSON document of its own.
     pub keeps_json_mode: bool,
@@ -102,7 +103,7 @@ impl Default for ContinuationStrategy {
 }
 
 impl ContinuationStrategy {
-    /// In words of one's own.
+    /// Returns a strategy with a custom prompt.
     pub fn with(prompt: Prompt) -> Self {
         Self { prompt: Arc::new(prompt), ..Self::default() }
     }
@@ -114,7 +115,7 @@ impl ContinuationStrategy {
         self
     }
 
-    /// Sets whether calls can be told to reason less.
+    /// Sets whether a call can ask for less reasoning.
     #[must_use]
     pub fn reduce_reasoning(mut self, reduce_reasoning: bool) -> Self {
         self.reduce_reasoning = reduce_reasoning;
@@ -130,11 +131,11 @@ impl ContinuationStrategy {
 }
 
 impl Turn {
-    /// Returns the turns of a re-prompt. Delivered text of up to `full` bytes is sent back as it is.
+    /// Returns the turns of a re-prompt. Delivered text of up to `full` bytes is sent back unchanged.
     #[doc(hidden)]
     pub fn reprompt(prompt: &Prompt, parts: &Parts<'_>, full: usize) -> Self {
         let rendering = parts.hierarchy_context.filter(|_| parts.delivered.len() > full);
-        // What is not sent is not looked at either.
+        // Text that is not sent can't be confused with a tag, so it is not searched.
         let parts = Parts { delivered: rendering.unwrap_or(parts.delivered), ..*parts };
         let Rendered { text, tags } = prompt.rendered(&parts);
         Self {
