@@ -8,7 +8,7 @@ use super::{CallEnd, ContinuationMode, FailureReason, Outcome, StopReason};
 use crate::json::repair::Repair;
 use crate::splice::{Candidate, Seam};
 
-/// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
+/// A step of the loop. [`to_json`](Self::to_json) formats it as a line of a log.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SessionEvent {
@@ -18,14 +18,14 @@ pub enum SessionEvent {
         call: u32,
         /// How it ended.
         end: CallEnd,
-        /// Bytes of text so far.
+        /// The length of the text at the cut, in bytes.
         offset: usize,
-        /// How many of them the call has brought; all, where another process goes on with an answer. 0: the text is cut where it
-        /// was cut before.
+        /// The bytes that the call added; all bytes in a process that resumes the answer. 0: the text is cut at the
+        /// same offset as before.
         added: usize,
         /// The time from the last text or reasoning of the call to its end.
         quiet: Duration,
-        /// JSON Pointer of the place that is open there.
+        /// JSON Pointer of the position at the cut.
         path: String,
     },
     /// The rest is asked for.
@@ -47,14 +47,14 @@ pub enum SessionEvent {
         seam: Seam,
         /// From the end of the call before to the first text that was certain.
         elapsed: Duration,
-        /// The places where it could have begun, with their scores, the one that won first.
+        /// The candidates for its beginning, with their scores; the winner is first.
         candidates: Vec<Candidate>,
     },
     /// A mistake in the text was repaired; see [`Session::set_repair`](super::Session::set_repair).
     Repaired {
         /// The call's number.
         call: u32,
-        /// The change. Its range is in the call's text as it came.
+        /// The change. Its range refers to the call's unrepaired text.
         repair: Repair,
     },
     /// A call brought nothing, or broke off after its seam.

@@ -1,4 +1,4 @@
-//! What is delivered when the rest can't be had.
+//! Ends an answer whose rest can't be obtained.
 
 use super::{CallEnd, Outcome, Output, Phase, Session, SessionEvent, StopReason};
 use crate::json::Completion;
@@ -21,7 +21,7 @@ pub enum GiveUp {
 }
 
 impl GiveUp {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Close, Self::Leave, Self::Error];
 
     /// Returns the name in configuration and headers.
@@ -40,7 +40,7 @@ impl std::fmt::Display for GiveUp {
     }
 }
 
-/// A name of none of the [`GiveUp`]s.
+/// An unknown name of a [`GiveUp`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveUpError(String);
 
@@ -92,7 +92,7 @@ impl Session {
                 Outcome::Incomplete { reason, cause, finish, tally }
             }
             GiveUp::Close if self.is_tool_call() => {
-                // What is closed can be called, and would be executed.
+                // Closed arguments form a valid call, which the client would execute.
                 Outcome::Incomplete { reason, cause, finish: Some(Finish::Length), tally }
             }
             GiveUp::Close => {

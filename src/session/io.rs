@@ -61,11 +61,11 @@ pub enum CallEnd {
         retry_after: Option<Duration>,
     },
     /// With a refusal before any answer, because the provider does not continue a prefill. The session sends a
-    /// re-prompt at once, and from now on. The call is no failure and does not count. A re-prompt that ends so is
-    /// rejected.
+    /// re-prompt immediately, and only re-prompts from then on. The call is not a failure and does not count. A
+    /// re-prompt that ends so is rejected.
     PrefillRejected(String),
-    /// The call was not made, since the next ones go to another upstream. The session asks at once, in that upstream's way. The
-    /// call is no failure and does not count.
+    /// The call was not made, since the next calls go to another upstream. The session asks immediately, with that
+    /// upstream's strategy. The call is not a failure and does not count.
     #[doc(hidden)]
     Redirected(Box<Redirect>),
     /// The call was not made, since most calls to the upstream fail. The session waits as after
@@ -176,11 +176,11 @@ pub(super) fn badness(finish: Option<&Finish>) -> u8 {
     }
 }
 
-/// What is to be done. Everything is in the order in which it happened.
+/// An action for the caller, or a report. Outputs are in the order in which they happened.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Output {
-    /// Text that continues the text before it. The text of the first answer is never an output: forward it as it comes.
+    /// Text that continues the text before it. The text of the first answer is never an output: forward it directly.
     /// The same holds after a [`Call`](Self::Call) whose `request.turn` is `None`.
     Text(String),
     /// A step of the loop: for logs and pages, nothing is to be done.
@@ -189,8 +189,9 @@ pub enum Output {
     ///
     /// If `request.turn` is a turn, the call asks for the rest: its text is an [`Input::Text`] and comes back as
     /// [`Text`](Self::Text), without what was delivered before. If `request.turn` is `None`, nothing was delivered yet:
-    /// the call sends the original request again, and its text is that of a first answer. It is an [`Input::Text`], too,
-    /// but no output: forward it as it comes. [`Session::is_first`](super::Session::is_first) tells the two cases apart.
+    /// the call sends the original request again, and its text is that of a first answer. It is an [`Input::Text`],
+    /// too, but not an output: forward it directly. [`Session::is_first`](super::Session::is_first) tells the two cases
+    /// apart.
     Call {
         /// What to ask for.
         request: Request,

@@ -70,14 +70,15 @@ impl Session {
         let silent = self.silent_at(patience)?;
         let total = limits.continuation.max_total_time.zip(self.clock.started_at).filter(|_| !self.is_first());
         let Some((most, started)) = total else { return Some(silent) };
-        // A call for the rest ends with the time there is for all of it.
+        // A call for the rest also ends when the total time of the answer is over.
         let left = most.saturating_sub(self.clock.spent_before);
         let limit = TimeLimit { name: "max_total_time", time: most };
         Some(silent.or_earlier(Silence { at: started.saturating_add(left), limit }))
     }
 
-    /// Returns when the open call counts as silent, if it may send nothing for the time of a limit. Input that is neither text
-    /// nor reasoning keeps a call alive only for a limited time: servers send comments for as long as the model does not answer.
+    /// Returns when the open call counts as silent, if it may send nothing for the time of a limit. Input that is
+    /// neither text nor reasoning keeps a call alive only for a limited time: servers send comments while the model
+    /// does not answer.
     pub(super) fn silent_at(&self, limit: TimeLimit) -> Option<Silence> {
         let transport = &self.settings.limits.transport;
         let heard = Silence::new(self.clock.heard_at?, limit);
