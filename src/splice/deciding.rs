@@ -1,5 +1,5 @@
-//! Before the decision: each character of the fragment goes to the attempts, the readers and the matchers, and candidates
-//! come of it.
+//! Before the decision: each character of the fragment goes to the attempts, the readers and the matchers, which find
+//! the candidates.
 
 mod candidates;
 
@@ -27,7 +27,7 @@ pub(super) struct Deciding {
     pub(super) matcher: Matcher,
     pub(super) near: Near,
     pub(super) readers: Vec<Reader>,
-    /// As long as it is legal.
+    /// The reading that the cut element is lost, while that is legal.
     pub(super) lost: Option<Lost>,
     /// The candidates that are still possible.
     pub(super) attempts: Vec<Attempt>,
@@ -38,7 +38,7 @@ pub(super) struct Deciding {
     pub(super) schedule: Schedule,
     /// The bytes that are looked at for the next run.
     pub(super) run_ahead: usize,
-    /// The places where content has begun, and the overlaps that were tried.
+    /// The offsets at which content has begun, and the overlaps that were tried.
     begun: usize,
     overlaps: usize,
 }
@@ -47,7 +47,7 @@ pub(super) struct Deciding {
 #[derive(Clone, Debug)]
 pub(super) struct Lost {
     machine: Machine,
-    /// What the content costs there.
+    /// The cost of the content there.
     pub(super) costs: Costs,
 }
 
@@ -78,23 +78,23 @@ pub(super) struct Fragment {
     pub(super) costs: Costs,
     pub(super) at_cut: Costs,
     pub(super) scanner: EnvelopeScanner,
-    /// Where its content begins, as far as it is known.
+    /// Where its content begins, once known.
     pub(super) begin: usize,
-    /// The content's first character is none that JSON begins with.
+    /// JSON can't begin with the content's first character.
     pub(super) is_prose: bool,
-    /// The first bracket that is no part of prose: what follows it follows more than an envelope.
+    /// The first bracket outside prose: text after it is content, and not just an envelope.
     pub(super) bracket: Option<usize>,
     /// Where opening brackets are.
     pub(super) brackets: Vec<usize>,
     /// A fence has opened.
     pub(super) is_fenced: bool,
-    /// Bytes that repeat delivered text, as far as that is not refuted.
+    /// Bytes that repeat delivered text, unless a later byte refutes it.
     repeated: usize,
     /// Where the anchor, whole and long, has ended last.
     pub(super) anchor_end: Option<usize>,
 }
 
-/// The anchor as it was asked for, and as it may be repeated nearly.
+/// The requested anchor, and the search for a nearly exact repeat of it.
 #[derive(Clone, Debug)]
 pub(super) struct Near {
     pub(super) anchor: NearAnchor,
@@ -104,7 +104,7 @@ pub(super) struct Near {
     pub(super) is_ambiguous: bool,
 }
 
-/// Candidates that turned out to be impossible: the first of them.
+/// Candidates that turned out to be impossible; only the first ones are listed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rejected {
     pub(super) listed: Vec<Candidate>,
@@ -134,7 +134,7 @@ impl Caps {
     }
 }
 
-/// Attempts at once: each takes every byte.
+/// Attempts at the same time: each takes every byte.
 pub(super) const ATTEMPTS: usize = 24;
 /// Overlaps that are tried at all: each looks at the end of the delivered text.
 const OVERLAPS: usize = 256;
@@ -147,11 +147,12 @@ const LISTED: usize = 64;
 /// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer may begin in the
 /// second of two equal rows.
 pub(super) const LOST: usize = 8;
-/// Characters of an anchor that hardly occur by chance.
+/// Characters of an anchor that are unlikely to occur by chance.
 pub(super) const FEW: usize = 16;
 
 impl Fragment {
-    /// What the text between two offsets costs as new text, where it is cheaper: at the cut or alone.
+    /// Returns the cost of the text between two offsets as new text: the lower one of its costs at the cut and as a
+    /// separate text.
     fn surprise(&self, from: usize, to: usize) -> f32 {
         self.at_cut.between(from, to).min(self.costs.between(from, to))
     }
@@ -242,7 +243,7 @@ impl Deciding {
         }
     }
 
-    /// Counts what the fragment's text from `at` on costs.
+    /// Computes the costs of the fragment's text from `at` on.
     pub(super) fn take_costs(&mut self, at: usize) {
         let (fragment, predictor) = (&mut self.fragment, &self.place.predictor);
         if fragment.costs.is_full() && fragment.at_cut.is_full() {
@@ -254,7 +255,7 @@ impl Deciding {
         }
     }
 
-    /// Notes how much repeats delivered text: all text before `verbatim`, and what the readers know.
+    /// Records how much repeats delivered text: all text before `verbatim`, and what the readers have found.
     pub(super) fn note_repeated(&mut self, verbatim: Option<usize>) {
         let repeated = self.readers.iter().filter_map(Reader::repeated).max().unwrap_or_default();
         let verbatim = verbatim.map_or(0, |end| end - self.fragment.begin);
@@ -305,8 +306,8 @@ impl Deciding {
         }
     }
 
-    /// Where text that goes on at the cut begins, if the content of its line begins at `at`. White space at the start of
-    /// a line may be text of the string that was cut; the line end can't.
+    /// Returns where text that continues at the cut begins, if the content of its line begins at `at`. White space at
+    /// the start of a line may be text of the cut string; the line end can't.
     fn line_start(&self, slot: &Slot, start: ContentStart, at: usize) -> usize {
         let before = self.fragment.text.get(..at).unwrap_or_default();
         let line = before.trim_end_matches(' ');
@@ -336,7 +337,7 @@ impl Deciding {
         is_prompted && (is_line_start(text) || tag.starts_with("</") && self.attempts.iter().any(is_at_seam))
     }
 
-    /// The requested anchor has come in a fence, and nothing new.
+    /// Whether a fence has only the requested anchor, and no new text.
     pub(super) fn is_anchor_alone(&self) -> bool {
         self.fragment.is_fenced && self.attempts.iter().any(|attempt| self.is_bare_anchor(attempt))
     }
@@ -347,7 +348,7 @@ impl Deciding {
         candidate.alignment == Alignment::Anchor && new.trim_matches(is_space).is_empty()
     }
 
-    /// What follows the anchor may be a remark on it: it must prove itself.
+    /// Text after the anchor may be a remark on it, so it must prove itself.
     pub(super) fn doubt_anchor(&mut self) {
         let is_bare: Vec<bool> = self.attempts.iter().map(|attempt| self.is_bare_anchor(attempt)).collect();
         for (attempt, _) in self.attempts.iter_mut().zip(is_bare).filter(|(_, is_bare)| *is_bare) {

@@ -1,4 +1,4 @@
-//! The scores of the candidates, and what follows from them while the fragment streams and at its end.
+//! The scores of the candidates, and the decisions that they lead to while the fragment streams and at its end.
 
 use super::attempt::{ALONE, Attempt};
 use super::candidate::{Candidate, Evidence, TakenElement};
@@ -14,7 +14,7 @@ use super::seam::{Alignment, Expect, SpliceError};
 use super::slot::Slot;
 use crate::json::Kind;
 
-/// What the end of a fragment means.
+/// The meaning of a fragment's end.
 #[derive(Debug)]
 pub(super) enum End {
     /// The attempt with this number wins, with this probability.
@@ -25,7 +25,8 @@ pub(super) enum End {
 }
 
 /// When the scores are computed: after each character at first, then after each sixteenth of what has come since a
-/// candidate came, went or was verified. A decision waits for a sixteenth more, and a long fragment costs no square.
+/// candidate came, went or was verified. A decision waits for a sixteenth more, and the cost of a long fragment is not
+/// quadratic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Schedule {
     /// The open candidates, and the verified ones.
@@ -57,7 +58,7 @@ impl Schedule {
     }
 }
 
-/// The new text and what it is compared with.
+/// The new text and the data to compare it with.
 struct Scoring<'a> {
     slot: &'a Slot,
     place: &'a Place,
@@ -231,12 +232,12 @@ impl Deciding {
         let letter = |at| self.fragment.at_cut.between(at, at + 1).min(prior::UNKNOWN) - prior::LETTER;
         let unlike = |to: usize| (begin..to).map(letter).sum::<f32>();
         let head = end.min(begin + prior::HEAD);
-        // A sentence does not go on after the quote that ends a key: what follows can only speak for the key.
+        // A sentence can't continue after the quote that ends a key: the text after it is only evidence for the key.
         let text = self.fragment.text.get(begin..head).unwrap_or_default();
         let quote = text.find('"').filter(|_| is_key && !text.starts_with(['{', '[', '"']));
         let unlike = quote.map_or(most, |quote| unlike(begin + quote + 1)).min(unlike(head)).min(most);
         let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
-        // An anchor that may still come; at the end, one that broke off with the edits so far.
+        // An anchor that may still be repeated; at the end, one that broke off with the edits so far.
         let nearly = Start::Nearly.prior(self.place.expect);
         let near = match self.near.anchor.fewest_edits().filter(|_| self.place.expect != Expect::Exact) {
             Some(edits) if at_end => nearly + said - prior::EDIT * edits as f32,
@@ -252,7 +253,7 @@ impl Deciding {
         Rivals {
             repeating: following.max(near).max(verbatim + said) + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
             differing,
-            // What is no sentence may be a value of its own.
+            // Non-prose may be a separate value.
             other: prior::OTHER + unlike.max(0.0),
             other_verified: prior::OTHER_VERIFIED + unlike,
             after_gap: if self.place.is_after_gap { prior::AFTER_GAP } else { f32::NEG_INFINITY },
@@ -295,7 +296,7 @@ impl Deciding {
         Some((winner, posterior))
     }
 
-    /// What the end of the fragment means.
+    /// Returns the meaning of the fragment's end.
     pub(super) fn end(&mut self, slot: &Slot) -> End {
         let mut end = self.fragment.text.trim_end_matches(is_space).len();
         if end == 0 {
@@ -337,8 +338,8 @@ impl Deciding {
             return End::Join(winner, posterior);
         }
         if repeats {
-            // All of the text came before, and none of it ends at the cut. Text that repeats the end of the delivered text and
-            // continues it may come twice.
+            // All of the text repeats delivered text, and none of it ends at the cut. Text that repeats the end of the
+            // delivered text and continues it may occur twice.
             let overlaps = |least: usize| move |attempt: &&Attempt| attempt.candidate.overlap >= least;
             let (at_cut, new): (Vec<&Attempt>, Vec<&Attempt>) =
                 self.attempts.iter().filter(overlaps(1)).partition(|attempt| attempt.candidate.at >= end);
@@ -362,7 +363,8 @@ impl Deciding {
     }
 }
 
-/// Of one document's candidates the simplest is joined. One that leaves out no member keeps the white space as it is.
+/// Of one document's candidates the simplest is joined. A candidate that leaves out no member keeps the white space
+/// unchanged.
 fn rank(attempt: &Attempt) -> u8 {
     let candidate = &attempt.candidate;
     match candidate.start {
