@@ -1,4 +1,4 @@
-//! A fragment that begins again, compared value by value with what was delivered.
+//! A fragment that begins again, compared value by value with the delivered text.
 //!
 //! ```text
 //!  delivered   {"s":[{"id":1,"t":"a"},{"id":2,"t":"Hel      the path to the cut: root, s, element 1, t
@@ -64,12 +64,12 @@ impl Base {
 struct Innermost {
     frame: Frame,
     depth: usize,
-    /// The number of the reader's container that is taken for it, and of that container's children so far.
+    /// The index of the reader's container that is taken for this one, and the count of its children so far.
     index: usize,
     count: usize,
 }
 
-/// What the fragment has repeated so far.
+/// The text that the fragment has repeated.
 #[derive(Clone, Copy, Debug)]
 struct Repeated {
     /// Where that begins in the delivered text.
@@ -82,7 +82,7 @@ struct Repeated {
     key_bits: f32,
 }
 
-/// What the child that is being read is.
+/// The role of the child that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     None,
@@ -143,7 +143,7 @@ impl Sides<'_> {
         self.scene.costs.between(self.offset(from), self.offset(to))
     }
 
-    /// The bits of that text alone.
+    /// The bits of that text as a separate text.
     fn bits_alone(&self, from: usize, to: usize) -> f32 {
         self.scene.alone.between(self.offset(from), self.offset(to))
     }
@@ -186,7 +186,7 @@ impl Cursor {
         self.start().prior(scene.expect) + (repeated - self.repeated.new_bits).max(0.0)
     }
 
-    /// Whether something that was delivered has come again.
+    /// Whether the fragment has repeated a delivered value.
     pub(super) fn has_repeated(&self) -> bool {
         self.repeated.end > 0
     }
@@ -196,7 +196,7 @@ impl Cursor {
         self.repeated.end.saturating_sub(1)
     }
 
-    /// Whether this cursor began at the same place and has repeated more.
+    /// Whether this cursor began at the same offset and has repeated more.
     pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
         self.base == other.base && self.repeated.end > other.repeated.end
     }

@@ -16,7 +16,7 @@ pub(in crate::splice) trait Target {
 pub(in crate::splice) struct Tried<'a> {
     pub(in crate::splice) machine: &'a mut Machine,
     pub(in crate::splice) slot: &'a Slot,
-    /// The hash of what has flowed.
+    /// The hash of the text that has passed.
     pub(in crate::splice) sum: &'a mut Sum,
 }
 
