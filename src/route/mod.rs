@@ -17,8 +17,8 @@ use crate::provider::capability::PrefillForm;
 use crate::repair::RepairLevel;
 use crate::session::{GiveUp, Prose};
 
-/// A route, as a configuration file has it: conditions, and what holds for the requests that meet all of them. A condition
-/// that is not set holds for every request; a setting that is not set is that of all requests.
+/// A route, as a configuration file has it: conditions, and settings for the requests that meet all of them. An unset
+/// condition holds for every request; an unset setting has the value for all requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -31,7 +31,7 @@ pub struct RouteConfig {
     /// Condition: the model that the request names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelPattern>,
-    /// Condition: the form of the answer that the request asks for.
+    /// Condition: the format of the answer that the request asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_format: Option<ResponseFormat>,
     /// The upstream's address.
@@ -66,13 +66,13 @@ pub struct RouteConfig {
     /// How often the same upstream gets a call again before a fallback is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Seconds for which answers are kept for clients that lose their connection, where the request does not say.
+    /// Seconds for which answers are kept for clients that lose their connection, if the request does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<u32>,
     /// The upstreams that are asked where the first one fails, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "written::fallbacks")]
     pub fallback: Vec<FallbackConfig>,
-    /// Condition: headers, and what the value of each is.
+    /// Condition: headers, and a pattern for the value of each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub header: BTreeMap<HeaderName, ValuePattern>,
 }
@@ -95,7 +95,7 @@ pub struct FallbackConfig {
     pub wire: Option<Dialect>,
 }
 
-/// What the body of a request asks for, as far as routes look at it.
+/// The parts of a request's body that routes look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// The model's name.
@@ -176,7 +176,7 @@ pub enum ContinueBy {
     Auto,
     /// Not at all: requests and answers pass.
     Off,
-    /// By a prefill. Where the table knows no form of it, by its position alone.
+    /// By a prefill. If the table knows no member for it, the position alone marks it.
     Prefill,
     /// By a re-prompt.
     Reprompt,
@@ -220,7 +220,7 @@ impl From<ContinueBy> for String {
     }
 }
 
-/// The form of an answer that a request asks for, in the words of Chat Completions. Other APIs have the same forms.
+/// The format of an answer that a request asks for, in the words of Chat Completions. Other APIs have the same formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
@@ -311,7 +311,7 @@ pub enum Mismatch {
         /// The route's.
         wanted: ModelPattern,
     },
-    /// The answer is to have another form.
+    /// The route needs another format of the answer.
     ResponseFormat {
         /// The request's.
         found: ResponseFormat,
@@ -338,7 +338,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// The name of what no route matches.
+/// The name for requests that no route matches.
 pub(crate) const DEFAULT: &str = "default";
 
 #[cfg(test)]
