@@ -64,7 +64,8 @@ impl Body {
         }
     }
 
-    /// Returns the same body and what is ready when it is sent, or dropped. Bytes that are all there count as sent.
+    /// Returns the same body, and a future that is ready when the body is sent or dropped. A complete body counts as
+    /// sent.
     #[cfg(feature = "proxy")]
     pub(crate) fn awaited(self) -> (Self, impl Future<Output = ()> + use<>) {
         let (content, sent) = match self.0 {
@@ -96,7 +97,7 @@ impl<B: Into<Bytes>> From<B> for Body {
 }
 
 impl fmt::Debug for Body {
-    /// Prints the size alone, since bodies hold what users wrote.
+    /// Prints only the size, since bodies have private text of users.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Body").field(&hyper::body::Body::size_hint(self)).finish()
     }

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 
 use super::ConnectionError;
 
-/// Decodes a body in chunks. What it has read is its state, so the bytes may come in any pieces.
+/// A decoder of a chunked body. It keeps its position between reads, so the bytes may arrive in any pieces.
 #[derive(Debug, Default)]
 pub(super) struct Chunked {
     place: Place,
@@ -20,7 +20,7 @@ enum Place {
         size: u64,
         is_empty: bool,
     },
-    /// In what follows a size on its line, which is skipped. Before its `;` there may be white space alone.
+    /// In the extension after a size, which is skipped. Only white space may precede its `;`.
     Extension {
         size: u64,
         has_begun: bool,
@@ -83,7 +83,7 @@ impl Chunked {
         matches!(self.place, Place::End)
     }
 
-    /// Returns the place after a byte that is not part of a chunk's data.
+    /// Returns the position after a byte that is not part of a chunk's data.
     fn after_byte(&mut self, place: Place, byte: u8) -> Result<Place, ConnectionError> {
         Ok(match (place, byte) {
             (Place::Size { size, .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {

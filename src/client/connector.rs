@@ -41,7 +41,7 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) fn new(upstream: &Upstream, files: &TlsFiles) -> Result<Self, Error> {
-        // Files that are named are read in any case: what is wrong with them shows at the start.
+        // Named files are read even for an upstream without TLS, so that a mistake in them shows at the start.
         let tls = if upstream.is_https() || files.is_named() { Some(Arc::new(tls::config(files)?)) } else { None };
         let tls = tls.filter(|_| upstream.is_https());
         let (connect_timeout, tls_timeout) = (Duration::ZERO, Duration::ZERO);

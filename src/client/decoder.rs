@@ -7,7 +7,7 @@ use http::{Method, StatusCode, Version, response};
 use super::ConnectionError;
 use super::chunked::Chunked;
 
-/// Decodes the body of one response.
+/// A decoder of the body of one response.
 #[derive(Debug)]
 pub(super) enum Decoder {
     /// This number of bytes is still to come.
@@ -67,7 +67,7 @@ impl Decoder {
     }
 }
 
-/// Returns whether a body comes in chunks. Any other transfer coding is an error: its name belongs to this connection, so
+/// Returns whether a body is chunked. Any other transfer coding is an error: its name belongs to this connection, so
 /// the proxy's client could not remove it.
 fn is_chunked(head: &response::Parts) -> Result<bool, ConnectionError> {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();

@@ -13,9 +13,9 @@ use super::decoder::Decoder;
 use super::outgoing::Outgoing;
 use super::pool::Pool;
 
-/// The body of a response. Polling it reads from its connection, which goes back to the pool after the last byte. Dropping it
-/// earlier closes the connection. All bytes that have come are one frame: what follows costs as much for each frame as for
-/// each byte.
+/// The body of a response. Polling it reads from its connection, which goes back to the pool after the last byte.
+/// Dropping it earlier closes the connection. All bytes that have arrived form one frame, since later stages have a
+/// cost for each frame, too.
 #[derive(Debug)]
 pub struct Received {
     /// `None` after the last byte, or an error.
@@ -24,14 +24,14 @@ pub struct Received {
     first: Option<First>,
 }
 
-/// What comes first of a body: a frame, an error, or its end.
+/// The first item of a body: a frame, an error, or its end.
 type First = Option<Result<Frame<Bytes>, ConnectionError>>;
 
 /// A body that has not ended.
 #[derive(Debug)]
 struct Incoming {
     io: Box<Io>,
-    /// What is left of the request: the upstream may answer before it has read all of it.
+    /// The rest of the request: the upstream may answer before it has read all of the request.
     outgoing: Option<Outgoing>,
     decoder: Decoder,
     /// Bytes that came with the head.
@@ -109,7 +109,7 @@ impl Incoming {
         }
     }
 
-    /// Gives the connection back after the last byte. `is_all`: nothing has come after it.
+    /// Gives the connection back after the last byte. `is_all`: no bytes follow it.
     fn release(self, is_all: bool) {
         if let Some(pool) = self.pool.filter(|_| is_all && self.outgoing.is_none()) {
             pool.put(Connection::new(self.io));
