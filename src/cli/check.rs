@@ -226,10 +226,10 @@ pub fn check(mut input: impl Read, chunk: NonZeroUsize) -> io::Result<Checked> {
     }
 }
 
-/// Bytes that are read at once, whatever the chunks are: enough to make system calls cheap.
+/// Bytes of one read, independent of the chunks: enough to make system calls cheap.
 const BUFFER: usize = 64 << 10;
 
-/// The machine, the rule that only white space may follow the root, and the place in the text.
+/// The machine, the rule that only white space may follow the root, and the position in the text.
 #[derive(Debug)]
 pub(super) struct Checker {
     machine: Machine,

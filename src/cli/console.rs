@@ -56,8 +56,8 @@ impl Console {
         }
     }
 
-    /// Writes the data to `file`, if one is named, in place of standard output. The file is made when the first byte is
-    /// written, so that a command may write to the file that it has read.
+    /// Writes the data to `file`, if one is named, instead of standard output. The file is created with its first byte,
+    /// so that a command may write to the file that it has read.
     pub(super) fn write_to(&mut self, file: Option<&Path>) {
         if let Some(file) = file {
             self.out = writer(Output::file(file));
@@ -117,8 +117,9 @@ impl Console {
         self.verdict(exit);
     }
 
-    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` decide what it holds, then `filter`;
-    /// without one there is no log. What is returned changes the filter; `None`: the verbosity is the filter, or there is no log.
+    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` set its filter, otherwise `filter`
+    /// does; without a filter there is no log. The returned handle changes the filter; `None`: the verbosity is the
+    /// filter, or there is no log.
     #[cfg(any(feature = "proxy", feature = "sim"))]
     pub(super) fn start_log(&self, filter: Option<Targets>, format: LogFormat) -> Option<LogHandle> {
         let all = |level| Some(Targets::new().with_default(level));
@@ -177,7 +178,7 @@ impl Console {
         self.out.borrow_mut().write_all(lines.as_bytes())
     }
 
-    /// Writes a text to the byte, so that another command can go on with it. A terminal gets the line end that its
+    /// Writes exactly this text, so that another command can continue from it. A terminal gets the line end that its
     /// prompt needs.
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
         self.out.borrow_mut().write_all(text.as_bytes())?;
@@ -273,12 +274,12 @@ impl Console {
     }
 }
 
-/// Writes a line to standard error. Where that fails there is nobody to tell.
+/// Writes a line to standard error. Write errors are ignored, since they can't be reported either.
 fn report(words: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "restitch: {}", one_line(&words.to_string()));
 }
 
-/// A number and what it counts: `1 byte`, `2 bytes`.
+/// A number and its noun: `1 byte`, `2 bytes`.
 pub(super) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

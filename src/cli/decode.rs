@@ -113,7 +113,7 @@ impl Decoded {
         }
     }
 
-    /// Returns the verdict on the body. Only its finish reason says whether an answer is over: `[DONE]` may follow a
+    /// Returns the verdict on the body. Only its finish reason shows whether an answer is over: `[DONE]` may follow a
     /// cut, and some servers leave it out.
     pub fn exit(&self) -> Exit {
         if self.error.is_some() {
@@ -304,7 +304,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Returns what was read. An empty body is cut, whatever its API is.
+    /// Returns the decoded body. An empty body is cut, whatever its API is.
     fn finish(mut self, is_empty: bool) -> Result<Decoded, Error> {
         let whole = &mut self.whole;
         self.reader.finish(&mut |delta| whole.push(&delta));

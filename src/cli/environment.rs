@@ -1,4 +1,4 @@
-//! Reads the process's arguments and the variables that stand for flags.
+//! Reads the process's arguments and the variables that set flags.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -42,7 +42,7 @@ fn is_empty(variable: &OsStr) -> bool {
     std::env::var_os(variable).is_some_and(|value| value.is_empty())
 }
 
-/// Names the variable in an error, in place of the flag, if the value came from the variable.
+/// Names the variable in an error, instead of the flag, if the value came from the variable.
 fn named(mut error: clap::Error, mut command: Command) -> clap::Error {
     // Only an argument of a built command can be displayed.
     command.build();

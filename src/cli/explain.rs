@@ -40,7 +40,7 @@ pub(super) struct Failed {
     explain: Option<Explain>,
 }
 
-/// A candidate, where it begins in the document, and what it would add.
+/// A candidate, its path in the document, and the text that it would add.
 #[derive(Serialize)]
 struct Tried {
     #[serde(flatten)]
@@ -149,7 +149,7 @@ pub(super) fn print(why: &Explanation, console: &Console) {
     }
 }
 
-/// Says where the candidate begins, its bits, and what became of it.
+/// Describes where the candidate begins, its bits, and its result.
 fn describe(candidate: &Candidate, path: &str) -> String {
     let Candidate { overlap, from, at, evidence, .. } = candidate;
     let repeats = match overlap {

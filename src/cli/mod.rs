@@ -1,4 +1,4 @@
-//! The commands, one per file, and what they share.
+//! The commands, one per file, and the code that they share.
 //!
 //! Standard output carries only data: with `--json` and `--jsonl` one answer per line, else the requested text, to the
 //! byte. Messages go to standard error. A reader that leaves early (`| head`) ends a command quietly.

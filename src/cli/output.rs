@@ -1,4 +1,4 @@
-//! The place where a command writes its data: standard output, or a file.
+//! The destination of a command's data: standard output, or a file.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Stdout, Write};

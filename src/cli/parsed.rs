@@ -188,8 +188,7 @@ impl<S: Sink + Default> Parsed<S> {
         self.deviation.is_none() || inside().is_some_and(|inside| !inside.trim().is_empty())
     }
 
-    /// Returns what is wrong with the text. A text that is only cut is not wrong, unless it is cut in a root that is not
-    /// in the answer.
+    /// Returns the mistake in the text. A cut is not a mistake, unless it is in a root that is not in the answer.
     pub(super) fn mistake(&self) -> Option<String> {
         let prose = || self.document.is_prose().then(|| NO_JSON.to_owned());
         let later = || self.is_cut_later.then(|| LATER_ROOT.to_owned());

@@ -130,7 +130,7 @@ impl Watcher for Found<'_> {
     }
 }
 
-/// Writes a match as JSON. Done by hand, since the value is written byte for byte.
+/// Writes a match as JSON. It does not use serde, since the value is written byte for byte.
 fn describe(line: &mut String, found: &Match<'_>, pattern: &str, phases: bool, text: &str) {
     line.push('{');
     // Writing to a string does not fail.

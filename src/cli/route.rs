@@ -82,7 +82,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     console.line(format_args!("# {}", how(&config, &effective, dialect, &model)))
 }
 
-/// Applies what the headers of the request say of its answer, as the proxy does. An error is what the client is told.
+/// Applies the request's headers that control its answer, like the proxy. The error is the one that the client
+/// receives.
 #[cfg(feature = "proxy")]
 fn apply(
     headers: &[(HeaderName, String)],

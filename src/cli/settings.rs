@@ -203,7 +203,7 @@ impl Settings {
         Ok(self.applied(config))
     }
 
-    /// Applies flags and environment to what a file says.
+    /// Applies flags and environment to the settings of a file.
     fn applied(&self, mut config: Config) -> Config {
         let (limits, proxy) = (&mut config.limits, &mut config.proxy);
         limits.continuation.max_continuations = self.continuations.unwrap_or(limits.continuation.max_continuations);

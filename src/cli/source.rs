@@ -61,7 +61,7 @@ pub(super) struct Source {
 
 #[derive(Debug)]
 enum State {
-    /// The bytes so far: too few to know what they are.
+    /// The first bytes: too few to detect their type.
     Undecided(Vec<u8>),
     Text(Utf8),
     /// An event stream.
@@ -133,7 +133,7 @@ impl Source {
     /// Ends the bytes.
     ///
     /// # Errors
-    /// What is missing.
+    /// Fails when the bytes are incomplete.
     pub(super) fn finish(&mut self, text: &mut String) -> Result<(), Refusal> {
         match &mut self.state {
             State::Undecided(start) => {

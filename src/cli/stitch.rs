@@ -109,7 +109,7 @@ struct Answer {
     text: Option<String>,
     seams: Vec<Join>,
     failures: usize,
-    /// What is wrong with the first part. Left out if it has no mistake.
+    /// The mistake in the first part. Left out if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// Left out if no part failed.
@@ -249,7 +249,7 @@ fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<
     })
 }
 
-/// Prints the seams, what was replaced, and how many parts failed.
+/// Prints the seams, the replaced values, and the number of failed parts.
 fn print_notes(answer: &Answer, console: &Console) {
     for Join { offset, overlap, alignment, ambiguous, early_end, .. } in &answer.seams {
         let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
@@ -312,7 +312,7 @@ fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> O
 }
 
 /// Moves a character that is cut between two parts into the later one, since neither half is text. Parts between the
-/// two that do not begin with the rest of the character are answers that did not go on, for example refusals.
+/// two that do not begin with the rest of the character are answers that did not continue, for example refusals.
 fn mend_characters(parts: &mut [Vec<u8>]) {
     let mut open: Option<(usize, usize)> = None;
     for at in 0..parts.len() {

@@ -43,7 +43,7 @@ pub(super) trait Reads {
     /// Writes notes on one text to standard error.
     fn note(&self, name: &str, text: &str, answer: &Self::Answer<'_>, console: &Console);
 
-    /// Returns what is written for people.
+    /// Returns the readable output.
     fn output<'a>(&self, answer: &'a Self::Answer<'_>) -> std::borrow::Cow<'a, str>;
 }
 

@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
 }
 
-/// A model server, a proxy in front of it, and what the proxy reports.
+/// A model server, a proxy in front of it, and the proxy's reports.
 struct Stage {
     sim: sim::Server,
     proxy: proxy::Server,

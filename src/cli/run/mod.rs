@@ -238,7 +238,8 @@ async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Consol
         move |output: &Output| seen.lock().unwrap_or_else(PoisonError::into_inner).note(output)
     };
     let limits = config.limits.clone();
-    // Whoever runs the command sees how it ended, and that elements may be missing.
+    // The command reports how the answer ended and that elements may be missing, so a closed document misleads no
+    // reader.
     let mut proxy = configured(client, &config).give_up(GiveUp::Close).observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);
@@ -353,7 +354,7 @@ impl Text {
                 _ => {}
             });
         }
-        // What was read can't be taken back.
+        // Text that was read can't be taken back.
         if begins_again && !self.document.text().is_empty() {
             return Err(Failed::Io(Refusal::Restart.to_string()));
         }

@@ -113,7 +113,7 @@ pub(in crate::cli) fn by_name(name: &str) -> Result<Provider, String> {
     })
 }
 
-/// Returns a line for each provider with the APIs that it speaks, and for each API with what follows its address, for
+/// Returns a line for each provider with the APIs that it speaks, and for each API with the path after its address, for
 /// the help.
 pub(super) fn listed() -> (String, String) {
     let provider = |provider: Provider| format!("  {:<11} {}", provider.name, provider.dialects());

@@ -1,4 +1,4 @@
-//! Records what the loop did, and reports it at the end.
+//! Records the steps of the loop, and reports them at the end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -92,7 +92,7 @@ impl Seen {
         }
         match output {
             Output::Call { request, .. } => {
-                // A call that is asked for in another way has the same number.
+                // A call that is repeated with another strategy has the same number.
                 self.iterations.retain(|iteration| iteration.call < request.number);
                 let offset = self.offset;
                 self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
