@@ -38,7 +38,7 @@ use crate::splice::Expect;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-// A missing member has its default, so that another version is refused by its number, and not by the members that it lacks.
+// A missing member has its default, so that a snapshot of another version fails the version check first.
 #[serde(default)]
 pub struct Snapshot {
     version: u64,

@@ -26,7 +26,7 @@ pub(super) struct Client {
     pub(super) limit: Option<LimitReached>,
     /// The position in a line at which the last sent bytes end.
     pub(super) at: LinePlace,
-    /// When something left last.
+    /// The time of the last sent bytes.
     pub(super) sent_at: Duration,
 }
 
