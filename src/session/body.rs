@@ -19,8 +19,9 @@ use crate::limits::Limits;
 use crate::provider::wire::{Base, Ending, Tool};
 use crate::provider::{Dialect, add_usage, answer_tokens};
 
-/// A response's body, made whole: [`Output::Bytes`] is the response's body, and comes once. Without
-/// [`dialect`](Self::dialect) it is one of Chat Completions. Drain [`poll_output`](Self::poll_output) after every input.
+/// A response's body, made whole: [`Output::Bytes`] is the whole body of the response, and occurs once. Without
+/// [`dialect`](Self::dialect) it is one of Chat Completions. Drain [`poll_output`](Self::poll_output) after every
+/// input.
 #[derive(Debug)]
 pub struct BodyRelay {
     slots: Slots,
@@ -84,7 +85,7 @@ impl BodyRelay {
         self
     }
 
-    /// Takes note of the model that is asked.
+    /// Records the model of the request.
     #[cfg(feature = "proxy")]
     pub(crate) fn model(mut self, model: &str) -> Self {
         self.slots.configure(|session| session.note_model(model));

@@ -28,7 +28,7 @@ pub enum SessionEvent {
         /// JSON Pointer of the position at the cut.
         path: String,
     },
-    /// The rest is asked for.
+    /// The session asks for the rest.
     Requested {
         /// The call's number.
         call: u32,
@@ -36,14 +36,14 @@ pub enum SessionEvent {
         mode: Option<ContinuationMode>,
         /// Bytes of the anchor.
         anchor: usize,
-        /// When the call is to be made.
+        /// The earliest time of the call.
         at: Duration,
     },
     /// A continuation was joined; its text follows.
     Joined {
         /// The call's number.
         call: u32,
-        /// Where and how.
+        /// The seam: its offset, and how the text was joined.
         seam: Seam,
         /// From the end of the call before to the first text that was certain.
         elapsed: Duration,
@@ -57,7 +57,7 @@ pub enum SessionEvent {
         /// The change. Its range refers to the call's unrepaired text.
         repair: Repair,
     },
-    /// A call brought nothing, or broke off after its seam.
+    /// A call brought no new text, or broke off after its seam.
     Failed {
         /// The call's number.
         call: u32,
@@ -66,16 +66,16 @@ pub enum SessionEvent {
         /// Failures since the last success, with this one.
         in_a_row: u32,
     },
-    /// The upstream is in trouble that the model did not cause: the same call is made again at a later time.
+    /// The upstream is in trouble that the model did not cause: the session repeats the same call later.
     Waiting {
         /// The number that the call had, and will have again.
         call: u32,
         /// Why.
         reason: FailureReason,
-        /// When it is made again.
+        /// The time of the repeated call.
         at: Duration,
     },
-    /// The model said how far it is.
+    /// The model reported its progress.
     Progress {
         /// The call's number.
         call: u32,
@@ -98,7 +98,8 @@ pub enum SessionEvent {
 }
 
 impl SessionEvent {
-    /// Returns whether the step is about the first call, or the request again: the rest was not asked for.
+    /// Returns whether the step is about the first call or a repeat of the original request, and not about a call for
+    /// the rest.
     #[cfg(feature = "proxy")]
     pub(crate) fn is_of_first(&self) -> bool {
         matches!(self, Self::Cut { call: 0, .. } | Self::Failed { call: 0, .. })

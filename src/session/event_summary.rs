@@ -20,7 +20,7 @@ pub(super) struct EventSummary {
     pub(super) ended: Vec<SlotId>,
     pub(super) usage: Option<String>,
     pub(super) error: Option<String>,
-    /// The type of the event, if its data is to be written again.
+    /// The type of the event, if its data may be rewritten.
     pub(super) event_type: String,
     pub(super) is: Flags,
 }
@@ -30,14 +30,14 @@ pub(super) struct EventSummary {
 pub(super) struct Flags {
     /// The end of the stream.
     pub(super) done: bool,
-    /// A refusal, or something that is not known here.
+    /// A refusal, or unknown content.
     pub(super) opaque: bool,
     /// Reasoning, or an event that is not a chunk: it has nothing for the document, but must not be dropped.
     pub(super) other: bool,
     pub(super) reasoning: bool,
     /// A piece of an answer.
     pub(super) chunk: bool,
-    /// Data that no JSON text has.
+    /// Data that can't be JSON text.
     pub(super) malformed: bool,
     /// The beginning of the answer, once more.
     pub(super) restart: bool,
@@ -51,7 +51,7 @@ pub(super) struct Piece {
     pub(super) name: Option<String>,
     /// The call begins without an id, as the legacy `function_call` does.
     pub(super) is_anonymous: bool,
-    /// Where the text begins, in the text of the event.
+    /// The offset of the piece in the event's text.
     start: usize,
 }
 

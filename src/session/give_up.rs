@@ -4,7 +4,7 @@ use super::{CallEnd, Outcome, Output, Phase, Session, SessionEvent, StopReason};
 use crate::json::Completion;
 use crate::provider::Finish;
 
-/// What becomes of a document whose rest can't be had.
+/// How a document ends whose rest can't be obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GiveUp {

@@ -129,7 +129,7 @@ pub struct Session {
     clock: Clock,
     /// The call that the delivered text ends with.
     last_cut: Option<LastCut>,
-    /// Set once a continuation may have added to the text: the first answer's own end can no longer come.
+    /// Set once a continuation may have added to the text: the client can no longer get the first answer's own end.
     is_continued: bool,
     /// The operator has ended the answer: no call is made any more.
     is_stopped: bool,
@@ -156,7 +156,7 @@ struct Settings {
     trusts_stop: bool,
     /// Nothing is sent before the answer is whole.
     sends_at_end: bool,
-    /// What becomes of an answer that is prose.
+    /// How an answer in prose is handled.
     prose: Prose,
 }
 
@@ -164,7 +164,7 @@ struct Settings {
 enum Phase {
     /// The first answer, or the original request again while nothing was delivered.
     First(FirstAnswer),
-    /// A call for the rest was asked for, or its answer is coming.
+    /// A call for the rest was requested, or its answer is arriving.
     Continuing(Box<Continuation>),
     /// The same, and the answer is prose.
     ContinuingText(Box<TextContinuation>),
@@ -226,13 +226,13 @@ struct Before {
     sections: Sections,
 }
 
-/// The call that was asked for, or is open.
+/// The open or requested call.
 #[derive(Clone, Debug, Default)]
 struct OpenCall {
     mode: ContinuationMode,
     /// Delivered text that the provider sends back before new text.
     returned_prefill: Option<ReturnedPrefill>,
-    /// Reasoning has come.
+    /// The call has brought reasoning.
     has_reasoning: bool,
     /// The call before it was all reasoning.
     reduce_reasoning: bool,
@@ -272,7 +272,7 @@ struct Streaks {
     has_mistake: bool,
     /// At this cut a call was asked to reason less.
     has_reduced: bool,
-    /// Where the arguments that an answer completed violated their tool's schema.
+    /// The JSON Pointer at which the arguments that an answer completed violated their tool's schema.
     violation: Option<String>,
     /// Set while the upstream is in trouble that the model did not cause.
     trouble: Option<Trouble>,
@@ -361,7 +361,7 @@ impl Session {
         }
     }
 
-    /// Sets how the rest is asked for, from the next call on.
+    /// Sets the strategy of continuation requests, from the next call on.
     pub fn set_strategy(&mut self, strategy: ContinuationStrategy) {
         self.settings.strategy = strategy;
     }
@@ -424,17 +424,17 @@ impl Session {
             || self.is_undecided()
     }
 
-    /// Returns the number of calls that were asked for after the first.
+    /// Returns the number of further calls.
     pub fn calls(&self) -> u32 {
         self.tally.continuations
     }
 
-    /// Returns whether nothing follows.
+    /// Returns whether the session is done.
     pub fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }
 
-    /// Returns whether the first answer, were it to end like this now, would be continued or asked for again.
+    /// Returns whether the first answer, if it ended like this now, would be continued or repeated.
     pub fn would_continue(&self, end: &CallEnd) -> bool {
         let document = self.slot.document();
         if self.is_passing() || document.is_complete() {
@@ -455,7 +455,7 @@ impl Session {
         self.slot.document().text().len() >= self.settings.limits.parser.max_text_bytes
     }
 
-    /// Tells the session what happened.
+    /// Takes an event.
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>) {
         self.clock.heard_at = Some(now);
         self.clock.started_at.get_or_insert(now);
@@ -487,7 +487,7 @@ impl Session {
         self.tally.upstreams.push(upstream.to_owned());
     }
 
-    /// Takes note of the model that is asked.
+    /// Records the model of the request.
     #[cfg(feature = "proxy")]
     pub(super) fn note_model(&mut self, model: &str) {
         self.call.model = Some(model.to_owned());
@@ -540,5 +540,5 @@ impl Session {
     }
 }
 
-/// Sections that are remembered, beside the newest: a summary shows no more.
+/// Sections that are remembered besides the newest: a summary shows no more.
 const SECTIONS: usize = 16;

@@ -40,7 +40,7 @@ impl Session {
         self.call.has_reasoning = false;
     }
 
-    /// Makes the call that was asked for at another upstream.
+    /// Makes the requested call at another upstream.
     fn redirect(&mut self, now: Duration, redirect: &Redirect) {
         debug_assert!(self.tally.continuations > 0, "no further call was asked for");
         if self.is_done() || self.tally.continuations == 0 {
@@ -112,7 +112,7 @@ impl Session {
         self.done_as_it_is(Some(end), true);
     }
 
-    /// Gives up, since the call that was asked for was not made.
+    /// Gives up, since the requested call was not made.
     pub(super) fn give_up_unasked(&mut self, reason: StopReason) {
         if !self.is_done() {
             self.uncount_call();
@@ -203,7 +203,7 @@ impl Session {
             let is_found = matches!(mistakes, Mistakes::LookedFor { is_found: true, .. });
             self.streaks.has_mistake |= merged.is_err() && is_found;
         }
-        // A refusal says `stop` as well: it is a failure, whatever stop sequences there are.
+        // A refusal ends with `stop`, too: it is a failure, whatever stop sequences there are.
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
         match finish.filter(|reason| !self.continues_after(reason) && !failed_to_merge) {
             Some(reason) => self.give_up(StopReason::Finish, Some(reason)),
@@ -276,7 +276,7 @@ impl Session {
         if self.is_trouble(end) {
             return self.wait_out(now, reason, end);
         }
-        // The counts may come from a snapshot.
+        // The counts from a snapshot may be large.
         self.tally.failures = self.tally.failures.saturating_add(1);
         self.streaks.failures = self.streaks.failures.saturating_add(1);
         self.streaks.no_progress = 0;
@@ -333,7 +333,8 @@ impl Session {
         let call = self.tally.continuations;
         self.event(SessionEvent::Waiting { call, reason, at: now.saturating_add(wait) });
         if call > 0 {
-            // The first call of an answer was answered: what replaces it is the first further call.
+            // The first call of an answer has already been answered: the call that replaces it is the first further
+            // call.
             self.uncount_call();
         }
         self.call(now, wait);
@@ -374,16 +375,16 @@ impl Session {
         Some(self.backoff(now, trouble.calls, retry_after).min(most).min(left))
     }
 
-    /// Takes back the count of a call that is asked for again.
+    /// Takes back the count of a call that is repeated.
     fn uncount_call(&mut self) {
         self.tally.continuations = self.tally.continuations.saturating_sub(1);
         self.tally.tokens.truncate(self.tally.tokens.len().saturating_sub(1).max(1));
     }
 
     /// Returns how long the next call waits: twice as long after each failed call in a row, or the time that the
-    /// refusal asked for. A part of it is spread, so that answers which were cut together are not asked for together.
-    /// The spread depends on what differs from answer to answer: the time since the answer's start, to the nanosecond,
-    /// and its length.
+    /// refusal asked for. A part of the time is spread, so that answers which were cut together are not continued
+    /// together. The spread is derived from values that differ from answer to answer: the time since the answer's
+    /// start, to the nanosecond, and its length.
     fn backoff(&self, now: Duration, in_a_row: u32, retry_after: Option<Duration>) -> Duration {
         let most = self.settings.limits.transport.max_backoff;
         let doubled = Duration::from_millis(200 << in_a_row.saturating_sub(1).min(10)).min(most);
@@ -459,7 +460,7 @@ impl Session {
         self.call(now, Duration::ZERO);
     }
 
-    /// Returns how many tokens the next call may have. `None`: there is no such limit, or nothing to measure it by.
+    /// Returns how many tokens the next call may have. `None`: there is no such limit, or no call to measure it by.
     fn share_left(&self) -> Option<u64> {
         let share = self.settings.limits.continuation.max_extra_share?;
         (self.spent.first > 0).then(|| self.spent.left(share))
@@ -514,14 +515,15 @@ impl Spent {
     }
 }
 
-/// Whole bodies that may be lost in a row: each was written and is paid for, so a lost one is asked for once more.
+/// Whole bodies that may be lost in a row: the model wrote each, and the user paid for it, so a lost one is requested
+/// only once more.
 const MOST_LOST_BODIES: u32 = 2;
 
 /// The number of early ends at one cut after which the answer is given up: a model that repeats an early end does not
 /// change its mind.
 const EARLY_ENDS: u32 = 2;
 
-/// Bytes of text that count as a token: what tokenizers need for English and for JSON, more or less.
+/// Bytes of text that count as a token: a rough average for English and for JSON.
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// Parts into which a wait is divided.

@@ -1,4 +1,4 @@
-//! How an answer came about.
+//! The result of an answer, and its report.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,7 +49,7 @@ pub enum Outcome {
         /// The tally of the calls.
         tally: Tally,
     },
-    /// The document was given up, and nothing was added to it.
+    /// The document was given up unchanged.
     Incomplete {
         /// Why the loop ended.
         reason: StopReason,
@@ -60,8 +60,7 @@ pub enum Outcome {
         /// The tally of the calls.
         tally: Tally,
     },
-    /// Nothing of a document was delivered, or a document was given up and
-    /// [`GiveUp::Error`](super::GiveUp::Error) was asked for.
+    /// Nothing of a document was delivered, or a document was given up with [`GiveUp::Error`](super::GiveUp::Error).
     Failed {
         /// Why the loop ended; `None` where there was no loop.
         reason: Option<StopReason>,
@@ -113,8 +112,7 @@ pub struct Tally {
     /// The first answer is malformed, and passed unchanged from the mistake on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub malformed: bool,
-    /// How much of the document is delivered, as the model said: the last percentage that rose; see
-    /// `Progress`.
+    /// The delivered share of the document, as reported by the model: the last percentage that rose; see `Progress`.
     pub percentage: Option<u8>,
 }
 
@@ -204,7 +202,8 @@ fn add_new(list: &mut Vec<String>, others: &[String]) {
 pub enum StopReason {
     /// [`ContinuationLimits::max_consecutive_failures`](crate::ContinuationLimits::max_consecutive_failures) calls in a row failed.
     Failures,
-    /// [`ContinuationLimits::max_no_progress`](crate::ContinuationLimits::max_no_progress) calls in a row brought nothing new.
+    /// [`ContinuationLimits::max_no_progress`](crate::ContinuationLimits::max_no_progress) calls in a row brought no
+    /// new text.
     NoProgress,
     /// [`ContinuationLimits::max_continuations`](crate::ContinuationLimits::max_continuations) were made.
     Continuations,
@@ -274,7 +273,7 @@ pub enum CutCause {
     Drop,
     /// The stream ended cleanly, without a finish reason.
     Eof,
-    /// Nothing came for too long. The report names the limit.
+    /// The call sent nothing for too long. The report names the limit.
     Idle,
     /// The server reported an error inside the stream.
     InBand,

@@ -16,7 +16,7 @@ use crate::splice::{Expect, Splice};
 pub(super) struct PartRepairer {
     options: RepairOptions,
     expect: Expect,
-    /// Where the delivered text begins that the call was asked to repeat.
+    /// The offset in the delivered text at which the requested anchor begins.
     anchor: Option<usize>,
     state: State,
 }
@@ -52,7 +52,7 @@ struct Repetition {
     seen: usize,
 }
 
-/// Bytes at the beginning of a text that are compared, white space apart.
+/// Bytes at the beginning of a text that are compared, white space not counted.
 const COMPARED: usize = 24;
 /// The fewest of these bytes that two texts must have in common: a mistake may follow.
 const MIN_COMMON: usize = 5;
@@ -127,7 +127,7 @@ impl PartRepairer {
     fn reading(&self, rest: &str, document: &Document, offset: usize) -> Option<(Reading, Repetition)> {
         let (text, options) = (document.text(), &self.options);
         let Some(root) = document.root_start() else {
-            // The root is still to come.
+            // The root has not begun yet.
             let machine = Machine::new(options.depth());
             let reading = Reading::new(options, &machine, offset, "");
             return rest.starts_with(['{', '[']).then(|| (reading, Repetition::of("")));

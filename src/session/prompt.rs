@@ -34,7 +34,7 @@ pub enum Part {
     TextRetryInstruction,
     /// Asks how much of the document is delivered, in percent. Off unless it is switched on.
     Progress,
-    /// The text that is to be repeated.
+    /// The text to repeat.
     Anchor,
     /// The mark to write between that text and the new text. See [`MarkUse`].
     Mark,
@@ -166,7 +166,7 @@ impl Part {
 pub struct Parts<'a> {
     /// All text that was delivered.
     pub delivered: &'a str,
-    /// The tail of the delivered text that is to be repeated.
+    /// The tail of the delivered text that the model must repeat.
     pub anchor: &'a str,
     /// A rendering that replaces delivered text that is too long. The rendering ends as the text does.
     pub hierarchy_context: Option<&'a str>,
@@ -324,7 +324,7 @@ impl Prompt {
         self.templates.iter().find(|(other, _)| *other == part).map(|(_, template)| template)
     }
 
-    /// Whether the anchor is asked for.
+    /// Whether the prompt asks for the anchor.
     pub fn has_anchor(&self) -> bool {
         self.template(Part::Anchor).is_some_and(|template| template.has(Place::Text))
     }

@@ -1,5 +1,5 @@
-//! An answer that is prose. Where the setting allows it, its rest is asked for after a lost connection, and is joined at its
-//! anchor alone: no grammar shows where else a continuation may belong.
+//! An answer that is prose. If the setting allows it, the session asks for its rest after a lost connection, and joins
+//! it only at its anchor: no grammar shows where else a continuation may belong.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::provider::Finish;
 use crate::splice::SpliceError;
 use crate::splice::text::{TextSplice, is_evidence};
 
-/// What becomes of an answer that is prose when its connection is lost.
+/// How an answer in prose is handled when its connection is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -66,8 +66,8 @@ impl Session {
         self.keeps_prose() && !self.is_passing() && self.slot.document().is_prose()
     }
 
-    /// Returns whether the first answer is prose whose rest is asked for, if the call ends like this. A text of a few
-    /// characters passes: they occur in many others.
+    /// Returns whether the first answer is prose that would be continued if the call ended like this. A text of a few
+    /// characters passes: they occur in many texts, so they are no anchor.
     pub(super) fn continues_prose(&self, end: &CallEnd) -> bool {
         let document = self.slot.document();
         let most = self.settings.limits.continuation.max_anchor_chars;
@@ -94,8 +94,8 @@ impl Session {
         debug_assert!(pushed.is_ok(), "text that is not JSON has no grammar: {pushed:?}");
     }
 
-    /// Returns the turns that ask for the rest of prose, and waits for the answer. A prefill is not used: a provider that
-    /// ignores it would bring text that nothing tells from the rest.
+    /// Returns the turns that ask for the rest of prose, and waits for the answer. A prefill is not used: if a provider
+    /// ignores it, nothing distinguishes its new answer from the rest.
     pub(super) fn prose_turn(&mut self) -> Turn {
         let limits = &self.settings.limits;
         let (document, form) = (self.slot.document(), self.streaks.attempts.text_form());
@@ -148,8 +148,8 @@ impl Session {
         let mut merged = splice.finish(&mut new);
         let text = self.slot.document().text();
         let is_blank = is_blank(&new) && text.get(delivered..).is_none_or(is_blank);
-        // The model says that nothing follows. Where a sentence has ended, that is believed if it is said twice, or if
-        // the text gets the end of its last line.
+        // The model claims that the answer is over. After the end of a sentence, the session believes a second claim,
+        // or one that completes the last line of the text.
         let says_end = is_blank && finish.as_ref().is_some_and(|reason| *reason != Finish::Length);
         let is_believed = ends_sentence(text) && (self.streaks.attempts.early_ends > 0 || !new.is_empty());
         if says_end && !is_believed && merged.is_ok() {

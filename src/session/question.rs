@@ -33,7 +33,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether a document of its own is asked for.
+    /// Whether the prompt asks for a separate document.
     pub fn is_rerooted(self) -> bool {
         matches!(self, Self::Rerooted | Self::RerootedAgain)
     }
@@ -43,7 +43,7 @@ impl Form {
         !matches!(self, Self::Anchor | Self::LongerAnchor | Self::Text | Self::TextAgain)
     }
 
-    /// Whether the rest of a text is asked for that is not JSON.
+    /// Whether the prompt asks for the rest of a text that is not JSON.
     pub(super) fn is_text(self) -> bool {
         matches!(self, Self::Text | Self::TextAgain)
     }
@@ -52,7 +52,7 @@ impl Form {
 /// Results of the calls at one cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attempts {
-    /// Answers with text that was not joined or had nothing new.
+    /// Answers whose text was not joined or was not new.
     pub(super) unjoined: u32,
     /// The number of these answers that ended the document early.
     pub(super) early_ends: u32,
@@ -61,7 +61,7 @@ pub(super) struct Attempts {
 impl Attempts {
     /// Counts an answer that has not added to the document. `failure`: why it was not joined.
     pub(super) fn count(&mut self, failure: Option<&SpliceError>) {
-        // The counts may come from a snapshot.
+        // The count from a snapshot may be large.
         self.unjoined = self.unjoined.saturating_add(1);
         let is_early_end = failure == Some(&SpliceError::EarlyEnd);
         self.early_ends = self.early_ends.saturating_add(is_early_end.into());
@@ -74,7 +74,7 @@ impl Attempts {
             _ if keeps_json_mode => Form::RerootedAgain,
             0 => Form::Anchor,
             1 => Form::LongerAnchor,
-            // Without a mark nothing but the words can differ.
+            // Without a mark only the words can differ.
             odd if !has_mark && odd % 2 == 1 => Form::LongerAnchor,
             _ => Form::WholeElement,
         }
@@ -127,7 +127,7 @@ fn twice(text: &str, first: &Range<usize>) -> usize {
     let more = text.get(first.clone()).unwrap_or_default().chars().count();
     let at = before.char_indices().rev().take(more).last().map_or(first.start, |(at, _)| at);
     let starts = (0..=at).rev().find(|&at| may_start(text, at));
-    // There may be white space alone before the anchor.
+    // The text before the anchor may be only white space.
     starts.unwrap_or(first.start)
 }
 

@@ -88,7 +88,7 @@ impl Session {
         // A failure is reported once, when the call ends.
         let _ = open.splice.feed_with(&mut self.slot, text, &mut self.sections);
         let document = self.slot.document();
-        // Arguments that this call alone has completed are checked first, at its end.
+        // Arguments that were completed by this call alone are checked before they are sent, at its end.
         let is_unsent = open.sent == open.delivered || self.settings.sends_at_end;
         let end = document.root_end().filter(|_| open.before.is_some());
         let waits = is_unsent && end.is_some();

@@ -83,7 +83,7 @@ pub struct Relay {
     /// How the response is divided into events, and how the calls for its rest are.
     framing: Framing,
     further_framing: Option<Framing>,
-    /// How lost connections are made again.
+    /// How the relay reconnects a lost connection.
     reattach: Reattach,
     outputs: VecDeque<Output>,
 }
@@ -184,7 +184,7 @@ impl Relay {
         self
     }
 
-    /// Sets what becomes of an answer that is prose; see [`Session::set_prose`].
+    /// Sets how an answer in prose is handled; see [`Session::set_prose`].
     #[must_use]
     pub fn prose(mut self, prose: Prose) -> Self {
         self.slots.configure(|session| session.set_prose(prose));
@@ -207,21 +207,21 @@ impl Relay {
         self
     }
 
-    /// Takes note that another upstream than the first one has answered the first call.
+    /// Records that another upstream than the first one has answered the first call.
     #[cfg(feature = "proxy")]
     pub(crate) fn answered_by(mut self, upstream: &str) -> Self {
         self.slots.configure(|session| session.note_upstream(upstream));
         self
     }
 
-    /// Takes note of the model that is asked.
+    /// Records the model of the request.
     #[cfg(feature = "proxy")]
     pub(crate) fn model(mut self, model: &str) -> Self {
         self.slots.configure(|session| session.note_model(model));
         self
     }
 
-    /// Takes note of a limit on the reader's side. The answer ends with the open call, which is then ended.
+    /// Records a limit on the reader's side. The answer ends with the open call, which the caller must then end.
     #[cfg(feature = "proxy")]
     pub(crate) fn note_limit(&mut self, limit: LimitReached) {
         self.slots.note_limit(limit.clone());
@@ -246,7 +246,7 @@ impl Relay {
         self.slots.session_mut().handle_input(now, Input::Activity);
     }
 
-    /// The call that was asked for was refused, or could not be made.
+    /// Takes the refusal or failure of the requested call.
     pub fn handle_rejection(&mut self, now: Duration, end: CallEnd) {
         self.end_call(now, end);
     }

@@ -20,7 +20,7 @@ impl Settings {
 
 impl Session {
     /// Sets how much of the text inside the root may be changed. Default: nothing
-    /// ([`Strict`](crate::repair::RepairLevel::Strict)). Has no effect once text has come. The caps are those of the
+    /// ([`Strict`](crate::repair::RepairLevel::Strict)). Has no effect after the first text. The caps are those of the
     /// session's limits.
     ///
     /// At any level but `strict` all text of the first answer is an [`Output::Text`], too, since it can differ from the

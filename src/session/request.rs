@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::prompt::{Parts, Prompt, Rendered};
 
-/// A call that is to be made.
+/// A further call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
@@ -13,15 +13,15 @@ pub struct Request {
     /// The turns that are added to the original request. `None`: the original request is sent again unchanged, since
     /// nothing of the document was delivered.
     pub turn: Option<Turn>,
-    /// The call before spent all its tokens on reasoning: this one is to reason less, or may write more. Only where
+    /// The call before spent all its tokens on reasoning: this one must reason less, or may write more. Only if
     /// [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
     /// The most tokens that the answer may have, where [`max_extra_share`](crate::ContinuationLimits::max_extra_share)
     /// limits them.
     pub most_tokens: Option<u64>,
     /// The connection was lost, and the provider can send the rest of the same answer: this follows the path of the
-    /// original request or of the stream that the provider keeps, which is asked for by a GET.
-    /// Only the proxy asks for it.
+    /// original request or of the stream that the provider keeps. The call is then a GET. Only the proxy makes such
+    /// calls.
     pub resume: Option<String>,
 }
 
@@ -43,13 +43,13 @@ pub struct Turn {
     pub tags: Vec<String>,
     /// The original request ends with an assistant's message, which `delivered` replaces and begins with.
     pub replaces_prefill: bool,
-    /// The answer is asked for as a JSON document of its own, so the request keeps its JSON mode.
+    /// The prompt asks for a separate JSON document, so the request keeps its JSON mode.
     pub keeps_json_mode: bool,
-    /// How the rest is asked for.
+    /// How the turns ask for the rest.
     pub mode: ContinuationMode,
 }
 
-/// How the rest is asked for.
+/// How a call asks for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ContinuationMode {
     /// By a re-prompt: the delivered text as the assistant's turn, then the prompt as the user's.
@@ -75,20 +75,19 @@ impl ContinuationMode {
 pub struct ContinuationStrategy {
     /// The words.
     pub prompt: Arc<Prompt>,
-    /// How the provider continues a prefill. `None`: it does not, and the rest is asked for by a re-prompt.
+    /// How the provider continues a prefill. `None`: it does not, so a re-prompt asks for the rest.
     pub prefill: Option<PrefillOptions>,
     /// A call can ask for less reasoning or for more text: see [`Request::reduce_reasoning`]. If unset, an answer that
     /// is all reasoning passes unchanged.
     pub reduce_reasoning: bool,
-    /// The request asks for JSON mode and must keep it: the rest is asked for as a JSON document of its own.
+    /// The request asks for JSON mode and must keep it, so the re-prompt asks for a separate JSON document.
     pub keeps_json_mode: bool,
 }
 
 /// How a provider continues a prefill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct PrefillOptions {
-    /// The prefill must not end in white space. Where the white space is text of a string, a re-prompt asks for the
-    /// rest.
+    /// The prefill must not end in white space. If the white space is text of a string, a re-prompt asks for the rest.
     pub rejects_trailing_space: bool,
     /// The answer begins with the prefill.
     pub returns_prefill: bool,

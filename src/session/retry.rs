@@ -13,8 +13,8 @@ use crate::provider::wire::{Changes, Rest};
 
 /// A further call, which applies itself to the original request.
 ///
-/// Where nothing of the document was delivered, the original request is sent again. Otherwise the request asks for the
-/// rest: by a prefill where the model continues one, else by a re-prompt.
+/// If nothing of the document was delivered, the call repeats the original request. Otherwise it asks for the rest: by
+/// a prefill if the model continues one, else by a re-prompt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -78,13 +78,13 @@ impl Retry {
         self.request.number
     }
 
-    /// Returns whether the rest is asked for by a prefill: the delivered text is the last message.
+    /// Returns whether the call is a prefill: the delivered text is its last message.
     pub fn is_prefill(&self) -> bool {
         self.request.turn.as_ref().is_some_and(|turn| turn.mode == ContinuationMode::Prefill)
     }
 
-    /// Returns the member that turns reasoning off, where this call adds it: with a prefill, since reasoning would come
-    /// before the continued text, and after a call that brought reasoning alone.
+    /// Returns the member that turns reasoning off, if this call adds it: with a prefill, since reasoning would come
+    /// before the continued text, and after a call that brought only reasoning.
     pub fn reasoning_off(&self) -> Option<&Switch> {
         self.capability.reasoning_off.as_ref().filter(|_| self.is_prefill() || self.request.reduce_reasoning)
     }
@@ -164,7 +164,7 @@ pub trait Message {
     /// Returns a message of the user.
     fn user(content: String) -> Self;
 
-    /// Returns a message of the assistant that the model is to continue. Override this where a member of the message
+    /// Returns a message of the assistant for the model to continue. Override this if a member of the message
     /// ([`PrefillForm::flag`]) asks for that.
     fn prefill(content: String, form: PrefillForm) -> Self
     where

@@ -4,20 +4,20 @@ use std::borrow::Cow;
 
 use crate::overlap::{EVIDENCE, is_unbordered};
 
-/// The prefill where it is sent back, and the white space after it that was not sent, by offsets of the delivered text.
-/// An answer that ends inside the prefill has brought nothing.
+/// The prefill that a provider sends back, and the unsent white space after it, as offsets of the delivered text. An
+/// answer that ends inside the prefill has brought no new text.
 ///
 /// A model that begins again repeats the prefill, too, although its provider does not send the prefill back. Then only
 /// a prefill that new text is unlikely to begin with is recognised.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReturnedPrefill {
     from: usize,
-    /// Where the white space begins that was not sent, and where that ends.
+    /// The range of the white space that was not sent.
     white: usize,
     to: usize,
-    /// How much of the delivered text has come back.
+    /// The offset in the delivered text up to which the answer repeats it.
     seen: usize,
-    /// Nothing has come, and the provider does not send the prefill back: the model may begin again.
+    /// The call has brought nothing yet, and the provider does not send the prefill back: the model may begin again.
     may_begin_again: bool,
 }
 

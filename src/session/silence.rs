@@ -42,14 +42,14 @@ impl From<TimeLimit> for CallEnd {
 }
 
 impl Session {
-    /// Returns when the open call counts as silent, unless something comes, or has taken too long: then
-    /// [`timed_out`](Self::timed_out) is how it has ended. `opened`: the call has answered. `None` where silence does not
+    /// Returns when the open call counts as silent, unless input arrives, or has taken too long: then
+    /// [`timed_out`](Self::timed_out) is how it has ended. `opened`: the call has answered. `None` if silence does not
     /// matter.
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
         self.silence(opened).map(|silence| silence.at)
     }
 
-    /// Returns how the open call has ended when the time of [`poll_timeout`](Self::poll_timeout) has come: as
+    /// Returns how the open call has ended when the time of [`poll_timeout`](Self::poll_timeout) is over: as
     /// [`CallEnd::TimedOut`], with the limit that it has reached.
     pub fn timed_out(&self, opened: bool) -> CallEnd {
         self.silence(opened).map_or(CallEnd::Dropped, Silence::end)
@@ -89,7 +89,7 @@ impl Session {
         Some(heard.or_earlier(text))
     }
 
-    /// Starts the time of a call that is to be made.
+    /// Starts the silence timer of a call that will be made at this time.
     pub(super) fn restart_silence(&mut self, at: Duration) {
         (self.clock.heard_at, self.clock.called_at, self.clock.text_at) = (Some(at), Some(at), None);
     }

@@ -70,7 +70,7 @@ pub struct Snapshot {
     #[serde(flatten)]
     tally: Tally,
     failures_in_a_row: u32,
-    /// Calls in a row that brought nothing new.
+    /// Calls in a row that brought no new text.
     no_progress_in_a_row: u32,
     /// Reports in a row that the percentage did not rise.
     stalled_reports: u32,
@@ -93,7 +93,7 @@ const VERSION: u64 = 1;
 pub enum RestoreError {
     /// The snapshot is of this other version.
     Version(u64),
-    /// The snapshot lacks this part, or the part says something unknown.
+    /// The snapshot lacks this part, or the part has an unknown value.
     Part(&'static str),
     /// The snapshot's text breaks the grammar, or a limit.
     Text(SyntaxError),

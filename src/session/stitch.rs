@@ -104,7 +104,7 @@ impl StitchOptions {
         Self::default()
     }
 
-    /// Sets how the continuations were asked for.
+    /// Sets how the request asked for the continuations.
     pub fn expect(mut self, expect: Expect) -> Self {
         self.expect = expect;
         self
@@ -189,12 +189,12 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: &Stitc
     stitcher.finish()
 }
 
-/// The loop over the parts: the document so far, and the parts that may still belong to it.
+/// The loop over the parts: the document up to now, and the parts that may still belong to it.
 struct Stitcher<'a, 'p> {
     options: &'a StitchOptions,
     limits: &'a Limits,
     slot: Slot,
-    /// The first part leaves the grammar: nothing is joined to it.
+    /// The first part leaves the grammar, so no part is joined to it.
     is_malformed: bool,
     /// A part after the end of the document has text that the document lacks.
     leaves_out: bool,
@@ -391,7 +391,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         self.result.failed.push(FailedPart { part, reason });
     }
 
-    /// Replaces the element that was cut by that of a part that contradicts it, if that is asked for and possible.
+    /// Replaces the cut element by that of a part that contradicts it, if this is allowed and possible.
     fn replace(&mut self, failure: &SpliceError, part: &str) -> bool {
         if self.options.rewind == Rewind::Never || !matches!(failure, SpliceError::Differs(_)) {
             return false;
@@ -533,7 +533,7 @@ mod tests {
                 }
             }
         }
-        // A part that is illegal is skipped also where exact pieces were asked for.
+        // An illegal part is skipped even if exact pieces were expected.
         check(&["[1, 2", "I can't help.", ", 3]"], Expect::Exact, Status::Closed, "[1]", &[1, 2]);
         check(&["[1, 2", "I can't help.", "[1, 2, 3]"], Expect::Exact, Status::Complete, "[1, 2, 3]", &[1]);
     }

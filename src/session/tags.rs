@@ -25,7 +25,7 @@ pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
     }
 }
 
-/// Returns the number of the tag whose name `text` begins with; `None` if the name is another one.
+/// Returns the number of the tag whose name `text` begins with; `None` if the name differs.
 fn number(text: &str, name: &str) -> Option<u32> {
     let (written, after) = text.split_at_checked(name.len())?;
     if !written.eq_ignore_ascii_case(name) {

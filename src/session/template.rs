@@ -80,7 +80,7 @@ impl FromStr for Template {
 }
 
 impl Template {
-    /// As it was written.
+    /// Returns the template as written.
     pub fn as_str(&self) -> &str {
         &self.source
     }

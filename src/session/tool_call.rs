@@ -32,7 +32,8 @@ impl Session {
         settings.tool = Some(tool);
     }
 
-    /// Says that nothing is sent before the answer is whole: a continuation can be taken back until then.
+    /// Declares that the caller sends nothing before the answer is whole, so a continuation can be taken back until
+    /// then.
     pub(super) fn send_at_end(&mut self) {
         self.settings.sends_at_end = true;
     }

@@ -23,24 +23,25 @@ pub enum TransportEnd {
 pub enum Output {
     /// Bytes for the client.
     Bytes(Bytes),
-    /// The open call is over. Another one is to be made, not before `at`.
+    /// The open call is over. The caller must make another one, not before `at`.
     Call {
-        /// What to ask for.
+        /// The request of the call.
         request: Request,
         /// Since the same moment as `now`.
         at: Duration,
     },
-    /// A step of the loop: for logs and pages, nothing is to be done.
+    /// A step of the loop: only for logs and pages.
     Event(SessionEvent),
     /// Usage of the open call before its end: the provider's usage object, as JSON.
     Usage(String),
-    /// The open call is over, and nothing follows.
+    /// The open call is over, and no output follows.
     Done {
-        /// How the answer came about.
+        /// The result of the answer.
         outcome: Outcome,
         /// The contents of the slot that ended worst: the outcome is that slot's.
         slot: SlotKind,
-        /// The stream is to end as it did upstream: [`TransportEnd::Dropped`] where the client must not take it for whole.
+        /// The client's stream must end like the upstream's: [`TransportEnd::Dropped`] if the client must not take it
+        /// for whole.
         transport_end: TransportEnd,
     },
 }

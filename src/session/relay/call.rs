@@ -22,21 +22,21 @@ pub(super) struct Upstream {
     pub(super) usages: Option<String>,
     /// The upstream's last error message.
     pub(super) last_error: Option<String>,
-    /// Connections that were made again.
+    /// The number of reconnections.
     pub(super) reattached: u32,
 }
 
-/// The call that was asked for, or is open.
+/// The open or requested call.
 #[derive(Debug)]
 pub(super) struct OpenCall {
     pub(super) decoder: Framed,
     pub(super) reader: Box<dyn Reader>,
     pub(super) raw: RawBytes,
-    /// Events that end a slot which is not whole: whether they leave, the end of the answer decides.
+    /// Events that end a slot which is not whole: the end of the answer decides whether they are forwarded.
     pub(super) held: Option<Held>,
     /// The original request was sent again after a chunk had left: its chunks get the identity of the first answer.
     pub(super) adopts: bool,
-    /// Bytes have come.
+    /// Bytes of the response have arrived.
     pub(super) opened: bool,
     /// When its head arrived, or its last bytes that are not a comment.
     pub(super) heard_at: Option<Duration>,
@@ -103,7 +103,7 @@ impl Relay {
         }
         let is_done = self.event_summary.is.done;
         let continues = match self.event_summary.end() {
-            // Usage and `[DONE]` are still to come.
+            // Usage and `[DONE]` may still follow.
             Some(CallEnd::Finished(_)) => true,
             // Some servers send `[DONE]` before more text.
             Some(CallEnd::Closed) => !self.session().document().is_complete(),
@@ -129,7 +129,7 @@ impl Relay {
                 let most = LimitReached::new("max_text_bytes", self.limits.parser.max_text_bytes);
                 Some(CallEnd::Error(format!("the text has reached the limit {most}")))
             }
-            // As if the request had limited its tokens to those.
+            // The call ends like one whose request limited its tokens.
             session if session.has_spent_share() => Some(CallEnd::Finished(Finish::Length)),
             _ => None,
         }

@@ -197,7 +197,7 @@ impl Relay {
             }
             None => {}
         }
-        // An event may begin a slot beside which the others are not continued any more.
+        // An event may begin a slot that prevents the continuation of the others.
         let cuts = [CallEnd::Dropped, CallEnd::Finished(Finish::Length)];
         if self.call.held.is_some() && !cuts.iter().any(|end| self.slots.would_continue(&self.call.ends, end)) {
             self.let_go();

@@ -25,7 +25,7 @@ pub(super) struct RawBytes {
     /// Bytes of the call that have left: the offset at which `pending` begins.
     forwarded: u64,
     framing: Framing,
-    /// Where the range of the event begins that is being read.
+    /// The offset at which the range of the current event begins.
     event_start: u64,
 }
 
@@ -34,7 +34,7 @@ impl RawBytes {
         Self { framing, ..Self::default() }
     }
 
-    /// Takes note of the offset at which the range of an event begins.
+    /// Records the offset at which the range of an event begins.
     pub(super) fn begin_event(&mut self, start: u64) {
         self.event_start = start;
     }
@@ -87,7 +87,7 @@ impl RawBytes {
         self.forwarded
     }
 
-    /// Returns how many bytes of the call have come.
+    /// Returns how many bytes of the call have arrived.
     pub(super) fn received(&self) -> u64 {
         self.forwarded + (self.pending.len() + self.chunk.len()) as u64
     }

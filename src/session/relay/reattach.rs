@@ -14,12 +14,12 @@ pub(super) struct LostConnection {
     has_answered: bool,
 }
 
-/// How a lost connection to a provider that keeps the answer is made again.
+/// How the relay reconnects to a provider that keeps the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reattach {
-    /// No connection is made again.
+    /// The relay never reconnects.
     Never,
-    /// With the events after the last one, where the response says that its provider keeps it.
+    /// With the events after the last one, if the response says that its provider keeps it.
     NextEvent,
     /// With the next byte: the provider keeps the bytes of the stream.
     NextByte,
@@ -62,7 +62,7 @@ impl Relay {
         true
     }
 
-    /// Returns whether the open call was to bring the rest of the same answer. Such a call is not made twice.
+    /// Returns whether the open call was made for the rest of the same answer. Such a call is not made twice.
     pub(super) fn is_attached_again(&mut self) -> bool {
         let is_attached = self.call.lost.is_some();
         if is_attached {
@@ -71,8 +71,8 @@ impl Relay {
         is_attached
     }
 
-    /// Returns whether a connection was made again and has brought nothing yet. An answer that must not be continued
-    /// waits for it, too.
+    /// Returns whether the call was reconnected and has brought nothing yet. An answer that must not be continued waits
+    /// for it, too.
     pub(super) fn is_reattach_unanswered(&self) -> bool {
         self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered)
     }
@@ -84,7 +84,7 @@ impl Relay {
         }
     }
 
-    /// Returns how the connection was lost, if it could not be made again: the rest is asked for.
+    /// Returns how the connection was lost, if it could not be reconnected: the session then asks for the rest.
     pub(super) fn end_of_lost(&mut self) -> Option<CallEnd> {
         self.call.lost.take_if(|lost| !lost.has_answered).map(|lost| lost.end)
     }

@@ -6,7 +6,7 @@ use super::{Output, Relay};
 use crate::session::{self, CallEnd, Session};
 
 impl Relay {
-    /// Sets the text of an event of a first answer to its repaired form, and edits its data. Returns the data, and
+    /// Sets the text of an event of a first answer to its repaired text, and edits its data. Returns the data, and
     /// whether it was changed. `held`: text was held back before the event. Text that does not fit into the event is
     /// written before it.
     pub(super) fn repaired_event(

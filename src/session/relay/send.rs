@@ -107,7 +107,7 @@ impl LinePlace {
 }
 
 impl Relay {
-    /// Forwards raw bytes, up to an absolute offset, but nothing that is held back.
+    /// Forwards raw bytes up to an absolute offset, except held-back ones.
     pub(super) fn forward(&mut self, now: Duration, to: u64) {
         let to = self.call.held.as_ref().map_or(to, |held| held.from.min(to));
         for bytes in self.call.raw.take_to(to) {
