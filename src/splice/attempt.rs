@@ -35,7 +35,7 @@ pub(super) struct Attempt {
     flow: Flow,
     sum: Sum,
     progress: Progress,
-    /// The bits against its first key, once that has come.
+    /// The bits against its first key, once the key is known.
     pub(super) strangeness: Option<f32>,
     pub(super) new_text: NewText,
     /// Bytes of line ends after the anchor, in a number or literal that was cut.
@@ -85,16 +85,16 @@ const NEW: usize = 64;
 /// The most bytes of a value of its own: refusals are short, and a long value that waited for its end would not stream.
 pub(super) const ALONE: usize = 512;
 
-/// How far an attempt has come. It is verified when the new text has left the token that was cut, has passed a bracket,
-/// comma or colon there, and has gone on.
+/// The progress of an attempt. It is verified when the new text has left the token that was cut, has passed a bracket,
+/// comma or colon there, and has continued.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     has_begun: bool,
     left_token: bool,
     past_structure: bool,
-    /// The new text has come out of the container that begins the fragment, or is too long for a value of its own.
+    /// The new text has left the container that begins the fragment, or is too long for a separate value.
     has_come_out: bool,
-    /// A number at the root has ended right at the cut: nothing was added to it.
+    /// A number at the root has ended exactly at the cut, without new digits.
     ends_at_cut: bool,
     is_verified: bool,
 }
@@ -152,13 +152,13 @@ impl Attempt {
         Ok(())
     }
 
-    /// Verified, and between the scalars of an array: they can end the attempt, and change nothing else.
+    /// Verified, and between the scalars of an array: they can end the attempt, but have no other effect.
     fn is_between_scalars(&self) -> bool {
         let in_array = || self.machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array);
         self.progress.is_verified && self.lead.skip == 0 && self.flow.is_plain() && in_array()
     }
 
-    /// In a string, and nothing but its end makes a difference.
+    /// In a string of which only the end matters.
     pub(super) fn in_plain_string(&self) -> bool {
         self.progress.has_begun && self.machine.in_string() && self.flow.is_plain()
     }
@@ -216,7 +216,7 @@ impl Attempt {
         Ok(())
     }
 
-    /// Notes what the character shows; `is_inside`: it is inside a string or a member that is compared.
+    /// Records the meaning of the character; `is_inside`: it is inside a string or a member that is compared.
     fn note_progress(&mut self, c: char, is_inside: bool) {
         let (open, cut_token) = self.cut;
         let (done, depth) = (self.machine.is_done(), self.machine.frames().len());
@@ -252,7 +252,7 @@ impl Attempt {
         if !self.is_verified() && goes_on {
             return Err(FlowError::AfterRoot);
         }
-        // A fence after a number that nothing was added to closes an open fence, and opens one where no fence is open.
+        // A fence after a number without new digits closes an open fence, and opens one if no fence is open.
         let is_end = !self.progress.ends_at_cut || slot.document().has_fence();
         self.progress.is_verified |= c == '\n' && self.flow.dropped() == 0 && is_end;
         Ok(())
@@ -281,7 +281,7 @@ impl Attempt {
         self.progress.is_verified
     }
 
-    /// Nothing was repeated, and nothing was asked for.
+    /// The fragment repeats nothing, and this candidate was not requested.
     pub(super) fn is_new(&self) -> bool {
         self.candidate.overlap == 0 && !self.candidate.start.is_requested()
     }

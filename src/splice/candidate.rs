@@ -28,12 +28,12 @@ pub struct Candidate {
     pub evidence: Evidence,
     /// The probability that this is where the fragment begins, with all candidates that give the same document.
     pub posterior: f64,
-    /// What became of the candidate.
+    /// The candidate's result.
     #[serde(flatten)]
     pub status: AttemptStatus,
 }
 
-/// What speaks for a candidate and against it, in bits.
+/// The evidence for a candidate and against it, in bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Evidence {
@@ -56,11 +56,11 @@ pub struct Evidence {
 pub(super) struct TakenElement {
     /// The depth of its array.
     pub(super) depth: usize,
-    /// Where it begins in the fragment.
+    /// The element's offset in the fragment.
     pub(super) at: usize,
-    /// The bits of the reading in which it is the next one, before what identifies it counts.
+    /// The bits of the reading in which it is the next element, before its identifying text counts.
     pub(super) lost: f32,
-    /// The bits that tell it from the next one.
+    /// The bits that distinguish it from the next one.
     pub(super) identity: f32,
 }
 
@@ -96,7 +96,7 @@ impl Candidate {
     }
 }
 
-/// What became of a candidate.
+/// The result of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -5,9 +5,9 @@
 //!  fragment    { "s": [ {"t": "Hello", "id": 2}, …           its own root, white space and order; element 0 left out
 //! ```
 //! A *cursor* assumes that the fragment begins with one open container, member or value, and follows the path from
-//! there to the cut. Children that were delivered whole must come with the same value, in any layout; the open child
-//! leads on; new members wait. The cursor ends at the first contradiction. A cursor that reaches the cut knows where
-//! the fragment's new text begins; that text flows to the document like any other.
+//! there to the cut. Children that were delivered whole must have the same value, in any layout; the open child leads
+//! on; new members wait. The cursor ends at the first contradiction. A cursor that reaches the cut knows where the
+//! fragment's new text begins; that text flows to the document like any other.
 
 mod arrival;
 mod child;
@@ -72,9 +72,9 @@ struct Innermost {
 /// The text that the fragment has repeated.
 #[derive(Clone, Copy, Debug)]
 struct Repeated {
-    /// Where that begins in the delivered text.
+    /// Its beginning in the delivered text.
     from: usize,
-    /// Where that ends, by the reader's offsets; 0 where nothing is known to be repeated.
+    /// Its end, by the reader's offsets; 0 if no repetition is known.
     end: usize,
     /// Bits of members before `end` that were not delivered.
     new_bits: f32,
@@ -241,7 +241,7 @@ impl Cursor {
         if self.compared.is_some() {
             match event {
                 Event::Fragment(span) => self.compare(span, sides),
-                // The string ends before it comes to the cut.
+                // The string ends before it reaches the cut.
                 _ => self.die_at_token(sides),
             }
             return None;
@@ -382,7 +382,7 @@ impl Cursor {
         }
     }
 
-    /// Notes that the repeated text begins at `start` or before, where the container has no bracket in the fragment.
+    /// Records that the repeated text begins at `start` or before, if the container has no bracket in the fragment.
     fn note_from(&mut self, start: usize, depth: usize) {
         if matches!(self.base, Base::Inside(inside) if inside == depth) {
             self.repeated.from = self.repeated.from.min(start);

@@ -24,9 +24,9 @@ pub(super) struct Scored {
     pub(super) is_proven: bool,
     /// All of it may be a separate value.
     pub(super) is_alone: bool,
-    /// The candidate was asked for, and needs no more than one legal byte.
+    /// The candidate was requested, and needs only one legal byte.
     pub(super) is_requested: bool,
-    /// Of one document's candidates the one with the lowest rank is named.
+    /// If candidates give the same document, the one with the lowest rank is named.
     pub(super) rank: (u8, usize),
 }
 

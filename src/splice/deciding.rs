@@ -33,7 +33,7 @@ pub(super) struct Deciding {
     pub(super) attempts: Vec<Attempt>,
     pub(super) rejected: Rejected,
     pub(super) caps: Caps,
-    /// The latest offset of delivered text that was contradicted by what seemed to begin again, and its score.
+    /// The latest offset at which a reading as a restart contradicted the delivered text, and its score.
     pub(super) contradicted: (Option<usize>, f32),
     pub(super) schedule: Schedule,
     /// The bytes that are looked at for the next run.
@@ -74,7 +74,7 @@ impl Lost {
 pub(super) struct Fragment {
     /// Without a fence that closes it.
     pub(super) text: String,
-    /// What its text costs alone, and at the cut.
+    /// The costs of its text as a separate text; the costs at the cut are in `at_cut`.
     pub(super) costs: Costs,
     pub(super) at_cut: Costs,
     pub(super) scanner: EnvelopeScanner,
@@ -90,7 +90,7 @@ pub(super) struct Fragment {
     pub(super) is_fenced: bool,
     /// Bytes that repeat delivered text, unless a later byte refutes it.
     repeated: usize,
-    /// Where the anchor, whole and long, has ended last.
+    /// The last end of the whole anchor, if the anchor is long.
     pub(super) anchor_end: Option<usize>,
 }
 
@@ -109,7 +109,7 @@ pub(super) struct Near {
 pub(super) struct Rejected {
     pub(super) listed: Vec<Candidate>,
     pub(super) unlisted: usize,
-    /// More candidates came than are tried.
+    /// There were more candidates than are tried.
     pub(super) is_crowded: bool,
 }
 
@@ -237,7 +237,7 @@ impl Deciding {
             is_tail = hits.overlap.is_some();
         }
         self.note_repeated(self.matcher.may_repeat().then_some(self.fragment.text.len()));
-        // What repeats a shorter tail word for word is that.
+        // A verbatim repeat of a shorter tail counts as that, and not as a nearly exact repeat of the anchor.
         if let Some(edits) = self.near.anchor.feed(c).filter(|_| !is_tail && self.place.expect != Expect::Exact) {
             self.repeated_nearly(slot, edits);
         }
@@ -285,7 +285,7 @@ impl Deciding {
         start != ContentStart::Line || !(is_following() || !self.attempts.is_empty() || may_repeat())
     }
 
-    /// Notes that content begins at `at`, with `c`.
+    /// Records that content begins at `at`, with `c`.
     fn begin_content(&mut self, slot: &Slot, start: ContentStart, at: usize, c: char) {
         self.begun += 1;
         let fragment = &mut self.fragment;
@@ -324,7 +324,7 @@ impl Deciding {
         self.fragment.text.len() - self.fragment.repeated
     }
 
-    /// Whether a tag here is one of the request's own: on a line of its own, or a closing one where no new text has come.
+    /// Whether a tag here is one of the request's: alone on a line, or a closing tag before any new text.
     pub(super) fn may_be_tag(&self, tag: &str) -> bool {
         let text = self.fragment.text.as_str();
         let is_at_seam = |attempt: &Attempt| {

@@ -36,7 +36,7 @@ impl Splice {
         attempt.lead.deferred.is_empty() && may_end_early(slot, self.request.expect, new)
     }
 
-    /// Whether the new text of this attempt closes the root, and does nothing else.
+    /// Whether the new text of this attempt only closes the root.
     pub(super) fn ends_early(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
         let is_done = deciding.attempts.get(winner).is_some_and(Attempt::is_done);

@@ -1,4 +1,4 @@
-//! Why a fragment was joined where it was, or not at all: all candidates, and what became of each.
+//! Explains why a fragment was joined where it was, or not at all: all candidates with their results.
 
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ pub struct Explained {
     pub repairs: Vec<Repair>,
 }
 
-/// The anchor that a fragment was to repeat.
+/// The anchor that a fragment had to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RequestedAnchor {

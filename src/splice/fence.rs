@@ -26,7 +26,7 @@ enum Line {
 }
 
 impl Fenced {
-    /// Notes that a fence has opened; returns whether that is new.
+    /// Records that a fence has opened; returns whether that is new.
     pub(super) fn open(&mut self) -> bool {
         let is_new = self.closer.is_none();
         self.closer.get_or_insert_with(FenceCloser::json);

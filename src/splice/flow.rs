@@ -55,7 +55,7 @@ pub(super) struct Flow {
     repairs: Vec<Repair>,
 }
 
-/// What becomes of `"..."` as the last element of an array that was open at the cut, or as a key: models write it
+/// The handling of `"..."` as the last element of an array that was open at the cut, or as a key: models write it
 /// instead of the elements that they leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ellipsis {
@@ -79,7 +79,7 @@ struct Tail {
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Nothing significant has come.
+    /// No significant text has arrived.
     Start(Tail),
     /// In the key that was cut; `pending` has its text, which is already delivered.
     OpenKey,
@@ -160,7 +160,7 @@ impl Flow {
         }
     }
 
-    /// Whether all text that has come was passed on or left out.
+    /// Whether all text that has arrived was passed on or left out.
     pub(super) fn is_settled(&self) -> bool {
         self.pending() == 0 && !matches!(self.state, State::Again(_) | State::AfterAgain { .. })
     }
@@ -422,7 +422,7 @@ impl Flow {
         Ok(())
     }
 
-    /// An ellipsis has come where an element or a key is due.
+    /// Handles an ellipsis where an element or a key is due.
     fn ellipsis(&mut self) -> Result<(), FlowError> {
         if self.ellipsis == Ellipsis::Ends {
             self.pending.clear();

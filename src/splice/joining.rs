@@ -1,4 +1,5 @@
-//! Text that is certain goes to the document: from the decision on, up to the root's end or to what does not belong there.
+//! Passes certain text to the document: from the decision on, up to the root's end or the first text that does not
+//! belong there.
 
 use super::attempt::Attempt;
 use super::candidate::Candidate;
@@ -92,7 +93,7 @@ impl Splice {
         self.deliver(slot, fragment.get(attempt.candidate.at..).unwrap_or_default(), sink);
     }
 
-    /// Joins a fragment that brought nothing new.
+    /// Joins a fragment without new text.
     pub(super) fn repeat(&mut self, slot: &Slot, overlap: usize, posterior: f64) {
         let State::Deciding(deciding) = &self.state else { return };
         self.candidates = explain::candidates_of(deciding, None);

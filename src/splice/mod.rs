@@ -1,11 +1,11 @@
-//! Continuation text becomes part of the document, or the reason why not. docs/seam.md has the whole decision.
+//! Joins continuation text to the document, or returns the reason why not. docs/seam.md has the whole decision.
 //!
 //! ```text
 //!              ┌▶ the cut itself ──────────────────────────┐
 //!  fragment ───┼▶ matchers: the anchor, verbatim repeats ──┼▶ candidates ──▶ attempts ──▶ decide ──▶ flow ──▶ document
 //!   (strip)    └▶ readers: what begins again, cursors ─────┘    (score)   (each on a copy of the machine)
 //! ```
-//! A splice knows text and grammar. It knows nothing of calls, events and retries.
+//! A splice knows text and grammar. It does not know calls, events and retries.
 
 mod attempt;
 mod candidate;
@@ -81,7 +81,7 @@ pub struct Splice {
     state: State,
     /// The fragment after the document's root, from its first significant character on: its first bytes.
     after_root: String,
-    /// What became of the candidates, for an explanation.
+    /// The results of the candidates, for an explanation.
     candidates: Candidates,
 }
 
@@ -153,7 +153,7 @@ impl Splice {
         self.candidates.as_slice()
     }
 
-    /// Returns whether the fragment, which has brought nothing new, repeats delivered text up to the cut.
+    /// Returns whether the fragment, which has no new text, repeats delivered text up to the cut.
     pub(crate) fn repeats_to_cut(&self, fragment: &str) -> bool {
         let is_envelope = |c: char| is_space(c) || c == '`';
         let ends_at_cut = |one: &Candidate| one.overlap > 0 && one.adds(fragment).trim_matches(is_envelope).is_empty();
@@ -174,7 +174,7 @@ impl Splice {
         self.feed_with(slot, text, &mut ())
     }
 
-    /// Takes text like [`feed`](Self::feed), and tells `sink` what became certain in the document.
+    /// Takes text like [`feed`](Self::feed), and passes the newly certain parts of the document to `sink`.
     ///
     /// # Errors
     /// Those of [`feed`](Self::feed).
@@ -306,7 +306,7 @@ impl Splice {
             self.max_pending = self.max_pending.max(deciding.fragment.text.len());
             let is_full = deciding.pending() > self.caps.pending;
             if deciding.fragment.is_fenced && self.fenced.open() {
-                // What closes the fence may be in the rest.
+                // The rest may contain the line that closes the fence.
                 rest = Cow::Owned(self.fenced.feed(rest.get(at..).unwrap_or_default(), self.caps.pending).into_owned());
                 at = 0;
             }
@@ -324,12 +324,12 @@ impl Splice {
     /// Ends the fragment.
     ///
     /// # Errors
-    /// Returns why the fragment brought nothing: it fits nowhere, or nowhere for certain.
+    /// Returns why the fragment was not joined: it fits nowhere, or nowhere for certain.
     pub fn finish(&mut self, slot: &mut Slot) -> Result<Seam, SpliceError> {
         self.finish_with(slot, &mut ())
     }
 
-    /// Ends the fragment like [`finish`](Self::finish), and tells `sink` what became certain in the document.
+    /// Ends the fragment like [`finish`](Self::finish), and passes the newly certain parts of the document to `sink`.
     ///
     /// # Errors
     /// Those of [`finish`](Self::finish).

@@ -18,7 +18,7 @@ use crate::overlap::{PROOF, proves_place};
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) expect: Expect,
-    /// A root of its own was asked for.
+    /// The request asked for a separate root.
     pub(super) is_rerooted: bool,
     /// Text between the cut and the fragment may be missing.
     pub(super) is_after_gap: bool,
@@ -113,8 +113,8 @@ impl Place {
         self.element.as_ref().map(|element| (element.machine.clone(), element.before))
     }
 
-    /// The bits by which the element speaks for being the one that is due after the last whole one, and for being the one
-    /// after it.
+    /// The bits for the reading that the element is the one due after the last whole one, and for the reading that it
+    /// is the one after that.
     pub(super) fn next_bits(&self, element: &str) -> (f32, f32) {
         (self.next.bits(element, 1), self.next.bits(element, 2))
     }
@@ -129,7 +129,7 @@ impl Place {
         self.token == CutToken::MemberKey
     }
 
-    /// The bits by which the element speaks for being the one that has opened, and for being the one after it.
+    /// The bits for the reading that the element is the opened one, and for the reading that it is the one after that.
     pub(super) fn opened_bits(&self, element: &str) -> (f32, f32) {
         (self.opened.bits(element, 1), self.opened.bits(element, 2))
     }
@@ -145,7 +145,7 @@ impl Place {
         own.map_or(0.0, |own| own.series.bits(element, 1))
     }
 
-    /// The bits that speak against new text whose first key no element before it has; `None` before the key has come.
+    /// The bits against new text whose first key no earlier element has; `None` before the key is known.
     pub(super) fn strangeness(&self, slot: &Slot, new: &str) -> Option<f32> {
         let begun = match (&self.token, self.token_start) {
             (CutToken::Key { .. }, Some(start)) => slot.text().get(start..).unwrap_or_default(),

@@ -35,7 +35,7 @@ pub(super) struct Predictor {
 struct Again([[(u32, u32); 2]; ORDERS.len()]);
 
 impl Again {
-    /// Notes that a context was seen again, and whether a known byte followed it.
+    /// Records that a context was seen again, and whether a known byte followed it.
     fn note(&mut self, order: usize, bucket: usize, is_known: bool) {
         if let Some((tries, hits)) = self.0.get_mut(order).and_then(|by| by.get_mut(bucket)) {
             *tries += 1;
@@ -50,7 +50,7 @@ impl Again {
     }
 }
 
-/// What followed a context.
+/// The bytes that followed a context.
 #[derive(Clone, Copy, Debug, Default)]
 struct Context {
     /// Bytes that followed it.
@@ -114,7 +114,7 @@ const UNKNOWN: f32 = 1.0 / 90.0;
 /// The share of unseen behaviour in a document: without it one byte could prove anything.
 const SURPRISE: f32 = 1.0 / 1024.0;
 
-/// The text whose cost is asked for.
+/// The text whose cost is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Of {
     /// It may be new.
@@ -312,7 +312,7 @@ impl Costs {
 mod tests {
     use super::*;
 
-    /// Returns what `text` costs after `history`.
+    /// Returns the cost of `text` after `history`.
     fn cost(predictor: &Predictor, history: &History, text: &str, of: Of) -> f32 {
         let mut costs = Costs::of(of);
         costs.begin(*history);

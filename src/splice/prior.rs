@@ -9,7 +9,7 @@ use super::seam::Expect;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Start {
-    /// Where it was asked for.
+    /// At the requested offset.
     Requested,
     /// After the request's mark.
     Mark,
@@ -102,7 +102,7 @@ pub(super) const IN_WORD: f32 = -12.0;
 /// element in full.
 pub(super) const LEFT_OUT: f32 = -4.0;
 
-/// Bits for an anchor that comes twice in a row: models rarely begin it again.
+/// Bits for an anchor that occurs twice in a row: models rarely begin it again.
 pub(super) const TWICE: f32 = -7.0;
 
 /// Bits for each byte of a text that is typical of the document: rows that differ in a few digits cost less.
@@ -181,7 +181,8 @@ pub(super) const UNLIKE_KEY: f32 = 14.0;
 /// and more text would only add up.
 pub(super) const HEAD: usize = 24;
 
-/// The most bits that a byte at the cut costs where it is compared with a sentence: of a short document nothing is known.
+/// The most bits that a byte at the cut costs where it is compared with a sentence: a short document gives too few
+/// counts.
 pub(super) const UNKNOWN: f32 = 4.5;
 
 /// The bits that a letter of prose costs at most: a sentence in a new language is a sentence, too.
@@ -197,7 +198,7 @@ pub(super) const ENOUGH: f32 = 12.0;
 /// not outweigh this reading; several rows in the same order do.
 pub(super) const IN_A_ROW: f32 = 8.0;
 
-/// Bits for the reading that a fragment ends while it still repeats delivered text: most answers bring something new.
+/// Bits for the reading that a fragment ends while it still repeats delivered text: most answers bring new text.
 pub(super) const ENDS_IN_REPEAT: f32 = -6.0;
 
 #[cfg(test)]

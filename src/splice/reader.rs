@@ -98,7 +98,7 @@ impl Reader {
         following.map(Cursor::repeated_bytes).max().filter(|_| !self.is_over)
     }
 
-    /// Returns the last offset of the delivered text that was contradicted by what seemed to begin again.
+    /// Returns the last offset at which a reading as a restart contradicted the delivered text.
     pub(super) fn contradicted(&self) -> Option<usize> {
         let at = |cursor: &Cursor| if let State::Dead(at) = cursor.state { at } else { None };
         self.cursors.iter().filter(|cursor| cursor.has_repeated()).filter_map(at).max()

@@ -105,7 +105,7 @@ impl Requested {
         Seen::AsAsked
     }
 
-    /// Whether nothing but white space has come.
+    /// Whether only white space has arrived.
     pub(super) fn is_blank(&self) -> bool {
         self.text.trim_start_matches(is_space).is_empty()
     }

@@ -34,7 +34,7 @@ impl Deciding {
             return 0;
         }
         self.fragment.text.push_str(run);
-        // What matters with no attempt left to be added is only that there were too many.
+        // Once no attempt can be added, it only matters that there were too many.
         let is_crowded = self.rejected.is_crowded && self.attempts.len() >= ATTEMPTS;
         let Run { end, kept, hits } = self.matcher.run(slot.text(), &self.fragment.text, from, !is_crowded);
         self.fragment.text.truncate(end);
@@ -115,8 +115,8 @@ impl Reader {
                 && self.cursors.iter().all(|cursor| cursor.is_in_text(slot, around))
     }
 
-    /// Returns the bytes of `text` that repeat the string that was cut and do not come to its end, for all cursors that
-    /// compare them.
+    /// Returns the bytes of `text` that repeat the cut string without reaching its end, for all cursors that compare
+    /// them.
     fn same_text_len(&self, token: &CutToken, text: &[u8]) -> usize {
         let comparing = self.cursors.iter().filter(|cursor| !self.is_over && cursor.is_following());
         comparing.filter_map(|cursor| cursor.same_text_len(token, text)).fold(text.len(), usize::min)

@@ -24,8 +24,8 @@ pub(super) enum End {
     Failed(SpliceError),
 }
 
-/// When the scores are computed: after each character at first, then after each sixteenth of what has come since a
-/// candidate came, went or was verified. A decision waits for a sixteenth more, and the cost of a long fragment is not
+/// When the scores are computed: after each character at first, then after each sixteenth of the text since a candidate
+/// was added, rejected or verified. A decision waits for a sixteenth more, and the cost of a long fragment is not
 /// quadratic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Schedule {
@@ -45,7 +45,7 @@ impl Schedule {
         self.next
     }
 
-    /// Whether the scores are due when this much of the fragment has come.
+    /// Whether the scores are due at this length of the fragment.
     pub(super) fn is_due(&mut self, counts: (usize, usize), len: usize) -> bool {
         if counts != self.counts {
             *self = Self { counts, changed: len, next: len };
@@ -94,8 +94,8 @@ impl Scoring<'_> {
         }
     }
 
-    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer
-    /// that was asked for the anchor and repeats too little text may be a refusal, or another row.
+    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer to
+    /// a request for the anchor that repeats too little text may be a refusal, or another row.
     fn may_end(&self, attempt: &Attempt) -> bool {
         attempt.may_end() && (self.place.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
     }
@@ -177,7 +177,7 @@ impl Scoring<'_> {
         Some(Start::Container.prior(self.place.expect) + prior::LOST + gain)
     }
 
-    /// The bits against the first key of the new text, once it has come.
+    /// The bits against the first key of the new text, once the key is known.
     fn strangeness(&self, attempt: &mut Attempt, new: &str) -> f32 {
         if attempt.strangeness.is_none() {
             attempt.strangeness = self.place.strangeness(self.slot, new);
@@ -187,10 +187,10 @@ impl Scoring<'_> {
 }
 
 impl Deciding {
-    /// Whether the candidate was not asked for and repeats delivered text from the array element on that was cut, or from
-    /// before it, and the fragment may have another element there. Either only brackets of the element were delivered, and no
-    /// number has come that counts on; or little identifies it, and the two elements before it are equal. In parts of unknown origin,
-    /// also if it repeats elements that recur elsewhere and whose order has little information.
+    /// Whether the candidate was not requested and repeats delivered text from the cut array element on, or from before
+    /// it, and the fragment may have another element there. Either only brackets of the element were delivered, and no
+    /// number continues the series; or little identifies it, and the two elements before it are equal. In parts of
+    /// unknown origin, also if it repeats elements that recur elsewhere and whose order has little information.
     pub(super) fn may_be_another_element(&self, slot: &Slot, candidate: &Candidate) -> bool {
         let is_anchor = candidate.start.is_requested() || candidate.start == Start::Nearly;
         if is_anchor || candidate.overlap == 0 {
@@ -286,7 +286,7 @@ impl Deciding {
         }
         let Decision::Join(winner, posterior) = decision else { return None };
         let candidate = self.attempts.get(winner).map(|attempt| &attempt.candidate)?;
-        // The anchor may come a second time.
+        // The anchor may be repeated a second time.
         let new = self.fragment.text.get(candidate.at..).unwrap_or_default().trim_start_matches(is_space);
         let may_be_again = candidate.alignment == Alignment::Anchor && self.fragment.anchor_end.is_some() && !at_end;
         let may_be_again = may_be_again && !self.near.is_ambiguous;
@@ -318,7 +318,7 @@ impl Deciding {
         {
             return End::Join(attempt, 1.0);
         }
-        // Everything that came is a tail of the delivered text, and nothing significant follows it.
+        // All of the text is a tail of the delivered text, without significant text after it.
         let is_tail = |attempt: &&Attempt| {
             let candidate = &attempt.candidate;
             let is_whole = candidate.alignment != Alignment::Reentry && candidate.at >= end;
@@ -350,7 +350,7 @@ impl Deciding {
         End::Failed(self.failure())
     }
 
-    /// Why nothing has won at the end of the fragment.
+    /// Returns why no candidate has won at the end of the fragment.
     fn failure(&self) -> SpliceError {
         let best = self.attempts.iter().map(|attempt| attempt.candidate.evidence.score()).fold(f32::MIN, f32::max);
         match (self.attempts.as_slice(), self.contradicted.0) {

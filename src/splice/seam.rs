@@ -11,7 +11,7 @@ pub enum Expect {
     Anchor,
     /// At the cut: the model was asked to continue a prefill.
     Exact,
-    /// Nothing is known of how the fragment was asked for.
+    /// The request is unknown.
     #[default]
     Any,
 }
@@ -92,7 +92,7 @@ impl Alignment {
     }
 }
 
-/// Where and how a fragment was joined.
+/// The result of joining a fragment: its offset, and how it was joined.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Seam {
@@ -104,15 +104,16 @@ pub struct Seam {
     pub overlap: usize,
     /// How it was joined.
     pub alignment: Alignment,
-    /// Whether the offset may be wrong: it rests on an anchor that may also occur elsewhere; or it was not asked for,
+    /// Whether the offset may be wrong: it rests on an anchor that may also occur elsewhere; or it was not requested,
     /// and the fragment repeats an array element that may be another one; or the request is unknown, and the decision
     /// is less certain than it has to be without a flag; or the anchor was repeated with other brackets, commas or
     /// colons, so it may be another value; or the part of a `stitch` repeats nothing, and other parts overlap. At the
-    /// end of the fragment also whether it was not asked for, and the fragment broke off at text that is illegal there.
+    /// end of the fragment it is also set if the offset was not requested and the fragment broke off at text that is
+    /// illegal there.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.
     pub pending: usize,
-    /// Bytes of the fragment that had come when the decision fell.
+    /// Bytes of the fragment up to the decision.
     pub decided: usize,
     /// Other offsets at which the fragment could still have begun at that byte, each with the bytes that it takes for
     /// repeated. Each gives another document.
@@ -180,8 +181,8 @@ pub enum SpliceError {
     /// The fragment ended before it was certain where it begins: all of it, also a refusal, could be text of the token
     /// that was cut.
     Undecided,
-    /// The fragment fits at two offsets, which give different documents, and nothing decides between them: the next row
-    /// of a table, or the last one repeated.
+    /// The fragment fits at two offsets, which give different documents, and no evidence decides between them: the next
+    /// row of a table, or the last one repeated.
     Ambiguous,
     /// The new text only closes what is open, although more is due.
     EarlyEnd,

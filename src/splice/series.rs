@@ -51,7 +51,7 @@ impl Series {
         Self { counters: last.iter().filter_map(counter).collect() }
     }
 
-    /// Returns the bits by which `element` speaks for being the `nth` one after the last whole element (1: the next one),
+    /// Returns the bits for the reading that `element` is the `nth` one after the last whole element (1: the next one),
     /// rather than another one.
     pub(super) fn bits(&self, element: &str, nth: i64) -> f32 {
         if self.counters.is_empty() {

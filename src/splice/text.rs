@@ -13,7 +13,7 @@ use crate::overlap::{Anchor, EVIDENCE, Hits, Matcher};
 
 /// A splice of one fragment to any text. The text is lent with every call, and new text is appended to another one.
 ///
-/// If an [exact](Expect::Exact) continuation was asked for, all of the fragment is taken from its first byte on, and
+/// If an [exact](Expect::Exact) continuation was requested, all of the fragment is taken from its first byte on, and
 /// nothing is pending. Otherwise the fragment must repeat the [anchor](Self::anchor): at its beginning, after white
 /// space, a fence, reasoning or a preamble of whole lines, or where it begins again earlier in the text and repeats it
 /// word for word. The text after the anchor is new. Everything else fails. The line that closes a fence around the
@@ -48,7 +48,7 @@ pub struct TextSplice {
     in_block: bool,
     /// The fragment up to the decision; empty after it.
     pending: String,
-    /// Where its content begins, and how often that was said.
+    /// The offset at which its content begins, and the number of times that content began.
     begin: usize,
     begun: usize,
     cap: usize,
@@ -146,7 +146,7 @@ impl TextSplice {
     /// Ends the fragment.
     ///
     /// # Errors
-    /// Fails if the fragment brought nothing: [`SpliceError::Empty`], [`SpliceError::NoAlignment`],
+    /// Fails if the fragment was not joined: [`SpliceError::Empty`], [`SpliceError::NoAlignment`],
     /// [`SpliceError::Pending`].
     pub fn finish(&mut self, out: &mut String) -> Result<Seam, SpliceError> {
         let rest = self.strip.take_pending();
@@ -165,7 +165,7 @@ impl TextSplice {
         }
     }
 
-    /// Returns the seam, once something new has come.
+    /// Returns the seam, once the fragment has brought new text.
     pub fn seam(&self) -> Option<&Seam> {
         if let State::Joined(joined) = &self.state { Some(&joined.seam).filter(|_| joined.is_new) } else { None }
     }
@@ -225,7 +225,7 @@ impl TextSplice {
         }
     }
 
-    /// Notes that content may begin at `at`.
+    /// Records that content may begin at `at`.
     fn begin_content(&mut self, mark: ContentStart, at: usize) {
         let before = self.pending.get(..at).unwrap_or_default();
         let is_more =
@@ -259,8 +259,8 @@ impl TextSplice {
         anchor.or(restart.map(|start| (Alignment::Restart, start..self.tail)))
     }
 
-    /// Returns the fence around what begins at `start` in the fragment and repeats the text from `repeated` on; none if
-    /// the line before that belongs to the text itself.
+    /// Returns the fence around the content that begins at `start` in the fragment and repeats the text from `repeated`
+    /// on; none if the line before that belongs to the text itself.
     fn fence(&self, text: &str, start: usize, repeated: usize) -> Option<FenceCloser> {
         let line = self.pending.get(..start)?.trim_end().rsplit('\n').next()?.trim();
         let ticks = ticks_of(line)?;

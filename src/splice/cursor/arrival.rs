@@ -8,7 +8,7 @@ use crate::splice::place::says_something;
 use crate::splice::prior::Start;
 use crate::splice::seam::Expect;
 
-/// How a cursor came to the cut.
+/// The arrival of a cursor at the cut.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::splice) struct Arrival {
     /// Where the new text begins, by the reader's offsets.
@@ -38,7 +38,7 @@ pub(in crate::splice) struct Element {
     pub(in crate::splice) depth: usize,
     /// Where the element begins, by the reader's offsets.
     pub(in crate::splice) at: usize,
-    /// What its repeated text would have cost as new text.
+    /// The cost of its repeated text as new text.
     pub(in crate::splice) bits: f32,
     /// Whole values before it were repeated.
     pub(in crate::splice) is_after_values: bool,

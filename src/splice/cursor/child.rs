@@ -38,7 +38,7 @@ impl Level {
     }
 }
 
-/// The most bits of an element that has come more than once.
+/// The most bits of an element that was delivered more than once.
 pub(in crate::splice) const RECURS: f32 = 0.5;
 
 /// The most positions in an array that are followed at the same time.

@@ -87,8 +87,8 @@ pub(super) enum Follow {
 }
 
 impl CutString {
-    /// Returns how many bytes of `text`, which has no escape, repeat the decoded bytes from `from` on and leave at
-    /// least one of those.
+    /// Returns how many bytes of `text`, which has no escape, repeat the decoded bytes from `from` on, without their
+    /// last one.
     pub(in crate::splice) fn same_len(&self, text: &[u8], from: usize) -> usize {
         let left = self.said.get(from..).unwrap_or_default();
         let left = left.get(..left.len().saturating_sub(1)).unwrap_or_default();

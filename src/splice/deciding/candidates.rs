@@ -41,7 +41,7 @@ impl Deciding {
         Lead { skip: self.place.end - self.place.tail, ..Lead::default() }
     }
 
-    /// Adds the candidate of a cursor that has come to the cut.
+    /// Adds the candidate of a cursor that has reached the cut.
     pub(super) fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
         let Arrival { at, rest, deferred, from, start, bits, container, element, leaves_out, is_reentry } = arrival;
         let mut at = self.fragment.begin + at;
@@ -156,7 +156,7 @@ impl Deciding {
         let mut evidence = Evidence::new(start_kind.prior(self.place.expect), fragment.surprise(start, end), 0.0);
         let mut candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
         if is_next {
-            // The anchor may come twice, or new text begins as it does.
+            // The anchor may occur twice, or new text may begin like it.
             let requested = |attempt: &&mut Attempt| attempt.candidate.start == Start::Requested;
             for first in self.attempts.iter_mut().filter(requested) {
                 first.candidate.start = Start::Nearly;

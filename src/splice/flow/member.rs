@@ -40,7 +40,7 @@ impl MemberAgain {
         self.text.len() - self.head
     }
 
-    /// Whether a comma came before the member.
+    /// Whether the member follows a comma.
     pub(super) fn has_comma(&self) -> bool {
         self.has_comma
     }
