@@ -78,8 +78,8 @@ fn begun_by(tail: &str, part: &str) -> usize {
 pub struct Anchor {
     /// The range of the anchor in the delivered text, in bytes.
     pub range: Range<usize>,
-    /// Whether no tail up to the cap occurs only once without repeating itself: a seam that rests on this anchor alone
-    /// is ambiguous, too.
+    /// Whether every tail up to the cap recurs in the text or repeats itself: a seam that rests on this anchor alone is
+    /// ambiguous, too.
     pub ambiguous: bool,
 }
 
@@ -110,7 +110,7 @@ impl Anchor {
         // An occurrence of a longer tail contains one of the shorter tail: the search continues where that was found.
         let mut leftmost = whole.start;
         for characters in LADDER.into_iter().filter(|&length| length <= cap) {
-            // The text is shorter than this length: all of it is the last candidate.
+            // If the text is shorter than this length, all of it is the last candidate.
             let start = legal_start(text, whole.clone(), characters).unwrap_or(whole.start);
             let from = leftmost.saturating_sub(last.start - start).max(whole.start);
             let candidate = &text[start..end];

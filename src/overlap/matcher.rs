@@ -31,20 +31,20 @@ pub struct Matcher {
     anchored: usize,
     /// The bytes of the fragment in which the anchor was searched.
     searched: usize,
-    /// Where the delivered text ends, without white space.
+    /// The end of the delivered text, without white space.
     end: usize,
     root: usize,
-    /// Where the part of the delivered text begins in which a repeat may begin. The root may precede it.
+    /// The start of the part of the delivered text in which a repeat may begin. The root may precede it.
     window: usize,
-    /// Where the fragment's content begins.
+    /// The offset of the fragment's content.
     begin: usize,
     content: Content,
 }
 
-/// What ends with one byte of a fragment.
+/// The hits that end with one byte of a fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits {
-    /// Where the anchor begins in the fragment, if it ends with the byte.
+    /// The start of the anchor in the fragment, if the anchor ends with the byte.
     pub anchor: Option<usize>,
     /// Where the content begins in the delivered text, if the delivered text ends with all of it.
     pub overlap: Option<usize>,
@@ -58,7 +58,7 @@ pub(crate) struct Run {
     /// The last end of a character up to which the content may repeat delivered text; the start of the run if there is
     /// none.
     pub(crate) kept: usize,
-    /// What ends with its last byte.
+    /// The hits that end with its last byte.
     pub(crate) hits: Hits,
 }
 
@@ -222,7 +222,8 @@ impl Matcher {
             self.content.borders.extend(before);
             length = self.content.borders.of(before.len());
         }
-        // The end of the content often occurs nowhere. Where it occurs, the search has to read up to there anyway.
+        // In most cases the end of the content occurs nowhere. If it does occur, the search has to read up to it
+        // anyway.
         for tail in [2, SHORT] {
             let end = [before.get(before.len() + 1 - tail..)?, &[byte]].concat();
             let begin = (at + 1).saturating_sub(tail).max(from);

@@ -117,7 +117,7 @@ impl NearAnchor {
         self.wanted_of(self.fewest_here).is_none() || self.read > self.anchor.len() + self.bound()
     }
 
-    /// Whether the content may still become the anchor. Once the anchor has ended: with fewer edits than there.
+    /// Whether the content may still become the anchor, or, once the anchor has ended, may do so with fewer edits.
     pub fn is_alive(&self) -> bool {
         self.fewest_edits().is_some()
     }
@@ -127,7 +127,7 @@ impl NearAnchor {
         self.wanted_of(self.fewest)
     }
 
-    /// Returns the edits of a distance, if they are as few as wanted.
+    /// Returns the edits of a distance, if they are not more than wanted.
     fn wanted_of(&self, distance: Distance) -> Option<u32> {
         let edits = distance.edits().count + u32::from(self.has_lead);
         Some(edits).filter(|&edits| self.wanted.is_some_and(|wanted| edits <= wanted))

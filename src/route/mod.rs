@@ -37,7 +37,7 @@ pub struct RouteConfig {
     /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Whether and how the rest of cut answers is asked for.
+    /// Whether and how restitch asks for the rest of cut answers.
     pub continuation: ContinueBy,
     /// See [`max_risk`](crate::ContinuationLimits::max_risk).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::probability")]
@@ -45,10 +45,10 @@ pub struct RouteConfig {
     /// How much of the JSON in an answer may be changed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::repair")]
     pub repair: Option<RepairLevel>,
-    /// What becomes of an answer whose rest can't be had.
+    /// How an answer ends when its rest can't be obtained.
     #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub on_give_up: Option<GiveUp>,
-    /// What becomes of an answer that is prose when its connection is lost.
+    /// How an answer in prose is handled when its connection is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prose: Option<Prose>,
     /// See [`max_continuations`](crate::ContinuationLimits::max_continuations).
@@ -100,9 +100,9 @@ pub struct FallbackConfig {
 pub struct Asked<'a> {
     /// The model's name.
     pub model: &'a str,
-    /// The answer is to be JSON.
+    /// The request asks for JSON.
     pub is_json: bool,
-    /// The answer is to be JSON of a schema that the request has.
+    /// The request asks for JSON, and has its schema.
     pub has_schema: bool,
 }
 
@@ -166,12 +166,12 @@ impl RouteConfig {
     }
 }
 
-/// Whether and how the rest of cut answers is asked for.
+/// Whether and how restitch asks for the rest of cut answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum ContinueBy {
-    /// As the model's row in the capability table says.
+    /// As set in the model's row of the capability table.
     #[default]
     Auto,
     /// Not at all: requests and answers pass.
@@ -195,7 +195,7 @@ impl ContinueBy {
         }
     }
 
-    /// Returns how a prefill is continued, where the capability table says `known`.
+    /// Returns the variant of a prefill, given the one in the capability table.
     #[cfg(any(feature = "cli", feature = "proxy"))]
     pub(crate) fn direct(self, known: PrefillForm) -> PrefillForm {
         match (self, known) {
@@ -225,7 +225,7 @@ impl From<ContinueBy> for String {
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum ResponseFormat {
-    /// None is asked for.
+    /// The request asks for no format.
     Text,
     /// JSON, with a schema or without one.
     Json,
@@ -291,20 +291,20 @@ impl std::str::FromStr for ResponseFormat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// The path is another one.
+    /// The path does not match.
     Path(PathPattern),
     /// No header of this name has such a value. The value that was sent is not kept.
     Header {
         /// The header.
         name: HeaderName,
-        /// What its value is to be.
+        /// The pattern for its value.
         wanted: ValuePattern,
         /// The request has no such header.
         is_missing: bool,
     },
     /// The route needs to know the body, and the body is not read.
     Unread,
-    /// The model is another one.
+    /// The model does not match.
     Model {
         /// The request's.
         found: String,

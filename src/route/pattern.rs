@@ -84,7 +84,7 @@ impl ModelPattern {
         model.len() <= LONGEST && matches(&self.0, model)
     }
 
-    /// As [`PathPattern::covers`].
+    /// Like [`PathPattern::covers`].
     pub fn covers(&self, other: &Self) -> bool {
         matches(&self.0, &other.0)
     }
@@ -103,7 +103,7 @@ impl ValuePattern {
         matches_exactly(&self.0, value)
     }
 
-    /// As [`PathPattern::covers`].
+    /// Like [`PathPattern::covers`].
     pub fn covers(&self, other: &Self) -> bool {
         matches_exactly(&self.0, &other.0)
     }
