@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 /// Why a body failed while it was sent.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request's body: bytes that are there, or bytes that are still to come.
+/// A request's body: complete bytes, or a stream of bytes.
 pub struct Body(Content);
 
 enum Content {
     Full(Full<Bytes>),
-    /// Dropping the sender tells who waits that the body is sent.
+    /// Dropping the sender signals that the body is sent.
     Coming {
         body: UnsyncBoxBody<Bytes, BodyError>,
         _sent: Option<oneshot::Sender<Infallible>>,
@@ -38,7 +38,7 @@ impl Body {
         Self(Content::Full(Full::new(bytes.into())))
     }
 
-    /// Creates a body of bytes that are still to come. They are sent in chunks.
+    /// Creates a body of bytes that a stream brings. They are sent in chunks.
     pub fn stream<S, E>(stream: S) -> Self
     where
         S: Stream<Item = Result<Bytes, E>> + Send + 'static,

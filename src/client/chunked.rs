@@ -12,7 +12,7 @@ pub(super) struct Chunked {
     extra: usize,
 }
 
-/// Where the decoder is.
+/// The state of the decoder.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     /// In the size of a chunk, before its first digit or after some.
@@ -29,7 +29,7 @@ enum Place {
     SizeLf {
         size: u64,
     },
-    /// In a chunk with `left` bytes still to come.
+    /// In a chunk, with `left` bytes missing.
     Data {
         left: u64,
     },
@@ -55,8 +55,8 @@ impl Place {
 }
 
 impl Chunked {
-    /// Appends what `input` has of the body to `body`. Returns how many bytes of `input` belong to the body: fewer than all
-    /// when its end is among them.
+    /// Appends the body's bytes in `input` to `body`. Returns how many bytes of `input` belong to the body: fewer than
+    /// all if the body ends in them.
     pub(super) fn decode(&mut self, input: &[u8], body: &mut BytesMut) -> Result<usize, ConnectionError> {
         let mut rest = input;
         while let Some((&byte, after)) = rest.split_first() {

@@ -41,7 +41,7 @@ impl Connection {
         let parts = poll_fn(|cx| poll_head(&mut self.io, &mut outgoing, &mut head, &mut unsent, cx)).await;
         let parts = match parts {
             Ok(parts) => parts,
-            // What could not be written is the reason why nothing came.
+            // The failed write is the reason why no answer came.
             Err(Error::Failed(error)) if head.is_empty() && error.is_of_connection() => {
                 return Err(Error::Unanswered(unsent.unwrap_or(error)));
             }
@@ -97,7 +97,7 @@ pub(super) fn read<T>(io: &mut Io, cx: &mut Context<'_>, take: impl FnOnce(&[u8]
 }
 
 thread_local! {
-    /// What all connections of a thread read into, so that one which waits has no buffer.
+    /// The buffer that all connections of a thread read into, so that a waiting connection needs none.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

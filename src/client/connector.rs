@@ -197,5 +197,5 @@ fn with_port(uri: Uri) -> Uri {
     with_port.unwrap_or(uri)
 }
 
-/// Silence after which the kernel asks whether the other side is still there.
+/// Silence after which the kernel checks whether the peer is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);

@@ -146,7 +146,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Writes an error with its sources: the messages of hyper are short and leave the reason to them.
+/// Writes an error with its sources: hyper's own messages are short and leave out the reason.
 fn with_sources(f: &mut fmt::Formatter<'_>, error: &(dyn StdError + 'static)) -> fmt::Result {
     write!(f, "{error}")?;
     let mut source = error.source();
@@ -157,7 +157,7 @@ fn with_sources(f: &mut fmt::Formatter<'_>, error: &(dyn StdError + 'static)) ->
     Ok(())
 }
 
-/// Returns a hint for an untrusted certificate, if one is known.
+/// Returns a hint for an untrusted certificate, if there is one.
 fn advice(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return advice(error.get_ref()?);

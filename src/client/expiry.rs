@@ -82,7 +82,7 @@ impl Role {
 }
 
 impl Validity {
-    /// Returns the warning for the operator. `None`: nothing.
+    /// Returns the warning for the operator. `None`: there is no warning.
     pub(crate) fn warning(self) -> Option<&'static str> {
         match self {
             Self::Valid => None,

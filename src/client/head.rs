@@ -23,7 +23,7 @@ impl Head {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns whether the connection has brought nothing of a response.
+    /// Returns whether the connection has brought no byte of a response.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.informational == 0
     }

@@ -24,16 +24,16 @@ pub(super) struct Outgoing {
     framing: Framing,
 }
 
-/// How the end of the body is said.
+/// How the request marks the end of its body.
 #[derive(Clone, Copy, Debug)]
 enum Framing {
-    /// This number of bytes is still to come from the body.
+    /// The number of bytes that the body still lacks.
     Length(u64),
     Chunks,
 }
 
 impl Outgoing {
-    /// Begins with a request. Its framing is that of its body, whatever its headers say.
+    /// Starts a request. The framing depends on its body, and not on its headers.
     pub(super) fn new(request: Request<Body>) -> Self {
         let (parts, body) = request.into_parts();
         let framing = match body.size_hint().exact() {
@@ -73,7 +73,7 @@ impl Outgoing {
             }
             ready!(self.poll_write(Pin::new(&mut *io), cx)).map_err(ConnectionError::Io)?;
         }
-        // Nothing more is there: it has ended, or more is to come.
+        // No bytes are ready: the body has ended, or its next frame is not there yet.
         ready!(Pin::new(io).poll_flush(cx)).map_err(ConnectionError::Io)?;
         if self.body.is_none() { Poll::Ready(Ok(())) } else { Poll::Pending }
     }

@@ -20,7 +20,7 @@ use super::pool::Pool;
 pub struct Received {
     /// `None` after the last byte, or an error.
     incoming: Option<Incoming>,
-    /// What `poll_first` has read, for who polls the body.
+    /// The result of `poll_first`, for the next poll of the body.
     first: Option<First>,
 }
 
@@ -36,7 +36,7 @@ struct Incoming {
     decoder: Decoder,
     /// Bytes that came with the head.
     unread: Bytes,
-    /// Where the connection goes. `None`: it is closed.
+    /// The pool to return the connection to. `None`: the connection is closed.
     pool: Option<Arc<Pool>>,
 }
 
@@ -73,7 +73,7 @@ impl Received {
         frame.data_ref().map(Bytes::as_ref)
     }
 
-    /// Returns how many bytes were read before they were asked for.
+    /// Returns how many bytes were read before the body was polled.
     fn read_ahead(&self) -> u64 {
         let frame = self.first.as_ref().and_then(|first| first.as_ref()?.as_ref().ok()?.data_ref());
         frame.map_or(0, |bytes| bytes.len() as u64)

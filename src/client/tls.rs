@@ -12,7 +12,7 @@ use super::Error;
 #[cfg(feature = "proxy")]
 use super::{Expiry, Role};
 
-/// Files in PEM: whom an `https` upstream's certificate may come from, and the client's own certificate.
+/// Files in PEM: additional root certificates for an `https` upstream, and the client's own certificate.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
     /// Certificates that are trusted in addition to the system's.

@@ -13,8 +13,7 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 /// The address that requests go to: `http` or `https`, a host, and optionally a port and a path before every request's
 /// own path.
 ///
-/// It comes from the operator alone. Whatever a request's path holds, the request stays on this host and below this
-/// path.
+/// Only the operator sets it. With any path, a request stays on this host and below this path.
 ///
 /// ```
 /// use restitch::internal::client::Upstream;

@@ -40,16 +40,16 @@ pub struct Proxy {
     /// How many threads serve connections.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "threads")]
     pub threads: Option<usize>,
-    /// Whether first requests are adapted to what their model can be asked for.
+    /// Whether first requests are adapted to the capabilities of their model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapt: Option<bool>,
-    /// By what factor each further call may be longer than the one before.
+    /// The factor by which each further call may be longer than the one before.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "factor")]
     pub raise_max_tokens: Option<u32>,
-    /// What becomes of an answer whose rest can't be had.
+    /// How an answer ends when its rest can't be obtained.
     #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub on_give_up: Option<GiveUp>,
-    /// What becomes of an answer that is prose when its connection is lost.
+    /// How an answer in prose is handled when its connection is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prose: Option<Prose>,
     /// How much of the JSON in an answer may be changed.
@@ -58,7 +58,7 @@ pub struct Proxy {
     /// Seconds for which answers are kept for clients that lose their connection, if the request does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<u32>,
-    /// Where kept answers are: `memory`, or the address of a Redis or Valkey server.
+    /// The store of kept answers: `memory`, or the address of a Redis or Valkey server.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "store")]
     pub store: Option<String>,
     /// The filter of the log on standard error: one of [`LEVELS`](Self::LEVELS), or a comma-separated list of
@@ -87,7 +87,7 @@ pub enum LogFormat {
 }
 
 impl Proxy {
-    /// The log levels, from nothing to everything.
+    /// The log levels, from the quietest on.
     pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
     /// The default address.

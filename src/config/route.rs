@@ -111,7 +111,7 @@ pub(super) fn check_upstreams(text: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Where the values of a file are that are checked after it was read.
+/// The positions of the values in a file that are checked after it was read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Places {
