@@ -248,7 +248,7 @@ impl Checker {
         }
     }
 
-    /// Takes more of the text. After an error it takes nothing.
+    /// Takes more of the text. After an error it ignores text.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         if self.error.is_some() {
             return;

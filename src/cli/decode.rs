@@ -75,7 +75,7 @@ pub struct Decoded {
     pub usage: Option<Value>,
     /// The message of the last error.
     pub error: Option<String>,
-    /// What ended the stream, for example `[DONE]`.
+    /// The event that ended the stream, for example `[DONE]`.
     pub terminal: Option<String>,
     /// Why each answer is over, in the words of one API.
     #[serde(skip)]
@@ -88,9 +88,9 @@ pub struct Decoded {
 /// One tool call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Call {
-    /// The first id that came.
+    /// The first id in the body.
     pub id: Option<String>,
-    /// The first name that came.
+    /// The first name in the body.
     pub name: Option<String>,
     /// The text of the arguments.
     pub args: String,
@@ -185,7 +185,7 @@ impl std::error::Error for Error {
 /// Those of `input`, and a body that can't be decoded.
 pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> {
     let mut answer = Answer { reader: AnyReader::new(dialect.dialect()), ..Answer::default() };
-    // `None`: nothing significant was read.
+    // `None`: only white space was read.
     let mut body = None;
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -229,7 +229,7 @@ enum Body {
 /// A body that is a sequence of events.
 struct Stream {
     framed: Framed,
-    /// What followed the last event: at most [`TAIL`] bytes.
+    /// The text after the last event: at most [`TAIL`] bytes.
     tail: Vec<u8>,
 }
 

@@ -37,7 +37,7 @@ impl Deltas {
 
     /// Ends the bytes.
     pub(super) fn finish(&mut self, slot: SlotId, text: &mut String) -> Result<(), Refusal> {
-        // As in `decode`, an event that the end cuts off counts.
+        // As in `decode`, an event that is cut off by the end counts.
         if let Some(framed) = &mut self.framed
             && let Some(event) = framed.finish().map_err(Refusal::Stream)?
         {

@@ -21,7 +21,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Returns the API, unless it is to be found.
+    /// Returns the API, unless it must be detected.
     pub(super) fn dialect(self) -> Option<Dialect> {
         match self {
             Self::Auto => None,
@@ -130,8 +130,8 @@ impl AnyReader {
         self.read("message", body, on);
     }
 
-    /// Ends the events. Where no event was decisive, the first API that can have all of them and understands one is
-    /// taken.
+    /// Ends the events. If no event was decisive, the first API that can have all of them and understands one is
+    /// chosen.
     pub(super) fn finish(&mut self, on: &mut dyn FnMut(Delta<'_>)) {
         if self.dialect.is_some() {
             return;

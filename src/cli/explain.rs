@@ -35,7 +35,7 @@ pub(super) struct Failed {
     /// The parts count from 1 here.
     pub(super) part: usize,
     pub(super) reason: String,
-    /// Where there is a seam it is there.
+    /// Present if there is a seam.
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<Explain>,
 }

@@ -1,4 +1,4 @@
-//! Text that is read piece by piece: what `events` and `paths` share, including their arguments.
+//! Text that is read piece by piece: the code and the arguments that `events` and `paths` share.
 
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
@@ -63,7 +63,7 @@ pub(super) trait Watcher: Sink {
     /// Writes the results so far. Breaks when the watcher wants no more.
     fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>>;
 
-    /// Takes note that text was dropped: from now on spans count from byte `base` of the whole text.
+    /// Learns that text was dropped: from now on spans count from byte `base` of the whole text.
     fn rebase(&mut self, _base: usize) {}
 }
 
@@ -73,7 +73,7 @@ enum End {
     Whole,
     /// The watcher wants no more.
     Enough,
-    /// The text leaves the grammar.
+    /// The text has left the grammar.
     Deviation(SyntaxError),
     Refusal(Refusal),
     /// The file failed, and that was reported.

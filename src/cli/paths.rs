@@ -90,7 +90,7 @@ struct Found<'a> {
     paths: Paths,
     patterns: &'a [&'a str],
     args: &'a Args,
-    /// How many more values are wanted, if there is a limit.
+    /// How many more values to write, if there is a limit.
     left: Option<usize>,
     line: String,
 }

@@ -196,8 +196,8 @@ fn listen(config: &config::Proxy) -> Result<Listen, (Exit, String)> {
     Ok(Listen { address, socket_mode: config.socket_mode.unwrap_or_default(), tls })
 }
 
-/// Raises how many files the process may have open, and lowers the number of connections to what fits: each has one to its
-/// client and one to the upstream.
+/// Raises the limit of open files, and lowers the number of connections to fit it: each connection needs one file for
+/// its client and one for the upstream.
 fn fit_open_files(limits: &mut ServerLimits) {
     let wanted =
         u64::try_from(limits.max_connections).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(OTHER_FILES);
@@ -246,7 +246,7 @@ fn secret(user: &str, variable: &str) -> Result<String, String> {
     }
 }
 
-/// SIGHUP, which ends no answer: a terminal that closes sends it, too.
+/// A handler of SIGHUP, which does not end the process: a closing terminal sends it, too.
 #[cfg(unix)]
 struct Hangups(tokio::signal::unix::Signal);
 
@@ -257,7 +257,7 @@ impl Hangups {
         signal(SignalKind::hangup()).map(Self)
     }
 
-    /// Reads the configuration again at each SIGHUP. The log says how it went.
+    /// Reads the configuration again at each SIGHUP, and logs the result.
     fn reload(mut self, reloader: Reloader) {
         tokio::spawn(async move {
             while self.0.recv().await.is_some() {

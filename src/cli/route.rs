@@ -1,4 +1,4 @@
-//! `restitch config explain`: which route answers a request, and what holds for it.
+//! `restitch config explain`: shows which route answers a request, and with which settings.
 
 use std::io;
 
@@ -119,7 +119,7 @@ fn model_of_path(dialect: Option<Dialect>, path: &str) -> Option<String> {
     Some(request.model).filter(|model| !model.is_empty())
 }
 
-/// Says what becomes of an answer.
+/// Describes how an answer is handled.
 fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &str) -> String {
     let Some(dialect) = dialect else {
         return "The path is of no API that is read: the answer passes, cut or not.".to_owned();

@@ -14,7 +14,7 @@ use crate::provider::wire::Dialect as Known;
 use crate::sse::DecodeError;
 use crate::{Utf8, Utf8Error};
 
-/// What the bytes are.
+/// The type of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Found by the first bytes: an event stream begins with the name of a field, or with a comment. Its API is found by
@@ -68,7 +68,7 @@ enum State {
     Deltas(Box<Deltas>),
 }
 
-/// Why there is no more text.
+/// The reason why there is no more text.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// These bytes are not UTF-8, or the text ends inside a character.

@@ -127,7 +127,7 @@ struct Join {
     offset: usize,
     overlap: usize,
     alignment: &'static str,
-    /// The probability that the part belongs there; 1 where it was asked for.
+    /// The probability that the part belongs there; 1 if the request asked for this offset.
     posterior: f64,
     /// Left out if it is false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -270,7 +270,7 @@ fn print_notes(answer: &Answer, console: &Console) {
     }
 }
 
-/// What became of the parts.
+/// The results of the parts.
 struct Outcome {
     status: Status,
     answer: Answer,

@@ -21,7 +21,7 @@ use crate::proxy::{OwnError, Proxy, SHOULD_RETRY, Tap, is_stream, is_transient, 
 /// How long asking for the first answer may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Until the body of a refusal has come. The proxy times the head of an answer.
+    /// For the body of a refusal. The proxy has its own limit for the head of an answer.
     silence: Duration,
     /// Between two calls.
     backoff: Duration,

@@ -333,7 +333,7 @@ impl Text {
         let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
         let made = std::mem::replace(&mut self.traced, calls)..calls;
         let Some(trace) = trace.filter(|_| !made.is_empty()) else { return };
-        // As the request has them.
+        // The request has the same options.
         let options = ContextOptions::default()
             .budget(self.limits.continuation.context_budget_chars)
             .max_anchor(self.limits.continuation.max_anchor_chars);

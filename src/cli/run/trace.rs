@@ -25,7 +25,7 @@ pub(super) struct Trace {
 
 #[derive(Debug)]
 struct Open {
-    /// The open call, and how often it was asked for.
+    /// The open call, and how often it was made.
     call: Option<(u32, u32)>,
     /// The response of the open call.
     response: Option<File>,
@@ -86,7 +86,7 @@ impl Tap for Trace {
 }
 
 impl Open {
-    /// Counts how often this call was asked for, including this time.
+    /// Counts how often this call was made, including this time.
     fn again(&mut self, call: u32) -> u32 {
         let again = self.call.filter(|(last, _)| *last == call).map_or(1, |(_, again)| again.saturating_add(1));
         self.call = Some((call, again));
