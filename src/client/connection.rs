@@ -101,5 +101,5 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The most bytes of one read.
+/// The most bytes of one read. Each thread has a single buffer, so a large one is cheap.
 const BUFFER_BYTES: usize = 64 << 10;

@@ -124,7 +124,7 @@ impl Tcp {
         if is_local(upstream.host()) {
             return Ok(Self { connector, proxy: None });
         }
-        // The path does not matter, and a prefix is no dot segment.
+        // The path does not matter here; `/` has no dot segment.
         let uri = upstream.uri_for("/")?;
         check_variables(&uri, upstream.is_https())?;
         let proxy = Matcher::from_env().intercept(&uri);

@@ -125,7 +125,7 @@ impl Session {
             && !adds_nothing
             && let Some(fence) = self.slot.document().open_fence()
         {
-            // The first answer's own fence can no longer come.
+            // The first answer's own closing fence can no longer follow.
             let before = self.slot.document().text().len();
             let closed = self.slot.push(&fence);
             debug_assert!(closed.is_ok(), "the fence of a closed root is legal after it: {closed:?}");

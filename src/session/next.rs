@@ -526,7 +526,7 @@ const EARLY_ENDS: u32 = 2;
 /// Bytes of text that count as a token: a rough average for English and for JSON.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Parts into which a wait is divided.
+/// The number of steps into which the spread divides its half of a wait.
 const SPREAD: u32 = 1000;
 
 /// Returns a number each of whose bits depends on all bits of `seed` (the end of SplitMix64).

@@ -1,5 +1,4 @@
-//! Event streams through a session: a healthy stream is forwarded unchanged, the rest of a cut one is written by the
-//! relay.
+//! Event streams through a session: the relay forwards a healthy stream unchanged, and writes the rest of a cut one.
 //!
 //! ```text
 //!  Open, first call ──▶ the upstream's bytes, whole blocks at a time

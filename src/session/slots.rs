@@ -106,8 +106,8 @@ impl Ends {
     }
 }
 
-/// Slots of one response that are read: choices, parallel calls, content blocks, items of any type. A response with
-/// more slots passes unchanged.
+/// Slots of one response that are read: choices, parallel calls, content blocks, items of any type. Each has a session,
+/// so their number is bounded: a response with more slots passes unchanged.
 const MAX_SLOTS: usize = 256;
 
 impl Slots {

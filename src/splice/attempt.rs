@@ -12,7 +12,7 @@ use super::seam::Alignment;
 use super::slot::Slot;
 use crate::json::{Kind, Machine};
 
-/// What a candidate needs, besides its offset, to flow into the document.
+/// The data that a candidate needs, besides its offset, to flow into the document.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lead {
     /// The rest of an escape that was cut, with the same spelling as its beginning.

@@ -140,14 +140,15 @@ pub(super) const ATTEMPTS: usize = 24;
 const OVERLAPS: usize = 256;
 /// Places at which content begins: each is searched in the delivered text. Preambles have fewer lines.
 pub(super) const CONTENTS: usize = 256;
-/// Characters of a line that announces the anchor: `Here is the rest:`.
+/// Characters of a line that announces the anchor, such as `Here is the rest:`. Bounded, since one line may have many
+/// anchors, and each searches the line before it.
 const ANNOUNCEMENT: usize = 1024;
 /// Rejected candidates that are kept for an explanation.
 const LISTED: usize = 64;
 /// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer may begin in the
 /// second of two equal rows.
 pub(super) const LOST: usize = 8;
-/// Characters of an anchor that are unlikely to occur by chance.
+/// The number of characters from which on an anchor is unlikely to occur by chance.
 pub(super) const FEW: usize = 16;
 
 impl Fragment {
@@ -255,7 +256,8 @@ impl Deciding {
         }
     }
 
-    /// Records how much repeats delivered text: all text before `verbatim`, and what the readers have found.
+    /// Records how much repeats delivered text: all text before `verbatim`, and the repetitions that the readers have
+    /// found.
     pub(super) fn note_repeated(&mut self, verbatim: Option<usize>) {
         let repeated = self.readers.iter().filter_map(Reader::repeated).max().unwrap_or_default();
         let verbatim = verbatim.map_or(0, |end| end - self.fragment.begin);

@@ -223,7 +223,7 @@ impl Place {
     }
 
     /// Returns whether the repeated text from `from` on is as likely to recur once more: whole elements where one is
-    /// due, or text that follows the same two bytes as the cut, unless a string was cut.
+    /// due, or text that follows the same two bytes as the cut and does not begin inside a cut string.
     pub(super) fn is_in_a_row(&self, slot: &Slot, from: usize) -> bool {
         let in_string = matches!(self.token, CutToken::String { .. } | CutToken::Key { .. });
         let is_piece = in_string && self.token_start.is_some_and(|token| from > token);
@@ -315,7 +315,7 @@ fn first_key(begun: &str, new: &str) -> Option<String> {
     (is_key && (from > 0 || !begun.is_empty())).then(key)
 }
 
-/// Bytes of a tail that a model is unlikely to begin with.
+/// Below this number of bytes, a tail that begins inside a word is an unlikely beginning.
 const SHORT: usize = 3;
 
 /// Whether a whole element of the innermost array begins at `from`, or after a comma there.
@@ -339,7 +339,7 @@ fn machine_in(frames: &[Frame]) -> Machine {
     machine
 }
 
-/// Elements that the one that was cut is compared with.
+/// Elements that the cut one is compared with: bounds the work at a cut in a long array.
 const ROWS: usize = 64;
 
 /// Bytes of delivered text in which a key is searched: one push must not wait for long elements.

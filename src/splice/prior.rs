@@ -40,7 +40,7 @@ struct Prior {
 
 /// One line for each type of start.
 const PRIORS: [Prior; 10] = [
-    // Models do what a request asks for.
+    // Models usually follow the request.
     Prior { start: Start::Requested, thousandths: 700.0 },
     Prior { start: Start::Mark, thousandths: 700.0 },
     // They retype, more than they copy: white space, quotes, a letter.

@@ -120,7 +120,7 @@ pub struct Seam {
     pub rivals: Vec<(Alignment, usize)>,
     /// The probability that the offset is right, judging by the text; 1 where it was requested.
     pub posterior: f64,
-    /// Whether the fragment only closed what was open, although more was due: the cut was not after a complete value,
+    /// Whether the fragment only closed open containers, although more was due: the cut was not after a complete value,
     /// or an array was open. The request allowed such an answer, for example because it is the second one.
     pub early_end: bool,
 }
@@ -184,7 +184,7 @@ pub enum SpliceError {
     /// The fragment fits at two offsets, which give different documents, and no evidence decides between them: the next
     /// row of a table, or the last one repeated.
     Ambiguous,
-    /// The new text only closes what is open, although more is due.
+    /// The new text only closes open containers, although more is due.
     EarlyEnd,
     /// A part before the fragment was skipped, and the fragment repeats too little text to prove that it continues at
     /// the cut.

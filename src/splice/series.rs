@@ -26,7 +26,7 @@ struct Counter {
 const THREE: f32 = 9.0;
 const TWO: f32 = 4.0;
 
-/// Bytes of an element that are looked at.
+/// Bytes of an element that are searched for numbers: ids are among its first members.
 const LOOKED_AT: usize = 512;
 
 impl Series {

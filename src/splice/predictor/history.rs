@@ -111,7 +111,8 @@ const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The lengths of the two long contexts, and the weight of the byte that leaves each.
 const LEAVING: [(u32, u64); 2] = [(LONG, BASE.wrapping_pow(LONG)), (LONGEST, BASE.wrapping_pow(LONGEST))];
 
-/// Bytes before an offset that are examined for its history.
+/// Bytes before an offset that are examined for its history: more than the longest context, since layout does not
+/// count.
 const LOOKED_AT: usize = 512;
 
 /// The hash of a context with this hash and the byte after it.
