@@ -25,7 +25,7 @@ use crate::provider::{Dialect, add_usage, answer_tokens};
 #[derive(Debug)]
 pub struct BodyRelay {
     slots: Slots,
-    /// The body that the response is made from: the first one that had an answer in it.
+    /// The body that the response is built from: the first one with an answer.
     first: Option<String>,
     usages: Option<String>,
     /// The upstream's last error message.

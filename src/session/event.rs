@@ -32,7 +32,7 @@ pub enum SessionEvent {
     Requested {
         /// The call's number.
         call: u32,
-        /// How; `None`: the original request is sent again.
+        /// How the call asks for the rest; `None`: it repeats the original request.
         mode: Option<ContinuationMode>,
         /// Bytes of the anchor.
         anchor: usize,
@@ -45,7 +45,7 @@ pub enum SessionEvent {
         call: u32,
         /// The seam: its offset, and how the text was joined.
         seam: Seam,
-        /// From the end of the call before to the first text that was certain.
+        /// The time from the end of the previous call to the first certain text.
         elapsed: Duration,
         /// The candidates for its beginning, with their scores; the winner is first.
         candidates: Vec<Candidate>,
@@ -68,7 +68,7 @@ pub enum SessionEvent {
     },
     /// The upstream is in trouble that the model did not cause: the session repeats the same call later.
     Waiting {
-        /// The number that the call had, and will have again.
+        /// The number of the call, which its repeat keeps.
         call: u32,
         /// Why.
         reason: FailureReason,
@@ -79,7 +79,7 @@ pub enum SessionEvent {
     Progress {
         /// The call's number.
         call: u32,
-        /// In hundredths.
+        /// The share of the document, in hundredths.
         percentage: u8,
         /// The number of reports in a row without progress.
         stalled_reports: u32,

@@ -67,7 +67,7 @@ impl Session {
         self.last_cut.as_ref().map(|cut| &cut.given_up)
     }
 
-    /// Ends the loop: the rest can't be had. `finish`: the reason that ends it, if a call gave one.
+    /// Ends the loop, since the rest can't be obtained. `finish`: the reason that ends it, if a call gave one.
     pub(super) fn give_up(&mut self, reason: StopReason, finish: Option<Finish>) {
         let cause = self.last_cut.as_ref().and_then(|cut| cut.cause);
         let tally = self.tally_after(self.last_cut.as_ref().map(|cut| &cut.end));

@@ -183,7 +183,7 @@ enum FirstAnswer {
     Unread,
 }
 
-/// How the call ended that the delivered text ends with, and why the text is cut there.
+/// The end of the call that brought the last delivered text, and why the text is cut there.
 #[derive(Clone, Debug)]
 struct LastCut {
     end: CallEnd,

@@ -446,7 +446,7 @@ impl Session {
         }));
     }
 
-    /// Asks for the rest after another process had the call that was open, if there is a rest.
+    /// Asks for the rest, if there is one, after another process held the open call.
     pub(super) fn go_on(&mut self, now: Duration) {
         if !self.would_continue(&CallEnd::Dropped) {
             return self.done_as_it_is(None, false);

@@ -120,7 +120,7 @@ pub struct Tally {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LimitReached {
-    /// The limit's name: that of a member of [`Limits`](crate::Limits), or `max_slots`.
+    /// The name of a member of [`Limits`](crate::Limits), or `max_slots`.
     pub name: String,
     /// The limit's value. That of a time is in seconds.
     pub value: Number,
@@ -263,7 +263,7 @@ impl StopReason {
     }
 }
 
-/// Why text ended before its document was whole: the one vocabulary of outcomes, events and logs.
+/// Why text ended before its document was whole. Outcomes, events and logs share these causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CutCause {

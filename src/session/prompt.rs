@@ -60,7 +60,7 @@ impl Part {
         Self::Mark,
     ];
 
-    /// Its name: that of its tag, and in a configuration.
+    /// Returns its name, in its tag and in a configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ToolCall => "tool_call",
@@ -219,7 +219,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// When a question asks for a mark: a short text that occurs nowhere in the delivered text, written between the repeated
+/// When a prompt asks for a mark: a short text that occurs nowhere in the delivered text, written between the repeated
 /// text and the new text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -329,7 +329,7 @@ impl Prompt {
         self.template(Part::Anchor).is_some_and(|template| template.has(Place::Text))
     }
 
-    /// Whether a question asks for a mark. Without text to repeat before it a mark proves nothing.
+    /// Whether a prompt asks for a mark. If no text is repeated before it, a mark proves nothing.
     pub(super) fn uses_mark(&self, is_retry: bool) -> bool {
         let is_wanted = match self.mark_use {
             MarkUse::Always => true,

@@ -202,7 +202,8 @@ fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Whether a sentence or a block of code has ended at the end of a text. In the middle of a word or a sentence more is due.
+/// Returns whether a text ends with the end of a sentence or of a block of code. In the middle of a word or a sentence,
+/// more text is due.
 fn ends_sentence(text: &str) -> bool {
     let text = text.trim_end();
     let sentence = text.trim_end_matches(['"', '\'', '”', '’', '“', '»', ')', ']', '*', '_', '`']);

@@ -22,7 +22,7 @@ pub enum Form {
     LongerAnchor,
     /// Asks to repeat the element that was cut.
     WholeElement,
-    /// Asks for a document of its own with the element that was cut and all that follows it. Used where JSON mode stays.
+    /// Asks for a separate document with the cut element and all text after it. Used if JSON mode stays.
     Rerooted,
     /// Asks for the same in other words.
     RerootedAgain,
@@ -166,7 +166,7 @@ fn taken_numbers(text: &str) -> BTreeSet<u64> {
 
 /// Bytes of a mark.
 const MARK: usize = "~~123456~~".len();
-/// How many marks there are.
+/// The number of different marks.
 const NUMBERS: u64 = 1 << 24;
 
 #[cfg(test)]

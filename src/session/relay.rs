@@ -79,7 +79,7 @@ pub struct Relay {
     /// The contents of the event being read.
     event_summary: EventSummary,
     upstream: Upstream,
-    /// How the response is divided into events, and how the calls for its rest are.
+    /// The framing of the response, and of the calls for its rest.
     framing: Framing,
     further_framing: Option<Framing>,
     /// How the relay reconnects a lost connection.

@@ -93,7 +93,7 @@ pub struct PrefillOptions {
     pub returns_prefill: bool,
 }
 
-/// In the usual words.
+/// The default prompt, without a prefill.
 impl Default for ContinuationStrategy {
     fn default() -> Self {
         static USUAL: LazyLock<Arc<Prompt>> = LazyLock::new(Arc::default);

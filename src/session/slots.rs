@@ -16,7 +16,7 @@ pub(super) struct Slots {
     wire: &'static dyn Wire,
     /// The API of the calls for the rest, if it differs.
     further: Option<&'static dyn Wire>,
-    /// A session before its first input. In a box, since it is large and a relay is moved often.
+    /// A session before its first input. Boxed, since it is large and a relay is moved often.
     blank: Box<Session>,
     /// The tools that the request declares.
     tools: Vec<Tool>,

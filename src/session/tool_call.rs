@@ -65,8 +65,8 @@ impl Session {
         })
     }
 
-    /// Returns whether a call that has begun without arguments was cut before the first of them. With another finish
-    /// reason than the limit it is a call without parameters.
+    /// Returns whether a tool call without arguments so far was cut. If a finish reason other than the limit ends it,
+    /// it is a call without parameters.
     pub(super) fn lacks_arguments(&self, end: &CallEnd) -> bool {
         let is_cut = !matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
         is_cut && self.slot.document().is_blank() && self.has_schema()

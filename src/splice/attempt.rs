@@ -82,7 +82,7 @@ impl NewText {
 /// Bytes of the new text whose costs are compared: after them the contexts are the same.
 const NEW: usize = 64;
 
-/// The most bytes of a value of its own: refusals are short, and a long value that waited for its end would not stream.
+/// The most bytes of a separate value: refusals are short, and a long value that waited for its end would not stream.
 pub(super) const ALONE: usize = 512;
 
 /// The progress of an attempt. It is verified when the new text has left the token that was cut, has passed a bracket,

@@ -274,7 +274,7 @@ impl Deciding {
         });
     }
 
-    /// Whether content begins again at `at`, where it may begin: not at a line of content that is still possible.
+    /// Whether content begins again at `at`, where it may begin: false for a line that may belong to earlier content.
     fn begins_content(&mut self, start: ContentStart, at: usize) -> bool {
         if self.begun >= CONTENTS {
             return false;

@@ -31,9 +31,9 @@ pub struct Explained {
     pub is_crowded: bool,
     /// The most bytes of the fragment that waited for the decision.
     pub pending: usize,
-    /// How the fragment was joined, if it was. [`Seam::decided`] has the byte at which that was decided.
+    /// How the fragment was joined, if it was. [`Seam::decided`] has the byte of the decision.
     pub seam: Option<Seam>,
-    /// Why it was not, or not to its end.
+    /// Why it was not joined, or not to its end.
     pub failure: Option<SpliceError>,
     /// The changes to the fragment's text, in order.
     pub repairs: Vec<Repair>,

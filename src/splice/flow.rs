@@ -20,7 +20,7 @@ pub(super) use member::DeferredMember;
 use member::MemberAgain;
 pub(super) use target::{Delivered, Sum, Target, Tried, skippable_len};
 
-/// Why text can't flow on.
+/// The reason why text can't flow any further.
 #[derive(Clone, Debug)]
 pub(super) enum FlowError {
     Syntax(SyntaxError),

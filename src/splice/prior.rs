@@ -27,7 +27,7 @@ pub enum Start {
     Root,
     /// At any other tail of the delivered text.
     Tail,
-    /// At a root of its own, which leaves out delivered elements.
+    /// At a separate root, which leaves out delivered elements.
     Rerooted,
 }
 
@@ -128,7 +128,7 @@ impl Start {
         (thousandths / 1000.0).log2()
     }
 
-    /// Whether a fragment was asked to begin there: one legal byte is enough.
+    /// Whether the request asked for this beginning: one legal byte is enough.
     pub(super) fn is_requested(self) -> bool {
         matches!(self, Self::Requested | Self::Mark)
     }

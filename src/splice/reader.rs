@@ -1,4 +1,4 @@
-//! Reads a fragment's content as JSON of its own, and lets cursors follow.
+//! Reads a fragment's content as separate JSON, and lets cursors follow.
 
 use super::cursor::{Arrival, Base, Cursor, CutToken, Sides, State};
 use super::predictor::Costs;

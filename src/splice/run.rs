@@ -106,7 +106,7 @@ impl Attempt {
 }
 
 impl Reader {
-    /// Whether no cursor looks at the text of the open string, or each only compares it with the string that was cut.
+    /// Whether no cursor examines the text of the open string, or each only compares it with the cut string.
     fn is_in_text(&self, slot: &Slot) -> bool {
         let around = self.machine.frames().len();
         self.is_over

@@ -116,7 +116,7 @@ impl Scoring<'_> {
         let new = self.new_text(&attempt.candidate);
         attempt.new_text.take(at, new, self.place);
         let to = at + attempt.new_text.len();
-        // Of a long fragment only the beginning is counted.
+        // Only the beginning of a long fragment is counted.
         if self.fragment.at_cut.knows(to) {
             (attempt.new_text.bits() - self.fragment.at_cut.between(at, to)).max(0.0)
         } else {

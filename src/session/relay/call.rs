@@ -34,7 +34,7 @@ pub(super) struct OpenCall {
     pub(super) raw: RawBytes,
     /// Events that end a slot which is not whole: the end of the answer decides whether they are forwarded.
     pub(super) held: Option<Held>,
-    /// The original request was sent again after a chunk had left: its chunks get the identity of the first answer.
+    /// The original request was repeated after a chunk was sent: the new chunks get the identity of the first answer.
     pub(super) adopts: bool,
     /// Bytes of the response have arrived.
     pub(super) opened: bool,

@@ -99,7 +99,7 @@ impl Relay {
     fn first_text(&mut self, now: Duration, at: u64, data: Option<String>) -> (Option<String>, bool) {
         if self.event_summary.is.restart {
             self.slots.restart();
-            // Silence after this event is that of an answer that has begun.
+            // The answer has begun, so later silence has the limit for such answers.
             self.slots.session_mut().handle_input(now, Input::Activity);
             self.call.held = None;
         }

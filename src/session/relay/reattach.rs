@@ -25,7 +25,7 @@ pub enum Reattach {
     NextByte,
 }
 
-/// Times that one answer is attached to again. As many as calls for the rest by default, so that a connection that is lost
+/// The most reconnections for one answer. As many as calls for the rest by default, so that a connection that is lost
 /// every time ends.
 const MAX_ATTACHED: u32 = 8;
 

@@ -54,7 +54,7 @@ impl Relay {
         if passes && self.is_first_open() {
             self.passed(now, transport);
         } else {
-            // How the call ended may be known from its last event.
+            // The last event may already have shown how the call ended.
             self.end_as_known(now, transport);
         }
     }
