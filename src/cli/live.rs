@@ -27,7 +27,7 @@ pub(super) struct Input {
     /// Feed the text in chunks of at most N bytes.
     #[arg(long, value_name = "N", default_value_t = BUFFER)]
     chunk: NonZeroUsize,
-    /// What the bytes are: text, or an answer of an API.
+    /// The type of the bytes: text, or an answer of an API.
     #[arg(long, value_enum, default_value_t = Dialect::Auto)]
     dialect: Dialect,
     /// Which text of an answer: CHOICE, or CHOICE.TOOL for the arguments of a tool call.

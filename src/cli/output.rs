@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The flag `-o` of all commands that write data.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct To {
-    /// Write to this file in place of standard output.
+    /// Write to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 }

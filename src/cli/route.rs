@@ -20,7 +20,7 @@ pub(super) struct Args {
     /// The model that it names.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// The form of the answer that it asks for.
+    /// The format of the answer that it asks for.
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = ["text", "json_object", "json_schema"])]
     response_format: String,
     /// A header of the request. Can be given more than once.

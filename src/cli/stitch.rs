@@ -24,7 +24,7 @@ pub struct Args {
     /// The parts, in order; `-` is standard input.
     #[arg(value_name = "PART", default_value = "-")]
     parts: Vec<PathBuf>,
-    /// How the continuations were asked for.
+    /// How the requests asked for the continuations.
     #[arg(long, value_enum, default_value_t = Expected::Any)]
     expect: Expected,
     /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was asked for.
@@ -78,14 +78,14 @@ With --jsonl, a line without `expect` follows --expect.
 Exit codes: 0 complete; 3 cut: closed where the parts end, or nothing is certain there; 4 the first part is malformed, or
 bytes are not UTF-8; 1 unreadable."#;
 
-/// How the continuations were asked for.
+/// How the requests asked for the continuations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Expected {
     /// They were asked to repeat the end of the text before.
     Anchor,
-    /// They were asked to go on right at the cut.
+    /// They were asked to continue exactly at the cut.
     Exact,
-    /// It is not known.
+    /// The requests are unknown.
     Any,
 }
 

@@ -8,7 +8,7 @@ use super::ConnectionError;
 #[derive(Debug, Default)]
 pub(super) struct Chunked {
     place: Place,
-    /// Bytes of extensions and trailers so far.
+    /// Bytes of extensions and trailers that were read.
     extra: usize,
 }
 

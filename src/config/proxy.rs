@@ -93,7 +93,7 @@ impl Proxy {
     /// The default address.
     pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7378);
 
-    /// The default for answers whose rest can't be had: a client would take a closed document for a whole one.
+    /// The default for answers whose rest can't be obtained: a client would take a closed document for a whole one.
     pub const ON_GIVE_UP: GiveUp = GiveUp::Leave;
 
     /// The most threads that can be set.

@@ -109,7 +109,7 @@ impl Matcher {
         self.content = Content::new((self.root < self.end).then_some(self.root));
     }
 
-    /// Takes the last byte of `fragment`, which is the fragment so far; returns the hits that end with that byte.
+    /// Takes the last byte of `fragment`, the text of the fragment up to now; returns the hits that end with that byte.
     /// Amortised O(1): all bytes of one content together read the window a bounded number of times.
     pub fn feed(&mut self, delivered: &str, fragment: &[u8]) -> Hits {
         if fragment.len() <= self.searched {

@@ -12,7 +12,7 @@ use crate::limits::ContinuationLimits;
 use crate::overlap::Anchor;
 use crate::splice::SpliceError;
 
-/// The form of a re-prompt.
+/// The variant of a re-prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Asks to repeat the anchor.
@@ -67,7 +67,7 @@ impl Attempts {
         self.early_ends = self.early_ends.saturating_add(is_early_end.into());
     }
 
-    /// Returns the form of the next question. Two questions in a row differ: in their words, or in their marks.
+    /// Returns the variant of the next prompt. Two prompts in a row differ: in their words, or in their marks.
     pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> Form {
         match self.unjoined {
             even if keeps_json_mode && even % 2 == 0 => Form::Rerooted,
@@ -80,7 +80,7 @@ impl Attempts {
         }
     }
 
-    /// Returns the form of the next question about a text that is not JSON.
+    /// Returns the variant of the next prompt for a text that is not JSON.
     pub(super) fn text_form(self) -> Form {
         if self.unjoined.is_multiple_of(2) { Form::Text } else { Form::TextAgain }
     }

@@ -340,7 +340,7 @@ impl Relay {
         self.outputs.pop_front()
     }
 
-    /// Returns whether events are those of a first call and none was kept back.
+    /// Returns whether the open call is a first call and no event was kept back.
     fn is_first_open(&self) -> bool {
         matches!(self.phase, Phase::Open) && self.session().is_first()
     }

@@ -10,7 +10,7 @@ use super::{CallEnd, Input, LimitReached, Outcome, Redirect, Session, Tally};
 use crate::provider::wire::{Kept, Slot, SlotKind, SlotText, Tool, Wire};
 use crate::provider::{FIRST, Finish, SlotId};
 
-/// The slots of one response. One of them is always current.
+/// The slots of a response. One of them is always current.
 #[derive(Debug)]
 pub(super) struct Slots {
     wire: &'static dyn Wire,

@@ -33,7 +33,7 @@ pub(super) struct Scored {
 /// The scores of alternative readings: each would be another document, or none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rivals {
-    /// The fragment so far repeats delivered text, and may turn out to begin there.
+    /// The fragment's text repeats delivered text, and may turn out to begin there.
     pub(super) repeating: f32,
     /// The fragment begins again and differs in a value.
     pub(super) differing: f32,

@@ -384,7 +384,7 @@ impl Splice {
         }
     }
 
-    /// Returns the changes to the fragment's text so far, in order.
+    /// Returns the changes to the fragment's text, in order.
     pub fn repairs(&self) -> &[Repair] {
         match &self.state {
             State::Joined(_, flow) => flow.repairs(),

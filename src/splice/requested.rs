@@ -43,7 +43,7 @@ pub(super) enum Seen {
     AsAsked,
     /// Its new text continues the document.
     Verified(Box<Attempt>),
-    /// The fragment does something else, or it is not certain that it does what was requested.
+    /// The fragment does something else, or may do so.
     Other,
 }
 
