@@ -87,7 +87,7 @@ fn is_after_value(slot: &Slot) -> bool {
 /// cut, or in a string that holds nothing else. An empty string is a value.
 pub(super) fn only_closes(slot: &Slot, new: &str) -> bool {
     let mut in_string = slot.document().machine().in_string();
-    // About the open string: it may end here, and it has more than dots.
+    // About the open string: it may end here, and it has other characters than dots.
     let (mut may_end, mut has_marks) = (true, false);
     for c in new.chars() {
         match c {

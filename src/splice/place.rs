@@ -222,8 +222,8 @@ impl Place {
         recurs.then_some(bits + own)
     }
 
-    /// Returns whether the repeated text from `from` on is as likely to recur once more: whole elements where one is
-    /// due, or text that follows the same two bytes as the cut and does not begin inside a cut string.
+    /// Returns whether the repeated text from `from` on may also be new text that equals it: whole elements where one
+    /// is due, or text that follows the same two bytes as the cut and does not begin inside a cut string.
     pub(super) fn is_in_a_row(&self, slot: &Slot, from: usize) -> bool {
         let in_string = matches!(self.token, CutToken::String { .. } | CutToken::Key { .. });
         let is_piece = in_string && self.token_start.is_some_and(|token| from > token);

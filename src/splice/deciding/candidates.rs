@@ -59,7 +59,7 @@ impl Deciding {
         let is_requested = self.place.is_rerooted && matches!(start, Start::Root | Start::Rerooted);
         let kind = if is_requested { Start::Requested } else { start };
         let prior = kind.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
-        // Whole elements are as likely to recur once more.
+        // Repeated whole elements may also be new rows with equal values.
         let is_row = element.is_none() && self.place.is_element_due() && (is_reentry || start == Start::Member);
         let bits = if is_row { bits.min(self.place.most_in_a_row(slot, from)) } else { bits };
         let mut evidence = Evidence::new(prior, bits.max(0.0), 0.0);
