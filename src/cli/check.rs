@@ -226,10 +226,10 @@ pub fn check(mut input: impl Read, chunk: NonZeroUsize) -> io::Result<Checked> {
     }
 }
 
-/// Bytes that are read at once, whatever the chunks are: enough to make system calls cheap.
+/// Bytes of one read, independent of the chunks: enough to make system calls cheap.
 const BUFFER: usize = 64 << 10;
 
-/// The machine, the rule that only white space may follow the root, and the place in the text.
+/// The machine, the rule that only white space may follow the root, and the position in the text.
 #[derive(Debug)]
 pub(super) struct Checker {
     machine: Machine,
@@ -248,7 +248,7 @@ impl Checker {
         }
     }
 
-    /// Takes more of the text. After an error it takes nothing.
+    /// Takes more of the text. After an error it ignores text.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         if self.error.is_some() {
             return;

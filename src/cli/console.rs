@@ -1,6 +1,6 @@
 //! The process's streams as the commands use them, and the verdict that grows while they run.
 //!
-//! A `Result` that leaves a function here is an error of writing the output. A file that cannot be read is reported and
+//! A function here returns an error only if writing the output failed. A file that cannot be read is reported and
 //! counts in the verdict; the next file follows.
 
 use std::borrow::Cow;
@@ -40,7 +40,7 @@ pub(super) struct Console {
     verbosity: i16,
 }
 
-/// Where the data goes. A sink that writes more lines than it can keep holds it, too.
+/// The writer of the data. A sink that writes more lines than it can keep shares it.
 pub(super) type Writer = Rc<RefCell<BufWriter<Output>>>;
 
 fn writer(output: Output) -> Writer {
@@ -56,8 +56,8 @@ impl Console {
         }
     }
 
-    /// Writes the data to `file`, if one is named, in place of standard output. The file is made when the first byte is
-    /// written, so that a command may write to the file that it has read.
+    /// Writes the data to `file`, if one is named, instead of standard output. The file is created with its first byte,
+    /// so that a command may write to the file that it has read.
     pub(super) fn write_to(&mut self, file: Option<&Path>) {
         if let Some(file) = file {
             self.out = writer(Output::file(file));
@@ -70,7 +70,7 @@ impl Console {
     }
 
     /// Adds the verdict on one file or line. Called before the answer is written, so that the verdict counts even if
-    /// the reader of the answers leaves.
+    /// the reader of the answers closes its end.
     pub(super) fn verdict(&mut self, exit: Exit) {
         self.exit = self.exit.max(exit);
     }
@@ -111,14 +111,15 @@ impl Console {
         }
     }
 
-    /// Reports what failed, and adds the verdict.
+    /// Reports a failure, and adds the verdict.
     pub(super) fn fail(&mut self, exit: Exit, words: impl fmt::Display) {
         report(words);
         self.verdict(exit);
     }
 
-    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` decide what it holds, then `filter`;
-    /// without one there is no log. What is returned changes the filter; `None`: the verbosity is the filter, or there is no log.
+    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` set its filter, otherwise `filter`
+    /// does; without a filter there is no log. The returned handle changes the filter; `None`: the verbosity is the
+    /// filter, or there is no log.
     #[cfg(any(feature = "proxy", feature = "sim"))]
     pub(super) fn start_log(&self, filter: Option<Targets>, format: LogFormat) -> Option<LogHandle> {
         let all = |level| Some(Targets::new().with_default(level));
@@ -134,18 +135,18 @@ impl Console {
             LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
             _ => lines.with_ansi(has_colors(&io::stderr())).with_target(false).boxed(),
         };
-        // A process has one log: a second start changes nothing.
+        // A process has one log: a second start has no effect.
         let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
         (self.verbosity == 0).then_some(handle)
     }
 
-    /// Whether a line may be written to standard error over and over. `writes` says that the command writes its output
-    /// meanwhile: on a terminal the two would mix.
+    /// Whether a line on standard error may be rewritten repeatedly. `writes`: the command writes its output meanwhile;
+    /// on a terminal the two would mix.
     pub(super) fn is_live(&self, writes: bool) -> bool {
         self.verbosity >= 0 && progress::is_live() && !(writes && self.is_terminal())
     }
 
-    /// Notes where a text leaves the grammar.
+    /// Reports the position where a text leaves the grammar.
     pub(super) fn deviation(&self, name: &str, document: &Document, error: &SyntaxError) {
         let mut place = document.explain(error);
         place.path = short(&place.path).into_owned();
@@ -177,7 +178,7 @@ impl Console {
         self.out.borrow_mut().write_all(lines.as_bytes())
     }
 
-    /// Writes a text to the byte, so that another command can go on with it. A terminal gets the line end that its
+    /// Writes exactly this text, so that another command can continue from it. A terminal gets the line end that its
     /// prompt needs.
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
         self.out.borrow_mut().write_all(text.as_bytes())?;
@@ -209,8 +210,8 @@ impl Console {
         self.out.borrow_mut().flush()
     }
 
-    /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be opened, which has
-    /// been reported then. `writes` says that the command writes its output meanwhile.
+    /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be opened, after a
+    /// report. `writes`: the command writes its output meanwhile.
     pub(super) fn open(&mut self, path: &Path, writes: bool) -> Option<Watched<Box<dyn Read>>> {
         if writes && self.out.borrow().get_ref().is_same(path) {
             self.fail(Exit::Usage, format_args!("{}: it is read and cannot be written meanwhile", path.display()));
@@ -273,12 +274,12 @@ impl Console {
     }
 }
 
-/// Writes a line to standard error. Where that fails there is nobody to tell.
+/// Writes a line to standard error. Write errors are ignored, since they can't be reported either.
 fn report(words: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "restitch: {}", one_line(&words.to_string()));
 }
 
-/// A number and what it counts: `1 byte`, `2 bytes`.
+/// A number and its noun: `1 byte`, `2 bytes`.
 pub(super) fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

@@ -75,7 +75,7 @@ pub struct Decoded {
     pub usage: Option<Value>,
     /// The message of the last error.
     pub error: Option<String>,
-    /// What ended the stream, for example `[DONE]`.
+    /// The event that ended the stream, for example `[DONE]`.
     pub terminal: Option<String>,
     /// Why each answer is over, in the words of one API.
     #[serde(skip)]
@@ -88,9 +88,9 @@ pub struct Decoded {
 /// One tool call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Call {
-    /// The first id that came.
+    /// The first id in the body.
     pub id: Option<String>,
-    /// The first name that came.
+    /// The first name in the body.
     pub name: Option<String>,
     /// The text of the arguments.
     pub args: String,
@@ -113,7 +113,7 @@ impl Decoded {
         }
     }
 
-    /// Returns the verdict on the body. Only its finish reason says whether an answer is over: `[DONE]` may follow a
+    /// Returns the verdict on the body. Only its finish reason shows whether an answer is over: `[DONE]` may follow a
     /// cut, and some servers leave it out.
     pub fn exit(&self) -> Exit {
         if self.error.is_some() {
@@ -185,7 +185,7 @@ impl std::error::Error for Error {
 /// Those of `input`, and a body that can't be decoded.
 pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> {
     let mut answer = Answer { reader: AnyReader::new(dialect.dialect()), ..Answer::default() };
-    // `None`: nothing significant was read.
+    // `None`: only white space was read.
     let mut body = None;
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -229,7 +229,7 @@ enum Body {
 /// A body that is a sequence of events.
 struct Stream {
     framed: Framed,
-    /// What followed the last event: at most [`TAIL`] bytes.
+    /// The text after the last event: at most [`TAIL`] bytes.
     tail: Vec<u8>,
 }
 
@@ -304,7 +304,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Returns what was read. An empty body is cut, whatever its API is.
+    /// Returns the decoded body. An empty body is cut, whatever its API is.
     fn finish(mut self, is_empty: bool) -> Result<Decoded, Error> {
         let whole = &mut self.whole;
         self.reader.finish(&mut |delta| whole.push(&delta));

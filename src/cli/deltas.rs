@@ -37,7 +37,7 @@ impl Deltas {
 
     /// Ends the bytes.
     pub(super) fn finish(&mut self, slot: SlotId, text: &mut String) -> Result<(), Refusal> {
-        // As in `decode`, an event that the end cuts off counts.
+        // As in `decode`, an event that is cut off by the end counts.
         if let Some(framed) = &mut self.framed
             && let Some(event) = framed.finish().map_err(Refusal::Stream)?
         {
@@ -47,11 +47,12 @@ impl Deltas {
     }
 }
 
-/// What was read from the events.
+/// The answer that was read from the events.
 #[derive(Debug)]
 struct Answer {
     reader: AnyReader,
-    /// What the slot holds, known by its first text: in some APIs a text and a tool call may have one number.
+    /// The type of the slot's contents, known from its first text: in some APIs a text and a tool call may have the
+    /// same number.
     kind: Option<SlotKind>,
     error: Option<Refusal>,
 }
@@ -77,7 +78,7 @@ fn push(delta: &Delta<'_>, slot: SlotId, kind: &mut Option<SlotKind>, error: &mu
         Delta::Text { slot: other, text } if slot == other => (SlotKind::Text, text),
         Delta::ToolCall { slot: other, arguments, .. } if slot == other => (SlotKind::Arguments, arguments),
         Delta::Error { message, .. } => return *error = Some(Refusal::Server(message.to_owned())),
-        // What was read can't be taken back.
+        // Text that was read can't be taken back.
         Delta::Restart if kind.is_some() => return *error = Some(Refusal::Restart),
         _ => return,
     };

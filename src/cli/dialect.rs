@@ -1,4 +1,4 @@
-//! Divides a body into events, tells the API that it is of by them, and reads them with that API's reader.
+//! Divides a body into events, detects its API by them, and reads them with that API's reader.
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -21,7 +21,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Returns the API, unless it is to be found.
+    /// Returns the API, unless it must be detected.
     pub(super) fn dialect(self) -> Option<Dialect> {
         match self {
             Self::Auto => None,
@@ -86,7 +86,7 @@ pub(super) fn first_significant(bytes: &[u8]) -> Option<u8> {
 pub(super) struct AnyReader {
     dialect: Option<Dialect>,
     reader: Option<Box<dyn Reader>>,
-    /// The events that came before the API was known: at most [`PENDING`].
+    /// The events from before the API was known: at most [`PENDING`].
     pending: Vec<(String, String)>,
     /// The APIs that can't have one of those events.
     denied: Vec<Dialect>,
@@ -98,7 +98,7 @@ impl AnyReader {
         Self { dialect, reader: dialect.map(|dialect| dialect.wire().reader()), ..Self::default() }
     }
 
-    /// Returns the API, as soon as it is known.
+    /// Returns the API, once it is known.
     pub(super) fn dialect(&self) -> Option<Dialect> {
         self.dialect
     }
@@ -130,8 +130,8 @@ impl AnyReader {
         self.read("message", body, on);
     }
 
-    /// Ends the events. Where no event was decisive, the first API that can have all of them and understands one is
-    /// taken.
+    /// Ends the events. If no event was decisive, the first API that can have all of them and understands one is
+    /// chosen.
     pub(super) fn finish(&mut self, on: &mut dyn FnMut(Delta<'_>)) {
         if self.dialect.is_some() {
             return;
@@ -147,7 +147,7 @@ impl AnyReader {
         }
     }
 
-    /// Returns the API that alone has an event, and takes note of those that can't have it.
+    /// Returns the API if no other has this event, and records the APIs that can't have it.
     fn recognize(&mut self, event_type: &str, data: &str) -> Option<Dialect> {
         for dialect in Dialect::ALL {
             match dialect.wire().recognizes(event_type, data) {

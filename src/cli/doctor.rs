@@ -1,5 +1,4 @@
-//! `restitch doctor`: checks whether a provider answers, whether a model continues a prefill, and what the proxy
-//! answers.
+//! `restitch doctor`: checks whether a provider answers, whether a model continues a prefill, and the proxy's health.
 
 use std::io;
 use std::time::{Duration, Instant};

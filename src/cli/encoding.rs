@@ -2,7 +2,7 @@
 
 use crate::clean_encoding;
 
-/// The text of a file, and what was left out of it.
+/// The text of a file, and the bytes that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) text: String,

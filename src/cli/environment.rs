@@ -1,4 +1,4 @@
-//! Reads the process's arguments and the variables that stand for flags.
+//! Reads the process's arguments and the variables that set flags.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,8 +10,8 @@ use super::{Args, Console};
 
 /// Reads the process's arguments. Ends the process at an error, and for help and the version.
 ///
-/// An empty variable counts as not set. An error names the variable that the value came from. An unknown `RESTITCH_*`
-/// variable is reported, since it was probably meant to be a known one.
+/// An empty variable counts as unset. An error names the variable of the value. An unknown `RESTITCH_*` variable is
+/// reported, since it was probably meant to be a known one.
 pub fn parse() -> Args {
     let command = without_empty(Args::command());
     let parsed = command.clone().try_get_matches().and_then(|matches| {
@@ -29,7 +29,7 @@ pub fn parse() -> Args {
     }
 }
 
-/// Removes the variables that are set to nothing, which `clap` would read as values.
+/// Removes the empty variables, which `clap` would read as values.
 fn without_empty(command: Command) -> Command {
     let command = command.mut_args(|arg| match arg.get_env().is_some_and(is_empty) {
         true => arg.env(None::<&'static str>),
@@ -42,7 +42,7 @@ fn is_empty(variable: &OsStr) -> bool {
     std::env::var_os(variable).is_some_and(|value| value.is_empty())
 }
 
-/// Names the variable in an error, in place of the flag, if the value came from the variable.
+/// Names the variable in an error, instead of the flag, if the value came from the variable.
 fn named(mut error: clap::Error, mut command: Command) -> clap::Error {
     // Only an argument of a built command can be displayed.
     command.build();

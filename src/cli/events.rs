@@ -193,7 +193,7 @@ impl Log<'_> {
         let path = if live.path().is_empty() { "(root)".to_owned() } else { live.path().to_string() };
         let span = Span { start: self.base + span.start, end: self.base + span.end }.to_string();
         let (name, path) = (event.name(), short(&path));
-        // Paths are aligned as far as the depth allows.
+        // Paths are aligned unless their depth leaves no room.
         let width = NAMES.saturating_sub(indent).max(NAME);
         let start = self.lines.len();
         // Writing to a string does not fail.
@@ -206,7 +206,7 @@ impl Log<'_> {
 /// More bytes of lines than these are written before the end of their chunk.
 const LINES: usize = 1 << 20;
 
-/// Bytes of the longest path that is written whole. Deep in a document, paths would be most of what is written.
+/// Bytes of the longest path that is written whole. Deep in a document, paths would be most of the output.
 const PATH: usize = 512;
 
 /// Characters that are shown of a text.

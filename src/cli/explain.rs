@@ -35,12 +35,12 @@ pub(super) struct Failed {
     /// The parts count from 1 here.
     pub(super) part: usize,
     pub(super) reason: String,
-    /// Where there is a seam it is there.
+    /// Present if there is a seam.
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<Explain>,
 }
 
-/// A candidate, where it begins in the document, and what it would add.
+/// A candidate, its path in the document, and the text that it would add.
 #[derive(Serialize)]
 struct Tried {
     #[serde(flatten)]
@@ -149,7 +149,7 @@ pub(super) fn print(why: &Explanation, console: &Console) {
     }
 }
 
-/// Says where the candidate begins, its bits, and what became of it.
+/// Describes where the candidate begins, its bits, and its result.
 fn describe(candidate: &Candidate, path: &str) -> String {
     let Candidate { overlap, from, at, evidence, .. } = candidate;
     let repeats = match overlap {

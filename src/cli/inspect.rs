@@ -1,4 +1,4 @@
-//! `restitch inspect`: where a text stops, and what a continuation needs.
+//! `restitch inspect`: shows where a text stops, and the contexts for its continuation.
 
 use std::io;
 

@@ -9,8 +9,8 @@ use super::{Console, Exit};
 use crate::json::string::Unescaper;
 use crate::json::walk::{Raw, ValueKind};
 
-/// One line: `{"id": …, …}`. It has spans in place of a parsed tree: an id is returned as it was written, and a string
-/// may have half a surrogate pair, which readers of whole values refuse.
+/// One line: `{"id": …, …}`. It has spans instead of a parsed tree: an id is returned as written, and a string may have
+/// half a surrogate pair, which readers of whole values refuse.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     root: Raw<'a>,

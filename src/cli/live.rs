@@ -1,4 +1,4 @@
-//! Text that is read piece by piece: what `events` and `paths` share, including their arguments.
+//! Text that is read piece by piece: the code and the arguments that `events` and `paths` share.
 
 use std::io::{self, Read};
 use std::num::NonZeroUsize;
@@ -27,7 +27,7 @@ pub(super) struct Input {
     /// Feed the text in chunks of at most N bytes.
     #[arg(long, value_name = "N", default_value_t = BUFFER)]
     chunk: NonZeroUsize,
-    /// What the bytes are: text, or an answer of an API.
+    /// The type of the bytes: text, or an answer of an API.
     #[arg(long, value_enum, default_value_t = Dialect::Auto)]
     dialect: Dialect,
     /// Which text of an answer: CHOICE, or CHOICE.TOOL for the arguments of a tool call.
@@ -60,10 +60,10 @@ impl From<Trailing> for crate::Trailing {
 
 /// A sink that writes about the events that it was given.
 pub(super) trait Watcher: Sink {
-    /// Writes what is known now. Breaks when no more is wanted.
+    /// Writes the results so far. Breaks when the watcher wants no more.
     fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>>;
 
-    /// Takes note that text was dropped: from now on spans count from byte `base` of the whole text.
+    /// Learns that text was dropped: from now on spans count from byte `base` of the whole text.
     fn rebase(&mut self, _base: usize) {}
 }
 
@@ -73,7 +73,7 @@ enum End {
     Whole,
     /// The watcher wants no more.
     Enough,
-    /// The text leaves the grammar.
+    /// The text has left the grammar.
     Deviation(SyntaxError),
     Refusal(Refusal),
     /// The file failed, and that was reported.
@@ -122,7 +122,7 @@ impl Input {
 struct Text {
     source: Source,
     document: Document,
-    /// It is known what the bytes are, and the document was made for it.
+    /// The type of the bytes is known, and the document was created for it.
     has_begun: bool,
     trailing: Option<Trailing>,
     /// The text of the newest bytes.
@@ -166,7 +166,7 @@ impl Text {
     fn push(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<Option<End>> {
         if !self.has_begun && !self.new.is_empty() {
             self.has_begun = true;
-            // Until now it was not known what the bytes are.
+            // The type of the bytes is only known from here on.
             let usual = if self.source.is_events() { Trailing::Stop } else { Trailing::Next };
             let trailing = *self.trailing.get_or_insert(usual);
             self.document =
@@ -250,5 +250,5 @@ impl Text {
 /// Up to this many bytes of text are kept even if nothing needs them.
 const KEPT: usize = 256 << 10;
 
-/// Bytes that are read at once at most: enough to make system calls cheap.
+/// The most bytes of one read: enough to make system calls cheap.
 const BUFFER: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("not zero");

@@ -1,4 +1,4 @@
-//! What the log of the servers holds.
+//! The filter of the servers' log.
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
@@ -13,7 +13,7 @@ use tracing_subscriber::reload;
 #[derive(Clone, Debug)]
 pub(super) struct LogFilter(pub(super) Targets);
 
-/// Changes what the log holds.
+/// A handle that changes the log's filter.
 pub(super) type LogHandle = reload::Handle<LogFilter, Registry>;
 
 impl<S: Subscriber> Layer<S> for LogFilter {

@@ -1,4 +1,4 @@
-//! The commands, one per file, and what they share.
+//! The commands, one per file, and the code that they share.
 //!
 //! Standard output carries only data: with `--json` and `--jsonl` one answer per line, else the requested text, to the
 //! byte. Messages go to standard error. A reader that leaves early (`| head`) ends a command quietly.
@@ -85,8 +85,8 @@ struct General {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    // The commands that run a server come first: they are what most people look for.
-    /// Shows what a cut answer is to a plain client, and what it is through restitch.
+    // The commands that run a server are first, since most users look for them.
+    /// Shows a cut answer as a plain client gets it, and as restitch completes it.
     #[cfg(all(feature = "proxy", feature = "sim"))]
     Demo(demo::Args),
     /// Runs the proxy: point the base URL of any OpenAI client at it.
@@ -106,9 +106,9 @@ enum Command {
     Sim(sim::Args),
     /// Joins the parts of a cut-off JSON document.
     Stitch(stitch::Args),
-    /// Shows where a text stops and what a continuation needs.
+    /// Shows where a text stops, and the contexts for its continuation.
     Inspect(inspect::Args),
-    /// Closes cut-off JSON: keeps what is certain, adds what must be closed.
+    /// Closes cut-off JSON: keeps the certain part, and adds the missing closers.
     Close(close::Args),
     /// Repairs the mistakes that models make in JSON, and lists every change.
     Repair(repair::Args),

@@ -1,4 +1,4 @@
-//! The place where a command writes its data: standard output, or a file.
+//! The destination of a command's data: standard output, or a file.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Stdout, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The flag `-o` of all commands that write data.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct To {
-    /// Write to this file in place of standard output.
+    /// Write to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
 }

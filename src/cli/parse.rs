@@ -124,7 +124,7 @@ impl Answer<'_> {
         Raw::root(&parsed.json)?.decode()
     }
 
-    /// What is written where there is no JSON.
+    /// The output for a text without JSON.
     fn nothing(&self) -> &'static str {
         if self.or_empty { "[]" } else { "" }
     }

@@ -1,4 +1,4 @@
-//! One whole text as a document: what `close` and `inspect` share, including their arguments.
+//! One whole text as a document: the code and the arguments that `close` and `inspect` share.
 
 use std::io;
 use std::path::PathBuf;
@@ -38,7 +38,8 @@ pub(super) trait Answers {
 
     fn answer<'a>(&self, parsed: &'a Parsed<Self::Sink>) -> Self::Answer<'a>;
 
-    /// Writes the answer for people. `file` is the text's name, and `are_several` says that there are other files.
+    /// Writes the answer in readable form. `file` is the text's name, and `are_several` is set if there are other
+    /// files.
     fn print(
         &self,
         file: &str,
@@ -188,15 +189,14 @@ impl<S: Sink + Default> Parsed<S> {
         self.deviation.is_none() || inside().is_some_and(|inside| !inside.trim().is_empty())
     }
 
-    /// Returns what is wrong with the text. A text that is only cut is not wrong, unless it is cut in a root that is not
-    /// in the answer.
+    /// Returns the mistake in the text. A cut is not a mistake, unless it is in a root that is not in the answer.
     pub(super) fn mistake(&self) -> Option<String> {
         let prose = || self.document.is_prose().then(|| NO_JSON.to_owned());
         let later = || self.is_cut_later.then(|| LATER_ROOT.to_owned());
         self.deviation.map(|error| error.to_string()).or_else(prose).or_else(later)
     }
 
-    /// Notes where the text leaves the grammar. `name` is that of the file or line.
+    /// Reports where the text leaves the grammar. `name` is the name of the file or line.
     pub(super) fn note_deviation(&self, name: &str, console: &Console) {
         if let Some(error) = self.deviation {
             console.deviation(name, &self.document, &error);
@@ -206,8 +206,8 @@ impl<S: Sink + Default> Parsed<S> {
     }
 }
 
-/// Returns the mistake that the first bytes of a character are at the end of a document. Where a character may follow, the
-/// text is cut there and has no mistake.
+/// Returns the mistake at the end of a document whose last bytes are the first bytes of a character. If a character may
+/// follow there, the text is only cut and has no mistake.
 pub(super) fn half_mistake(document: &Document, half: &[u8]) -> Option<SyntaxError> {
     let first = *half.first()?;
     match document.root_start() {

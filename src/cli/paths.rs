@@ -90,7 +90,7 @@ struct Found<'a> {
     paths: Paths,
     patterns: &'a [&'a str],
     args: &'a Args,
-    /// How many more values are wanted, if there is a limit.
+    /// How many more values to write, if there is a limit.
     left: Option<usize>,
     line: String,
 }
@@ -130,7 +130,7 @@ impl Watcher for Found<'_> {
     }
 }
 
-/// Writes a match as JSON. Done by hand, since the value is written byte for byte.
+/// Writes a match as JSON. It does not use serde, since the value is written byte for byte.
 fn describe(line: &mut String, found: &Match<'_>, pattern: &str, phases: bool, text: &str) {
     line.push('{');
     // Writing to a string does not fail.

@@ -50,7 +50,7 @@ once. SIGHUP reads the file of `--config` again; so does `POST /reload` on the a
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let Some(config) = args.settings.checked(console) else { return Ok(()) };
-    // What is wrong is told before the log begins.
+    // Errors in the settings are reported before the log begins.
     let first =
         upstream(&config).and_then(|upstream| access(&config.access).and(Ok((upstream, listen(&config.proxy)?))));
     let (upstream, listen) = match first {
@@ -121,10 +121,10 @@ fn upstream(config: &Config) -> Result<Upstream, (Exit, String)> {
     Upstream::parse(address).map_err(|error| (Exit::Usage, format!("--upstream: {error}")))
 }
 
-/// Returns what the log holds.
+/// Returns the filter of the log.
 fn filter(config: &config::Proxy) -> Targets {
     let info = Targets::new().with_default(LevelFilter::INFO);
-    // What is no filter was rejected when it was read.
+    // An invalid filter was rejected when the settings were read.
     let filter = config.log.as_deref().map_or_else(|| Ok(info.clone()), str::parse);
     debug_assert!(filter.is_ok(), "{filter:?}");
     filter.unwrap_or(info)
@@ -145,7 +145,7 @@ pub(super) fn check_certificates(config: &Config) -> Result<Vec<Expiry>, String>
     Ok(server.into_iter().chain(others).collect())
 }
 
-/// Returns what reads the configuration again. `None`: there is no file to read.
+/// Returns a loader that reads the configuration again. `None`: there is no file to read.
 fn loader(settings: &Settings, start: &Config, log: Option<LogHandle>) -> Option<Loader> {
     settings.has_file().then(|| {
         let (settings, start) = (settings.clone(), start.proxy.filled());
@@ -154,7 +154,7 @@ fn loader(settings: &Settings, start: &Config, log: Option<LogHandle>) -> Option
             let proxy = built(&config).map_err(|(_, mistake)| mistake)?;
             let (log, filter) = (log.clone(), filter(&config.proxy));
             let used = move || {
-                // It fails where there is no log.
+                // Reloading fails if there is no log.
                 let _ = log.map(|log| log.reload(LogFilter(filter)));
             };
             let certificate = config.proxy.tls_cert.clone().zip(config.proxy.tls_key.clone());
@@ -165,7 +165,8 @@ fn loader(settings: &Settings, start: &Config, log: Option<LogHandle>) -> Option
     })
 }
 
-/// Returns the names of settings that differ and that nobody looks at after the start. The proxy knows of the others.
+/// Returns the names of changed settings that are used only at the start. The proxy knows which other changes need a
+/// restart.
 fn fixed(start: &config::Proxy, now: &config::Proxy) -> Vec<&'static str> {
     let differs = [
         ("listen", start.listen != now.listen),
@@ -195,8 +196,8 @@ fn listen(config: &config::Proxy) -> Result<Listen, (Exit, String)> {
     Ok(Listen { address, socket_mode: config.socket_mode.unwrap_or_default(), tls })
 }
 
-/// Raises how many files the process may have open, and lowers the number of connections to what fits: each has one to its
-/// client and one to the upstream.
+/// Raises the limit of open files, and lowers the number of connections to fit it: each connection needs one file for
+/// its client and one for the upstream.
 fn fit_open_files(limits: &mut ServerLimits) {
     let wanted =
         u64::try_from(limits.max_connections).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(OTHER_FILES);
@@ -214,7 +215,7 @@ fn fit_open_files(limits: &mut ServerLimits) {
 /// Files that are open beside connections: listeners, polls of each thread, standard streams, files of the system.
 const OTHER_FILES: u64 = 64;
 
-/// Returns who may use the proxy, with the token from the environment.
+/// Returns the access rules, with the token from the environment.
 fn access(config: &config::Access) -> Result<Access, (Exit, String)> {
     let token = config.token_variable.as_deref().map(|variable| secret("--token-variable", variable)).transpose();
     Ok(Access {
@@ -226,7 +227,8 @@ fn access(config: &config::Access) -> Result<Access, (Exit, String)> {
     })
 }
 
-/// Reads a token or a key. A proxy that lacks one must not start without it. `user`: what needs it.
+/// Reads a token or a key. A proxy that lacks one must not start without it. `user`: the flag or the route that needs
+/// it.
 #[expect(clippy::disallowed_methods, reason = "a command does I/O: keys come from the environment")]
 fn secret(user: &str, variable: &str) -> Result<String, String> {
     if !config::is_variable(variable) {
@@ -244,7 +246,7 @@ fn secret(user: &str, variable: &str) -> Result<String, String> {
     }
 }
 
-/// SIGHUP, which ends no answer: a terminal that closes sends it, too.
+/// A handler of SIGHUP, which does not end the process: a closing terminal sends it, too.
 #[cfg(unix)]
 struct Hangups(tokio::signal::unix::Signal);
 
@@ -255,11 +257,11 @@ impl Hangups {
         signal(SignalKind::hangup()).map(Self)
     }
 
-    /// Reads the configuration again at each SIGHUP. The log says how it went.
+    /// Reads the configuration again at each SIGHUP, and logs the result.
     fn reload(mut self, reloader: Reloader) {
         tokio::spawn(async move {
             while self.0.recv().await.is_some() {
-                // What is wrong has been logged, and the configuration is as it was.
+                // On an error, the reload has logged it and kept the configuration.
                 let _ = reloader.reload().await;
             }
         });

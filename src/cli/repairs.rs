@@ -6,7 +6,7 @@ use crate::error::Place;
 use crate::repair::{Repair, RepairStatus};
 use crate::shape::{Root, Violation};
 
-/// Writes a line for each repair, or what it changed.
+/// Writes each repair: in one line, or with the changed text below it.
 pub(super) fn print(name: &str, text: &str, repairs: &[Repair], in_lines: bool, console: &Console) {
     if !in_lines && !console.notes_on_terminal() {
         return;
@@ -44,7 +44,7 @@ pub(super) fn exit(status: RepairStatus) -> Exit {
     }
 }
 
-/// Notes how a text ended that is not whole, and what else is in it.
+/// Reports how an incomplete text ended, and its other roots.
 pub(super) fn note_status(name: &str, text: &str, status: RepairStatus, others: &[Root<'_>], console: &Console) {
     match status {
         RepairStatus::Malformed(error) => {
@@ -58,7 +58,7 @@ pub(super) fn note_status(name: &str, text: &str, status: RepairStatus, others: 
     }
 }
 
-/// Notes in what a value is not what was expected.
+/// Reports how a value differs from the expected shape.
 pub(super) fn note_violations(name: &str, violations: &[Violation], console: &Console) {
     for Violation { path, message } in violations {
         let path = if path.is_empty() { "the root".into() } else { short(path) };
@@ -66,7 +66,7 @@ pub(super) fn note_violations(name: &str, violations: &[Violation], console: &Co
     }
 }
 
-/// A place in a text that is walked once.
+/// A position in a text that is walked once.
 #[derive(Clone, Copy)]
 struct Position {
     at: usize,
@@ -94,7 +94,7 @@ impl Position {
     }
 }
 
-/// Returns the text of the line before and after a repair, as far as it is near.
+/// Returns the text of the line before and after a repair, up to [`Place::EXCERPT`] characters on each side.
 fn around<'t>(text: &'t str, repair: &Repair) -> (&'t str, &'t str) {
     let before = text.get(..repair.range.start).unwrap_or_default();
     let near = before.char_indices().rev().take(Place::EXCERPT).take_while(|(_, c)| *c != '\n').last();

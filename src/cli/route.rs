@@ -1,4 +1,4 @@
-//! `restitch config explain`: which route answers a request, and what holds for it.
+//! `restitch config explain`: shows which route answers a request, and with which settings.
 
 use std::io;
 
@@ -20,7 +20,7 @@ pub(super) struct Args {
     /// The model that it names.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// The form of the answer that it asks for.
+    /// The format of the answer that it asks for.
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = ["text", "json_object", "json_schema"])]
     response_format: String,
     /// A header of the request. Can be given more than once.
@@ -82,7 +82,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     console.line(format_args!("# {}", how(&config, &effective, dialect, &model)))
 }
 
-/// Applies what the headers of the request say of its answer, as the proxy does. An error is what the client is told.
+/// Applies the request's headers that control its answer, like the proxy. The error is the one that the client
+/// receives.
 #[cfg(feature = "proxy")]
 fn apply(
     headers: &[(HeaderName, String)],
@@ -118,7 +119,7 @@ fn model_of_path(dialect: Option<Dialect>, path: &str) -> Option<String> {
     Some(request.model).filter(|model| !model.is_empty())
 }
 
-/// Says what becomes of an answer.
+/// Describes how an answer is handled.
 fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &str) -> String {
     let Some(dialect) = dialect else {
         return "The path is of no API that is read: the answer passes, cut or not.".to_owned();

@@ -64,10 +64,11 @@ pub(super) struct Settings {
     /// `warn,restitch::access=info`. It has neither keys nor, without --log-content, text. -v and -q win over it. [default: info]
     #[arg(long, value_name = "FILTER", env = "RESTITCH_LOG", value_parser = log_filter)]
     log: Option<String>,
-    /// The form of its lines: text, or one JSON object per line. [default: text]
+    /// The format of its lines: text, or one JSON object per line. [default: text]
     #[arg(long, value_name = "FORMAT", env = "RESTITCH_LOG_FORMAT")]
     log_format: Option<LogFormat>,
-    /// For development: log the text of requests and answers, too. It holds what users and models write. [default: false]
+    /// For development: log the text of requests and answers, too. It has private text of users and models. [default:
+    /// false]
     #[arg(long, value_name = "BOOL", env = "RESTITCH_LOG_CONTENT", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     log_content: Option<bool>,
@@ -82,7 +83,7 @@ struct Listening {
     /// of the machine) or unix:/path/to.sock. Port 0 takes a free one. [default: 127.0.0.1:7378]
     #[arg(long, value_name = "ADDRESS", env = "RESTITCH_LISTEN")]
     listen: Option<ListenAddress>,
-    /// Who may connect to a Unix socket, as permissions in octal. [default: 0600]
+    /// The permissions of a Unix socket, in octal. [default: 0600]
     #[arg(long, value_name = "MODE", env = "RESTITCH_SOCKET_MODE")]
     socket_mode: Option<SocketMode>,
     /// The proxy's certificate for its clients in PEM, and those that lead to its root. Clients then use https.
@@ -103,8 +104,8 @@ struct Listening {
 /// For how long answers are kept for clients that lose their connection.
 #[derive(Clone, Debug, clap::Args)]
 struct Keeping {
-    /// Seconds for which each streamed answer is kept for a client that loses its connection, and goes on without it. A request
-    /// says otherwise in the header `x-restitch-keep`. [default: 0]
+    /// Seconds for which each streamed answer is kept for a client that loses its connection; the answer continues
+    /// meanwhile. The request header `x-restitch-keep` overrides it. [default: 0]
     #[arg(long, value_name = "SECONDS", env = "RESTITCH_KEEP", value_parser = seconds())]
     keep: Option<u32>,
     /// The most seconds for which a request may ask that its answer be kept. [default: 0, none may]
@@ -116,7 +117,7 @@ struct Keeping {
     store: Option<String>,
 }
 
-/// Who is trusted: clients by their token, the upstream by its certificate.
+/// Trusted clients, by their token, and trusted upstreams, by their certificate.
 #[derive(Clone, Debug, clap::Args)]
 struct Trust {
     /// The environment variable that has the token of the proxy. A request without the token is refused. [default: no token
@@ -203,7 +204,7 @@ impl Settings {
         Ok(self.applied(config))
     }
 
-    /// Applies flags and environment to what a file says.
+    /// Applies flags and environment to the settings of a file.
     fn applied(&self, mut config: Config) -> Config {
         let (limits, proxy) = (&mut config.limits, &mut config.proxy);
         limits.continuation.max_continuations = self.continuations.unwrap_or(limits.continuation.max_continuations);

@@ -33,7 +33,7 @@ pub struct Args {
     /// The model's name.
     #[arg(long, value_name = "NAME", default_value = "sim")]
     model: String,
-    /// The provider to imitate: whether it continues a prefill, and what it refuses.
+    /// The provider to imitate: whether it continues a prefill, and which requests it refuses.
     #[arg(long, value_name = "NAME", default_value_t = ProviderProfile::OpenAi)]
     profile: ProviderProfile,
 }

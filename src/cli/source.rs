@@ -14,7 +14,7 @@ use crate::provider::wire::Dialect as Known;
 use crate::sse::DecodeError;
 use crate::{Utf8, Utf8Error};
 
-/// What the bytes are.
+/// The type of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// Found by the first bytes: an event stream begins with the name of a field, or with a comment. Its API is found by
@@ -61,14 +61,14 @@ pub(super) struct Source {
 
 #[derive(Debug)]
 enum State {
-    /// The bytes so far: too few to know what they are.
+    /// The first bytes: too few to detect their type.
     Undecided(Vec<u8>),
     Text(Utf8),
     /// An event stream.
     Deltas(Box<Deltas>),
 }
 
-/// Why there is no more text.
+/// The reason why there is no more text.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// These bytes are not UTF-8, or the text ends inside a character.
@@ -133,7 +133,7 @@ impl Source {
     /// Ends the bytes.
     ///
     /// # Errors
-    /// What is missing.
+    /// Fails when the bytes are incomplete.
     pub(super) fn finish(&mut self, text: &mut String) -> Result<(), Refusal> {
         match &mut self.state {
             State::Undecided(start) => {

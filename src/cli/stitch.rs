@@ -24,7 +24,7 @@ pub struct Args {
     /// The parts, in order; `-` is standard input.
     #[arg(value_name = "PART", default_value = "-")]
     parts: Vec<PathBuf>,
-    /// How the continuations were asked for.
+    /// How the requests asked for the continuations.
     #[arg(long, value_enum, default_value_t = Expected::Any)]
     expect: Expected,
     /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was asked for.
@@ -78,14 +78,14 @@ With --jsonl, a line without `expect` follows --expect.
 Exit codes: 0 complete; 3 cut: closed where the parts end, or nothing is certain there; 4 the first part is malformed, or
 bytes are not UTF-8; 1 unreadable."#;
 
-/// How the continuations were asked for.
+/// How the requests asked for the continuations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Expected {
     /// They were asked to repeat the end of the text before.
     Anchor,
-    /// They were asked to go on right at the cut.
+    /// They were asked to continue exactly at the cut.
     Exact,
-    /// It is not known.
+    /// The requests are unknown.
     Any,
 }
 
@@ -109,7 +109,7 @@ struct Answer {
     text: Option<String>,
     seams: Vec<Join>,
     failures: usize,
-    /// What is wrong with the first part. Left out if it has no mistake.
+    /// The mistake in the first part. Left out if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// Left out if no part failed.
@@ -127,7 +127,7 @@ struct Join {
     offset: usize,
     overlap: usize,
     alignment: &'static str,
-    /// The probability that the part belongs there; 1 where it was asked for.
+    /// The probability that the part belongs there; 1 if the request asked for this offset.
     posterior: f64,
     /// Left out if it is false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -249,7 +249,7 @@ fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<
     })
 }
 
-/// Prints the seams, what was replaced, and how many parts failed.
+/// Prints the seams, the replaced values, and the number of failed parts.
 fn print_notes(answer: &Answer, console: &Console) {
     for Join { offset, overlap, alignment, ambiguous, early_end, .. } in &answer.seams {
         let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
@@ -270,7 +270,7 @@ fn print_notes(answer: &Answer, console: &Console) {
     }
 }
 
-/// What became of the parts.
+/// The results of the parts.
 struct Outcome {
     status: Status,
     answer: Answer,
@@ -312,7 +312,7 @@ fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> O
 }
 
 /// Moves a character that is cut between two parts into the later one, since neither half is text. Parts between the
-/// two that do not begin with the rest of the character are answers that did not go on, for example refusals.
+/// two that do not begin with the rest of the character are answers that did not continue, for example refusals.
 fn mend_characters(parts: &mut [Vec<u8>]) {
     let mut open: Option<(usize, usize)> = None;
     for at in 0..parts.len() {

@@ -1,4 +1,4 @@
-//! Whole texts of files or lines, each with one answer: what `repair` and `parse` share.
+//! Whole texts of files or lines, each with one answer: the code that `repair` and `parse` share.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,13 +37,13 @@ pub(super) trait Reads {
 
     fn exit(&self, answer: &Self::Answer<'_>) -> Exit;
 
-    /// Whether notes are written beside answers in JSON, which say the same.
+    /// Whether notes are also written beside JSON answers, which have the same content.
     fn is_logged(&self) -> bool;
 
     /// Writes notes on one text to standard error.
     fn note(&self, name: &str, text: &str, answer: &Self::Answer<'_>, console: &Console);
 
-    /// Returns what is written for people.
+    /// Returns the readable output.
     fn output<'a>(&self, answer: &'a Self::Answer<'_>) -> std::borrow::Cow<'a, str>;
 }
 
@@ -65,7 +65,7 @@ struct Unread<'a> {
 }
 
 impl Texts {
-    /// Writes the output to where it was asked for. Called once, before anything is written.
+    /// Sets the requested destination of the output. Called once, before the first write.
     pub(super) fn start(&self, console: &mut Console) {
         console.write_to(self.to.output.as_deref());
     }

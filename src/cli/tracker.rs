@@ -32,7 +32,7 @@ impl Tracker {
         self.characters += runs.map(usize::from).sum::<usize>();
     }
 
-    /// Remembers the keys in `bytes`, which begin at offset `base`. `machine` has consumed them as far as it could.
+    /// Remembers the keys in `bytes`, which begin at offset `base`. `machine` has consumed them up to the first error.
     pub(super) fn remember(&mut self, machine: &Machine, base: usize, bytes: &[u8]) {
         let frames = machine.frames();
         self.keys.truncate(frames.len());

@@ -15,12 +15,12 @@ use tokio::sync::oneshot;
 /// Why a body failed while it was sent.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request's body: bytes that are there, or bytes that are still to come.
+/// A request's body: complete bytes, or a stream of bytes.
 pub struct Body(Content);
 
 enum Content {
     Full(Full<Bytes>),
-    /// Dropping the sender tells who waits that the body is sent.
+    /// Dropping the sender signals that the body is sent.
     Coming {
         body: UnsyncBoxBody<Bytes, BodyError>,
         _sent: Option<oneshot::Sender<Infallible>>,
@@ -38,7 +38,7 @@ impl Body {
         Self(Content::Full(Full::new(bytes.into())))
     }
 
-    /// Creates a body of bytes that are still to come. They are sent in chunks.
+    /// Creates a body of bytes that a stream brings. They are sent in chunks.
     pub fn stream<S, E>(stream: S) -> Self
     where
         S: Stream<Item = Result<Bytes, E>> + Send + 'static,
@@ -64,7 +64,8 @@ impl Body {
         }
     }
 
-    /// Returns the same body and what is ready when it is sent, or dropped. Bytes that are all there count as sent.
+    /// Returns the same body, and a future that is ready when the body is sent or dropped. A complete body counts as
+    /// sent.
     #[cfg(feature = "proxy")]
     pub(crate) fn awaited(self) -> (Self, impl Future<Output = ()> + use<>) {
         let (content, sent) = match self.0 {
@@ -96,7 +97,7 @@ impl<B: Into<Bytes>> From<B> for Body {
 }
 
 impl fmt::Debug for Body {
-    /// Prints the size alone, since bodies hold what users wrote.
+    /// Prints only the size, since bodies have private text of users.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Body").field(&hyper::body::Body::size_hint(self)).finish()
     }

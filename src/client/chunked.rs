@@ -4,15 +4,15 @@ use bytes::BytesMut;
 
 use super::ConnectionError;
 
-/// Decodes a body in chunks. What it has read is its state, so the bytes may come in any pieces.
+/// A decoder of a chunked body. It keeps its position between reads, so the bytes may arrive in any pieces.
 #[derive(Debug, Default)]
 pub(super) struct Chunked {
     place: Place,
-    /// Bytes of extensions and trailers so far.
+    /// Bytes of extensions and trailers that were read.
     extra: usize,
 }
 
-/// Where the decoder is.
+/// The state of the decoder.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     /// In the size of a chunk, before its first digit or after some.
@@ -20,7 +20,7 @@ enum Place {
         size: u64,
         is_empty: bool,
     },
-    /// In what follows a size on its line, which is skipped. Before its `;` there may be white space alone.
+    /// In the extension after a size, which is skipped. Only white space may precede its `;`.
     Extension {
         size: u64,
         has_begun: bool,
@@ -29,7 +29,7 @@ enum Place {
     SizeLf {
         size: u64,
     },
-    /// In a chunk with `left` bytes still to come.
+    /// In a chunk, with `left` bytes missing.
     Data {
         left: u64,
     },
@@ -55,8 +55,8 @@ impl Place {
 }
 
 impl Chunked {
-    /// Appends what `input` has of the body to `body`. Returns how many bytes of `input` belong to the body: fewer than all
-    /// when its end is among them.
+    /// Appends the body's bytes in `input` to `body`. Returns how many bytes of `input` belong to the body: fewer than
+    /// all if the body ends in them.
     pub(super) fn decode(&mut self, input: &[u8], body: &mut BytesMut) -> Result<usize, ConnectionError> {
         let mut rest = input;
         while let Some((&byte, after)) = rest.split_first() {
@@ -83,7 +83,7 @@ impl Chunked {
         matches!(self.place, Place::End)
     }
 
-    /// Returns the place after a byte that is not part of a chunk's data.
+    /// Returns the position after a byte that is not part of a chunk's data.
     fn after_byte(&mut self, place: Place, byte: u8) -> Result<Place, ConnectionError> {
         Ok(match (place, byte) {
             (Place::Size { size, .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {

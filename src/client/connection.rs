@@ -19,10 +19,10 @@ use super::outgoing::Outgoing;
 use super::pool::Pool;
 use super::{Body, ConnectionError, Error, Received};
 
-/// What a connection reads from and writes to.
+/// The stream under a connection.
 pub(super) type Io = MaybeHttpsStream<TokioIo<TcpStream>>;
 
-/// A connection on which nothing is under way. Dropping it closes it.
+/// An idle connection. Dropping it closes it.
 #[derive(Debug)]
 pub(super) struct Connection {
     io: Box<Io>,
@@ -41,7 +41,7 @@ impl Connection {
         let parts = poll_fn(|cx| poll_head(&mut self.io, &mut outgoing, &mut head, &mut unsent, cx)).await;
         let parts = match parts {
             Ok(parts) => parts,
-            // What could not be written is the reason why nothing came.
+            // The failed write is the reason why no answer came.
             Err(Error::Failed(error)) if head.is_empty() && error.is_of_connection() => {
                 return Err(Error::Unanswered(unsent.unwrap_or(error)));
             }
@@ -53,14 +53,14 @@ impl Connection {
         Ok(Response::from_parts(parts, body))
     }
 
-    /// Returns whether another request can be sent now. An upstream that has closed its side in the meantime is noticed, and
-    /// one that has sent what nobody asked for.
+    /// Returns whether another request can be sent now. False if the upstream has closed its side in the meantime, or
+    /// has sent unrequested bytes.
     pub(super) fn is_idle(&mut self) -> bool {
         read(&mut self.io, &mut Context::from_waker(Waker::noop()), |_| ()).is_pending()
     }
 }
 
-/// Writes what can be written and reads what has come, until the head of the response is there. An upstream may answer and
+/// Writes and reads as many bytes as possible, until the head of the response is complete. An upstream may answer and
 /// close before it has read the whole request, so an error while writing (`unsent`) counts only if no answer comes.
 fn poll_head(
     io: &mut Io,
@@ -85,7 +85,7 @@ fn poll_head(
     }
 }
 
-/// Reads what has come and gives it to `take`. `None`: the connection has ended.
+/// Reads the bytes that have arrived and passes them to `take`. `None`: the connection has ended.
 pub(super) fn read<T>(io: &mut Io, cx: &mut Context<'_>, take: impl FnOnce(&[u8]) -> T) -> Poll<io::Result<Option<T>>> {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(BUFFER_BYTES, 0);
@@ -97,9 +97,9 @@ pub(super) fn read<T>(io: &mut Io, cx: &mut Context<'_>, take: impl FnOnce(&[u8]
 }
 
 thread_local! {
-    /// What all connections of a thread read into, so that one which waits has no buffer.
+    /// The buffer that all connections of a thread read into, so that a waiting connection needs none.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The most bytes that are read at once.
+/// The most bytes of one read. Each thread has a single buffer, so a large one is cheap.
 const BUFFER_BYTES: usize = 64 << 10;

@@ -41,7 +41,7 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) fn new(upstream: &Upstream, files: &TlsFiles) -> Result<Self, Error> {
-        // Files that are named are read in any case: what is wrong with them shows at the start.
+        // Named files are read even for an upstream without TLS, so that a mistake in them shows at the start.
         let tls = if upstream.is_https() || files.is_named() { Some(Arc::new(tls::config(files)?)) } else { None };
         let tls = tls.filter(|_| upstream.is_https());
         let (connect_timeout, tls_timeout) = (Duration::ZERO, Duration::ZERO);
@@ -124,7 +124,7 @@ impl Tcp {
         if is_local(upstream.host()) {
             return Ok(Self { connector, proxy: None });
         }
-        // The path does not matter, and a prefix is no dot segment.
+        // The path does not matter here; `/` has no dot segment.
         let uri = upstream.uri_for("/")?;
         check_variables(&uri, upstream.is_https())?;
         let proxy = Matcher::from_env().intercept(&uri);
@@ -197,5 +197,5 @@ fn with_port(uri: Uri) -> Uri {
     with_port.unwrap_or(uri)
 }
 
-/// Silence after which the kernel asks whether the other side is still there.
+/// Silence after which the kernel checks whether the peer is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Where the body of a response ends, and which bytes are its own.
+//! Finds the end of a response's body, and the bytes that belong to it.
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
@@ -7,10 +7,10 @@ use http::{Method, StatusCode, Version, response};
 use super::ConnectionError;
 use super::chunked::Chunked;
 
-/// Decodes the body of one response.
+/// A decoder of the body of one response.
 #[derive(Debug)]
 pub(super) enum Decoder {
-    /// This number of bytes is still to come.
+    /// The number of missing bytes.
     Length(u64),
     Chunked(Chunked),
     /// The body ends with the connection.
@@ -58,7 +58,7 @@ impl Decoder {
         }
     }
 
-    /// Returns how many bytes of the body are still to come, if that is known.
+    /// Returns the number of missing bytes of the body, if it is known.
     pub(super) fn left(&self) -> Option<u64> {
         match self {
             Self::Length(left) => Some(*left),
@@ -67,7 +67,7 @@ impl Decoder {
     }
 }
 
-/// Returns whether a body comes in chunks. Any other transfer coding is an error: its name belongs to this connection, so
+/// Returns whether a body is chunked. Any other transfer coding is an error: its name belongs to this connection, so
 /// the proxy's client could not remove it.
 fn is_chunked(head: &response::Parts) -> Result<bool, ConnectionError> {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();

@@ -25,7 +25,7 @@ pub enum Error {
     Foreign(Uri),
     /// The request's path has no address on the upstream.
     Path(PathError),
-    /// More than 8 informational responses (1xx) came before the head of a response.
+    /// More than 8 informational responses (1xx) preceded the head of a response.
     Informational,
     /// No connection was made, so the upstream has seen nothing of the request.
     Connect(BodyError),
@@ -36,7 +36,7 @@ pub enum Error {
         /// How long it took.
         after: Duration,
     },
-    /// The head of a response did not come in time.
+    /// The head of a response did not arrive in time.
     Late {
         /// The name of the limit: `first_byte_timeout` or `idle_timeout`.
         limit: &'static str,
@@ -66,7 +66,7 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Returns whether the connection is at fault, and not what was sent over it.
+    /// Returns whether the connection is at fault, and not the data sent over it.
     pub(super) fn is_of_connection(&self) -> bool {
         matches!(self, Self::Io(_) | Self::Closed)
     }
@@ -109,7 +109,7 @@ impl Error {
         }
     }
 
-    /// Returns whether nothing came in the time of a limit.
+    /// Returns whether a time limit was exceeded.
     #[cfg(feature = "proxy")]
     pub(crate) fn is_timeout(&self) -> bool {
         matches!(self, Self::Late { .. } | Self::Slow { .. })
@@ -146,7 +146,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Writes an error with its sources: the messages of hyper are short and leave the reason to them.
+/// Writes an error with its sources: hyper's own messages are short and leave out the reason.
 fn with_sources(f: &mut fmt::Formatter<'_>, error: &(dyn StdError + 'static)) -> fmt::Result {
     write!(f, "{error}")?;
     let mut source = error.source();
@@ -157,7 +157,7 @@ fn with_sources(f: &mut fmt::Formatter<'_>, error: &(dyn StdError + 'static)) ->
     Ok(())
 }
 
-/// Returns what helps against a certificate that is not trusted, where there is one thing.
+/// Returns a hint for an untrusted certificate, if there is one.
 fn advice(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return advice(error.get_ref()?);

@@ -15,7 +15,7 @@ pub(crate) struct Expiry {
     pub(crate) role: Role,
     /// Their file.
     pub(crate) file: PathBuf,
-    /// `None`: it can't be read from one of them.
+    /// `None`: the expiry of one of them can't be read.
     pub(crate) at: Option<SystemTime>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Validity {
     EndsSoon,
     /// One of them has expired.
     Expired,
-    /// It is not known when one of them expires.
+    /// The expiry of one of them is unknown.
     Unknown,
 }
 
@@ -68,7 +68,7 @@ fn end_of(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
 }
 
 impl Role {
-    /// All of them.
+    /// All variants.
     pub(crate) const ALL: [Self; 3] = [Self::Server, Self::Client, Self::Ca];
 
     /// Returns the name in the log and in the metrics.
@@ -82,7 +82,7 @@ impl Role {
 }
 
 impl Validity {
-    /// Returns the warning for the operator. `None`: nothing.
+    /// Returns the warning for the operator. `None`: there is no warning.
     pub(crate) fn warning(self) -> Option<&'static str> {
         match self {
             Self::Valid => None,
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_first_certificate_that_expires_counts() {
         assert_eq!(of(&["expired.pem"]).at, Some(at(EXPIRED)));
-        // 30 October 2126, 15:18:39 and 15:18:38 UTC: from 2050 on certificates write years in another form.
+        // 30 October 2126, 15:18:39 and 15:18:38 UTC: from 2050 on certificates write years in another format.
         assert_eq!(of(&["server.pem"]).at, Some(at(4_949_047_119)));
         assert_eq!(of(&["server.pem", "ca.pem"]).at, Some(at(4_949_047_118)));
         assert_eq!(of(&["server.pem", "expired.pem", "ca.pem"]).at, Some(at(EXPIRED)));

@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use super::{ConnectionError, Error};
 
-/// The bytes of a head, as far as they have come.
+/// The bytes of a head that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     bytes: BytesMut,
@@ -23,13 +23,13 @@ impl Head {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns whether the connection has brought nothing of a response.
+    /// Returns whether the connection has brought no byte of a response.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.informational == 0
     }
 
-    /// Returns the head when it is there. What follows it stays in [`rest`](Self::rest). Informational responses (1xx) are
-    /// skipped.
+    /// Returns the head once it is complete. The bytes after it stay in [`rest`](Self::rest). Informational responses
+    /// (1xx) are skipped.
     pub(super) fn take(&mut self) -> Result<Option<response::Parts>, Error> {
         loop {
             // Empty lines may precede a head.

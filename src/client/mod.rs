@@ -1,10 +1,10 @@
 //! A thin HTTP client for one upstream: pooled HTTP/1.1 connections, TLS with the system's certificate roots and those of
 //! a file, and addresses that no request can change.
 //!
-//! The body of a response reads from the connection that brings it. No other task does. All connections of a thread read into
-//! one buffer, so that a stream which waits has none. The client does not look at what it carries. Only a request whose
-//! connection was used before and ended within a second without a byte of an answer is sent again: the upstream had closed the
-//! connection in the meantime. The waits for an answer, retries and headers are the caller's.
+//! The body of a response reads from the connection that carries it; no other task does. All connections of a thread
+//! read into one buffer, so that a waiting stream needs no buffer. The client does not examine requests or responses.
+//! Only a request whose connection was used before and ended within a second without a byte of an answer is sent again:
+//! the upstream had closed the connection in the meantime. The caller is responsible for timeouts, retries and headers.
 
 mod body;
 mod chunked;
@@ -75,7 +75,7 @@ impl Client {
         Self::with_tls(upstream, &TlsFiles::default())
     }
 
-    /// Creates a client of `upstream` with these certificates. They count for an `https` upstream alone.
+    /// Creates a client of `upstream` with these certificates. Only an `https` upstream uses them.
     ///
     /// # Errors
     /// [`Error::NoRoots`] for an `https` upstream if there are no certificate roots, [`Error::Setting`] if a file cannot be
@@ -124,10 +124,10 @@ impl Client {
         Self { pool: Arc::new(self.pool.apart()), ..self.clone() }
     }
 
-    /// Makes a connection to the upstream as a call does, and closes it.
+    /// Connects to the upstream like a call, and closes the connection.
     ///
     /// # Errors
-    /// There was no connection.
+    /// Fails when no connection was made.
     #[cfg(feature = "proxy")]
     pub(crate) async fn reach(&self) -> Result<(), Error> {
         self.connector.connect(self.upstream.uri_for("/")?).await.map(drop)
@@ -165,6 +165,6 @@ impl Client {
     }
 }
 
-/// How soon a connection shows that the upstream has closed it: the packet that says so has arrived already, or arrives after one
-/// round trip.
+/// How soon a connection shows that the upstream has closed it: the closing packet has already arrived, or arrives
+/// after one round trip.
 const STALE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! A request on its way to the upstream.
+//! Writes a request to the upstream.
 
 use std::fmt::Write as _;
 use std::io::{self, IoSlice};
@@ -17,23 +17,23 @@ use super::{Body, ConnectionError};
 /// A request that is being written.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// What leaves before more of the body is asked for: the head or the line of a chunk, data, the end of a chunk.
+    /// The bytes to send before the next frame of the body: the head or the line of a chunk, data, the end of a chunk.
     pending: [Bytes; 3],
     /// `None` after its last frame.
     body: Option<Body>,
     framing: Framing,
 }
 
-/// How the end of the body is said.
+/// How the request marks the end of its body.
 #[derive(Clone, Copy, Debug)]
 enum Framing {
-    /// This number of bytes is still to come from the body.
+    /// The number of bytes that the body still lacks.
     Length(u64),
     Chunks,
 }
 
 impl Outgoing {
-    /// Begins with a request. Its framing is that of its body, whatever its headers say.
+    /// Starts a request. The framing depends on its body, and not on its headers.
     pub(super) fn new(request: Request<Body>) -> Self {
         let (parts, body) = request.into_parts();
         let framing = match body.size_hint().exact() {
@@ -64,7 +64,7 @@ impl Outgoing {
         Self { pending: [head.freeze(), Bytes::new(), Bytes::new()], body, framing }
     }
 
-    /// Writes what can be written now. Ready when everything has been written.
+    /// Writes as many bytes as possible. Ready when everything has been written.
     pub(super) fn poll(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         loop {
             self.fill(cx)?;
@@ -73,7 +73,7 @@ impl Outgoing {
             }
             ready!(self.poll_write(Pin::new(&mut *io), cx)).map_err(ConnectionError::Io)?;
         }
-        // Nothing more is there: it has ended, or more is to come.
+        // No bytes are ready: the body has ended, or its next frame is not there yet.
         ready!(Pin::new(io).poll_flush(cx)).map_err(ConnectionError::Io)?;
         if self.body.is_none() { Poll::Ready(Ok(())) } else { Poll::Pending }
     }
@@ -106,7 +106,7 @@ impl Outgoing {
                 self.pending[2] = Bytes::from_static(b"\r\n");
             }
             self.pending[1] = data;
-            // What waits for the end of the body is told at once.
+            // Dropping the body now signals its end to a task that awaits it.
             if matches!(self.framing, Framing::Length(0)) {
                 self.body = None;
             }

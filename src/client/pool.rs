@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use super::connection::Connection;
 
-/// The unused connections to one upstream. The one that was used last is taken first, so that the others grow old and are
-/// closed: as many are kept as were lately in use.
+/// The unused connections to one upstream. The most recently used one is taken first, so that the others grow old and
+/// are closed: the pool shrinks to the number lately in use.
 #[derive(Debug)]
 pub(super) struct Pool {
     idle: Mutex<Idle>,
@@ -30,7 +30,7 @@ impl Pool {
         Self { idle: Mutex::default(), most }
     }
 
-    /// Returns an empty pool with room for as many.
+    /// Returns an empty pool with the same capacity.
     pub(super) fn apart(&self) -> Self {
         Self::new(self.most)
     }

@@ -13,30 +13,30 @@ use super::decoder::Decoder;
 use super::outgoing::Outgoing;
 use super::pool::Pool;
 
-/// The body of a response. Polling it reads from its connection, which goes back to the pool after the last byte. Dropping it
-/// earlier closes the connection. All bytes that have come are one frame: what follows costs as much for each frame as for
-/// each byte.
+/// The body of a response. Polling it reads from its connection, which goes back to the pool after the last byte.
+/// Dropping it earlier closes the connection. All bytes that have arrived form one frame, since later stages have a
+/// cost for each frame, too.
 #[derive(Debug)]
 pub struct Received {
     /// `None` after the last byte, or an error.
     incoming: Option<Incoming>,
-    /// What `poll_first` has read, for who polls the body.
+    /// The result of `poll_first`, for the next poll of the body.
     first: Option<First>,
 }
 
-/// What comes first of a body: a frame, an error, or its end.
+/// The first item of a body: a frame, an error, or its end.
 type First = Option<Result<Frame<Bytes>, ConnectionError>>;
 
 /// A body that has not ended.
 #[derive(Debug)]
 struct Incoming {
     io: Box<Io>,
-    /// What is left of the request: the upstream may answer before it has read all of it.
+    /// The rest of the request: the upstream may answer before it has read all of the request.
     outgoing: Option<Outgoing>,
     decoder: Decoder,
     /// Bytes that came with the head.
     unread: Bytes,
-    /// Where the connection goes. `None`: it is closed.
+    /// The pool to return the connection to. `None`: the connection is closed.
     pool: Option<Arc<Pool>>,
 }
 
@@ -73,7 +73,7 @@ impl Received {
         frame.data_ref().map(Bytes::as_ref)
     }
 
-    /// Returns how many bytes were read before they were asked for.
+    /// Returns how many bytes were read before the body was polled.
     fn read_ahead(&self) -> u64 {
         let frame = self.first.as_ref().and_then(|first| first.as_ref()?.as_ref().ok()?.data_ref());
         frame.map_or(0, |bytes| bytes.len() as u64)
@@ -109,7 +109,7 @@ impl Incoming {
         }
     }
 
-    /// Gives the connection back after the last byte. `is_all`: nothing has come after it.
+    /// Gives the connection back after the last byte. `is_all`: no bytes follow it.
     fn release(self, is_all: bool) {
         if let Some(pool) = self.pool.filter(|_| is_all && self.outgoing.is_none()) {
             pool.put(Connection::new(self.io));

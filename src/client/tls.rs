@@ -12,7 +12,7 @@ use super::Error;
 #[cfg(feature = "proxy")]
 use super::{Expiry, Role};
 
-/// Files in PEM: whom an `https` upstream's certificate may come from, and the client's own certificate.
+/// Files in PEM: additional root certificates for an `https` upstream, and the client's own certificate.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
     /// Certificates that are trusted in addition to the system's.
@@ -75,7 +75,7 @@ fn roots(files: &TlsFiles) -> Result<RootCertStore, Error> {
     }
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
-    // A system may have roots that rustls does not read. They are no reason to trust none.
+    // Some systems have roots that rustls can't read. The other roots must stay usable.
     roots.add_parsable_certificates(found.certs);
     if let Some(file) = &files.ca_file {
         for certificate in certificates(file)? {
@@ -105,7 +105,7 @@ pub(crate) fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> 
     PrivateKeyDer::from_pem_slice(&read(file)?).map_err(|error| no_pem(file, &error))
 }
 
-/// Says in words what is wrong with a file: the error itself prints lines as lists of numbers.
+/// Describes an error in a file: the error itself prints lines as lists of numbers.
 fn no_pem(file: &Path, error: &pem::Error) -> Error {
     let reason = match error {
         pem::Error::MissingSectionEnd { end_marker } => {

@@ -13,8 +13,7 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 /// The address that requests go to: `http` or `https`, a host, and optionally a port and a path before every request's
 /// own path.
 ///
-/// It comes from the operator alone. Whatever a request's path holds, the request stays on this host and below this
-/// path.
+/// Only the operator sets it. With any path, a request stays on this host and below this path.
 ///
 /// ```
 /// use restitch::internal::client::Upstream;
@@ -73,8 +72,8 @@ impl Upstream {
 
     /// Returns the address of a request's path and query: the prefix, then the path.
     ///
-    /// Of a request target in absolute form only the path counts. All bytes of the path stay as they are, but those that are
-    /// illegal in an address are percent-encoded.
+    /// If a request target has the absolute form, only its path counts. The bytes of the path stay unchanged, except
+    /// that bytes which are illegal in an address are percent-encoded.
     ///
     /// If the prefix ends in `/v1` and the path starts with `/v1`, the address has one `/v1`: providers document their
     /// address with it, and clients send it.
@@ -235,8 +234,8 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// Returns whether a host is named, and the port, if there is one, is a number up to 65,535. [`Authority`] checks neither, nor
-/// what is in brackets.
+/// Returns whether a host is named, and the port, if there is one, is a number up to 65,535. [`Authority`] checks
+/// neither, nor the text in brackets.
 pub(crate) fn is_host_and_port(authority: &Authority) -> bool {
     let host = authority.host();
     let is_host = match host.strip_prefix('[') {
@@ -260,8 +259,9 @@ fn origin_path(target: &str) -> &str {
     }
 }
 
-/// Returns whether a path has a `.` or `..` segment for a server that decodes it up to [`DECODINGS`] times. Such a server
-/// would leave the prefix. Clients resolve dot segments before they send a path, so none is refused for one.
+/// Returns whether a path has a `.` or `..` segment for a server that decodes it up to [`DECODINGS`] times. Such a
+/// server would leave the prefix. Clients resolve dot segments before they send a path, so this refuses none of their
+/// requests.
 fn has_dot_segment(path: &str) -> bool {
     let mut path = Cow::Borrowed(path.as_bytes());
     for _ in 0..DECODINGS {
@@ -276,18 +276,18 @@ fn has_dot_segment(path: &str) -> bool {
     has_plain_dot_segment(&path)
 }
 
-/// How often a path may be decoded on its way to what reads it: once by a gateway, and once by the server.
+/// How often a path may be decoded before a server uses it: once by a gateway, and once by the server.
 const DECODINGS: usize = 2;
 
 fn has_plain_dot_segment(path: &[u8]) -> bool {
     path.split(|byte| SEGMENT_ENDS.contains(byte)).any(|segment| matches!(segment, b"." | b".."))
 }
 
-/// What ends a segment for some server: Windows has `\`, Java servers drop what follows `;`, and a server that decodes too
-/// early may find a query, a fragment or the end of a C string.
+/// Bytes that end a segment for some server: Windows has `\`, Java servers drop the text after `;`, and a server that
+/// decodes too early may find a query, a fragment or the end of a C string.
 const SEGMENT_ENDS: &[u8] = b"/\\;?#\0";
 
-/// Returns `text` percent-decoded once. An escape that is not valid stays as it is.
+/// Returns `text` percent-decoded once. An invalid escape stays unchanged.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let digit = |at: usize| text.get(at).and_then(|&byte| char::from(byte).to_digit(16));
     let mut out = Vec::with_capacity(text.len());

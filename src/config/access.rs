@@ -1,9 +1,9 @@
-//! Reads and writes `[access]`: who may use the proxy, and for what.
+//! Reads and writes `[access]`: the restrictions on the proxy's clients.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Who may use the proxy, and for what. An empty list is the default that its key describes.
+/// The restrictions on the proxy's clients and on their requests. An empty list is the default that its key describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -14,10 +14,10 @@ pub struct Access {
     /// The accepted hosts of requests, with or without a port. Empty: all.
     #[serde(deserialize_with = "hosts")]
     pub allow_hosts: Vec<String>,
-    /// The accepted origins of pages in browsers; `*` stands for all. Empty: none.
+    /// The accepted origins of pages in browsers; `*` accepts all. Empty: none.
     #[serde(deserialize_with = "origins")]
     pub allow_origins: Vec<String>,
-    /// The accepted paths; a `*` at the end stands for any rest. Empty: all.
+    /// The accepted paths; a `*` at the end matches any rest. Empty: all.
     #[serde(deserialize_with = "paths")]
     pub allow_paths: Vec<String>,
     /// The accepted methods. Empty: all but `TRACE`.
@@ -25,7 +25,7 @@ pub struct Access {
     pub allow_methods: Vec<String>,
 }
 
-/// Reads a list whose entries are all right. What is written in another way would never match a request.
+/// Reads a list and checks its entries: an invalid entry would never match a request.
 fn list<'de, D: Deserializer<'de>>(
     deserializer: D,
     is_right: impl Fn(&str) -> bool,

@@ -67,7 +67,7 @@ struct PrefillName(PrefillForm);
 #[derive(Debug, Serialize)]
 struct Json(String);
 
-/// A path that precedes another one, or is empty.
+/// A path that precedes another path, or is empty.
 #[derive(Debug, Serialize)]
 struct PrefillPath(String);
 

@@ -1,5 +1,6 @@
-//! The configuration file: a TOML text with the limits, the words of the re-prompt, what models can be asked for, the
-//! shapes of responses, how the proxy runs, and who may use it. docs/configuration.md describes it.
+//! The configuration file: a TOML text with the limits, the templates of the re-prompt, the capabilities of models, the
+//! shapes of responses, the settings of the proxy, and the restrictions on its clients. docs/configuration.md describes
+//! it.
 //!
 //! ```
 //! use restitch::internal::config::Config;
@@ -24,7 +25,7 @@
 //! assert_eq!(error.line, 2);
 //! # Ok::<(), restitch::internal::config::ConfigError>(())
 //! ```
-//! This module reads no files and no environment. It is given text. One default is the machine's: `threads`.
+//! This module parses text; it reads no files and no environment. One default depends on the machine: `threads`.
 
 mod access;
 mod capability;
@@ -51,7 +52,7 @@ use crate::route::RouteConfig;
 use crate::session::Prompt;
 use crate::shape::Shape;
 
-/// What a configuration file says, and the defaults for what it does not say.
+/// The settings of a configuration file, with defaults for missing ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
@@ -106,10 +107,11 @@ impl Config {
         })
     }
 
-    /// As [`parse`](Self::parse), and checks the upstreams, which nothing can be sent to if they are wrong.
+    /// Like [`parse`](Self::parse), and also checks the addresses of the upstreams: no request can be sent to an
+    /// invalid one.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), or an upstream is no address. The error does not repeat the address.
+    /// Fails like [`parse`](Self::parse), or when an upstream is not an address. The error does not repeat the address.
     #[cfg(feature = "client")]
     pub fn parse_checked(text: &str) -> Result<Self, ConfigError> {
         let config = Self::parse(text)?;
@@ -214,10 +216,10 @@ fn written(table: &impl Serialize) -> String {
     written.unwrap_or_default()
 }
 
-/// The line in place of an upstream that is not set.
+/// The line for an upstream that is not set.
 const NO_UPSTREAM: &str = "# upstream = \"https://api.example.com\"\n";
 
-/// The line in place of a token that is not set.
+/// The line for a token that is not set.
 const NO_TOKEN: &str = "# token_variable = \"LLM_PROXY_TOKEN\"\n";
 
 /// The line before the built-in rows.
@@ -232,7 +234,7 @@ pub struct ConfigError {
     pub line: usize,
     /// The character in the line, counted from 1.
     pub column: usize,
-    /// What is wrong, for people.
+    /// The description of the error.
     pub message: String,
 }
 
@@ -241,7 +243,7 @@ impl ConfigError {
         Self::at(text, error.span().map_or(0, |span| span.start), error.message())
     }
 
-    /// Creates an error about what is at a byte of the text.
+    /// Creates an error at a byte of the text.
     fn at(text: &str, start: usize, message: &str) -> Self {
         let at = start.min(text.len());
         debug_assert!(text.is_char_boundary(at), "a span of the parser's starts inside a character");

@@ -50,11 +50,11 @@ table! {
     continue_mark: Mark,
 }
 
-/// When a mark is asked for, by its name.
+/// The name of a setting for when the prompt asks for a mark.
 #[derive(Clone, Copy, Debug)]
 struct MarkUse(session::MarkUse);
 
-/// `true` for the part's own words, `false` to leave the part out, or other words.
+/// `true` for the part's default words, `false` to leave the part out, or other words.
 #[derive(Clone, Debug)]
 enum Words {
     Own(bool),

@@ -19,7 +19,7 @@ pub struct Proxy {
     /// The address to listen on.
     #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub listen: Option<ListenAddress>,
-    /// Who may connect to a Unix socket.
+    /// The permissions of a Unix socket.
     #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub socket_mode: Option<SocketMode>,
     /// The proxy's certificate for its clients in PEM, and those that lead to its root.
@@ -28,7 +28,7 @@ pub struct Proxy {
     /// The private key of that certificate, in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
-    /// The address of the listener for metrics and readiness. Not set: there is none.
+    /// The address of the listener for metrics and readiness. Without one there is no such listener.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "admin")]
     pub admin: Option<SocketAddr>,
     /// How many of the last answers keep their text, for the page of that listener.
@@ -40,32 +40,32 @@ pub struct Proxy {
     /// How many threads serve connections.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "threads")]
     pub threads: Option<usize>,
-    /// Whether first requests are adapted to what their model can be asked for.
+    /// Whether first requests are adapted to the capabilities of their model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapt: Option<bool>,
-    /// By what factor each further call may be longer than the one before.
+    /// The factor by which each further call may be longer than the one before.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "factor")]
     pub raise_max_tokens: Option<u32>,
-    /// What becomes of an answer whose rest can't be had.
+    /// How an answer ends when its rest can't be obtained.
     #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub on_give_up: Option<GiveUp>,
-    /// What becomes of an answer that is prose when its connection is lost.
+    /// How an answer in prose is handled when its connection is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prose: Option<Prose>,
     /// How much of the JSON in an answer may be changed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::repair")]
     pub repair: Option<RepairLevel>,
-    /// Seconds for which answers are kept for clients that lose their connection, where the request does not say.
+    /// Seconds for which answers are kept for clients that lose their connection, if the request does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<u32>,
-    /// Where kept answers are: `memory`, or the address of a Redis or Valkey server.
+    /// The store of kept answers: `memory`, or the address of a Redis or Valkey server.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "store")]
     pub store: Option<String>,
-    /// What is logged on standard error: one of [`LEVELS`](Self::LEVELS), or a list of `module=level` with commas between, in
-    /// which a level alone is that of all other modules.
+    /// The filter of the log on standard error: one of [`LEVELS`](Self::LEVELS), or a comma-separated list of
+    /// `module=level`, in which a level without a module applies to all other modules.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "log")]
     pub log: Option<String>,
-    /// The form of its lines.
+    /// The format of its lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
     /// Whether it has the text of requests and answers.
@@ -73,7 +73,7 @@ pub struct Proxy {
     pub log_content: Option<bool>,
 }
 
-/// The form of the lines of the log.
+/// The format of the log's lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -87,13 +87,13 @@ pub enum LogFormat {
 }
 
 impl Proxy {
-    /// The log levels, from nothing to everything.
+    /// The log levels, from the quietest on.
     pub const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
     /// The default address.
     pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7378);
 
-    /// The default for answers whose rest can't be had: a client would take a closed document for a whole one.
+    /// The default for answers whose rest can't be obtained: a client would take a closed document for a whole one.
     pub const ON_GIVE_UP: GiveUp = GiveUp::Leave;
 
     /// The most threads that can be set.
@@ -104,8 +104,8 @@ impl Proxy {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 
-    /// Returns the settings with the defaults for what is not set. There is no default upstream, and no admin
-    /// listener by default.
+    /// Returns the settings, with defaults for unset ones. There is no default upstream, and no admin listener by
+    /// default.
     #[must_use]
     pub fn filled(&self) -> Self {
         Self {
@@ -131,8 +131,8 @@ impl Proxy {
     }
 }
 
-/// Returns an upstream's address with `***` in place of a password or a query. It may have neither, but people write
-/// them, and what is shown ends up in logs.
+/// Returns an upstream's address with `***` instead of a password or a query. It may have neither, but people write
+/// them, and shown addresses end up in logs.
 pub(super) fn without_password(upstream: &str) -> String {
     let (scheme, rest) = upstream.split_once("://").map_or(("", upstream), |(scheme, rest)| (scheme, rest));
     // A password may have any character, so it ends at the last `@`.
@@ -169,10 +169,10 @@ pub(crate) fn store_address(address: &str) -> Result<String, &'static str> {
     )
 }
 
-/// What the addresses of stores begin with.
+/// The schemes of the addresses of stores.
 const STORES: [&str; 6] = ["redis://", "rediss://", "redis+unix://", "valkey://", "valkeys://", "unix://"];
 
-/// Checks a filter of the log. A word that is no level would be taken for a module of which all is logged.
+/// Checks a filter of the log. A word that is not a level would be taken for a module whose events are all logged.
 pub(crate) fn log_filter(filter: &str) -> Result<String, String> {
     for directive in filter.split(',') {
         let (module, level) = directive.rsplit_once('=').unwrap_or(("restitch", directive));

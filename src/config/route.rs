@@ -1,4 +1,4 @@
-//! Checks `[[route]]`: what one route can't know of the others.
+//! Checks `[[route]]`: the errors that one route alone does not show.
 
 #[cfg(feature = "cli")]
 use std::collections::BTreeMap;
@@ -48,8 +48,8 @@ pub(super) fn checked(text: &str, routes: Vec<Spanned<RouteConfig>>) -> Result<V
 
 #[cfg(feature = "cli")]
 impl Config {
-    /// Returns what holds for the requests of a route, or of none: its settings, and those of all requests for what it does
-    /// not set. Without conditions; a password in the upstream is replaced by `***`.
+    /// Returns the settings for the requests of a route, or of no route: its own settings, and the general ones for the
+    /// rest. The result has no conditions, and `***` replaces a password in the upstream.
     pub(crate) fn effective(&self, route: Option<&RouteConfig>) -> RouteConfig {
         let (limits, proxy) = (&self.limits.continuation, self.proxy.filled());
         let mut route = route.cloned().unwrap_or_default();
@@ -79,7 +79,7 @@ impl Config {
     }
 }
 
-/// Returns fallbacks with `***` in place of passwords.
+/// Returns fallbacks with `***` instead of passwords.
 pub(super) fn without_passwords(fallbacks: &[FallbackConfig]) -> Vec<FallbackConfig> {
     let without = |fallback: &FallbackConfig| FallbackConfig {
         upstream: without_password(&fallback.upstream),
@@ -111,7 +111,7 @@ pub(super) fn check_upstreams(text: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Where the values of a file are that are checked after it was read.
+/// The positions of the values in a file that are checked after it was read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Places {

@@ -9,10 +9,10 @@ use super::borders::Borders;
 /// The number of characters from which on repeated text is evidence.
 pub(crate) const EVIDENCE: usize = 16;
 
-/// The length in characters of the shortest tail that proves a place: shorter ones recur by chance.
+/// The length in characters of the shortest tail that proves a position: shorter ones recur by chance.
 pub(crate) const PROOF: usize = 20;
 
-/// Returns whether this tail proves its place although the request did not ask for it: it has all properties of an
+/// Returns whether this tail proves its position although the request did not ask for it: it has all properties of an
 /// anchor except the length. `may_be_short`: the tail is all that was delivered, for example.
 pub(crate) fn proves_place(text: &str, tail: &Range<usize>, may_be_short: bool) -> bool {
     let Some(repeated) = text.get(tail.clone()) else { return false };
@@ -20,8 +20,8 @@ pub(crate) fn proves_place(text: &str, tail: &Range<usize>, may_be_short: bool) 
     (may_be_short || repeated.chars().nth(PROOF - 1).is_some()) && is_unbordered(repeated) && occurs_once()
 }
 
-/// Returns the shortest tail of `text`, from `root` on, that [proves its place](proves_place). It has at most `cap` characters, or
-/// is all of the root.
+/// Returns the shortest tail of `text`, from `root` on, that [proves its position](proves_place). It has at most `cap`
+/// characters, or is all of the root.
 pub(crate) fn proving_tail(text: &str, root: usize, cap: usize) -> Option<Range<usize>> {
     let end = text.trim_end_matches(WHITE).len();
     let whole = root..end;
@@ -34,9 +34,10 @@ pub(crate) fn proving_tail(text: &str, root: usize, cap: usize) -> Option<Range<
     tails.find(|tail| proves_place(text, tail, tail.start == root))
 }
 
-/// Returns whether `tail`, which is the end of the delivered root, may also be new text of a missing part or of the part after it.
-/// The missing part may repeat delivered text at its beginning. Everywhere else it must not have the tail, and it must not end with a
-/// long beginning of it. All of the root begins a document: a part may have it once, however short it is.
+/// Returns whether `tail`, which is the end of the delivered root, may also be new text of a missing part or of the
+/// part after it. The missing part may repeat delivered text at its beginning. Everywhere else it must not have the
+/// tail, and it must not end with a long beginning of it. If the tail is all of the root, it is a document's beginning:
+/// a part may have it once, whatever its length.
 pub(crate) fn may_come_again(root: &str, tail: &str, part: &str) -> bool {
     let find = |from: usize| memmem::find(part.as_bytes().get(from..)?, tail.as_bytes()).map(|at| from + at);
     let is_new = |at: usize| !begins_with_repeat(root, part.get(..at + tail.len()).unwrap_or_default());
@@ -70,14 +71,15 @@ fn begun_by(tail: &str, part: &str) -> usize {
     end.iter().fold(0, |length, &byte| borders.follow(tail.as_bytes(), length, byte))
 }
 
-/// The tail of the delivered text by which a continuation is recognised. It ends at the cut, but for white space.
+/// The tail of the delivered text by which a continuation is recognised. It ends at the cut, or before white space at
+/// the cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Anchor {
     /// The range of the anchor in the delivered text, in bytes.
     pub range: Range<usize>,
-    /// Whether no tail up to the cap occurs only once without repeating itself: a seam that rests on this anchor alone
-    /// is ambiguous, too.
+    /// Whether every tail up to the cap recurs in the text or repeats itself: a seam that rests on this anchor alone is
+    /// ambiguous, too.
     pub ambiguous: bool,
 }
 
@@ -89,7 +91,7 @@ pub(super) const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 impl Anchor {
     /// Returns the shortest tail of `text`, of these lengths, that occurs exactly once and has no long border. It has
-    /// at most `cap` characters, and a few more where its start must move back to a legal place. `None` if only white
+    /// at most `cap` characters, and a few more where its start must move back to a legal offset. `None` if only white
     /// space was delivered.
     ///
     /// ```
@@ -108,7 +110,7 @@ impl Anchor {
         // An occurrence of a longer tail contains one of the shorter tail: the search continues where that was found.
         let mut leftmost = whole.start;
         for characters in LADDER.into_iter().filter(|&length| length <= cap) {
-            // The text is shorter than this length: all of it is the last candidate.
+            // If the text is shorter than this length, all of it is the last candidate.
             let start = legal_start(text, whole.clone(), characters).unwrap_or(whole.start);
             let from = leftmost.saturating_sub(last.start - start).max(whole.start);
             let candidate = &text[start..end];
@@ -152,7 +154,7 @@ fn is_inside_escape(text: &[u8], at: usize) -> bool {
 }
 
 /// Whether no proper prefix that is also a suffix has a quarter of the characters, or eight where that is more. A tail
-/// that repeats itself is found again in what follows, although it is unique in what precedes it.
+/// that repeats itself would also match later text, although it is unique in the text before it.
 pub(crate) fn is_unbordered(text: &str) -> bool {
     !is_long(text.get(..longest_border(text.as_bytes())).unwrap_or_default(), text)
 }

@@ -1,4 +1,4 @@
-//! Folds text, so that the ways in which models write the same text are equal.
+//! Folds text, so that a model's spellings of the same text are equal.
 
 /// The state of a fold. A pushed character gives none, one or more folded ones:
 ///
@@ -25,7 +25,7 @@ enum Escape {
 }
 
 impl Fold {
-    /// Takes a character; appends what it and an escape before it become.
+    /// Takes a character; appends its folded characters, and those of an escape before it.
     pub(super) fn push(&mut self, c: char, folded: &mut Vec<char>) {
         match (self.escape, c) {
             (Escape::None, '\\') => self.escape = Escape::Backslash,
@@ -80,7 +80,7 @@ impl Fold {
         }
     }
 
-    /// Takes a character that is no part of an escape.
+    /// Takes a character outside escapes.
     fn push_plain(&mut self, c: char, folded: &mut Vec<char>) {
         self.end_pair(folded);
         match c {
@@ -98,7 +98,7 @@ impl Fold {
     }
 }
 
-/// Returns the straight form of a curly quote.
+/// Returns the straight quote for a curly one.
 fn straight(c: char) -> char {
     match c {
         '“' | '”' | '„' => '"',

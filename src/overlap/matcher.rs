@@ -1,8 +1,7 @@
 //! Finds, byte by byte, where a fragment repeats the delivered text verbatim.
 //!
-//! Looks for two things at once: the anchor, wherever it ends in the fragment, and the place in the delivered text that
-//! the fragment repeats from the start of its content on. The matcher reports what it finds; others decide whether that
-//! counts.
+//! Looks for the anchor, wherever it ends in the fragment, and for the offset in the delivered text from which the
+//! fragment's content repeats it. The matcher only reports its hits; the caller decides whether they count.
 
 use std::ops::Range;
 
@@ -32,44 +31,45 @@ pub struct Matcher {
     anchored: usize,
     /// The bytes of the fragment in which the anchor was searched.
     searched: usize,
-    /// Where the delivered text ends, without white space.
+    /// The end of the delivered text, without white space.
     end: usize,
     root: usize,
-    /// Where the part of the delivered text begins in which a repeat may begin. The root may precede it.
+    /// The start of the part of the delivered text in which a repeat may begin. The root may precede it.
     window: usize,
-    /// Where the fragment's content begins.
+    /// The offset of the fragment's content.
     begin: usize,
     content: Content,
 }
 
-/// What ends with one byte of a fragment.
+/// The hits that end with one byte of a fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits {
-    /// Where the anchor begins in the fragment, if it ends with the byte.
+    /// The start of the anchor in the fragment, if the anchor ends with the byte.
     pub anchor: Option<usize>,
-    /// Where the content begins in the delivered text, if all of it is what the delivered text ends with.
+    /// Where the content begins in the delivered text, if the delivered text ends with all of it.
     pub overlap: Option<usize>,
 }
 
-/// Text that was taken at once.
+/// Text that was taken as one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// Where it ends in the fragment.
     pub(crate) end: usize,
-    /// The last end of a character up to which the content may repeat delivered text; the start of the run where there
-    /// is none.
+    /// The last end of a character up to which the content may repeat delivered text; the start of the run if there is
+    /// none.
     pub(crate) kept: usize,
-    /// What ends with its last byte.
+    /// The hits that end with its last byte.
     pub(crate) hits: Hits,
 }
 
-/// The content as far as it was read. Its bytes are not kept: they are those of the delivered text at its place.
+/// The content that was read. Its bytes are not kept: the delivered text has the same bytes at its place.
 #[derive(Clone, Debug)]
 struct Content {
     length: usize,
-    /// The leftmost place at which the delivered text goes on after the same bytes. Without one, nothing more is read.
+    /// The leftmost offset at which the delivered text continues after the same bytes. Without one, nothing more is
+    /// read.
     place: Option<usize>,
-    /// The borders of its beginnings, as far as a search has needed them.
+    /// The borders of its beginnings, up to the length that a search has needed.
     borders: Borders,
     hash: u64,
     /// The hash of the last `length` bytes of the delivered text.
@@ -103,14 +103,14 @@ impl Matcher {
         }
     }
 
-    /// Sets where the fragment's content begins: what precedes `offset` is an envelope.
+    /// Sets where the fragment's content begins: the text before `offset` is an envelope.
     pub fn begin(&mut self, offset: usize) {
         self.begin = offset;
         self.content = Content::new((self.root < self.end).then_some(self.root));
     }
 
-    /// Takes the last byte of `fragment`, which is the fragment so far; returns what ends with that byte. Amortised
-    /// O(1): all bytes of one content together read the window a bounded number of times.
+    /// Takes the last byte of `fragment`, the text of the fragment up to now; returns the hits that end with that byte.
+    /// Amortised O(1): all bytes of one content together read the window a bounded number of times.
     pub fn feed(&mut self, delivered: &str, fragment: &[u8]) -> Hits {
         if fragment.len() <= self.searched {
             (self.anchored, self.searched) = (0, 0);
@@ -129,7 +129,7 @@ impl Matcher {
         Hits { anchor, overlap }
     }
 
-    /// Takes what `fragment` has from `from` on, and stops after the first character at which something ends or the
+    /// Takes the bytes of `fragment` from `from` on, and stops after the first character at which a hit ends or the
     /// content leaves its place. Overlaps are reported if they are `wanted`.
     pub(crate) fn run(&mut self, delivered: &str, fragment: &str, from: usize, wanted: bool) -> Run {
         let text = delivered.as_bytes().get(..self.end).unwrap_or_default();
@@ -151,13 +151,13 @@ impl Matcher {
         Run { end, kept, hits }
     }
 
-    /// Whether all of the content so far occurs in the delivered text at a place before its end, so that the content
-    /// may still turn out to begin there. Empty content does.
+    /// Whether all of the content so far occurs in the delivered text before its end, so that the content may still
+    /// turn out to begin there. Empty content does.
     pub fn may_repeat(&self) -> bool {
         self.content.place.is_some()
     }
 
-    /// Returns the leftmost place in the delivered text at which all of the content occurs before its end.
+    /// Returns the leftmost offset in the delivered text at which all of the content occurs before its end.
     pub fn occurrence(&self) -> Option<usize> {
         self.content.place
     }
@@ -182,7 +182,7 @@ impl Matcher {
     }
 
     /// Takes the next byte of the content; returns where the content begins if `text` ends with it. Text can only end
-    /// with it if what came before the byte has a place.
+    /// with it if the bytes before this byte have a place.
     fn read(&mut self, text: &[u8], byte: u8) -> Option<usize> {
         let place = self.content.place?;
         let before = text.get(place..place + self.content.length)?;
@@ -201,8 +201,8 @@ impl Matcher {
         overlaps.then_some(start)
     }
 
-    /// Returns the first place after `place` at which `before`, which occurs at `place`, and then `byte` occur before the end
-    /// of the text.
+    /// Returns the first offset after `place` at which `before`, which occurs at `place`, and then `byte` occur before
+    /// the end of the text.
     fn next_place(&mut self, text: &[u8], place: usize, before: &[u8], byte: u8) -> Option<usize> {
         let text = text.get(..text.len().checked_sub(1)?)?;
         let from = self.window.max(place + 1);
@@ -213,15 +213,17 @@ impl Matcher {
             work::steps(found.unwrap_or(text.len()).saturating_sub(from) + content.len());
             return found;
         }
-        // Here a search that began anew each time would read the window as often as the content leaves a place: as often
-        // as it has bytes, where both texts repeat themselves. This search continues after the text that it has read.
+        // A search that began anew each time would read the window once for each place that the content leaves, which
+        // can be once for each byte if both texts repeat themselves. This search continues after the text that it has
+        // read.
         let (mut at, mut length) = (from, 0);
         if place >= self.window {
             at = place + before.len();
             self.content.borders.extend(before);
             length = self.content.borders.of(before.len());
         }
-        // The end of the content often occurs nowhere. Where it occurs, the search has to read up to there anyway.
+        // In most cases the end of the content occurs nowhere. If it does occur, the search has to read up to it
+        // anyway.
         for tail in [2, SHORT] {
             let end = [before.get(before.len() + 1 - tail..)?, &[byte]].concat();
             let begin = (at + 1).saturating_sub(tail).max(from);
@@ -261,8 +263,8 @@ impl Content {
         let (last, gap) = (self.overlap, length - self.overlap);
         work::steps(if gap == self.gap { 2 * gap } else { length });
         let is_equal = if gap == self.gap {
-            // The content repeated itself with this period up to the last overlap, and equals the end of the tail as
-            // far as it still does: only one more period is compared. Texts of zeros overlap at every byte.
+            // The content repeated itself with this period up to the last overlap, and still equals the end of the tail
+            // to that point: only one more period is compared. Texts of zeros overlap at every byte.
             before[last..] == before[last - gap..last - 1] && before[..gap] == tail[..gap]
         } else {
             *before == tail[..before.len()]
@@ -277,7 +279,7 @@ impl Content {
 /// The length of the contents, and of the ends of longer ones, that are searched in vectors of bytes.
 const SHORT: usize = 32;
 
-/// Hashes are polynomials of this base modulo 2^64: what they find equal is compared.
+/// Hashes are polynomials of this base modulo 2^64. Equal hashes are confirmed by a comparison of the bytes.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns `a * b + c`.

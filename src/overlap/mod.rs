@@ -1,4 +1,5 @@
-//! Finds where a continuation meets the delivered text: compares text with text and does not know what either means.
+//! Finds the offset at which a continuation meets the delivered text, by comparing text only: its meaning is unknown
+//! here.
 
 mod anchor;
 mod borders;

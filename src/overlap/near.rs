@@ -7,14 +7,14 @@ use crate::work;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Edits {
-    /// The number of edits. A digit in place of another counts twice: it makes another number.
+    /// The number of edits. A digit that replaces another counts twice: it makes another number.
     pub count: u32,
     /// Those of a character that JSON has between its tokens: they may make another value.
     pub structural: u32,
 }
 
 /// A search for an anchor that the content of a fragment begins with, nearly. Both are folded: white space does not
-/// count, and quotes and escapes have one form each. The folded texts are compared by edit distance.
+/// count, and quotes and escapes have one spelling each. The folded texts are compared by edit distance.
 ///
 /// ```
 /// use restitch::internal::overlap::{Edits, NearAnchor};
@@ -41,18 +41,18 @@ pub struct NearAnchor {
     fewest: Distance,
     /// The same, and the distance from all of the anchor: an escape may end without a further folded character.
     fewest_here: Distance,
-    /// Whether dots or quotes precede what was compared.
+    /// Whether dots or quotes precede the compared text.
     has_lead: bool,
     /// The number of edits up to which an end is of interest: fewer than at the best end so far.
     wanted: Option<u32>,
 }
 
-/// Below this number of folded characters only equal text is the anchor: two edits make another text of it.
+/// Below this number of folded characters only equal text is the anchor: two edits make it another text.
 const SHORT: usize = 12;
-/// The most edits: a tenth of the longest anchor that is asked for at a cut. Each character is compared with twice as many of the
-/// anchor, so this bounds the work where a retry asks for a longer one.
+/// The most edits: a tenth of the longest anchor that is requested at a cut. Each character is compared with twice this
+/// number of the anchor's characters, so this bounds the work where a retry asks for a longer anchor.
 const MOST: usize = 204;
-/// The number of characters at the end that must be right: what follows them is new.
+/// The number of characters at the end that must be right: the text after them is new.
 const SURE: usize = 4;
 
 impl NearAnchor {
@@ -117,7 +117,7 @@ impl NearAnchor {
         self.wanted_of(self.fewest_here).is_none() || self.read > self.anchor.len() + self.bound()
     }
 
-    /// Whether the content may still become the anchor. Once the anchor has ended: with fewer edits than there.
+    /// Whether the content may still become the anchor, or, once the anchor has ended, may do so with fewer edits.
     pub fn is_alive(&self) -> bool {
         self.fewest_edits().is_some()
     }
@@ -127,7 +127,7 @@ impl NearAnchor {
         self.wanted_of(self.fewest)
     }
 
-    /// Returns the edits of a distance, if they are as few as wanted.
+    /// Returns the edits of a distance, if they are not more than wanted.
     fn wanted_of(&self, distance: Distance) -> Option<u32> {
         let edits = distance.edits().count + u32::from(self.has_lead);
         Some(edits).filter(|&edits| self.wanted.is_some_and(|wanted| edits <= wanted))
@@ -206,7 +206,7 @@ impl Distance {
         Self::new(1, is_structural(c))
     }
 
-    /// One character takes the place of the other.
+    /// One character replaces the other.
     fn between(one: char, other: char) -> Self {
         if one == other {
             return Self::default();
@@ -233,7 +233,7 @@ fn is_structural(c: char) -> bool {
     matches!(c, '{' | '}' | '[' | ']' | ',' | ':')
 }
 
-/// What models put before a text that they quote: `...`, or quotes of any kind. They count once.
+/// Characters that models put before a quoted text: `...`, or any quotes. They count once.
 fn kind_of_lead(c: char) -> Option<char> {
     match c {
         '.' => Some('.'),

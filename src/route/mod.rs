@@ -17,8 +17,8 @@ use crate::provider::capability::PrefillForm;
 use crate::repair::RepairLevel;
 use crate::session::{GiveUp, Prose};
 
-/// A route, as a configuration file has it: conditions, and what holds for the requests that meet all of them. A condition
-/// that is not set holds for every request; a setting that is not set is that of all requests.
+/// A route, as a configuration file has it: conditions, and settings for the requests that meet all of them. An unset
+/// condition holds for every request; an unset setting has the value for all requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -31,13 +31,13 @@ pub struct RouteConfig {
     /// Condition: the model that the request names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelPattern>,
-    /// Condition: the form of the answer that the request asks for.
+    /// Condition: the format of the answer that the request asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_format: Option<ResponseFormat>,
     /// The upstream's address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Whether and how the rest of cut answers is asked for.
+    /// Whether and how restitch asks for the rest of cut answers.
     pub continuation: ContinueBy,
     /// See [`max_risk`](crate::ContinuationLimits::max_risk).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::probability")]
@@ -45,10 +45,10 @@ pub struct RouteConfig {
     /// How much of the JSON in an answer may be changed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::repair")]
     pub repair: Option<RepairLevel>,
-    /// What becomes of an answer whose rest can't be had.
+    /// How an answer ends when its rest can't be obtained.
     #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
     pub on_give_up: Option<GiveUp>,
-    /// What becomes of an answer that is prose when its connection is lost.
+    /// How an answer in prose is handled when its connection is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prose: Option<Prose>,
     /// See [`max_continuations`](crate::ContinuationLimits::max_continuations).
@@ -66,13 +66,13 @@ pub struct RouteConfig {
     /// How often the same upstream gets a call again before a fallback is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Seconds for which answers are kept for clients that lose their connection, where the request does not say.
+    /// Seconds for which answers are kept for clients that lose their connection, if the request does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<u32>,
     /// The upstreams that are asked where the first one fails, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "written::fallbacks")]
     pub fallback: Vec<FallbackConfig>,
-    /// Condition: headers, and what the value of each is.
+    /// Condition: headers, and a pattern for the value of each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub header: BTreeMap<HeaderName, ValuePattern>,
 }
@@ -95,14 +95,14 @@ pub struct FallbackConfig {
     pub wire: Option<Dialect>,
 }
 
-/// What the body of a request asks for, as far as routes look at it.
+/// The parts of a request's body that routes look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// The model's name.
     pub model: &'a str,
-    /// The answer is to be JSON.
+    /// The request asks for JSON.
     pub is_json: bool,
-    /// The answer is to be JSON of a schema that the request has.
+    /// The request asks for JSON, and has its schema.
     pub has_schema: bool,
 }
 
@@ -166,17 +166,17 @@ impl RouteConfig {
     }
 }
 
-/// Whether and how the rest of cut answers is asked for.
+/// Whether and how restitch asks for the rest of cut answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum ContinueBy {
-    /// As the model's row in the capability table says.
+    /// As set in the model's row of the capability table.
     #[default]
     Auto,
     /// Not at all: requests and answers pass.
     Off,
-    /// By a prefill. Where the table knows no form of it, by its position alone.
+    /// By a prefill. If the table knows no member for it, the position alone marks it.
     Prefill,
     /// By a re-prompt.
     Reprompt,
@@ -195,7 +195,7 @@ impl ContinueBy {
         }
     }
 
-    /// Returns how a prefill is continued, where the capability table says `known`.
+    /// Returns the variant of a prefill, given the one in the capability table.
     #[cfg(any(feature = "cli", feature = "proxy"))]
     pub(crate) fn direct(self, known: PrefillForm) -> PrefillForm {
         match (self, known) {
@@ -220,12 +220,12 @@ impl From<ContinueBy> for String {
     }
 }
 
-/// The form of an answer that a request asks for, in the words of Chat Completions. Other APIs have the same forms.
+/// The format of an answer that a request asks for, in the words of Chat Completions. Other APIs have the same formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum ResponseFormat {
-    /// None is asked for.
+    /// The request asks for no format.
     Text,
     /// JSON, with a schema or without one.
     Json,
@@ -291,27 +291,27 @@ impl std::str::FromStr for ResponseFormat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// The path is another one.
+    /// The path does not match.
     Path(PathPattern),
     /// No header of this name has such a value. The value that was sent is not kept.
     Header {
         /// The header.
         name: HeaderName,
-        /// What its value is to be.
+        /// The pattern for its value.
         wanted: ValuePattern,
         /// The request has no such header.
         is_missing: bool,
     },
     /// The route needs to know the body, and the body is not read.
     Unread,
-    /// The model is another one.
+    /// The model does not match.
     Model {
         /// The request's.
         found: String,
         /// The route's.
         wanted: ModelPattern,
     },
-    /// The answer is to have another form.
+    /// The route needs another format of the answer.
     ResponseFormat {
         /// The request's.
         found: ResponseFormat,
@@ -338,7 +338,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// The name of what no route matches.
+/// The name for requests that no route matches.
 pub(crate) const DEFAULT: &str = "default";
 
 #[cfg(test)]

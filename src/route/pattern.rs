@@ -1,4 +1,4 @@
-//! The patterns of conditions: a `*` stands for any text, including none.
+//! The patterns of conditions: a `*` matches any text, including none.
 
 use std::fmt;
 use std::str::FromStr;
@@ -71,8 +71,8 @@ impl PathPattern {
         matches_exactly(&self.0, path)
     }
 
-    /// Returns whether every path of another pattern is of this one, as far as that is certain: what this pattern has beside
-    /// its stars, the other has as it is.
+    /// Returns whether every path of another pattern certainly matches this one. A literal comparison, so it is
+    /// conservative.
     pub fn covers(&self, other: &Self) -> bool {
         matches_exactly(&self.0, &other.0)
     }
@@ -84,7 +84,7 @@ impl ModelPattern {
         model.len() <= LONGEST && matches(&self.0, model)
     }
 
-    /// As [`PathPattern::covers`].
+    /// Like [`PathPattern::covers`].
     pub fn covers(&self, other: &Self) -> bool {
         matches(&self.0, &other.0)
     }
@@ -103,7 +103,7 @@ impl ValuePattern {
         matches_exactly(&self.0, value)
     }
 
-    /// As [`PathPattern::covers`].
+    /// Like [`PathPattern::covers`].
     pub fn covers(&self, other: &Self) -> bool {
         matches_exactly(&self.0, &other.0)
     }

@@ -1,4 +1,4 @@
-//! How the rest of a document is asked for: by a prefill, or by a re-prompt that says what is known at the cut.
+//! Builds the request for the rest of a document: a prefill, or a re-prompt that describes the cut.
 
 use super::question::{self, Form};
 use super::returned_prefill::ReturnedPrefill;
@@ -82,7 +82,8 @@ impl Session {
         let rendering = is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         let summary = self.sections.summary(document);
         let child = context::cut_child(document).filter(|_| form.has_path());
-        // A longer element is no help: the anchor is its end. Neither is a longer path: the rendering shows its keys.
+        // A longer element would not help, since the anchor is its end; nor would a longer path, since the rendering
+        // shows its keys.
         let is_short = |text: &&str| text.len() <= full;
         let tool_call = self.tool_description();
         let parts = Parts {

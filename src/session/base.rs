@@ -36,7 +36,7 @@ enum Reading {
     Both(Box<Alone>),
 }
 
-/// An answer as a separate document, beside the other reading.
+/// The reading of an answer as a separate document.
 #[derive(Clone, Debug)]
 struct Alone {
     slot: Slot,
@@ -166,7 +166,7 @@ impl Session {
         }
     }
 
-    /// Returns whether the rest of the answer can be asked for.
+    /// Returns whether a call can ask for the rest of the answer.
     pub(super) fn has_begun(&self) -> bool {
         self.slot.document().has_begun() && (self.base_len() == 0 || !self.answer_text().is_empty())
     }

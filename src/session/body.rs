@@ -19,15 +19,16 @@ use crate::limits::Limits;
 use crate::provider::wire::{Base, Ending, Tool};
 use crate::provider::{Dialect, add_usage, answer_tokens};
 
-/// A response's body, made whole: [`Output::Bytes`] is the response's body, and comes once. Without
-/// [`dialect`](Self::dialect) it is one of Chat Completions. Drain [`poll_output`](Self::poll_output) after every input.
+/// A response's body, made whole: [`Output::Bytes`] is the whole body of the response, and occurs once. Without
+/// [`dialect`](Self::dialect) it is one of Chat Completions. Drain [`poll_output`](Self::poll_output) after every
+/// input.
 #[derive(Debug)]
 pub struct BodyRelay {
     slots: Slots,
-    /// The body that the response is made from: the first one that had an answer in it.
+    /// The body that the response is built from: the first one with an answer.
     first: Option<String>,
     usages: Option<String>,
-    /// What the upstream said last when it failed.
+    /// The upstream's last error message.
     last_error: Option<String>,
     outputs: VecDeque<Output>,
 }
@@ -62,14 +63,14 @@ impl BodyRelay {
         self
     }
 
-    /// Sets what is delivered when the rest can't be had.
+    /// Sets how an answer ends when its rest can't be obtained.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.slots.configure(|session| session.set_give_up(give_up));
         self
     }
 
-    /// Asks for continuations in this way.
+    /// Sets the strategy of continuation requests.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
         self.slots.configure(move |session| session.set_strategy(strategy.clone()));
@@ -84,7 +85,7 @@ impl BodyRelay {
         self
     }
 
-    /// Takes note of the model that is asked.
+    /// Records the model of the request.
     #[cfg(feature = "proxy")]
     pub(crate) fn model(mut self, model: &str) -> Self {
         self.slots.configure(|session| session.note_model(model));
@@ -146,7 +147,7 @@ impl BodyRelay {
             return self.slots.pass();
         }
         if answer.is.opaque || answer.texts().filter(|(_, text)| !text.is_empty()).count() > 1 {
-            // Their texts pass as they came.
+            // Their texts pass unchanged.
             self.slots.configure(|session| session.set_repair(RepairLevel::Strict));
         }
         for (piece, text) in answer.texts() {
@@ -207,7 +208,7 @@ impl BodyRelay {
         }
     }
 
-    /// Acts on what the session says. Returns the outcome if the session is done.
+    /// Handles the session's outputs. Returns the outcome if the session is done.
     fn drain(&mut self) -> Option<Outcome> {
         let mut done = None;
         while let Some(output) = self.slots.session_mut().poll_output() {
@@ -235,12 +236,12 @@ impl BodyRelay {
         self.outputs.push_back(Output::Done { outcome, slot, transport_end: TransportEnd::Closed });
     }
 
-    /// What is to be done next. `None`: nothing, until there is more input.
+    /// Returns the next output; `None` until there is more input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// The first answer's body, edited by spans; as it came where the answer passed.
+    /// Returns the first answer's body: with edited spans, or unchanged if the answer passed.
     fn body(&mut self, outcome: &Outcome) -> String {
         let report = outcome.report();
         if let Outcome::Failed { .. } = outcome {

@@ -1,6 +1,6 @@
 //! An ellipsis at the start or the end of a part: dots, or a remark in brackets that text was left out.
 
-/// Remarks in brackets that say that text was left out.
+/// Remarks in brackets that mark omitted text.
 const LEFT_OUT: [&str; 4] = ["truncated", "continued", "omitted", "cut off"];
 
 const DOTS: [char; 2] = ['.', '\u{2026}'];

@@ -8,7 +8,7 @@ use super::{CallEnd, ContinuationMode, FailureReason, Outcome, StopReason};
 use crate::json::repair::Repair;
 use crate::splice::{Candidate, Seam};
 
-/// A step of the loop. [`to_json`](Self::to_json) makes a line of a log of it.
+/// A step of the loop. [`to_json`](Self::to_json) formats it as a line of a log.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SessionEvent {
@@ -18,46 +18,46 @@ pub enum SessionEvent {
         call: u32,
         /// How it ended.
         end: CallEnd,
-        /// Bytes of text so far.
+        /// The length of the text at the cut, in bytes.
         offset: usize,
-        /// How many of them the call has brought; all, where another process goes on with an answer. 0: the text is cut where it
-        /// was cut before.
+        /// The bytes that the call added; all bytes in a process that resumes the answer. 0: the text is cut at the
+        /// same offset as before.
         added: usize,
         /// The time from the last text or reasoning of the call to its end.
         quiet: Duration,
-        /// JSON Pointer of the place that is open there.
+        /// JSON Pointer of the position at the cut.
         path: String,
     },
-    /// The rest is asked for.
+    /// The session asks for the rest.
     Requested {
         /// The call's number.
         call: u32,
-        /// How; `None`: the original request is sent again.
+        /// How the call asks for the rest; `None`: it repeats the original request.
         mode: Option<ContinuationMode>,
         /// Bytes of the anchor.
         anchor: usize,
-        /// When the call is to be made.
+        /// The earliest time of the call.
         at: Duration,
     },
     /// A continuation was joined; its text follows.
     Joined {
         /// The call's number.
         call: u32,
-        /// Where and how.
+        /// The seam: its offset, and how the text was joined.
         seam: Seam,
-        /// From the end of the call before to the first text that was certain.
+        /// The time from the end of the previous call to the first certain text.
         elapsed: Duration,
-        /// The places where it could have begun, with their scores, the one that won first.
+        /// The candidates for its beginning, with their scores; the winner is first.
         candidates: Vec<Candidate>,
     },
     /// A mistake in the text was repaired; see [`Session::set_repair`](super::Session::set_repair).
     Repaired {
         /// The call's number.
         call: u32,
-        /// The change. Its range is in the call's text as it came.
+        /// The change. Its range refers to the call's unrepaired text.
         repair: Repair,
     },
-    /// A call brought nothing, or broke off after its seam.
+    /// A call brought no new text, or broke off after its seam.
     Failed {
         /// The call's number.
         call: u32,
@@ -66,20 +66,20 @@ pub enum SessionEvent {
         /// Failures since the last success, with this one.
         in_a_row: u32,
     },
-    /// The upstream is in trouble that the model did not cause: the same call is made again at a later time.
+    /// The upstream is in trouble that the model did not cause: the session repeats the same call later.
     Waiting {
-        /// The number that the call had, and will have again.
+        /// The number of the call, which its repeat keeps.
         call: u32,
         /// Why.
         reason: FailureReason,
-        /// When it is made again.
+        /// The time of the repeated call.
         at: Duration,
     },
-    /// The model said how far it is.
+    /// The model reported its progress.
     Progress {
         /// The call's number.
         call: u32,
-        /// In hundredths.
+        /// The share of the document, in hundredths.
         percentage: u8,
         /// The number of reports in a row without progress.
         stalled_reports: u32,
@@ -98,7 +98,8 @@ pub enum SessionEvent {
 }
 
 impl SessionEvent {
-    /// Returns whether the step is about the first call, or the request again: the rest was not asked for.
+    /// Returns whether the step is about the first call or a repeat of the original request, and not about a call for
+    /// the rest.
     #[cfg(feature = "proxy")]
     pub(crate) fn is_of_first(&self) -> bool {
         matches!(self, Self::Cut { call: 0, .. } | Self::Failed { call: 0, .. })

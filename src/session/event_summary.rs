@@ -1,4 +1,4 @@
-//! One event of a stream, as far as a relay is concerned.
+//! A relay's view of one event of a stream.
 
 use super::CallEnd;
 use crate::document::Document;
@@ -8,7 +8,7 @@ use crate::provider::wire::{Reader, Slot, SlotKind};
 use crate::provider::{Delta, Finish, Kind, SlotId};
 use crate::sse::Event;
 
-/// What one event has, as far as a relay is concerned. Reused from event to event.
+/// The parts of one event that a relay needs. Reused from event to event.
 #[derive(Debug, Default)]
 pub(super) struct EventSummary {
     /// The text of all slots, one after the other.
@@ -20,24 +20,24 @@ pub(super) struct EventSummary {
     pub(super) ended: Vec<SlotId>,
     pub(super) usage: Option<String>,
     pub(super) error: Option<String>,
-    /// The type of the event, if its data is to be written again.
+    /// The type of the event, if its data may be rewritten.
     pub(super) event_type: String,
     pub(super) is: Flags,
 }
 
-/// What an event is, beside its texts.
+/// Properties of an event other than its texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flags {
     /// The end of the stream.
     pub(super) done: bool,
-    /// A refusal, or something that is not known here.
+    /// A refusal, or unknown content.
     pub(super) opaque: bool,
-    /// Reasoning, or an event that is no chunk: nothing for the document, but nothing to drop either.
+    /// Reasoning, or an event that is not a chunk: it has nothing for the document, but must not be dropped.
     pub(super) other: bool,
     pub(super) reasoning: bool,
     /// A piece of an answer.
     pub(super) chunk: bool,
-    /// Data that no JSON text has.
+    /// Data that can't be JSON text.
     pub(super) malformed: bool,
     /// The beginning of the answer, once more.
     pub(super) restart: bool,
@@ -51,7 +51,7 @@ pub(super) struct Piece {
     pub(super) name: Option<String>,
     /// The call begins without an id, as the legacy `function_call` does.
     pub(super) is_anonymous: bool,
-    /// Where the text begins, in the text of the event.
+    /// The offset of the piece in the event's text.
     start: usize,
 }
 
@@ -63,7 +63,7 @@ impl EventSummary {
         self.is.other |= kind == Kind::Other;
         self.is.chunk = kind == Kind::Chunk;
         self.is.malformed = kind == Kind::Other && !event.data.is_empty() && !walk::is_valid(&event.data);
-        // Nobody knows what such text was to be: U+FFFD in its place would be a document that nobody wrote.
+        // The intended text is unknown. Delivering U+FFFD instead would invent a document.
         self.is.malformed |= event.is_replaced();
         if self.is.malformed && breaks_off(&event.data) {
             self.error = Some("an event of the stream breaks off".to_owned());
@@ -109,7 +109,8 @@ impl EventSummary {
         }
     }
 
-    /// Returns whether the event has text, or not even that, and nothing else. Whoever adds a member adds it here.
+    /// Returns whether the event has nothing but text, or nothing at all. A new member fails to compile until it is
+    /// handled here.
     pub(super) fn is_text_alone(&self) -> bool {
         let Self { text: _, pieces: _, finishes, ended, usage, error, event_type: _, is } = self;
         let Flags { done, opaque, other, reasoning, chunk: _, malformed, restart } = *is;
@@ -150,8 +151,8 @@ impl EventSummary {
     }
 }
 
-/// Returns whether data is an object without its end. Text that it had is missing: the document must not go on with the
-/// event after it.
+/// Returns whether data is an object without its end. Its text is lost, so the document must not continue with the next
+/// event.
 pub(super) fn breaks_off(data: &str) -> bool {
     let mut document = Document::new(ParserLimits::default().max_depth);
     data.trim_start().starts_with('{') && document.push(data).is_ok() && !document.is_complete()

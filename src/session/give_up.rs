@@ -1,10 +1,10 @@
-//! What is delivered when the rest can't be had.
+//! Ends an answer whose rest can't be obtained.
 
 use super::{CallEnd, Outcome, Output, Phase, Session, SessionEvent, StopReason};
 use crate::json::Completion;
 use crate::provider::Finish;
 
-/// What becomes of a document whose rest can't be had.
+/// How a document ends whose rest can't be obtained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GiveUp {
@@ -21,7 +21,7 @@ pub enum GiveUp {
 }
 
 impl GiveUp {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Close, Self::Leave, Self::Error];
 
     /// Returns the name in configuration and headers.
@@ -40,7 +40,7 @@ impl std::fmt::Display for GiveUp {
     }
 }
 
-/// A name of none of the [`GiveUp`]s.
+/// An unknown name of a [`GiveUp`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveUpError(String);
 
@@ -67,7 +67,7 @@ impl Session {
         self.last_cut.as_ref().map(|cut| &cut.given_up)
     }
 
-    /// Ends the loop: the rest can't be had. `finish`: the reason that ends it, if a call gave one.
+    /// Ends the loop, since the rest can't be obtained. `finish`: the reason that ends it, if a call gave one.
     pub(super) fn give_up(&mut self, reason: StopReason, finish: Option<Finish>) {
         let cause = self.last_cut.as_ref().and_then(|cut| cut.cause);
         let tally = self.tally_after(self.last_cut.as_ref().map(|cut| &cut.end));
@@ -92,7 +92,7 @@ impl Session {
                 Outcome::Incomplete { reason, cause, finish, tally }
             }
             GiveUp::Close if self.is_tool_call() => {
-                // What is closed can be called, and would be executed.
+                // Closed arguments form a valid call, which the client would execute.
                 Outcome::Incomplete { reason, cause, finish: Some(Finish::Length), tally }
             }
             GiveUp::Close => {
@@ -125,7 +125,7 @@ impl Session {
             && !adds_nothing
             && let Some(fence) = self.slot.document().open_fence()
         {
-            // The first answer's own fence can no longer come.
+            // The first answer's own closing fence can no longer follow.
             let before = self.slot.document().text().len();
             let closed = self.slot.push(&fence);
             debug_assert!(closed.is_ok(), "the fence of a closed root is legal after it: {closed:?}");

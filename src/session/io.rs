@@ -7,19 +7,19 @@ use crate::provider::wire::Framing;
 use crate::provider::{Dialect, Finish};
 use crate::splice::SpliceError;
 
-/// What happened.
+/// An event for the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Input<'a> {
     /// Text of the call that is open.
     Text(&'a str),
-    /// The open call is active: something came that is not text.
+    /// The open call is active: it sent an event without text.
     Activity,
-    /// The open call is active: a part of the model's reasoning came.
+    /// The open call is active: it sent a part of the model's reasoning.
     Reasoning,
     /// The call that is open has used this number of tokens for its whole answer.
     Tokens(u64),
-    /// The call that is open, or was asked for, is over.
+    /// The open or requested call is over.
     CallEnd(CallEnd),
 }
 
@@ -35,7 +35,7 @@ pub enum CallEnd {
     Dropped,
     /// With an error in the stream.
     Error(String),
-    /// Nothing came for the time of this limit.
+    /// The call sent nothing for the time of this limit.
     TimedOut(LimitReached),
     /// With a refusal, before any answer.
     Rejected {
@@ -61,11 +61,11 @@ pub enum CallEnd {
         retry_after: Option<Duration>,
     },
     /// With a refusal before any answer, because the provider does not continue a prefill. The session sends a
-    /// re-prompt at once, and from now on. The call is no failure and does not count. A re-prompt that ends so is
-    /// rejected.
+    /// re-prompt immediately, and only re-prompts from then on. The call is not a failure and does not count. A
+    /// re-prompt that ends so is rejected.
     PrefillRejected(String),
-    /// The call was not made, since the next ones go to another upstream. The session asks at once, in that upstream's way. The
-    /// call is no failure and does not count.
+    /// The call was not made, since the next calls go to another upstream. The session asks immediately, with that
+    /// upstream's strategy. The call is not a failure and does not count.
     #[doc(hidden)]
     Redirected(Box<Redirect>),
     /// The call was not made, since most calls to the upstream fail. The session waits as after
@@ -80,7 +80,7 @@ pub enum CallEnd {
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// How it is asked for the rest.
+    /// The strategy of its continuation requests.
     pub(crate) strategy: ContinuationStrategy,
     /// The API that it is asked by, and how its streams are divided, where they are not those of the first call.
     pub(crate) foreign: Option<(Dialect, Framing)>,
@@ -176,23 +176,24 @@ pub(super) fn badness(finish: Option<&Finish>) -> u8 {
     }
 }
 
-/// What is to be done. Everything is in the order in which it happened.
+/// An action for the caller, or a report. Outputs are in the order in which they happened.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Output {
-    /// Text that continues the text before it. The text of the first answer is never an output: forward it as it comes.
+    /// Text that continues the text before it. The text of the first answer is never an output: forward it directly.
     /// The same holds after a [`Call`](Self::Call) whose `request.turn` is `None`.
     Text(String),
-    /// A step of the loop: for logs and pages, nothing is to be done.
+    /// A step of the loop: only for logs and pages.
     Event(SessionEvent),
-    /// A call is to be made, not before `at`.
+    /// The caller must make a call, not before `at`.
     ///
     /// If `request.turn` is a turn, the call asks for the rest: its text is an [`Input::Text`] and comes back as
     /// [`Text`](Self::Text), without what was delivered before. If `request.turn` is `None`, nothing was delivered yet:
-    /// the call sends the original request again, and its text is that of a first answer. It is an [`Input::Text`], too,
-    /// but no output: forward it as it comes. [`Session::is_first`](super::Session::is_first) tells the two cases apart.
+    /// the call sends the original request again, and its text is that of a first answer. It is an [`Input::Text`],
+    /// too, but not an output: forward it directly. [`Session::is_first`](super::Session::is_first) distinguishes the
+    /// two cases.
     Call {
-        /// What to ask for.
+        /// The request of the call.
         request: Request,
         /// Since the same moment as `now`.
         at: Duration,

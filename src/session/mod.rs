@@ -129,17 +129,18 @@ pub struct Session {
     clock: Clock,
     /// The call that the delivered text ends with.
     last_cut: Option<LastCut>,
-    /// Set once a continuation may have added to the text: the first answer's own end can no longer come.
+    /// Set once a continuation may have added to the text: the client can no longer get the first answer's own end.
     is_continued: bool,
     /// The operator has ended the answer: no call is made any more.
     is_stopped: bool,
     base: Preceding,
-    /// Text of the first answer that was not read at its cut, as it came, while nothing has followed it.
+    /// Text of the first answer that the repair had not read at the cut, unrepaired; empty once a continuation has
+    /// brought text.
     unread: String,
     outputs: VecDeque<Output>,
 }
 
-/// What is set before the first call.
+/// Settings made before the first call.
 #[derive(Clone, Debug)]
 struct Settings {
     limits: Limits,
@@ -155,7 +156,7 @@ struct Settings {
     trusts_stop: bool,
     /// Nothing is sent before the answer is whole.
     sends_at_end: bool,
-    /// What becomes of an answer that is prose.
+    /// How an answer in prose is handled.
     prose: Prose,
 }
 
@@ -163,7 +164,7 @@ struct Settings {
 enum Phase {
     /// The first answer, or the original request again while nothing was delivered.
     First(FirstAnswer),
-    /// A call for the rest was asked for, or its answer is coming.
+    /// A call for the rest was requested, or its answer is arriving.
     Continuing(Box<Continuation>),
     /// The same, and the answer is prose.
     ContinuingText(Box<TextContinuation>),
@@ -178,11 +179,11 @@ enum FirstAnswer {
     Passing,
     /// It has left the grammar: no more of its text is read.
     Malformed,
-    /// It is prose, or has reached a limit: none of its text is kept, and no more is read.
+    /// It is prose or has reached a limit: its text is dropped, and no more is read.
     Unread,
 }
 
-/// How the call ended that the delivered text ends with, and why the text is cut there.
+/// The end of the call that brought the last delivered text, and why the text is cut there.
 #[derive(Clone, Debug)]
 struct LastCut {
     end: CallEnd,
@@ -192,7 +193,7 @@ struct LastCut {
     given_up: CallEnd,
 }
 
-/// What a call for the rest is compared with.
+/// The state of an open call for the rest.
 #[derive(Clone, Debug)]
 struct Continuation {
     splice: Splice,
@@ -201,41 +202,41 @@ struct Continuation {
     delivered: usize,
     /// Bytes that were given out, those of this call included.
     sent: usize,
-    /// The seam as it was reported.
+    /// The seam that was reported.
     reported: Option<Seam>,
     /// The arguments before this call, if its result is checked.
     before: Option<Box<Before>>,
 }
 
-/// What is done with mistakes in the text of a call for the rest.
+/// How mistakes in the text of a call for the rest are handled.
 #[derive(Clone, Debug)]
 enum Mistakes {
     /// They stay.
     Kept,
     /// They are repaired before the text is joined.
     Repaired(PartRepairer),
-    /// They stay, and are looked for until some of the text is new. `is_found`: there is one after what it repeats.
+    /// They stay. The trial looks for one until some of the text is new; `is_found`: one follows the repeated text.
     LookedFor { trial: PartRepairer, is_found: bool },
 }
 
-/// Arguments as they were before a call for the rest.
+/// The arguments before a call for the rest.
 #[derive(Clone, Debug)]
 struct Before {
     slot: Slot,
     sections: Sections,
 }
 
-/// The call that was asked for, or is open.
+/// The open or requested call.
 #[derive(Clone, Debug, Default)]
 struct OpenCall {
     mode: ContinuationMode,
-    /// Delivered text that comes back before anything new.
+    /// Delivered text that the provider sends back before new text.
     returned_prefill: Option<ReturnedPrefill>,
-    /// Reasoning has come.
+    /// The call has brought reasoning.
     has_reasoning: bool,
     /// The call before it was all reasoning.
     reduce_reasoning: bool,
-    /// What the call has said, as far as that may name a percentage.
+    /// The call's text that may name a percentage.
     said: String,
     /// Bytes of its text.
     text_bytes: u64,
@@ -245,8 +246,8 @@ struct OpenCall {
     model: Option<String>,
 }
 
-/// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A snapshot has none: what was
-/// spent before it does not count.
+/// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A snapshot has none: tokens
+/// spent before it are not counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     /// Of the first call that brought any.
@@ -257,7 +258,7 @@ struct Spent {
     extra: u64,
 }
 
-/// What is counted from call to call, and reset by a success.
+/// Counters that last from call to call until a success resets them.
 #[derive(Clone, Debug)]
 struct Streaks {
     failures: u32,
@@ -267,11 +268,11 @@ struct Streaks {
     progress: Progress,
     /// At this cut.
     attempts: Attempts,
-    /// At this cut text that was not joined had a mistake after what it repeated: the next call's text is repaired.
+    /// At this cut, text that was not joined had a mistake after its repeated part: the next call's text is repaired.
     has_mistake: bool,
     /// At this cut a call was asked to reason less.
     has_reduced: bool,
-    /// Where the arguments that an answer completed violated their tool's schema.
+    /// The JSON Pointer at which the arguments that an answer completed violated their tool's schema.
     violation: Option<String>,
     /// Set while the upstream is in trouble that the model did not cause.
     trouble: Option<Trouble>,
@@ -280,7 +281,7 @@ struct Streaks {
 /// Calls in a row that an upstream in trouble did not answer.
 #[derive(Clone, Copy, Debug)]
 struct Trouble {
-    /// The end of the first of them.
+    /// The end of the first of these calls.
     since: Duration,
     calls: u32,
 }
@@ -360,12 +361,12 @@ impl Session {
         }
     }
 
-    /// Sets how the rest is asked for, from the next call on.
+    /// Sets the strategy of continuation requests, from the next call on.
     pub fn set_strategy(&mut self, strategy: ContinuationStrategy) {
         self.settings.strategy = strategy;
     }
 
-    /// Sets what is delivered when the rest can't be had.
+    /// Sets how an answer ends when its rest can't be obtained.
     pub fn set_give_up(&mut self, give_up: GiveUp) {
         self.settings.give_up = give_up;
     }
@@ -375,7 +376,7 @@ impl Session {
         self.settings.trusts_stop = true;
     }
 
-    /// Lets the first answer pass through as it comes: it holds more than one text (tool calls, several choices).
+    /// Lets the first answer pass through unchanged: it holds more than one text (tool calls, several choices).
     pub fn pass(&mut self) {
         if matches!(self.phase, Phase::First(FirstAnswer::Continuable)) {
             self.release_first();
@@ -383,7 +384,8 @@ impl Session {
         }
     }
 
-    /// Reads no more of the first answer, and forgets its text: it leaves as it comes. `limit`: the limit that it has reached.
+    /// Stops reading the first answer and drops its text; the answer passes through. `limit`: the limit that it has
+    /// reached.
     pub(super) fn stop_reading(&mut self, limit: Option<LimitReached>) {
         if self.is_first() && !self.is_unread() {
             self.release_first();
@@ -411,28 +413,28 @@ impl Session {
         self.slot.document()
     }
 
-    /// Returns whether no continuation has been asked for: text of the open call leaves as it comes.
+    /// Returns whether no continuation was requested yet: the open call's text is forwarded directly.
     pub fn is_first(&self) -> bool {
         matches!(self.phase, Phase::First(_))
     }
 
-    /// Returns whether the first answer passes through as it comes.
+    /// Returns whether the first answer passes through unchanged.
     pub fn is_passing(&self) -> bool {
         matches!(self.phase, Phase::First(FirstAnswer::Passing | FirstAnswer::Malformed | FirstAnswer::Unread))
             || self.is_undecided()
     }
 
-    /// Returns the number of calls that were asked for after the first.
+    /// Returns the number of further calls.
     pub fn calls(&self) -> u32 {
         self.tally.continuations
     }
 
-    /// Returns whether nothing follows.
+    /// Returns whether the session is done.
     pub fn is_done(&self) -> bool {
         matches!(self.phase, Phase::Done)
     }
 
-    /// Returns whether the first answer, were it to end like this now, would be continued or asked for again.
+    /// Returns whether the first answer, if it ended like this now, would be continued or repeated.
     pub fn would_continue(&self, end: &CallEnd) -> bool {
         let document = self.slot.document();
         if self.is_passing() || document.is_complete() {
@@ -453,7 +455,7 @@ impl Session {
         self.slot.document().text().len() >= self.settings.limits.parser.max_text_bytes
     }
 
-    /// Tells the session what happened.
+    /// Takes an event.
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>) {
         self.clock.heard_at = Some(now);
         self.clock.started_at.get_or_insert(now);
@@ -474,18 +476,18 @@ impl Session {
         }
     }
 
-    /// Returns what is to be done next. `None`: nothing, until there is more input.
+    /// Returns the next output; `None` until there is more input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Takes note of an upstream that is asked in place of the first one.
+    /// Records an upstream that replaces the first one.
     #[cfg(feature = "proxy")]
     pub(super) fn note_upstream(&mut self, upstream: &str) {
         self.tally.upstreams.push(upstream.to_owned());
     }
 
-    /// Takes note of the model that is asked.
+    /// Records the model of the request.
     #[cfg(feature = "proxy")]
     pub(super) fn note_model(&mut self, model: &str) {
         self.call.model = Some(model.to_owned());
@@ -506,7 +508,7 @@ impl Session {
         self.tally.models.extend(written);
     }
 
-    /// Returns what the calls brought so far.
+    /// Returns the tally of the calls so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -516,7 +518,7 @@ impl Session {
         &self.settings.limits
     }
 
-    /// Returns whether the open call has brought reasoning alone so far, and another one could bring less of it.
+    /// Returns whether the open call has brought only reasoning, and another call could reason less.
     fn is_all_reasoning(&self) -> bool {
         let is_blank = match &self.phase {
             Phase::First(_) => self.is_blank(),
@@ -538,5 +540,5 @@ impl Session {
     }
 }
 
-/// Sections that are remembered, beside the newest: a summary shows no more.
+/// Sections that are remembered besides the newest: a summary shows no more.
 const SECTIONS: usize = 16;

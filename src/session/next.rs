@@ -22,7 +22,7 @@ impl Session {
         }
         self.end_of_part(now);
         self.count_tokens(end);
-        // A call that was refused brought no reasoning: the next one is asked as it was.
+        // A refused call shows nothing about reasoning: the next call keeps its setting.
         if end.refusal().is_none() {
             self.call.reduce_reasoning = matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning();
         }
@@ -40,7 +40,7 @@ impl Session {
         self.call.has_reasoning = false;
     }
 
-    /// Makes the call that was asked for at another upstream.
+    /// Makes the requested call at another upstream.
     fn redirect(&mut self, now: Duration, redirect: &Redirect) {
         debug_assert!(self.tally.continuations > 0, "no further call was asked for");
         if self.is_done() || self.tally.continuations == 0 {
@@ -53,8 +53,8 @@ impl Session {
         self.call(now, Duration::ZERO);
     }
 
-    /// Counts the tokens of the call that has ended. Where the provider has not told them, they are estimated; what it told
-    /// before the call's own end may be less than came.
+    /// Counts the tokens of the call that has ended. If the provider has not reported them, they are estimated; usage
+    /// from before the call's own end may be partial.
     fn count_tokens(&mut self, end: &CallEnd) {
         let is_finished = matches!(end, CallEnd::Finished(_));
         let is_told = is_finished && !self.has_spent_share();
@@ -64,7 +64,7 @@ impl Session {
             Some(told) if is_told => told,
             told => estimate.max(told.unwrap_or_default()),
         };
-        // What was told of a call that broke off before its text is not what its reasoning cost.
+        // Usage of a call that broke off before its text may exclude its reasoning.
         let is_measure = is_finished || bytes > 0;
         match self.spent.first {
             0 if is_measure => (self.spent.first, self.spent.first_bytes) = (tokens, bytes),
@@ -112,7 +112,7 @@ impl Session {
         self.done_as_it_is(Some(end), true);
     }
 
-    /// Gives up, since the call that was asked for was not made.
+    /// Gives up, since the requested call was not made.
     pub(super) fn give_up_unasked(&mut self, reason: StopReason) {
         if !self.is_done() {
             self.uncount_call();
@@ -120,8 +120,8 @@ impl Session {
         }
     }
 
-    /// Ends the session without a further call: the document is whole, or the first answer passes through.
-    /// `end`: how the call ended, as far as that is known. `ends_here`: the client is not to be told the upstream's own end.
+    /// Ends the session without a further call: the document is whole, or the first answer passes through. `end`: how
+    /// the call ended, if that is known. `ends_here`: the client must not see the upstream's own end.
     fn done_as_it_is(&mut self, end: Option<&CallEnd>, ends_here: bool) {
         self.note_unread();
         let tally = self.tally_after(end);
@@ -171,7 +171,7 @@ impl Session {
         }
         match (splice.seam(), reported) {
             (Some(seam), None) => self.joined(now, seam.clone(), splice.candidates().to_vec()),
-            // Flags may come long after the seam: for an ellipsis in place of the last elements, or for illegal text.
+            // Flags may come long after the seam: for an ellipsis instead of the last elements, or for illegal text.
             (Some(seam), Some(reported)) => self.tally.count_flags(seam, Some(&reported)),
             (None, _) => {}
         }
@@ -203,7 +203,7 @@ impl Session {
             let is_found = matches!(mistakes, Mistakes::LookedFor { is_found: true, .. });
             self.streaks.has_mistake |= merged.is_err() && is_found;
         }
-        // A refusal says `stop` as well: it is a failure, whatever stop sequences there are.
+        // A refusal ends with `stop`, too: it is a failure, whatever stop sequences there are.
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
         match finish.filter(|reason| !self.continues_after(reason) && !failed_to_merge) {
             Some(reason) => self.give_up(StopReason::Finish, Some(reason)),
@@ -211,7 +211,7 @@ impl Session {
         }
     }
 
-    /// Decides what follows a continuation that did not close the root.
+    /// Decides the next step after a continuation that did not close the root.
     pub(super) fn after_merge(
         &mut self,
         now: Duration,
@@ -225,7 +225,7 @@ impl Session {
             }
             Err(failure) => {
                 if self.call.mode == ContinuationMode::Prefill && failure != SpliceError::Empty {
-                    // Asked in the same way, it would say the same.
+                    // A second prefill would bring the same text, so the next call is a re-prompt.
                     self.settings.strategy.prefill = None;
                 }
                 self.failed(now, FailureReason::Merge(failure), end);
@@ -261,14 +261,14 @@ impl Session {
         self.event(SessionEvent::Cut { call: self.tally.continuations, end: end.clone(), offset, added, quiet, path });
     }
 
-    /// The delivered text ends with the call that has ended. What the operator ends, nothing has cut.
+    /// Records a cut at the end of the delivered text. It has no cause if the operator ended the answer.
     pub(super) fn note_cut(&mut self, end: &CallEnd, cause: Option<CutCause>) {
         let before = self.last_cut.take().map(|cut| cut.given_up);
         let given_up = before.filter(|before| !end.is_worse_than(before)).unwrap_or_else(|| end.clone());
         self.last_cut = Some(LastCut { end: end.clone(), cause: cause.filter(|_| !self.is_stopped), given_up });
     }
 
-    /// Counts a failure. The next call waits if the end says so.
+    /// Counts a failure. The next call waits if the end of this one requires it.
     pub(super) fn failed(&mut self, now: Duration, reason: FailureReason, end: &CallEnd) {
         if self.is_stopped {
             return self.give_up(StopReason::Stopped, None);
@@ -276,7 +276,7 @@ impl Session {
         if self.is_trouble(end) {
             return self.wait_out(now, reason, end);
         }
-        // The counts may come from a snapshot.
+        // The counts from a snapshot may be large.
         self.tally.failures = self.tally.failures.saturating_add(1);
         self.streaks.failures = self.streaks.failures.saturating_add(1);
         self.streaks.no_progress = 0;
@@ -333,7 +333,8 @@ impl Session {
         let call = self.tally.continuations;
         self.event(SessionEvent::Waiting { call, reason, at: now.saturating_add(wait) });
         if call > 0 {
-            // The first call of an answer was answered: what replaces it is the first further call.
+            // The first call of an answer has already been answered: the call that replaces it is the first further
+            // call.
             self.uncount_call();
         }
         self.call(now, wait);
@@ -374,15 +375,16 @@ impl Session {
         Some(self.backoff(now, trouble.calls, retry_after).min(most).min(left))
     }
 
-    /// Takes back the count of a call that is asked for again.
+    /// Takes back the count of a call that is repeated.
     fn uncount_call(&mut self) {
         self.tally.continuations = self.tally.continuations.saturating_sub(1);
         self.tally.tokens.truncate(self.tally.tokens.len().saturating_sub(1).max(1));
     }
 
-    /// Returns how long the next call waits: twice as long after each call in a row that failed, or as the refusal asked. A part
-    /// of it is spread, so that answers which were cut together are not asked for together. The spread depends on what differs
-    /// from answer to answer: the time since the answer's start, to the nanosecond, and its length.
+    /// Returns how long the next call waits: twice as long after each failed call in a row, or the time that the
+    /// refusal asked for. A part of the time is spread, so that answers which were cut together are not continued
+    /// together. The spread is derived from values that differ from answer to answer: the time since the answer's
+    /// start, to the nanosecond, and its length.
     fn backoff(&self, now: Duration, in_a_row: u32, retry_after: Option<Duration>) -> Duration {
         let most = self.settings.limits.transport.max_backoff;
         let doubled = Duration::from_millis(200 << in_a_row.saturating_sub(1).min(10)).min(most);
@@ -444,7 +446,7 @@ impl Session {
         }));
     }
 
-    /// Asks for the rest after another process had the call that was open, if there is a rest.
+    /// Asks for the rest, if there is one, after another process held the open call.
     pub(super) fn go_on(&mut self, now: Duration) {
         if !self.would_continue(&CallEnd::Dropped) {
             return self.done_as_it_is(None, false);
@@ -458,13 +460,14 @@ impl Session {
         self.call(now, Duration::ZERO);
     }
 
-    /// Returns how many tokens the next call may have. `None`: there is no such limit, or nothing to measure it by.
+    /// Returns how many tokens the next call may have. `None`: there is no such limit, or no call to measure it by.
     fn share_left(&self) -> Option<u64> {
         let share = self.settings.limits.continuation.max_extra_share?;
         (self.spent.first > 0).then(|| self.spent.left(share))
     }
 
-    /// Returns whether the open call for the rest has more text than its share leaves. Its tokens are told at its end alone.
+    /// Returns whether the open call for the rest has more text than its share leaves. The provider reports the call's
+    /// tokens only at its end.
     pub(super) fn has_spent_share(&self) -> bool {
         let most = self.share_left().map(|left| left.saturating_mul(self.spent.bytes_per_token()));
         matches!(self.phase, Phase::Continuing(_)) && most.is_some_and(|most| self.call.text_bytes > most)
@@ -506,23 +509,24 @@ impl Spent {
         ((share * self.first as f64) as u64).saturating_sub(self.extra).max(1)
     }
 
-    /// Returns how many bytes of text are a token: as many as in the first call, if those were more than usual.
+    /// Returns the bytes of text per token: the ratio of the first call, if it is above the usual one.
     fn bytes_per_token(self) -> u64 {
         self.first_bytes.checked_div(self.first).unwrap_or_default().max(BYTES_PER_TOKEN)
     }
 }
 
-/// Whole bodies that may be lost in a row: each was written and is paid for, so a lost one is asked for once more.
+/// Whole bodies that may be lost in a row: the model wrote each, and the user paid for it, so a lost one is requested
+/// only once more.
 const MOST_LOST_BODIES: u32 = 2;
 
 /// The number of early ends at one cut after which the answer is given up: a model that repeats an early end does not
 /// change its mind.
 const EARLY_ENDS: u32 = 2;
 
-/// Bytes of text that count as a token: what tokenizers need for English and for JSON, more or less.
+/// Bytes of text that count as a token: a rough average for English and for JSON.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Parts into which a wait is divided.
+/// The number of steps into which the spread divides its half of a wait.
 const SPREAD: u32 = 1000;
 
 /// Returns a number each of whose bits depends on all bits of `seed` (the end of SplitMix64).
@@ -539,8 +543,8 @@ fn of_whole(reason: Finish) -> Finish {
     if reason == Finish::Length { Finish::Stop } else { reason }
 }
 
-/// Returns whether a call that added nothing was answered, so that the same question would bring the same answer. A call
-/// that was lost before it brought anything new is made again as it was.
+/// Returns whether a call that added nothing was answered, so that the same question would bring the same answer. A
+/// call that was lost before it brought new text is repeated unchanged.
 fn is_answer(merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
     match merged {
         Ok(_) => !matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_) | CallEnd::Error(_)),
@@ -549,7 +553,7 @@ fn is_answer(merged: &Result<Seam, SpliceError>, end: &CallEnd) -> bool {
     }
 }
 
-/// Returns whether a continuation was joined, and then left the grammar or contradicted what was delivered.
+/// Returns whether a continuation was joined, and then left the grammar or contradicted the delivered text.
 fn left_the_document(merged: &Result<Seam, SpliceError>) -> bool {
     matches!(merged, Err(SpliceError::Malformed(_) | SpliceError::Overwrites(_) | SpliceError::Differs(_)))
 }

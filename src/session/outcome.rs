@@ -1,4 +1,4 @@
-//! How an answer came about.
+//! The result of an answer, and its report.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use crate::splice::Seam;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The first answer was delivered as it came: it was whole, is not JSON, or is not to be continued.
+    /// The first answer was delivered unchanged: it was whole, is not JSON, or must not be continued.
     PassedThrough {
         /// The finish reason of the answer, if it gave one.
         finish: Option<Finish>,
-        /// What the calls brought.
+        /// The tally of the calls.
         tally: Tally,
     },
     /// The document is whole. Prose: its rest was joined, and the last call gave a finish reason.
@@ -28,7 +28,7 @@ pub enum Outcome {
         finish: Option<Finish>,
         /// How the last call ended, if it gave no finish reason: the end of its stream was lost after the document's end.
         end: Option<CutCause>,
-        /// What the calls brought.
+        /// The tally of the calls.
         tally: Tally,
     },
     /// The document was given up and closed: in a stream by the shortest legal completion, in a whole body as its
@@ -38,7 +38,7 @@ pub enum Outcome {
         reason: StopReason,
         /// Why the delivered text ended where it did.
         cause: Option<CutCause>,
-        /// JSON Pointers of values that nobody wrote; see
+        /// JSON Pointers of values that the model did not write; see
         /// [`Completion::synthesized`](crate::json::Completion::synthesized).
         synthesized: Vec<String>,
         /// The JSON Pointer of the number or string in which the text was cut: the document may have only the beginning
@@ -46,10 +46,10 @@ pub enum Outcome {
         cut_value: Option<String>,
         /// The finish reason that ended the loop, if one did.
         finish: Option<Finish>,
-        /// What the calls brought.
+        /// The tally of the calls.
         tally: Tally,
     },
-    /// The document was given up, and nothing was added to it.
+    /// The document was given up unchanged.
     Incomplete {
         /// Why the loop ended.
         reason: StopReason,
@@ -57,22 +57,21 @@ pub enum Outcome {
         cause: Option<CutCause>,
         /// The finish reason of the first cut, if it gave one, or of a later, worse cut.
         finish: Option<Finish>,
-        /// What the calls brought.
+        /// The tally of the calls.
         tally: Tally,
     },
-    /// Nothing of a document was delivered, or a document was given up and
-    /// [`GiveUp::Error`](super::GiveUp::Error) was asked for.
+    /// Nothing of a document was delivered, or a document was given up with [`GiveUp::Error`](super::GiveUp::Error).
     Failed {
         /// Why the loop ended; `None` where there was no loop.
         reason: Option<StopReason>,
         /// Why the delivered text ended where it did.
         cause: Option<CutCause>,
-        /// What the calls brought.
+        /// The tally of the calls.
         tally: Tally,
     },
 }
 
-/// What the calls of an answer brought.
+/// Counters and findings of an answer's calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -81,23 +80,23 @@ pub struct Tally {
     pub continuations: u32,
     /// How many of all calls failed.
     pub failures: u32,
-    /// Seams whose place may be the wrong one: see [`Seam::ambiguous`]. Where the text repeats itself everywhere, no anchor
-    /// is unique.
+    /// Seams whose offset may be wrong: see [`Seam::ambiguous`]. If the text repeats itself everywhere, no anchor is
+    /// unique.
     pub ambiguous: u32,
     /// Seams after which the document ended early: the cut was after a whole value, the continuation had only the
     /// anchor and closers, and the previous continuation of this cut had ended early, too. Elements may be missing.
     pub early_end: u32,
     /// Tokens of the answer of each call, the first one first; `None` where the provider named none.
     pub tokens: Vec<Option<u64>>,
-    /// What was changed in the text: how often, by the name of the rule.
+    /// The number of repairs of the text, by the name of the rule.
     pub repairs: BTreeMap<String, u32>,
     /// Arguments of a tool call were cut and continued: calls after it may never have begun.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_unknown: bool,
-    /// The JSON Pointer of the place where continued arguments violate their tool's schema.
+    /// The JSON Pointer at which continued arguments violate their tool's schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_violation: Option<String>,
-    /// The upstreams that were asked in place of the first one, by their hosts.
+    /// The hosts of the upstreams that replaced the first one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub upstreams: Vec<String>,
     /// The models that wrote the answer, in their order. Empty if their names are unknown.
@@ -113,8 +112,7 @@ pub struct Tally {
     /// The first answer is malformed, and passed unchanged from the mistake on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub malformed: bool,
-    /// How much of the document is delivered, as the model said: the last percentage that rose; see
-    /// `Progress`.
+    /// The delivered share of the document, as reported by the model: the last percentage that rose; see `Progress`.
     pub percentage: Option<u8>,
 }
 
@@ -122,7 +120,7 @@ pub struct Tally {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LimitReached {
-    /// The limit's name: that of a member of [`Limits`](crate::Limits), or `max_slots`.
+    /// The name of a member of [`Limits`](crate::Limits), or `max_slots`.
     pub name: String,
     /// The limit's value. That of a time is in seconds.
     pub value: Number,
@@ -147,7 +145,7 @@ impl fmt::Display for LimitReached {
 }
 
 impl Tally {
-    /// Tokens of all answers together, as far as the provider named them.
+    /// Tokens of all answers together, if the provider reported them.
     pub fn total_tokens(&self) -> u64 {
         // A server may name any number.
         self.tokens.iter().flatten().fold(0, |sum, tokens| sum.saturating_add(*tokens))
@@ -162,7 +160,7 @@ impl Tally {
         self.early_end = self.early_end.saturating_add(is_new(|seam| seam.early_end));
     }
 
-    /// Adds what the calls of another slot of the same answer brought.
+    /// Adds the tally of another slot of the same answer.
     pub(super) fn add(&mut self, other: &Self) {
         self.continuations = self.continuations.saturating_add(other.continuations);
         self.failures = self.failures.saturating_add(other.failures);
@@ -204,7 +202,8 @@ fn add_new(list: &mut Vec<String>, others: &[String]) {
 pub enum StopReason {
     /// [`ContinuationLimits::max_consecutive_failures`](crate::ContinuationLimits::max_consecutive_failures) calls in a row failed.
     Failures,
-    /// [`ContinuationLimits::max_no_progress`](crate::ContinuationLimits::max_no_progress) calls in a row brought nothing new.
+    /// [`ContinuationLimits::max_no_progress`](crate::ContinuationLimits::max_no_progress) calls in a row brought no
+    /// new text.
     NoProgress,
     /// [`ContinuationLimits::max_continuations`](crate::ContinuationLimits::max_continuations) were made.
     Continuations,
@@ -264,7 +263,7 @@ impl StopReason {
     }
 }
 
-/// Why text ended before its document was whole: the one vocabulary of outcomes, events and logs.
+/// Why text ended before its document was whole. Outcomes, events and logs share these causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CutCause {
@@ -274,15 +273,15 @@ pub enum CutCause {
     Drop,
     /// The stream ended cleanly, without a finish reason.
     Eof,
-    /// Nothing came for too long. The report names the limit.
+    /// The call sent nothing for too long. The report names the limit.
     Idle,
     /// The server reported an error inside the stream.
     InBand,
-    /// The model stopped, as if the document were whole.
+    /// The model stopped before the document was whole.
     PrematureStop,
-    /// The server gave a finish reason that is not known, and not one of those that refuse more text.
+    /// The server gave an unknown finish reason, which does not refuse more text.
     UnknownFinish,
-    /// The text left the grammar, or contradicted what was delivered.
+    /// The text left the grammar or contradicted the delivered text.
     Malformed,
 }
 
@@ -362,7 +361,7 @@ impl Outcome {
         }
     }
 
-    /// Returns what the calls brought.
+    /// Returns the tally of the calls.
     pub fn tally(&self) -> &Tally {
         match self {
             Self::PassedThrough { tally, .. }
@@ -373,7 +372,7 @@ impl Outcome {
         }
     }
 
-    /// Returns what the calls brought.
+    /// Returns the tally of the calls.
     pub(super) fn tally_mut(&mut self) -> &mut Tally {
         match self {
             Self::PassedThrough { tally, .. }

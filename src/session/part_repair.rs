@@ -1,9 +1,8 @@
-//! Repairs the text of a call for the rest before it is joined, so that it is compared with the delivered text in the
-//! form that was delivered.
+//! Repairs the text of a call for the rest before the join, so that repaired text is compared with repaired text.
 //!
-//! A repair needs the position in the grammar, and that depends on where the text begins. Its first characters are compared
-//! with three places in the delivered text: what it was asked to repeat, the root, and the cut. Its repaired form is joined
-//! if that repeats the delivered text from the place on; all other text is joined as it came.
+//! A repair needs the position in the grammar, and that depends on where the text begins. Its first characters are
+//! compared with the delivered text at three offsets: the start of the requested anchor, the root, and the cut. The
+//! repaired text is joined if it repeats the delivered text from that offset on; all other text is joined unrepaired.
 
 use std::borrow::Cow;
 
@@ -12,24 +11,24 @@ use crate::json::Machine;
 use crate::json::repair::{Repair, RepairOptions, Repairer};
 use crate::splice::{Expect, Splice};
 
-/// Repairs the text of one call.
+/// A repairer for the text of one call.
 #[derive(Clone, Debug)]
 pub(super) struct PartRepairer {
     options: RepairOptions,
     expect: Expect,
-    /// Where the delivered text begins that the call was asked to repeat.
+    /// The offset in the delivered text at which the requested anchor begins.
     anchor: Option<usize>,
     state: State,
 }
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Holds the text so far: it is not known where it begins.
+    /// Holds the text until its beginning is found in the delivered text.
     Opening(String),
-    /// Holds the text so far as it came, while its repaired form is compared with what was delivered.
+    /// Holds the unrepaired text while its repaired text is compared with the delivered text.
     Repeating(String, Box<Reading>, Repetition),
     Repairing(Box<Reading>),
-    /// Text passes as it comes.
+    /// Text passes unrepaired.
     AsIs,
 }
 
@@ -38,7 +37,7 @@ struct Reading {
     repairer: Repairer,
     /// The offset in the text as written where the repairer begins.
     written: usize,
-    /// The delivered text before the place, and the repaired text.
+    /// The delivered text before the part's beginning, then the repaired text.
     root: String,
     /// The length of `root` up to which it was returned.
     returned: usize,
@@ -46,16 +45,16 @@ struct Reading {
     reported: usize,
 }
 
-/// Delivered text without white space, and how much of it has come again.
+/// Delivered text without white space, and the number of its bytes that the part has repeated.
 #[derive(Clone, Debug)]
 struct Repetition {
     bytes: Vec<u8>,
     seen: usize,
 }
 
-/// Bytes at the beginning of a text that are compared, white space apart.
+/// Bytes at the beginning of a text that are compared, white space not counted.
 const COMPARED: usize = 24;
-/// The fewest of them that two texts must have in common: a mistake may follow.
+/// The fewest of these bytes that two texts must have in common: a mistake may follow.
 const MIN_COMMON: usize = 5;
 
 impl PartRepairer {
@@ -65,7 +64,7 @@ impl PartRepairer {
         Self { options, expect: splice.expect(), anchor, state: State::Opening(String::new()) }
     }
 
-    /// Takes text; returns what is to be joined, and its repairs.
+    /// Takes text; returns the text to join, and its repairs.
     pub(super) fn feed<'t>(&mut self, text: &'t str, document: &Document) -> (Cow<'t, str>, Vec<Repair>) {
         let (new, repairs) = match std::mem::replace(&mut self.state, State::AsIs) {
             State::Opening(waiting) => self.open(waiting + text, document, false),
@@ -79,7 +78,7 @@ impl PartRepairer {
         (new.into(), repairs)
     }
 
-    /// Ends the text; returns what is left of it.
+    /// Ends the text; returns its rest, and the repairs in it.
     pub(super) fn finish(&mut self, document: &Document) -> (String, Vec<Repair>) {
         let (mut rest, mut repairs) = (String::new(), Vec::new());
         if let State::Opening(waiting) = &mut self.state {
@@ -109,7 +108,7 @@ impl PartRepairer {
         (rest, repairs)
     }
 
-    /// Decides where the text begins, if enough of it has come.
+    /// Decides where the text begins, once enough of it has arrived.
     fn open(&mut self, text: String, document: &Document, is_end: bool) -> (String, Vec<Repair>) {
         let start = start_of_json(&text);
         let (before, rest) = text.split_at_checked(start).unwrap_or((&text, ""));
@@ -123,18 +122,18 @@ impl PartRepairer {
         (format!("{before}{new}"), repairs)
     }
 
-    /// Returns what repairs a text that begins with `rest`, at `offset` of the text as it came, and the delivered text
-    /// that it repeats.
+    /// Returns the reading that repairs a text beginning with `rest`, at `offset` of the unrepaired text, and the
+    /// delivered text that it repeats.
     fn reading(&self, rest: &str, document: &Document, offset: usize) -> Option<(Reading, Repetition)> {
         let (text, options) = (document.text(), &self.options);
         let Some(root) = document.root_start() else {
-            // The root is still to come.
+            // The root has not begun yet.
             let machine = Machine::new(options.depth());
             let reading = Reading::new(options, &machine, offset, "");
             return rest.starts_with(['{', '[']).then(|| (reading, Repetition::of("")));
         };
         let common = |at: usize| Some((common_beginning(rest, text.get(at..)?)?, at));
-        // The last one of equals is what was asked for.
+        // If equally many characters match, the last one wins: the requested anchor.
         let alike = [root].into_iter().chain(self.anchor).filter_map(common).max_by_key(|(common, _)| *common);
         let place = alike.map(|(_, at)| at).or((self.expect == Expect::Exact).then_some(text.len()))?;
         let mut machine = Machine::new(options.depth());
@@ -144,7 +143,7 @@ impl PartRepairer {
         Some((Reading::new(options, &machine, offset, before), Repetition::of(repeated)))
     }
 
-    /// Repairs text that repeats what was delivered. Nothing of it leaves until all of that has come, or something else.
+    /// Repairs text that repeats delivered text. Holds all of it until the repetition is complete or the text differs.
     fn repeat(
         &mut self,
         waiting: String,
@@ -181,14 +180,14 @@ impl PartRepairer {
 }
 
 impl Reading {
-    /// Creates a reading that goes on after the delivered text `before`, where `machine` is, at the offset `written` in the
-    /// text of the call.
+    /// Creates a reading that continues the delivered text `before` from the state `machine`, at the offset `written`
+    /// in the call's text.
     fn new(options: &RepairOptions, machine: &Machine, written: usize, before: &str) -> Self {
         let repairer = Repairer::after(options.clone(), machine, written);
         Self { repairer, written, root: before.to_owned(), returned: before.len(), reported: 0 }
     }
 
-    /// Takes text. Returns whether more of it is to be read.
+    /// Takes text. Returns whether it reads more.
     fn feed(&mut self, text: &str) -> bool {
         let fed = self.repairer.feed(text, &mut self.root);
         if fed.is_err() {
@@ -197,9 +196,9 @@ impl Reading {
         fed.is_ok() && !self.repairer.is_closed()
     }
 
-    /// Leaves out the repairs in text that repeats what was delivered, whose repairs are known: `repeated` bytes, white
-    /// space apart. Nothing was returned so far. A repair at the end of the repeated text, for example of a comma that the
-    /// delivered text lacks, is new.
+    /// Leaves out the repairs in the first `repeated` bytes, white space not counted: they repeat delivered text, whose
+    /// repairs are known. Nothing was returned yet. A repair at the end of the repeated text, for example of a comma
+    /// that the delivered text lacks, is new.
     fn skip_repairs(&mut self, repeated: usize) {
         let text = self.root.as_bytes().get(self.returned..).unwrap_or_default();
         let mut bytes = text.iter().enumerate().filter(|(_, byte)| !byte.is_ascii_whitespace());
@@ -231,7 +230,8 @@ impl Repetition {
         Self { bytes: text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect(), seen: 0 }
     }
 
-    /// Compares text with what is to be repeated. Returns whether all of that has come; `None` where the text differs.
+    /// Compares text with the text to repeat. Returns whether the repetition is complete; `None` where the text
+    /// differs.
     fn take(&mut self, text: &str) -> Option<bool> {
         let mut rest = self.bytes.get(self.seen..).unwrap_or_default().iter();
         let mut bytes = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
@@ -248,8 +248,8 @@ fn start_of_json(text: &str) -> usize {
     text.len() - inner.unwrap_or(start).trim_start().len()
 }
 
-/// Returns how many characters two texts have in common at their beginnings, but for white space and the kind of quotes:
-/// at most [`COMPARED`]. `None` if those are too few to say that the texts begin alike.
+/// Returns how many characters two texts have in common at their beginnings, at most [`COMPARED`]. White space and the
+/// style of quotes don't count. `None` if too few are equal to conclude that the texts begin alike.
 fn common_beginning(text: &str, delivered: &str) -> Option<usize> {
     let folded = |text: &str| -> Vec<u8> {
         let bytes = text.bytes().filter(|byte| !byte.is_ascii_whitespace());

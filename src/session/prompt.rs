@@ -10,33 +10,33 @@ use super::template::{Place, Template, TemplateError};
 pub enum Part {
     /// The tool whose call's arguments were cut. Only where they were.
     ToolCall,
-    /// What was delivered, in short.
+    /// A summary of the delivered text.
     DeliveredSummary,
     /// The last whole element before the cut.
     ElementBeforeCutoff,
     /// The element that stops in the middle.
     CutOffElement,
-    /// The JSON Pointer of that element. Only where an earlier question did not help.
+    /// The JSON Pointer of that element. Sent only if an earlier question failed.
     CutPath,
-    /// What is to be done.
+    /// The instruction.
     Instruction,
-    /// What is to be done, after an answer that was not joined.
+    /// The instruction after an answer that was not joined.
     RetryInstruction,
-    /// What is to be done, after a second answer that was not joined: the element that was cut is to be repeated.
+    /// The instruction after a second answer that was not joined: to repeat the element that was cut.
     ElementInstruction,
-    /// What is to be done where JSON mode stays: a document of its own is to be written.
+    /// The instruction where JSON mode stays: to write a separate document.
     JsonInstruction,
-    /// What is to be done where JSON mode stays, after an answer that was not joined.
+    /// The instruction where JSON mode stays, after an answer that was not joined.
     JsonRetryInstruction,
-    /// What is to be done where the answer is prose.
+    /// The instruction for prose.
     TextInstruction,
-    /// What is to be done where the answer is prose, after an answer that was not joined.
+    /// The instruction for prose, after an answer that was not joined.
     TextRetryInstruction,
     /// Asks how much of the document is delivered, in percent. Off unless it is switched on.
     Progress,
-    /// The text that is to be repeated.
+    /// The text to repeat.
     Anchor,
-    /// What is to be written between that text and the new text. See [`MarkUse`].
+    /// The mark to write between that text and the new text. See [`MarkUse`].
     Mark,
 }
 
@@ -60,7 +60,7 @@ impl Part {
         Self::Mark,
     ];
 
-    /// Its name: that of its tag, and in a configuration.
+    /// Returns its name, in its tag and in a configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ToolCall => "tool_call",
@@ -81,9 +81,9 @@ impl Part {
         }
     }
 
-    /// What it says unless it is replaced.
+    /// Returns the part's default template.
     ///
-    /// First person, and nothing that sounds like an operator: such notices were seen to be refused as injections.
+    /// It is in the first person and does not sound like an operator: models refused such notices as injections.
     pub fn template(self) -> &'static str {
         match self {
             Self::ToolCall => {
@@ -160,13 +160,13 @@ impl Part {
     }
 }
 
-/// What is known at a cut, for the prompt. `None`: the part is left out.
+/// The facts about a cut that a prompt can use. `None`: the part is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parts<'a> {
     /// All text that was delivered.
     pub delivered: &'a str,
-    /// The tail of the delivered text that is to be repeated.
+    /// The tail of the delivered text that the model must repeat.
     pub anchor: &'a str,
     /// A rendering that replaces delivered text that is too long. The rendering ends as the text does.
     pub hierarchy_context: Option<&'a str>,
@@ -187,12 +187,12 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// What is known at every cut.
+    /// Returns the parts that are known at every cut.
     pub fn new(delivered: &'a str, anchor: &'a str) -> Self {
         Self { delivered, anchor, ..Self::default() }
     }
 
-    /// Returns no text, but the part is shown: the prompt has this form.
+    /// Returns an empty text if the prompt has this form, so that the part is shown.
     fn instruction(&self, form: Form) -> Option<&'a str> {
         (self.form == form).then_some("")
     }
@@ -219,7 +219,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// When a question asks for a mark: a short text that occurs nowhere in the delivered text, written between the repeated
+/// When a prompt asks for a mark: a short text that occurs nowhere in the delivered text, written between the repeated
 /// text and the new text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -234,7 +234,7 @@ pub enum MarkUse {
 }
 
 impl MarkUse {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Always, Self::OnRetries, Self::Never];
 
     /// Returns the name in a configuration.
@@ -286,17 +286,17 @@ pub struct Prompt {
 impl Default for Prompt {
     fn default() -> Self {
         let on = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
-        // The templates of this module have no wrong places.
+        // The templates of this module parse without an error.
         let templates = on.filter_map(|part| Some((part, part.template().parse().ok()?))).collect();
         Self { templates, mark_use: MarkUse::default() }
     }
 }
 
 impl Prompt {
-    /// With another template for a part; `None`: without the part.
+    /// Replaces the template of a part; `None` leaves out the part.
     ///
     /// # Errors
-    /// Fails when the template names a place that does not exist.
+    /// Fails when the template names an unknown placeholder.
     pub fn with(mut self, part: Part, template: Option<&str>) -> Result<Self, TemplateError> {
         let template = template.map(str::parse).transpose()?;
         self.templates.retain(|(other, _)| *other != part);
@@ -324,12 +324,12 @@ impl Prompt {
         self.templates.iter().find(|(other, _)| *other == part).map(|(_, template)| template)
     }
 
-    /// Whether the anchor is asked for.
+    /// Whether the prompt asks for the anchor.
     pub fn has_anchor(&self) -> bool {
         self.template(Part::Anchor).is_some_and(|template| template.has(Place::Text))
     }
 
-    /// Whether a question asks for a mark. Without text to repeat before it a mark proves nothing.
+    /// Whether a prompt asks for a mark. If no text is repeated before it, a mark proves nothing.
     pub(super) fn uses_mark(&self, is_retry: bool) -> bool {
         let is_wanted = match self.mark_use {
             MarkUse::Always => true,
@@ -352,7 +352,7 @@ impl Prompt {
         let mut names: Vec<&str> =
             shown().filter(|(.., text)| !text.is_empty()).map(|(part, ..)| part.as_str()).collect();
         names.push(Part::Anchor.as_str());
-        // What the assistant's message holds is near enough to be mistaken, too.
+        // The tags must not occur in the assistant's message either: a model could confuse them.
         let texts: Vec<&str> = shown().map(|(.., text)| text).chain([parts.delivered]).collect();
         let suffix = tags::suffix(&names, &texts);
         let tag = |part: Part| format!("{}{suffix}", part.as_str());

@@ -1,5 +1,5 @@
-//! An answer that is prose. Where the setting allows it, its rest is asked for after a lost connection, and is joined at its
-//! anchor alone: no grammar shows where else a continuation may belong.
+//! An answer that is prose. If the setting allows it, the session asks for its rest after a lost connection, and joins
+//! it only at its anchor: no grammar shows where else a continuation may belong.
 
 use std::time::Duration;
 
@@ -14,15 +14,16 @@ use crate::provider::Finish;
 use crate::splice::SpliceError;
 use crate::splice::text::{TextSplice, is_evidence};
 
-/// What becomes of an answer that is prose when its connection is lost.
+/// How an answer in prose is handled when its connection is lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Prose {
-    /// It passes as it came: its text is not kept.
+    /// It passes unchanged; its text is not kept.
     #[default]
     Pass,
-    /// Its rest is asked for, and is joined where it repeats the anchor. If it never does, the answer ends as it was cut.
+    /// The session asks for its rest and joins it where it repeats the anchor. If it never does, the answer ends at the
+    /// cut.
     Anchor,
 }
 
@@ -44,9 +45,9 @@ impl TextContinuation {
 }
 
 impl Session {
-    /// Sets what becomes of an answer that is prose. Default: it passes as it came.
+    /// Sets how an answer in prose is handled. Default: it passes unchanged.
     ///
-    /// Only a connection that was lost or fell silent counts, an error in the stream, or a stream that ended without a finish
+    /// Prose counts as cut only after a lost or silent connection, an error in the stream, or a stream without a finish
     /// reason. An answer that ended by its limit on tokens is whole for its reader: no bracket is open in it.
     pub fn set_prose(&mut self, prose: Prose) {
         self.settings.prose = prose;
@@ -55,7 +56,7 @@ impl Session {
     /// Returns whether text that is prose is kept.
     pub(super) fn keeps_prose(&self) -> bool {
         let strategy = &self.settings.strategy;
-        // In JSON mode a model can't write prose, and without an anchor nothing shows where it goes on.
+        // In JSON mode a model can't write prose, and without an anchor nothing shows where the continuation begins.
         let can_ask = strategy.prompt.has_anchor() && !strategy.keeps_json_mode;
         self.settings.prose == Prose::Anchor && can_ask && !self.is_tool_call()
     }
@@ -65,8 +66,8 @@ impl Session {
         self.keeps_prose() && !self.is_passing() && self.slot.document().is_prose()
     }
 
-    /// Returns whether the first answer is prose whose rest is asked for, if the call ends like this. A text of a few
-    /// characters passes: they occur in many others.
+    /// Returns whether the first answer is prose that would be continued if the call ended like this. A text of a few
+    /// characters passes: they occur in many texts, so they are no anchor.
     pub(super) fn continues_prose(&self, end: &CallEnd) -> bool {
         let document = self.slot.document();
         let most = self.settings.limits.continuation.max_anchor_chars;
@@ -76,7 +77,7 @@ impl Session {
             && Anchor::of(document.text(), most).is_some_and(|anchor| is_evidence(&anchor))
     }
 
-    /// Takes the text for prose, also what follows.
+    /// Treats the text as prose, and later text too.
     pub(super) fn read_as_text(&mut self) {
         if !self.slot.document().is_text() {
             self.end_repair();
@@ -93,8 +94,8 @@ impl Session {
         debug_assert!(pushed.is_ok(), "text that is not JSON has no grammar: {pushed:?}");
     }
 
-    /// Returns the turns that ask for the rest of prose, and waits for the answer. A prefill is not used: a provider that
-    /// ignores it would bring text that nothing tells from the rest.
+    /// Returns the turns that ask for the rest of prose, and waits for the answer. A prefill is not used: if a provider
+    /// ignores it, nothing distinguishes its new answer from the rest.
     pub(super) fn prose_turn(&mut self) -> Turn {
         let limits = &self.settings.limits;
         let (document, form) = (self.slot.document(), self.streaks.attempts.text_form());
@@ -133,7 +134,7 @@ impl Session {
         self.give_out(before);
     }
 
-    /// Decides what follows a call for the rest of prose.
+    /// Decides the next step after a call for the rest of prose.
     pub(super) fn end_of_prose(&mut self, now: Duration, end: &CallEnd, open: TextContinuation) {
         if let Some(reason) = end.refusal() {
             return self.failed(now, FailureReason::Rejected(reason.to_owned()), end);
@@ -147,8 +148,8 @@ impl Session {
         let mut merged = splice.finish(&mut new);
         let text = self.slot.document().text();
         let is_blank = is_blank(&new) && text.get(delivered..).is_none_or(is_blank);
-        // The model says that nothing follows. Where a sentence has ended, that is believed if it is said twice, or if
-        // the text gets the end of its last line.
+        // The model claims that the answer is over. After the end of a sentence, the session believes a second claim,
+        // or one that completes the last line of the text.
         let says_end = is_blank && finish.as_ref().is_some_and(|reason| *reason != Finish::Length);
         let is_believed = ends_sentence(text) && (self.streaks.attempts.early_ends > 0 || !new.is_empty());
         if says_end && !is_believed && merged.is_ok() {
@@ -168,7 +169,7 @@ impl Session {
         }
         self.add_text(&new);
         match finish.filter(|reason| merged.is_ok() && (has_grown || *reason != Finish::Length)) {
-            // A call of a tool has no place in the text.
+            // A tool call can't be part of the text.
             Some(reason @ (Finish::ToolCalls | Finish::FunctionCall)) => {
                 return self.give_up(StopReason::Finish, Some(reason));
             }
@@ -189,7 +190,7 @@ impl Session {
         self.after_merge(now, end, merged, has_grown);
     }
 
-    /// Lets prose of the first answer pass: the provider has said that its stream is over.
+    /// Lets prose of the first answer pass, since the provider has ended its stream.
     pub(super) fn pass_prose(&mut self) {
         if self.keeps_prose() && self.slot.document().is_prose() {
             self.pass();
@@ -201,7 +202,8 @@ fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Whether a sentence or a block of code has ended at the end of a text. In the middle of a word or a sentence more is due.
+/// Returns whether a text ends with the end of a sentence or of a block of code. In the middle of a word or a sentence,
+/// more text is due.
 fn ends_sentence(text: &str) -> bool {
     let text = text.trim_end();
     let sentence = text.trim_end_matches(['"', '\'', '”', '’', '“', '»', ')', ']', '*', '_', '`']);

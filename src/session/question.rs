@@ -12,7 +12,7 @@ use crate::limits::ContinuationLimits;
 use crate::overlap::Anchor;
 use crate::splice::SpliceError;
 
-/// The form of a re-prompt.
+/// The variant of a re-prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Asks to repeat the anchor.
@@ -22,7 +22,7 @@ pub enum Form {
     LongerAnchor,
     /// Asks to repeat the element that was cut.
     WholeElement,
-    /// Asks for a document of its own with the element that was cut and all that follows it. Used where JSON mode stays.
+    /// Asks for a separate document with the cut element and all text after it. Used if JSON mode stays.
     Rerooted,
     /// Asks for the same in other words.
     RerootedAgain,
@@ -33,26 +33,26 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether a document of its own is asked for.
+    /// Whether the prompt asks for a separate document.
     pub fn is_rerooted(self) -> bool {
         matches!(self, Self::Rerooted | Self::RerootedAgain)
     }
 
-    /// Whether the prompt names the place of the cut.
+    /// Returns whether the prompt names the path of the cut.
     pub(super) fn has_path(self) -> bool {
         !matches!(self, Self::Anchor | Self::LongerAnchor | Self::Text | Self::TextAgain)
     }
 
-    /// Whether the rest of a text is asked for that is not JSON.
+    /// Whether the prompt asks for the rest of a text that is not JSON.
     pub(super) fn is_text(self) -> bool {
         matches!(self, Self::Text | Self::TextAgain)
     }
 }
 
-/// What the answers to the calls of one cut have shown.
+/// Results of the calls at one cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attempts {
-    /// Answers with text that was not joined or had nothing new.
+    /// Answers whose text was not joined or was not new.
     pub(super) unjoined: u32,
     /// The number of these answers that ended the document early.
     pub(super) early_ends: u32,
@@ -61,32 +61,32 @@ pub(super) struct Attempts {
 impl Attempts {
     /// Counts an answer that has not added to the document. `failure`: why it was not joined.
     pub(super) fn count(&mut self, failure: Option<&SpliceError>) {
-        // The counts may come from a snapshot.
+        // The count from a snapshot may be large.
         self.unjoined = self.unjoined.saturating_add(1);
         let is_early_end = failure == Some(&SpliceError::EarlyEnd);
         self.early_ends = self.early_ends.saturating_add(is_early_end.into());
     }
 
-    /// Returns the form of the next question. Two questions in a row differ: in their words, or in their marks.
+    /// Returns the variant of the next prompt. Two prompts in a row differ: in their words, or in their marks.
     pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> Form {
         match self.unjoined {
             even if keeps_json_mode && even % 2 == 0 => Form::Rerooted,
             _ if keeps_json_mode => Form::RerootedAgain,
             0 => Form::Anchor,
             1 => Form::LongerAnchor,
-            // Without a mark nothing but the words can differ.
+            // Without a mark only the words can differ.
             odd if !has_mark && odd % 2 == 1 => Form::LongerAnchor,
             _ => Form::WholeElement,
         }
     }
 
-    /// Returns the form of the next question about a text that is not JSON.
+    /// Returns the variant of the next prompt for a text that is not JSON.
     pub(super) fn text_form(self) -> Form {
         if self.unjoined.is_multiple_of(2) { Form::Text } else { Form::TextAgain }
     }
 
-    /// Returns the mark of the next question, if the prompt uses one. The same attempt has the same mark, so that a
-    /// request that nobody answered is sent again as it was.
+    /// Returns the mark of the next question, if the prompt uses one. The same attempt has the same mark, so that an
+    /// unanswered request is repeated unchanged.
     pub(super) fn mark(self, prompt: &Prompt, delivered: &str) -> Option<String> {
         prompt.uses_mark(self.unjoined > 0).then(|| mark(delivered, self.unjoined))
     }
@@ -127,7 +127,7 @@ fn twice(text: &str, first: &Range<usize>) -> usize {
     let more = text.get(first.clone()).unwrap_or_default().chars().count();
     let at = before.char_indices().rev().take(more).last().map_or(first.start, |(at, _)| at);
     let starts = (0..=at).rev().find(|&at| may_start(text, at));
-    // There may be white space alone before the anchor.
+    // The text before the anchor may be only white space.
     starts.unwrap_or(first.start)
 }
 
@@ -166,7 +166,7 @@ fn taken_numbers(text: &str) -> BTreeSet<u64> {
 
 /// Bytes of a mark.
 const MARK: usize = "~~123456~~".len();
-/// How many marks there are.
+/// The number of different marks.
 const NUMBERS: u64 = 1 << 24;
 
 #[cfg(test)]
@@ -191,13 +191,13 @@ mod tests {
         let longer = range(&text, Form::LongerAnchor, 1 << 14);
         assert!(longer.len() >= 2 * first.len() && longer.ends_with(&first), "{longer}");
         assert_eq!(range(&text, Form::WholeElement, 1 << 14), open.trim_end());
-        // The end of what is too long.
+        // Only the end of an element that is too long is repeated.
         let end = range(&text, Form::WholeElement, 90);
         assert!(end.len() > 80 && end.len() <= 90 && end.ends_with(&first), "{end}");
         // Never less than the first anchor.
         assert_eq!(range(&text, Form::WholeElement, 0), first);
         assert_eq!(range(&text, Form::LongerAnchor, 0), first);
-        // A short element is repeated with what precedes it, a short text as a whole.
+        // A short element is repeated with the text before it, a short text as a whole.
         let text = format!("[{}", (100..140).map(|n| format!("{n}, ")).collect::<String>());
         assert_eq!(range(&text, Form::WholeElement, 1 << 14), range(&text, Form::Anchor, 1 << 14));
         assert_eq!(range(" [1, 2", Form::LongerAnchor, 1 << 14), "[1, 2");

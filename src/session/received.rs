@@ -1,4 +1,4 @@
-//! Text of the open call on its way to the document, and what is reported of it.
+//! Passes the text of the open call to the document, and reports on it.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Session {
         }
     }
 
-    /// Takes what is held back of a continuation's text, at its end.
+    /// Takes the text that the repair of a continuation still holds back at its end.
     pub(super) fn end_of_part(&mut self, now: Duration) {
         let Phase::Continuing(open) = &mut self.phase else { return };
         let document = self.slot.document();
@@ -59,13 +59,13 @@ impl Session {
         }
     }
 
-    /// Takes text of a continuation; a prefill that comes back first is not part of it.
+    /// Takes text of a continuation, without a prefill that the provider sends back first.
     fn new_text(&mut self, now: Duration, text: &str) {
         let Some(mut returned) = self.call.returned_prefill.take() else { return self.join(now, text) };
         match returned.feed(self.slot.document().text(), text) {
             Some(new) => {
                 if returned.begins_again() {
-                    // In other words than before: the evidence says where it goes on.
+                    // The model began again, in other words: the text may continue anywhere.
                     self.expect_any();
                 }
                 self.join(now, &new);
@@ -74,7 +74,7 @@ impl Session {
         }
     }
 
-    /// Lets the open call go on anywhere, and not at the end of the prefill as it was asked to.
+    /// Lets the open call's text continue anywhere, and not only at the end of the prefill.
     fn expect_any(&mut self) {
         if let Phase::Continuing(open) = &mut self.phase {
             let believes_early_end = self.streaks.attempts.early_ends > 0;
@@ -88,7 +88,7 @@ impl Session {
         // A failure is reported once, when the call ends.
         let _ = open.splice.feed_with(&mut self.slot, text, &mut self.sections);
         let document = self.slot.document();
-        // Arguments that this call alone has completed are checked first, at its end.
+        // Arguments that were completed by this call alone are checked before they are sent, at its end.
         let is_unsent = open.sent == open.delivered || self.settings.sends_at_end;
         let end = document.root_end().filter(|_| open.before.is_some());
         let waits = is_unsent && end.is_some();

@@ -1,4 +1,4 @@
-//! Event streams through a session: a healthy stream is forwarded as it came, the rest is written.
+//! Event streams through a session: the relay forwards a healthy stream unchanged, and writes the rest of a cut one.
 //!
 //! ```text
 //!  Open, first call ──▶ the upstream's bytes, whole blocks at a time
@@ -76,18 +76,18 @@ pub struct Relay {
     call: OpenCall,
     client: Client,
     writer: Box<dyn Writer>,
-    /// What the event that is being read holds.
+    /// The contents of the event being read.
     event_summary: EventSummary,
     upstream: Upstream,
-    /// How the response is divided into events, and how the calls for its rest are.
+    /// The framing of the response, and of the calls for its rest.
     framing: Framing,
     further_framing: Option<Framing>,
-    /// How lost connections are made again.
+    /// How the relay reconnects a lost connection.
     reattach: Reattach,
     outputs: VecDeque<Output>,
 }
 
-/// What is done with the events of the open call. Whether the call is the first one, the session knows.
+/// How events of the open call are handled. The session knows whether the call is the first one.
 #[derive(Debug)]
 enum Phase {
     /// Events of a first call are forwarded; the text of a further call is joined.
@@ -106,7 +106,7 @@ impl Relay {
         Self::of(dialect, dialect.wire().framing(), limits)
     }
 
-    /// Returns a relay for a stream of an API that is divided into events in this way.
+    /// Returns a relay for a stream of an API with this framing.
     pub(crate) fn of(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
         let wire = dialect.wire();
         Self {
@@ -133,7 +133,7 @@ impl Relay {
         self.framed(wire.framing())
     }
 
-    /// Sets how the stream is divided into events, where its API has several ways.
+    /// Sets the framing of the stream, for an API with several framings.
     #[must_use]
     pub fn framed(mut self, framing: Framing) -> Self {
         self.framing = framing;
@@ -169,29 +169,29 @@ impl Relay {
         self
     }
 
-    /// Asks for continuations in this way.
+    /// Sets the strategy of continuation requests.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
         self.slots.configure(move |session| session.set_strategy(strategy.clone()));
         self
     }
 
-    /// Sets what is delivered when the rest can't be had.
+    /// Sets how an answer ends when its rest can't be obtained.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.slots.configure(|session| session.set_give_up(give_up));
         self
     }
 
-    /// Sets what becomes of an answer that is prose; see [`Session::set_prose`].
+    /// Sets how an answer in prose is handled; see [`Session::set_prose`].
     #[must_use]
     pub fn prose(mut self, prose: Prose) -> Self {
         self.slots.configure(|session| session.set_prose(prose));
         self
     }
 
-    /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`]. An event whose text changes is
-    /// written again, the others leave as they came.
+    /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`]. The relay rewrites an
+    /// event whose text changes, and forwards the others unchanged.
     #[must_use]
     pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
         let options = options.into();
@@ -206,21 +206,21 @@ impl Relay {
         self
     }
 
-    /// Takes note that another upstream than the first one has answered the first call.
+    /// Records that another upstream than the first one has answered the first call.
     #[cfg(feature = "proxy")]
     pub(crate) fn answered_by(mut self, upstream: &str) -> Self {
         self.slots.configure(|session| session.note_upstream(upstream));
         self
     }
 
-    /// Takes note of the model that is asked.
+    /// Records the model of the request.
     #[cfg(feature = "proxy")]
     pub(crate) fn model(mut self, model: &str) -> Self {
         self.slots.configure(|session| session.note_model(model));
         self
     }
 
-    /// Takes note of a limit on the reader's side. The answer ends with the open call, which is then ended.
+    /// Records a limit on the reader's side. The answer ends with the open call, which the caller must then end.
     #[cfg(feature = "proxy")]
     pub(crate) fn note_limit(&mut self, limit: LimitReached) {
         self.slots.note_limit(limit.clone());
@@ -245,7 +245,7 @@ impl Relay {
         self.slots.session_mut().handle_input(now, Input::Activity);
     }
 
-    /// The call that was asked for was refused, or could not be made.
+    /// Takes the refusal or failure of the requested call.
     pub fn handle_rejection(&mut self, now: Duration, end: CallEnd) {
         self.end_call(now, end);
     }
@@ -290,8 +290,8 @@ impl Relay {
         }
     }
 
-    /// Returns how many more bytes of a first answer may wait, where `unread` bytes of its last chunk are not read yet. An
-    /// event that is not over reaches a limit of the decoder's; a block of comments and what is held back reach this one.
+    /// Returns how many more bytes of a first answer may wait, where `unread` bytes of its last chunk are not read yet.
+    /// An unfinished event reaches a limit of the decoder; a block of comments and held-back events reach this one.
     fn room(&self, unread: usize) -> usize {
         if !self.keeps_raw() {
             return usize::MAX;
@@ -335,17 +335,17 @@ impl Relay {
         ControlFlow::Break(())
     }
 
-    /// Returns what is to be done next. `None`: nothing, until there is more input.
+    /// Returns the next output; `None` until there is more input.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Returns whether events are those of a first call and none was kept back.
+    /// Returns whether the open call is a first call and no event was kept back.
     fn is_first_open(&self) -> bool {
         matches!(self.phase, Phase::Open) && self.session().is_first()
     }
 
-    /// Returns whether the raw bytes of the open call leave as they come.
+    /// Returns whether the raw bytes of the open call are forwarded unchanged.
     fn is_forwarding(&self) -> bool {
         self.is_first_open() && !self.call.adopts
     }
@@ -361,8 +361,8 @@ impl Relay {
         self.call.adopts || self.session().is_first() && self.session().repairs_text()
     }
 
-    /// Returns whether the document is whole, and is all of the answer: of an answer that holds more than its text, or is
-    /// no longer read, nobody knows what is missing.
+    /// Returns whether the document is whole and is all of the answer. False if the answer holds more than its text, or
+    /// once reading has stopped.
     fn is_whole(&self) -> bool {
         self.slots.is_whole() && self.call.withheld.is_empty() && !matches!(self.phase, Phase::Unread)
     }
@@ -421,7 +421,7 @@ impl Relay {
         }
     }
 
-    /// Passes the rest of the first answer on as it comes.
+    /// Forwards the rest of the first answer unread.
     fn pass_unread(&mut self, now: Duration) {
         self.call.held = None;
         self.phase = Phase::Unread;
@@ -432,7 +432,7 @@ impl Relay {
     }
 }
 
-/// Returns a writer of events that are divided in this way.
+/// Returns a writer of events with this framing.
 fn new_writer(wire: &dyn Wire, framing: Framing) -> Box<dyn Writer> {
     let of_array = (framing == Framing::Array).then(|| wire.array_writer()).flatten();
     of_array.unwrap_or_else(|| wire.writer())

@@ -1,4 +1,4 @@
-//! Repair on the way to the document: of the first answer by the document itself, of a continuation before it is joined.
+//! Repairs of text: the document repairs the first answer, and a continuation is repaired before it is joined.
 
 use super::{
     CallEnd, CutCause, FirstAnswer, GiveUp, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent,
@@ -20,11 +20,11 @@ impl Settings {
 
 impl Session {
     /// Sets how much of the text inside the root may be changed. Default: nothing
-    /// ([`Strict`](crate::repair::RepairLevel::Strict)). Has no effect once text has come. The caps are those of the
+    /// ([`Strict`](crate::repair::RepairLevel::Strict)). Has no effect after the first text. The caps are those of the
     /// session's limits.
     ///
-    /// At another level than `strict` all text of the first answer comes as [`Output::Text`] too, since it is not always
-    /// the text that was put in, and some of it comes later. Text that can't be repaired comes as it was put in.
+    /// At any level but `strict` all text of the first answer is an [`Output::Text`], too, since it can differ from the
+    /// input, and some of it comes later. Text that can't be repaired comes out unchanged.
     ///
     /// ```
     /// use std::time::Duration;
@@ -117,12 +117,13 @@ impl Session {
         }
     }
 
-    /// Ends a first answer whose root is closed by what is held back.
+    /// Ends a first answer whose held-back text closes the root.
     pub(super) fn finish_whole(&mut self) {
         self.end_of_text(|slot, sink| slot.finish_whole(sink));
     }
 
-    /// Gives out what is held back of a first answer that is not continued: as far as it was read, then as it came.
+    /// Outputs the held-back text of a first answer that is not continued: first the repaired text, then the unread
+    /// text unchanged.
     pub(super) fn release_first(&mut self) {
         self.finish_whole();
         let is_read = matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing));
@@ -136,7 +137,7 @@ impl Session {
         self.give_out_text(unread);
     }
 
-    /// Ends the repair of a first answer that was cut: what could not be read comes again.
+    /// Ends the repair of a cut first answer. The continuation repeats the text that could not be read.
     pub(super) fn end_repair(&mut self) {
         let unread = self.end_of_text(|slot, sink| slot.end_repair(sink));
         if !unread.is_empty() {
@@ -145,7 +146,7 @@ impl Session {
         }
         let document = self.slot.document();
         if self.repairs_text() && document.roots() == 0 && document.root_start() == Some(document.text().len()) {
-            // Nothing of the root was certain: it comes again.
+            // None of the root was certain, so the continuation repeats it.
             let mut slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
             let read = slot.push(document.text());
             debug_assert!(read.is_ok(), "there is no root in what precedes it: {read:?}");
@@ -153,7 +154,7 @@ impl Session {
         }
     }
 
-    /// Ends the text of a first answer in one way, and gives out what becomes final.
+    /// Ends the text of a first answer with `end`, and outputs the text that becomes final.
     fn end_of_text<T: Default>(&mut self, end: impl FnOnce(&mut Slot, &mut (&mut Sections, &mut Collected)) -> T) -> T {
         if !self.repairs_text() || !matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing))
         {
@@ -179,9 +180,10 @@ impl Session {
         }
     }
 
-    /// Returns what is done with mistakes in the text of the next call before `splice` joins it. In an answer without a
-    /// mistake so far, what looks like one is more likely noise around the seam: only text that fitted nowhere, and had a
-    /// mistake right after what it repeated, says otherwise (the test `what_fitted_nowhere_is_repaired_when_it_comes_again`).
+    /// Returns how mistakes in the text of the next call are handled before `splice` joins it. In an answer without a
+    /// mistake so far, an apparent mistake is more likely noise around the seam. Only text that fitted nowhere and had
+    /// a mistake right after its repeated part is evidence of a real one (the test
+    /// `what_fitted_nowhere_is_repaired_when_it_comes_again`).
     pub(super) fn mistakes(&self, splice: &Splice) -> Mistakes {
         if !self.repairs_text() {
             return Mistakes::Kept;

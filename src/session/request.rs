@@ -1,31 +1,31 @@
-//! What a further call asks for, in neutral terms; a provider's module writes it.
+//! The request of a further call, independent of the provider, whose module writes it.
 
 use std::sync::{Arc, LazyLock};
 
 use super::prompt::{Parts, Prompt, Rendered};
 
-/// A call that is to be made.
+/// A further call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Request {
     /// The first call after the original one is 1.
     pub number: u32,
-    /// What is added to the original request. `None`: the original request is sent again as it was, since nothing of
-    /// the document was delivered.
+    /// The turns that are added to the original request. `None`: the original request is sent again unchanged, since
+    /// nothing of the document was delivered.
     pub turn: Option<Turn>,
-    /// The call before spent all its tokens on reasoning: this one is to reason less, or may write more. Only where
+    /// The call before spent all its tokens on reasoning: this one must reason less, or may write more. Only if
     /// [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
-    /// The most tokens that the answer may have, where
-    /// [`max_extra_share`](crate::ContinuationLimits::max_extra_share) leaves a number of them.
+    /// The most tokens that the answer may have, where [`max_extra_share`](crate::ContinuationLimits::max_extra_share)
+    /// limits them.
     pub most_tokens: Option<u64>,
     /// The connection was lost, and the provider can send the rest of the same answer: this follows the path of the
-    /// original request or of the stream that the provider keeps, which is asked for by a GET.
-    /// Only the proxy asks for it.
+    /// original request or of the stream that the provider keeps. The call is then a GET. Only the proxy makes such
+    /// calls.
     pub resume: Option<String>,
 }
 
-/// The turns that ask a model to go on.
+/// The turns that ask a model to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Turn {
@@ -34,7 +34,8 @@ pub struct Turn {
     pub delivered: String,
     /// The tail of the delivered text that the answer is asked to repeat first.
     pub anchor: String,
-    /// What the answer is asked to write between the anchor and the new text. It occurs nowhere in the delivered text.
+    /// The mark that the answer is asked to write between the anchor and the new text. It occurs nowhere in the
+    /// delivered text.
     pub mark: Option<String>,
     /// The user's message: the instruction, and the anchor between its tags. Empty with [`ContinuationMode::Prefill`].
     pub prompt: String,
@@ -42,13 +43,13 @@ pub struct Turn {
     pub tags: Vec<String>,
     /// The original request ends with an assistant's message, which `delivered` replaces and begins with.
     pub replaces_prefill: bool,
-    /// The answer is asked for as a JSON document of its own, so the request keeps its JSON mode.
+    /// The prompt asks for a separate JSON document, so the request keeps its JSON mode.
     pub keeps_json_mode: bool,
-    /// How the rest is asked for.
+    /// How the turns ask for the rest.
     pub mode: ContinuationMode,
 }
 
-/// How the rest is asked for.
+/// How a call asks for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ContinuationMode {
     /// By a re-prompt: the delivered text as the assistant's turn, then the prompt as the user's.
@@ -68,32 +69,31 @@ impl ContinuationMode {
     }
 }
 
-/// In which way a session asks.
+/// How a session asks for the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContinuationStrategy {
     /// The words.
     pub prompt: Arc<Prompt>,
-    /// How the provider continues a prefill. `None`: it does not, and the rest is asked for by a re-prompt.
+    /// How the provider continues a prefill. `None`: it does not, so a re-prompt asks for the rest.
     pub prefill: Option<PrefillOptions>,
-    /// A call can be told to reason less, or to write more: see [`Request::reduce_reasoning`]. If unset, an answer that
-    /// is all reasoning passes as it came.
+    /// A call can ask for less reasoning or for more text: see [`Request::reduce_reasoning`]. If unset, an answer that
+    /// is all reasoning passes unchanged.
     pub reduce_reasoning: bool,
-    /// The request asks for JSON mode and must keep it: the rest is asked for as a JSON document of its own.
+    /// The request asks for JSON mode and must keep it, so the re-prompt asks for a separate JSON document.
     pub keeps_json_mode: bool,
 }
 
 /// How a provider continues a prefill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct PrefillOptions {
-    /// The prefill must not end in white space. Where the white space is text of a string, a re-prompt asks for the
-    /// rest.
+    /// The prefill must not end in white space. If the white space is text of a string, a re-prompt asks for the rest.
     pub rejects_trailing_space: bool,
     /// The answer begins with the prefill.
     pub returns_prefill: bool,
 }
 
-/// In the usual words.
+/// The default prompt, without a prefill.
 impl Default for ContinuationStrategy {
     fn default() -> Self {
         static USUAL: LazyLock<Arc<Prompt>> = LazyLock::new(Arc::default);
@@ -102,7 +102,7 @@ impl Default for ContinuationStrategy {
 }
 
 impl ContinuationStrategy {
-    /// In words of one's own.
+    /// Returns a strategy with a custom prompt.
     pub fn with(prompt: Prompt) -> Self {
         Self { prompt: Arc::new(prompt), ..Self::default() }
     }
@@ -114,7 +114,7 @@ impl ContinuationStrategy {
         self
     }
 
-    /// Sets whether calls can be told to reason less.
+    /// Sets whether a call can ask for less reasoning.
     #[must_use]
     pub fn reduce_reasoning(mut self, reduce_reasoning: bool) -> Self {
         self.reduce_reasoning = reduce_reasoning;
@@ -130,11 +130,11 @@ impl ContinuationStrategy {
 }
 
 impl Turn {
-    /// Returns the turns of a re-prompt. Delivered text of up to `full` bytes is sent back as it is.
+    /// Returns the turns of a re-prompt. Delivered text of up to `full` bytes is sent back unchanged.
     #[doc(hidden)]
     pub fn reprompt(prompt: &Prompt, parts: &Parts<'_>, full: usize) -> Self {
         let rendering = parts.hierarchy_context.filter(|_| parts.delivered.len() > full);
-        // What is not sent is not looked at either.
+        // Text that is not sent can't be confused with a tag, so it is not searched.
         let parts = Parts { delivered: rendering.unwrap_or(parts.delivered), ..*parts };
         let Rendered { text, tags } = prompt.rendered(&parts);
         Self {

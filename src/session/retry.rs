@@ -1,4 +1,4 @@
-//! A further call, in the form that a provider takes: edits of the original request.
+//! Writes a further call for a provider, as edits of the original request.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::provider::wire::{Changes, Rest};
 
 /// A further call, which applies itself to the original request.
 ///
-/// Where nothing of the document was delivered, the original request is sent again. Otherwise the request asks for the
-/// rest: by a prefill where the model continues one, else by a re-prompt.
+/// If nothing of the document was delivered, the call repeats the original request. Otherwise it asks for the rest: by
+/// a prefill if the model continues one, else by a re-prompt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Returns the call that a session asks for, in the form for a model of this capability.
+    /// Returns the call that a session asks for, written for a model of this capability.
     pub fn new(request: Request, capability: Arc<Capability>) -> Self {
         Self { request, capability, dialect: Dialect::default(), max_tokens: None }
     }
@@ -68,7 +68,7 @@ impl Retry {
         self
     }
 
-    /// Returns what the session asks for, independent of the provider.
+    /// Returns the session's request, independent of the provider.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -78,25 +78,25 @@ impl Retry {
         self.request.number
     }
 
-    /// Returns whether the rest is asked for by a prefill: the delivered text is the last message.
+    /// Returns whether the call is a prefill: the delivered text is its last message.
     pub fn is_prefill(&self) -> bool {
         self.request.turn.as_ref().is_some_and(|turn| turn.mode == ContinuationMode::Prefill)
     }
 
-    /// Returns the member that turns reasoning off, where this call adds it: with a prefill, since reasoning would come
-    /// before the continued text, and after a call that brought reasoning alone.
+    /// Returns the member that turns reasoning off, if this call adds it: with a prefill, since reasoning would come
+    /// before the continued text, and after a call that brought only reasoning.
     pub fn reasoning_off(&self) -> Option<&Switch> {
         self.capability.reasoning_off.as_ref().filter(|_| self.is_prefill() || self.request.reduce_reasoning)
     }
 
-    /// Returns the body of this call, made from the original body. A body that is no request of the API (for Chat
-    /// Completions a JSON object with an array `messages`) is returned as it is: the model then begins its answer again, and the new
-    /// answer is joined where it reaches the cut.
+    /// Returns the body of this call, made from the original body. A body that is not a request of the API (for Chat
+    /// Completions a JSON object with an array `messages`) is returned unchanged: the model then begins its answer
+    /// again, and the new answer is joined where it reaches the cut.
     pub fn body(&self, original: &str) -> String {
         self.try_body(original).unwrap_or_else(|| original.to_owned())
     }
 
-    /// Returns the body of this call like [`body`](Self::body), or `None` where the original is no request of the API.
+    /// Returns the body of this call like [`body`](Self::body), or `None` if the original is not a request of the API.
     pub fn try_body(&self, original: &str) -> Option<String> {
         let rest = self.request.turn.as_ref().map(|turn| match turn.mode {
             ContinuationMode::Reprompt => Rest::Reprompt { delivered: &turn.delivered, prompt: &turn.prompt },
@@ -111,8 +111,8 @@ impl Retry {
         self.dialect.wire().ask(original, rest.as_ref(), &changes)
     }
 
-    /// Returns the request of this call, made from the original request of an SDK: a type that serde writes and reads as
-    /// a chat completions request. Any other value is returned as it is. Members that the type does not have, for
+    /// Returns the request of this call, made from the original request of an SDK: a type that serde writes and reads
+    /// as a chat completions request. Any other value is returned unchanged. Members that the type does not have, for
     /// example `"prefix": true`, are lost.
     pub fn typed<R: Serialize + DeserializeOwned + Clone>(&self, original: &R) -> R {
         let body = serde_json::to_string(original).ok().and_then(|body| self.try_body(&body));
@@ -122,8 +122,9 @@ impl Retry {
     /// Returns the messages of this call: the original ones, followed by the ones that ask for the rest. If the answer
     /// continues the assistant's last message, the delivered text, which begins with it, replaces it.
     ///
-    /// Remove from the request what prescribes the form of the answer (`response_format`, tools), because the rest of a
-    /// document matches no schema, unless the turn keeps its JSON mode ([`Turn::keeps_json_mode`](super::Turn)). [`body`](Self::body) and [`typed`](Self::typed) remove it.
+    /// Remove from the request the members that prescribe the format of the answer (`response_format`, tools), because
+    /// the rest of a document matches no schema, unless the turn keeps its JSON mode
+    /// ([`Turn::keeps_json_mode`](super::Turn)). [`body`](Self::body) and [`typed`](Self::typed) remove it.
     pub fn messages<M: Message + Clone>(&self, original: &[M]) -> Vec<M> {
         let mut messages = original.to_vec();
         let Some(turn) = &self.request.turn else { return messages };
@@ -163,7 +164,7 @@ pub trait Message {
     /// Returns a message of the user.
     fn user(content: String) -> Self;
 
-    /// Returns a message of the assistant that the model is to continue. Override this where a member of the message
+    /// Returns a message of the assistant for the model to continue. Override this if a member of the message
     /// ([`PrefillForm::flag`]) asks for that.
     fn prefill(content: String, form: PrefillForm) -> Self
     where

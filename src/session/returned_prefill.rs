@@ -4,26 +4,26 @@ use std::borrow::Cow;
 
 use crate::overlap::{EVIDENCE, is_unbordered};
 
-/// The prefill where it is sent back, and the white space after it that was not sent, by offsets of the delivered text.
-/// An answer that ends inside the prefill has brought nothing.
+/// The prefill that a provider sends back, and the unsent white space after it, as offsets of the delivered text. An
+/// answer that ends inside the prefill has brought no new text.
 ///
-/// A model that begins again repeats the prefill, too, although its provider does not send the prefill back. Only a
-/// prefill that new text hardly begins with is recognised then.
+/// A model that begins again repeats the prefill, too, although its provider does not send the prefill back. Then only
+/// a prefill that new text is unlikely to begin with is recognised.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReturnedPrefill {
     from: usize,
-    /// Where the white space begins that was not sent, and where that ends.
+    /// The range of the white space that was not sent.
     white: usize,
     to: usize,
-    /// How much of the delivered text has come back.
+    /// The offset in the delivered text up to which the answer repeats it.
     seen: usize,
-    /// Nothing has come, and the provider does not send the prefill back: the model may begin again.
+    /// The call has brought nothing yet, and the provider does not send the prefill back: the model may begin again.
     may_begin_again: bool,
 }
 
 impl ReturnedPrefill {
-    /// Returns what is expected before new text, if anything. `white` is the end of the delivered text that was sent,
-    /// and `comes_back` says whether the provider sends that text back.
+    /// Returns the text to expect before new text, if any. `white` is the end of the delivered text that was sent, and
+    /// `comes_back` is whether the provider sends that text back.
     pub(super) fn new(delivered: &str, white: usize, comes_back: bool) -> Option<Self> {
         let (from, to) = (if comes_back { 0 } else { white }, delivered.len());
         let may_begin_again = !comes_back && says_something(delivered.get(..white).unwrap_or_default());
@@ -47,7 +47,7 @@ impl ReturnedPrefill {
         if same == text.len() && self.seen < self.to {
             return None;
         }
-        // A prefill that has come back whole is dropped; a part of a prefill is new text.
+        // A complete prefill is dropped; a part of one is new text.
         let dropped = [self.to, self.white].into_iter().find(|&end| self.seen >= end).unwrap_or(self.from);
         Some(match text.get(dropped.saturating_sub(before)..) {
             Some(new) if dropped >= before => Cow::Borrowed(new),
@@ -56,8 +56,8 @@ impl ReturnedPrefill {
     }
 }
 
-/// Whether new text hardly begins with all of the prefill: the prefill is long enough, and its end does not repeat its
-/// start.
+/// Returns whether new text is unlikely to begin with the whole prefill: the prefill is long enough, and its end does
+/// not repeat its start.
 pub(super) fn says_something(prefill: &str) -> bool {
     let length = prefill.chars().take(MAX_EXAMINED).count();
     length >= EVIDENCE && (length == MAX_EXAMINED || is_unbordered(prefill))

@@ -42,14 +42,14 @@ impl From<TimeLimit> for CallEnd {
 }
 
 impl Session {
-    /// Returns when the open call counts as silent, unless something comes, or has taken too long: then
-    /// [`timed_out`](Self::timed_out) is how it has ended. `opened`: the call has answered. `None` where silence does not
+    /// Returns when the open call counts as silent, unless input arrives, or has taken too long: then
+    /// [`timed_out`](Self::timed_out) is how it has ended. `opened`: the call has answered. `None` if silence does not
     /// matter.
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
         self.silence(opened).map(|silence| silence.at)
     }
 
-    /// Returns how the open call has ended when the time of [`poll_timeout`](Self::poll_timeout) has come: as
+    /// Returns how the open call has ended when the time of [`poll_timeout`](Self::poll_timeout) is over: as
     /// [`CallEnd::TimedOut`], with the limit that it has reached.
     pub fn timed_out(&self, opened: bool) -> CallEnd {
         self.silence(opened).map_or(CallEnd::Dropped, Silence::end)
@@ -70,14 +70,15 @@ impl Session {
         let silent = self.silent_at(patience)?;
         let total = limits.continuation.max_total_time.zip(self.clock.started_at).filter(|_| !self.is_first());
         let Some((most, started)) = total else { return Some(silent) };
-        // A call for the rest ends with the time there is for all of it.
+        // A call for the rest also ends when the total time of the answer is over.
         let left = most.saturating_sub(self.clock.spent_before);
         let limit = TimeLimit { name: "max_total_time", time: most };
         Some(silent.or_earlier(Silence { at: started.saturating_add(left), limit }))
     }
 
-    /// Returns when the open call counts as silent, if it may send nothing for the time of a limit. Input that is neither text
-    /// nor reasoning keeps a call alive only for a limited time: servers send comments for as long as the model does not answer.
+    /// Returns when the open call counts as silent, if it may send nothing for the time of a limit. Input that is
+    /// neither text nor reasoning keeps a call alive only for a limited time: servers send comments while the model
+    /// does not answer.
     pub(super) fn silent_at(&self, limit: TimeLimit) -> Option<Silence> {
         let transport = &self.settings.limits.transport;
         let heard = Silence::new(self.clock.heard_at?, limit);
@@ -88,7 +89,7 @@ impl Session {
         Some(heard.or_earlier(text))
     }
 
-    /// Starts the time of a call that is to be made.
+    /// Starts the silence timer of a call that will be made at this time.
     pub(super) fn restart_silence(&mut self, at: Duration) {
         (self.clock.heard_at, self.clock.called_at, self.clock.text_at) = (Some(at), Some(at), None);
     }

@@ -1,4 +1,4 @@
-//! The slots of a response, each with a session of its own. The rest of those that are cut is asked for in turn.
+//! The slots of a response, each with its own session. The sessions of cut slots ask for their rest in turn.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use super::{CallEnd, Input, LimitReached, Outcome, Redirect, Session, Tally};
 use crate::provider::wire::{Kept, Slot, SlotKind, SlotText, Tool, Wire};
 use crate::provider::{FIRST, Finish, SlotId};
 
-/// The slots of one response. There is always one that is current.
+/// The slots of a response. One of them is always current.
 #[derive(Debug)]
 pub(super) struct Slots {
     wire: &'static dyn Wire,
-    /// The API of the calls for the rest, where it is another one.
+    /// The API of the calls for the rest, if it differs.
     further: Option<&'static dyn Wire>,
-    /// A session before its first input. In a box, since it is large and a relay is moved often.
+    /// A session before its first input. Boxed, since it is large and a relay is moved often.
     blank: Box<Session>,
     /// The tools that the request declares.
     tools: Vec<Tool>,
     /// In the order in which they began.
     list: Vec<Entry>,
-    /// The slot that got text last, or whose rest is asked for.
+    /// The slot that got text last, or whose session asks for the rest.
     current: usize,
-    /// Slots whose rest is still to be asked for, and how the first call ended for them.
+    /// Cut slots that wait for their continuation, and how the first call ended for them.
     waiting: VecDeque<(usize, CallEnd)>,
     /// How the first call ended.
     ends: Ends,
     /// The tool calls of a further answer from which the current slot takes its arguments.
     repeated: Vec<RepeatedCall>,
-    /// How many choices the answer is to have.
+    /// The number of choices that the request asks for.
     expected: usize,
-    /// Bytes of text that have come, over all slots.
+    /// Bytes of text that have arrived, over all slots.
     received: usize,
-    /// The most of them that are kept.
+    /// The most bytes of text that are kept.
     max_text_bytes: usize,
     /// The limit that the answer as a whole has reached.
     limit: Option<LimitReached>,
@@ -43,7 +43,7 @@ pub(super) struct Slots {
 #[derive(Debug)]
 struct Entry {
     slot: Slot,
-    /// Something of the slot has come. Only the first entry may wait for that.
+    /// The slot has received something. Only the first entry may still be empty.
     has_begun: bool,
     session: Session,
     outcome: Option<Outcome>,
@@ -66,14 +66,14 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Takes note of a choice's finish reason. The first one counts.
+    /// Records a choice's finish reason. The first one counts.
     fn add(&mut self, choice: u32, reason: Finish) {
         if !self.has(choice) {
             self.finished.push((choice, reason));
         }
     }
 
-    /// Takes note of the finish reasons of an event or a body. OpenRouter writes one beside its errors.
+    /// Records the finish reasons of an event or a body. OpenRouter writes one beside its errors.
     pub(super) fn note(&mut self, answer: &EventSummary) {
         for (choice, reason) in answer.finishes.iter().filter(|_| answer.error.is_none()) {
             self.add(*choice, reason.clone());
@@ -90,7 +90,7 @@ impl Ends {
         self.finished.retain(|(choice, _)| !has_more(*choice));
     }
 
-    /// Returns the finish reasons, in the order in which they came.
+    /// Returns the finish reasons in their order of arrival.
     pub(super) fn reasons(&self) -> &[(u32, Finish)] {
         &self.finished
     }
@@ -106,12 +106,12 @@ impl Ends {
     }
 }
 
-/// Slots of one response that are read: choices, parallel calls, content blocks, items of any type. A response with more of
-/// them passes as it comes.
+/// Slots of one response that are read: choices, parallel calls, content blocks, items of any type. Each has a session,
+/// so their number is bounded: a response with more slots passes unchanged.
 const MAX_SLOTS: usize = 256;
 
 impl Slots {
-    /// Returns one slot of which nothing has come. Its session and those of further slots are like `blank`.
+    /// Returns one empty slot. Its session and those of further slots are copies of `blank`.
     pub(super) fn new(wire: &'static dyn Wire, blank: Session) -> Self {
         let max_text_bytes = blank.limits().parser.max_text_bytes;
         let list = vec![Entry::new(blank.clone())];
@@ -144,7 +144,7 @@ impl Slots {
         self.configure(Session::stop);
     }
 
-    /// Sets how many choices the answer is to have.
+    /// Sets the number of choices that the request asks for.
     pub(super) fn expect_choices(&mut self, choices: usize) {
         self.expected = choices.max(1);
     }
@@ -174,7 +174,7 @@ impl Slots {
         self.further.is_some()
     }
 
-    /// Asks another upstream from now on. The session that has the open call is told in its own order.
+    /// Asks another upstream from now on. The session of the open call learns of it by a `CallEnd::Redirected`.
     pub(super) fn redirect(&mut self, redirect: &Redirect) {
         self.further = redirect.foreign.map(|(dialect, _)| dialect.wire());
         self.configure(|session| session.set_strategy(redirect.strategy.clone()));
@@ -233,13 +233,13 @@ impl Slots {
         self.limit.get_or_insert(limit);
     }
 
-    /// Notes a limit that ends the answer for its reader.
+    /// Records a limit that ends the answer for its reader.
     #[cfg(feature = "proxy")]
     pub(super) fn note_limit(&mut self, limit: LimitReached) {
         self.limit.get_or_insert(limit);
     }
 
-    /// Returns whether nothing of the answer is continued, since it has reached a limit or is prose.
+    /// Returns whether the answer won't be continued, since it has reached a limit or is prose.
     pub(super) fn is_unread(&self) -> bool {
         let has_stopped = self.session().is_unread() || self.limit().is_some();
         has_stopped && self.list.iter().all(|entry| entry.session.is_passing())
@@ -250,8 +250,8 @@ impl Slots {
         self.limit.as_ref().or_else(|| self.list.iter().find_map(|entry| entry.session.tally().limit.as_ref()))
     }
 
-    /// Takes texts of a call for the rest of the current slot. The rest of arguments is asked for as text, but may come as
-    /// another call.
+    /// Takes texts of a call for the rest of the current slot. The prompt asks for the rest of arguments as text, but
+    /// the model may write it as another call.
     pub(super) fn rest(&mut self, now: Duration, answer: &EventSummary) {
         let is_call = self.slot().kind == SlotKind::Arguments;
         if self.session().repeats_call() {
@@ -348,13 +348,13 @@ impl Slots {
             let undeclared = || Tool { name: name.unwrap_or_default().to_owned(), schema: None };
             entry.session.set_tool_call(declared.unwrap_or_else(undeclared));
             if piece.is_anonymous || !can_be_cut {
-                // The rest of a call without an id could not be told from that of another call.
+                // The rest of a call without an id could be taken for the rest of another call.
                 entry.session.pass();
             }
         }
     }
 
-    /// Drops what came: the first answer begins again.
+    /// Drops all slots, since the first answer begins again.
     pub(super) fn restart(&mut self) {
         self.list = vec![Entry::new((*self.blank).clone())];
         self.current = 0;
@@ -370,7 +370,7 @@ impl Slots {
         }
     }
 
-    /// Lets the answer pass as it comes.
+    /// Lets the answer pass unchanged.
     pub(super) fn pass(&mut self) {
         self.list.iter_mut().for_each(|entry| entry.session.pass());
     }
@@ -423,7 +423,7 @@ impl Slots {
     fn is_cut(&self, at: usize, end: &CallEnd) -> bool {
         let Some(entry) = self.list.get(at) else { return false };
         if self.expected > 1 && entry.has_begun && self.choices().len() < self.expected {
-            // A choice that has not begun can't be asked for alone.
+            // A call can't ask only for a choice that has not begun.
             return false;
         }
         self.is_cut_among_others(at, entry, end)
@@ -436,15 +436,15 @@ impl Slots {
             // The request asks for several choices, so a new answer can't be assigned to this one.
             return false;
         }
-        // Of several slots none is asked for again from its beginning, and text ends where the next slot begins.
+        // If there are several slots, none is requested again from its beginning, and a text ends where the next slot
+        // begins.
         let can_be = is_alone && (self.expected == 1 || !entry.has_begun) || entry.session.has_delivered(end);
         let is_last =
             || self.list.iter().skip(at + 1).all(|other| self.wire.choice_of(other.slot.id) != self.choice(at));
         entry.session.would_continue(end) && can_be && (is_call || is_last())
     }
 
-    /// The first call has ended: those of its slots that are cut wait for their turn. Where there are none, the current
-    /// session ends as it is.
+    /// Ends the first call: its cut slots wait for their turn. If no slot is cut, the current session ends.
     pub(super) fn end(&mut self, now: Duration, ends: &Ends, end: &CallEnd) {
         let cut = (0..self.list.len()).map(|at| (at, ends.of(self.choice(at), end)));
         self.waiting = cut.filter(|(at, end)| self.is_cut(*at, end)).collect();
@@ -499,7 +499,7 @@ impl Slots {
         self.known_reason(choice).unwrap_or_else(otherwise)
     }
 
-    /// Returns the reason with which a choice ends, where there is one: that of its slot that ended worst, where one was
+    /// Returns the reason with which a choice ends, if there is one: that of its worst ended slot if a slot was
     /// continued or given up, else its own.
     pub(super) fn known_reason(&self, choice: u32) -> Option<Finish> {
         let ended = self.of_choice(choice).filter_map(|entry| Some((entry, entry.outcome.as_ref()?)));
@@ -532,7 +532,7 @@ impl Slots {
         self.list.iter().filter(|entry| entry.has_begun).map(Entry::text).collect()
     }
 
-    /// Returns the whole texts of the slots that are not as they came.
+    /// Returns the whole texts of the slots whose text changed.
     pub(super) fn changed_texts(&self) -> Vec<SlotText<'_>> {
         self.list.iter().filter(|entry| entry.outcome.is_some()).map(Entry::text).collect()
     }

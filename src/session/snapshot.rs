@@ -15,8 +15,8 @@ use crate::splice::Expect;
 
 /// A session as data: [`Session::snapshot`] makes one, [`Session::restore`] takes it.
 ///
-/// A snapshot holds the text and the counters. What the text implies (the anchor, the complete part, the contexts) is not
-/// in it, and neither is text of the open call whose place was not yet decided.
+/// A snapshot holds the text and the counters. It leaves out everything that the text implies (the anchor, the complete
+/// part, the contexts), and text of the open call whose seam is not yet decided.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,7 +38,7 @@ use crate::splice::Expect;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-// A missing member has its default, so that another version is refused by its number, and not by the members that it lacks.
+// A missing member has its default, so that a snapshot of another version fails the version check first.
 #[serde(default)]
 pub struct Snapshot {
     version: u64,
@@ -70,7 +70,7 @@ pub struct Snapshot {
     #[serde(flatten)]
     tally: Tally,
     failures_in_a_row: u32,
-    /// Calls in a row that brought nothing new.
+    /// Calls in a row that brought no new text.
     no_progress_in_a_row: u32,
     /// Reports in a row that the percentage did not rise.
     stalled_reports: u32,
@@ -78,7 +78,7 @@ pub struct Snapshot {
     unjoined: u32,
     /// One of them ended the document early.
     has_early_end: bool,
-    /// One of them had a mistake after what it repeated.
+    /// One of them had a mistake after its repeated part.
     has_mistake: bool,
     /// Milliseconds since the first input.
     spent_ms: u64,
@@ -93,7 +93,7 @@ const VERSION: u64 = 1;
 pub enum RestoreError {
     /// The snapshot is of this other version.
     Version(u64),
-    /// The snapshot lacks this part, or the part says something unknown.
+    /// The snapshot lacks this part, or the part has an unknown value.
     Part(&'static str),
     /// The snapshot's text breaks the grammar, or a limit.
     Text(SyntaxError),
@@ -132,7 +132,7 @@ impl Snapshot {
 }
 
 impl Session {
-    /// Returns what another process needs to go on here. Costs a copy of the text.
+    /// Returns the state that another process needs to continue from here. Costs a copy of the text.
     pub fn snapshot(&self) -> Snapshot {
         let expect = match self.settings.expect {
             Expect::Anchor => "anchor",
@@ -170,10 +170,10 @@ impl Session {
         }
     }
 
-    /// Returns a session that goes on where another one was. The call that was open then counts as lost, but not as a
-    /// failure, and the rest is asked for at once. Reads the text once.
+    /// Returns a session that continues from a snapshot. The call that was open then counts as lost, but not as a
+    /// failure, and the session asks for the rest immediately. Reads the text once.
     ///
-    /// The session asks in the usual words; see [`restore_with`](Self::restore_with).
+    /// The session asks with the default strategy; see [`restore_with`](Self::restore_with).
     ///
     /// # Errors
     /// Fails when the snapshot has another version, or contradicts itself.

@@ -14,8 +14,8 @@ use crate::splice::{self, Alignment, Expect, Explained, Seam, Slot, Splice, Spli
 pub struct Stitched {
     /// Complete; closed; or failed, if nothing of the document is certain or the first part is not JSON.
     pub status: Status,
-    /// The document without the text around it. If it is closed, its complete part. If it failed: empty, or what precedes the
-    /// mistake of the first part.
+    /// The document without the text around it. If it is closed, its complete part. If it failed: empty, or the text
+    /// before the mistake of the first part.
     pub json: String,
     /// The seams, in order.
     pub seams: Vec<Seam>,
@@ -104,7 +104,7 @@ impl StitchOptions {
         Self::default()
     }
 
-    /// Sets how the continuations were asked for.
+    /// Sets how the request asked for the continuations.
     pub fn expect(mut self, expect: Expect) -> Self {
         self.expect = expect;
         self
@@ -138,12 +138,13 @@ pub enum Rewind {
 
 /// Joins parts in order. Skips a part that fails to merge: the next part may be its retry, or its continuation.
 ///
-/// After a skipped part, a later part is joined only if it repeats enough delivered text to prove its place; being
+/// After a skipped part, a later part is joined only if it repeats enough delivered text to prove its position; being
 /// legal at the cut is not enough. Without such a part the result is [`Closed`](Status::Closed), and
 /// [`Stitched::failed`] names the skipped part.
 ///
-/// In parts of unknown origin ([`Expect::Any`]) an ellipsis at the end of a part or at the start of the next one may replace missing
-/// text. It does not stay in a string, and the next part must repeat text that proves its place, too.
+/// In parts of unknown origin ([`Expect::Any`]) an ellipsis at the end of a part or at the start of the next one may
+/// replace missing text. It does not stay in a string, and the next part must repeat text that proves its position,
+/// too.
 ///
 /// A part that has only closers although more is due is a failure, too: an early end. If no later part is joined, the
 /// early end is accepted if the cut is after a whole value and the part repeats the anchor; the seam then has
@@ -188,12 +189,12 @@ pub fn stitch_with<'a>(parts: impl IntoIterator<Item = &'a str>, options: &Stitc
     stitcher.finish()
 }
 
-/// The loop over the parts: the document so far, and the parts that may still belong to it.
+/// The loop over the parts: the document up to now, and the parts that may still belong to it.
 struct Stitcher<'a, 'p> {
     options: &'a StitchOptions,
     limits: &'a Limits,
     slot: Slot,
-    /// The first part leaves the grammar: nothing is joined to it.
+    /// The first part leaves the grammar, so no part is joined to it.
     is_malformed: bool,
     /// A part after the end of the document has text that the document lacks.
     leaves_out: bool,
@@ -201,8 +202,8 @@ struct Stitcher<'a, 'p> {
     breaks_off: bool,
     /// The parts after the last seam whose text may be missing.
     missing: Vec<&'p str>,
-    /// The next part must prove its place by repeated text. The last one ended with an ellipsis in a string, which may replace
-    /// missing text and is not in the document; or it repeated delivered text that ends before the cut.
+    /// The next part must prove its position by repeated text. The last one ended with an ellipsis in a string, which
+    /// may replace missing text and is not in the document; or it repeated delivered text that ends before the cut.
     needs_proof: bool,
     /// The characters of that ellipsis: an answer that was asked to repeat the anchor repeats them, too.
     left_out: usize,
@@ -326,7 +327,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         }
     }
 
-    /// Names a part that has closed the root and continues with JSON: the root may be closed at the wrong place.
+    /// Names a part that has closed the root and continues with JSON: the root may be closed at the wrong offset.
     fn end_of_root(&mut self, number: usize, splice: &Splice) {
         if self.slot.document().is_complete() && splice.has_more_json(self.slot.document()) {
             self.leaves_out = true;
@@ -358,9 +359,9 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         if self.slot.document().text().contains(begin) { 0 } else { length }
     }
 
-    /// Returns the tail that a part must repeat to be joined where text may be missing. If no part was skipped, a tail that
-    /// proves its place. After a skipped part the anchor: the skipped part must not have it as new text, and the
-    /// part after it must not begin with it as new text.
+    /// Returns the tail that a part must repeat to be joined where text may be missing. If no part was skipped, that is
+    /// a tail that proves the part's position. After a skipped part it is the anchor: the skipped part must not have it
+    /// as new text, and the part after it must not begin with it as new text.
     fn anchor(&self, needs_proof: bool) -> Option<Range<usize>> {
         let text = self.slot.document().text();
         let root = self.slot.document().root_start().unwrap_or_default();
@@ -390,7 +391,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         self.result.failed.push(FailedPart { part, reason });
     }
 
-    /// Replaces the element that was cut by that of a part that contradicts it, if that is asked for and possible.
+    /// Replaces the cut element by that of a part that contradicts it, if this is allowed and possible.
     fn replace(&mut self, failure: &SpliceError, part: &str) -> bool {
         if self.options.rewind == Rewind::Never || !matches!(failure, SpliceError::Differs(_)) {
             return false;
@@ -404,8 +405,8 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         true
     }
 
-    /// Takes note of a part after the end of the document. It may have been meant for another place if the document lacks its text
-    /// and it begins with a comma or with delivered text, or has a member. A remark does none of these.
+    /// Records a part after the end of the document. It may belong to another position if the document lacks its text
+    /// and the part begins with a comma or with delivered text, or has a member. A remark has none of these properties.
     fn leave_out(&mut self, number: usize, part: &str) {
         let document = self.slot.document();
         let part = part.trim();
@@ -423,7 +424,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         let Some(EarlyEnd { number, part, missing }) = self.early_end.take().filter(|_| !self.is_over()) else {
             return;
         };
-        // The gap before the part remains: repeated text has to prove its place again.
+        // The gap before the part remains: the next part must prove its position again.
         let before = self.missing.iter().take(missing).copied().collect();
         let (missing, breaks_off) = (std::mem::replace(&mut self.missing, before), self.breaks_off);
         let (failed, explanations) = (self.result.failed.clone(), self.result.explanations.clone());
@@ -459,7 +460,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         self.believe_early_end();
         self.flag_bare_seams();
         let mut document = self.slot.into_document();
-        // The end of the parts ends a number. A byte that can't follow it says that it was to be another value.
+        // The end of the parts ends a number. A byte that can't follow it shows that the number was incomplete.
         let breaks_off = self.breaks_off || self.is_malformed;
         let is_whole = !breaks_off && document.finish().is_ok() || document.is_complete();
         let is_complete = is_whole && !self.is_malformed && !self.leaves_out;
@@ -493,7 +494,7 @@ mod tests {
         let pieces = ["{\"a\": \"one ", "two ", "three\", \"b\": 1}"];
         check(&pieces, Expect::Exact, Status::Complete, "{\"a\": \"one two three\", \"b\": 1}", &[]);
         // It is unknown whether `two ` belongs to the document, and the text that the next part repeats does not prove
-        // its place.
+        // its position.
         check(&pieces, Expect::Any, Status::Closed, "{\"a\": \"one \"}", &[1, 2]);
         // Likewise if the last part is legal only after the skipped one.
         let pieces = ["{\"a\": \"x\\u00", "e9 yz", "\", \"b\": 1}"];
@@ -532,7 +533,7 @@ mod tests {
                 }
             }
         }
-        // A part that is illegal is skipped also where exact pieces were asked for.
+        // An illegal part is skipped even if exact pieces were expected.
         check(&["[1, 2", "I can't help.", ", 3]"], Expect::Exact, Status::Closed, "[1]", &[1, 2]);
         check(&["[1, 2", "I can't help.", "[1, 2, 3]"], Expect::Exact, Status::Complete, "[1, 2, 3]", &[1]);
     }
@@ -617,11 +618,11 @@ mod tests {
             let closed = "{\"text\": \"the tide turns at noon and the har\"}";
             check(&[&format!("{cut}{dots}"), rest], Expect::Any, Status::Closed, closed, &[1]);
             check(&[cut, &format!("{dots}{rest}")], Expect::Any, Status::Closed, closed, &[1]);
-            // Exact pieces are text as they are.
+            // Exact pieces are joined unchanged.
             let exact = format!("{cut}{dots}{rest}");
             check(&[&format!("{cut}{dots}"), rest], Expect::Exact, Status::Complete, &exact, &[]);
         }
-        // The dots are text: they come again.
+        // The dots are text: the next part repeats them.
         let text = "{\"text\": \"the tide turns at noon... and the harbour master waits\"}";
         let cut = text.find(" and").unwrap();
         check(&[&text[..cut], &text[cut - 25..]], Expect::Any, Status::Complete, text, &[]);

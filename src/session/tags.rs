@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use memchr::memchr_iter;
 
-/// Returns what is appended to each of `names`, so that none of their tags occurs in any of `texts`: nothing, or `_2`,
-/// `_3`, …. One pass over the texts.
+/// Returns the suffix for each of `names`, so that none of their tags occurs in any of `texts`: nothing, or `_2`, `_3`,
+/// …. One pass over the texts.
 ///
 /// A model reads more as a tag than its exact letters: upper case, white space, attributes. All of these count.
 pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
@@ -25,7 +25,7 @@ pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
     }
 }
 
-/// Returns the number of the tag whose name `text` begins with; `None` if the name is another one.
+/// Returns the number of the tag whose name `text` begins with; `None` if the name differs.
 fn number(text: &str, name: &str) -> Option<u32> {
     let (written, after) = text.split_at_checked(name.len())?;
     if !written.eq_ignore_ascii_case(name) {

@@ -1,10 +1,10 @@
-//! Templates: text with places in it.
+//! Templates: text with placeholders.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A text with places: `{{text}}`, `{{tag}}`, `{{anchor_tag}}`. Single braces are text, and what is put into a place is
-/// never looked at again.
+/// A text with placeholders: `{{text}}`, `{{tag}}`, `{{anchor_tag}}`. Single braces are text, and an inserted text is
+/// never searched for placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     source: String,
@@ -19,7 +19,7 @@ enum Piece {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// What the part is about.
+    /// The text of the part.
     Text,
     /// The name of the part's own tag.
     Tag,
@@ -27,7 +27,7 @@ pub(super) enum Place {
     AnchorTag,
 }
 
-/// A template names a place that does not exist, or does not end a place.
+/// A template names an unknown placeholder, or does not end one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
     /// The text between the braces; `None` where the closing braces are missing.
@@ -80,7 +80,7 @@ impl FromStr for Template {
 }
 
 impl Template {
-    /// As it was written.
+    /// Returns the template as written.
     pub fn as_str(&self) -> &str {
         &self.source
     }
@@ -89,7 +89,7 @@ impl Template {
         self.pieces.contains(&Piece::Place(place))
     }
 
-    /// Appends it, with the places synthesized.
+    /// Appends the text, with the placeholders filled in.
     pub(super) fn write<'a>(&'a self, out: &mut String, fill: impl Fn(Place) -> &'a str) {
         for piece in &self.pieces {
             out.push_str(match piece {

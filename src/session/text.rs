@@ -20,7 +20,7 @@ pub struct StitchedText {
     pub failures: u32,
 }
 
-/// Joins parts of a text in order, at their anchors or as they are: see [`TextSplice`]. A part that fails to merge is
+/// Joins parts of a text in order, at their anchors or directly: see [`TextSplice`]. A part that fails to merge is
 /// skipped.
 ///
 /// ```

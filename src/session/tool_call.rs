@@ -32,7 +32,8 @@ impl Session {
         settings.tool = Some(tool);
     }
 
-    /// Says that nothing is sent before the answer is whole: a continuation can be taken back until then.
+    /// Declares that the caller sends nothing before the answer is whole, so a continuation can be taken back until
+    /// then.
     pub(super) fn send_at_end(&mut self) {
         self.settings.sends_at_end = true;
     }
@@ -42,8 +43,8 @@ impl Session {
         self.settings.tool.is_some()
     }
 
-    /// Returns whether arguments that end for this reason were cut, provided that they are not closed. Servers write
-    /// `tool_calls` in place of `length`, so the arguments decide, and not the reason.
+    /// Returns whether arguments that end for this reason were cut, provided that they are not closed. Some servers
+    /// write `tool_calls` instead of `length`, so the arguments decide, not the reason.
     pub(super) fn cuts_arguments(&self, reason: &Finish) -> bool {
         match reason {
             Finish::Length | Finish::ToolCalls | Finish::FunctionCall => true,
@@ -52,11 +53,11 @@ impl Session {
         }
     }
 
-    /// Returns what the prompt says of the tool: its name and its schema, as JSON.
+    /// Returns the tool's description for the prompt: its name and its schema, as JSON.
     pub(super) fn tool_description(&self) -> Option<String> {
         let tool = self.settings.tool.as_ref()?;
         let name = crate::json::string::quoted(&tool.name);
-        // A schema that is longer than the text that is sent back is left out: the text shows the form.
+        // A schema longer than the limit for sent-back text is left out: the text shows the structure.
         let most = self.settings.limits.continuation.max_verbatim_context;
         Some(match tool.schema.as_ref().filter(|schema| schema.len() <= most) {
             Some(schema) => format!("{{\"name\":{name},\"parameters\":{schema}}}"),
@@ -64,15 +65,15 @@ impl Session {
         })
     }
 
-    /// Returns whether a call that has begun without arguments was cut before the first of them. With another finish
-    /// reason than the limit it is a call without parameters.
+    /// Returns whether a tool call without arguments so far was cut. If a finish reason other than the limit ends it,
+    /// it is a call without parameters.
     pub(super) fn lacks_arguments(&self, end: &CallEnd) -> bool {
         let is_cut = !matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
         is_cut && self.slot.document().is_blank() && self.has_schema()
     }
 
-    /// Returns whether something of an answer would stay delivered, if the call ended like this: what a repair holds back
-    /// comes again, and a fence promises a text but no arguments.
+    /// Returns whether some of an answer would stay delivered if the call ended like this. A continuation repeats the
+    /// text that a repair holds back, and a fence announces a text but no arguments.
     pub(super) fn has_delivered(&self, end: &CallEnd) -> bool {
         let document = self.slot.document();
         let text = document.text();
@@ -117,8 +118,8 @@ impl Session {
         self.settings.tool.as_ref().is_some_and(|tool| tool.schema.is_some())
     }
 
-    /// Returns whether an answer's arguments violate their tool's schema in another place than those of the answer before.
-    /// In the same place the model has written it so, and the join is right.
+    /// Returns whether an answer's arguments violate their tool's schema at another path than those of the answer
+    /// before. At the same path the model itself wrote the violation, and the join is right.
     pub(super) fn is_new_violation(&mut self, path: &str) -> bool {
         let known = self.streaks.violation.replace(path.to_owned());
         known.as_deref() != Some(path)
@@ -144,7 +145,7 @@ impl Session {
 /// Returns where arguments violate their tool's schema.
 #[cfg(feature = "schema")]
 fn violation(tool: &Tool, arguments: &str) -> Option<String> {
-    // A schema that can't be read says nothing about the arguments.
+    // An unreadable schema gives no evidence about the arguments.
     let schema: crate::shape::Schema = tool.schema.as_ref()?.parse().ok()?;
     schema.violations(arguments).into_iter().next().map(|violation| violation.path)
 }

@@ -1,4 +1,4 @@
-//! What both wires share: event streams ([`relay`](super::relay)) and whole bodies ([`body`](super::body)).
+//! Code that both wires share: event streams ([`relay`](super::relay)) and whole bodies ([`body`](super::body)).
 
 use std::time::Duration;
 
@@ -17,35 +17,36 @@ pub enum TransportEnd {
     Dropped,
 }
 
-/// What is to be done.
+/// An action for the caller, or a report.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Output {
     /// Bytes for the client.
     Bytes(Bytes),
-    /// The open call is over. Another one is to be made, not before `at`.
+    /// The open call is over. The caller must make another one, not before `at`.
     Call {
-        /// What to ask for.
+        /// The request of the call.
         request: Request,
         /// Since the same moment as `now`.
         at: Duration,
     },
-    /// A step of the loop: for logs and pages, nothing is to be done.
+    /// A step of the loop: only for logs and pages.
     Event(SessionEvent),
-    /// What the open call has used, before its end: the provider's usage object, as JSON.
+    /// Usage of the open call before its end: the provider's usage object, as JSON.
     Usage(String),
-    /// The open call is over, and nothing follows.
+    /// The open call is over, and no output follows.
     Done {
-        /// How the answer came about.
+        /// The result of the answer.
         outcome: Outcome,
-        /// What the slot holds that ended worst: the outcome is that slot's.
+        /// The contents of the slot that ended worst: the outcome is that slot's.
         slot: SlotKind,
-        /// The stream is to end as it did upstream: [`TransportEnd::Dropped`] where the client must not take it for whole.
+        /// The client's stream must end like the upstream's: [`TransportEnd::Dropped`] if the client must not take it
+        /// for whole.
         transport_end: TransportEnd,
     },
 }
 
-/// Returns the finish reason that the client is told; `None` where the client is told no reason.
+/// Returns the finish reason that the client receives, if any.
 pub(super) fn finish_reason(outcome: &Outcome) -> Option<&str> {
     match outcome {
         Outcome::Closed { finish: Some(Finish::ContentFilter), .. } => Some(Finish::ContentFilter.as_str()),
@@ -55,8 +56,8 @@ pub(super) fn finish_reason(outcome: &Outcome) -> Option<&str> {
     }
 }
 
-/// Returns the message and the code of the error that ends an answer; `reason` is what the upstream said last. `began`:
-/// text was delivered.
+/// Returns the message and the code of the error that ends an answer; `reason` is the upstream's last error message.
+/// `began`: text was delivered.
 pub(super) fn failure(outcome: &Outcome, began: bool, reason: Option<&str>) -> (String, &'static str) {
     if outcome.reason() == Some(StopReason::Stopped) {
         let why = match &outcome.tally().limit {

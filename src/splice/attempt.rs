@@ -12,17 +12,17 @@ use super::seam::Alignment;
 use super::slot::Slot;
 use crate::json::{Kind, Machine};
 
-/// What a candidate needs beside its place to flow into the document.
+/// The data that a candidate needs, besides its offset, to flow into the document.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lead {
-    /// The rest of an escape that was cut, in the form in which it was begun.
+    /// The rest of an escape that was cut, with the same spelling as its beginning.
     pub(super) rest: String,
     pub(super) deferred: Vec<DeferredMember>,
-    /// How much of the end of the delivered text, white space and escapes of it, the fragment may still repeat.
+    /// The bytes at the end of the delivered text (white space and escapes of it) that the fragment may still repeat.
     pub(super) skip: usize,
-    /// The containers that may be open after a value that is no part of the document: a refusal, for example.
+    /// The containers that may be open after a value outside the document, for example a refusal.
     pub(super) outside: Option<usize>,
-    /// The repeated text proves its place, whether or not it was asked for.
+    /// The repeated text proves its position, whether or not the request asked for it.
     pub(super) is_proven: bool,
 }
 
@@ -35,18 +35,18 @@ pub(super) struct Attempt {
     flow: Flow,
     sum: Sum,
     progress: Progress,
-    /// The bits against its first key, once that has come.
+    /// The bits against its first key, once the key is known.
     pub(super) strangeness: Option<f32>,
     pub(super) new_text: NewText,
     /// Bytes of line ends after the anchor, in a number or literal that was cut.
     line_end: usize,
     /// The containers that are open at the cut, and where the token begins that was cut.
     cut: (usize, Option<usize>),
-    /// The offset in the fragment of the character that comes next.
+    /// The offset in the fragment of the next character.
     pub(super) next: usize,
 }
 
-/// What the beginning of the new text costs after the delivered text.
+/// The cost of the beginning of the new text after the delivered text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NewText {
     at: usize,
@@ -82,26 +82,26 @@ impl NewText {
 /// Bytes of the new text whose costs are compared: after them the contexts are the same.
 const NEW: usize = 64;
 
-/// The most bytes of a value of its own: refusals are short, and a long value that waited for its end would not stream.
+/// The most bytes of a separate value: refusals are short, and a long value that waited for its end would not stream.
 pub(super) const ALONE: usize = 512;
 
-/// How far an attempt has come. It is verified when the new text has left the token that was cut, has passed a bracket,
-/// comma or colon there, and has gone on.
+/// The progress of an attempt. It is verified when the new text has left the token that was cut, has passed a bracket,
+/// comma or colon there, and has continued.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     has_begun: bool,
     left_token: bool,
     past_structure: bool,
-    /// The new text has come out of the container that begins the fragment, or is too long for a value of its own.
+    /// The new text has left the container that begins the fragment, or is too long for a separate value.
     has_come_out: bool,
-    /// A number at the root has ended right at the cut: nothing was added to it.
+    /// A number at the root has ended exactly at the cut, without new digits.
     ends_at_cut: bool,
     is_verified: bool,
 }
 
 impl Attempt {
-    /// Returns whether the repeated text proves its place in this fragment. Text that occurs twice in a row may be the
-    /// next of several equal rows, or a repeat.
+    /// Returns whether the repeated text proves its position in this fragment. Text that occurs twice in a row may be
+    /// the next of several equal rows, or a repeat.
     pub(super) fn is_proven(&self, fragment: &str) -> bool {
         let Candidate { at, overlap, .. } = self.candidate;
         let (repeated, new) = fragment.split_at_checked(at).unwrap_or((fragment, ""));
@@ -152,13 +152,13 @@ impl Attempt {
         Ok(())
     }
 
-    /// Verified, and between the scalars of an array: they can end the attempt, and change nothing else.
+    /// Verified, and between the scalars of an array: they can end the attempt, but have no other effect.
     fn is_between_scalars(&self) -> bool {
         let in_array = || self.machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array);
         self.progress.is_verified && self.lead.skip == 0 && self.flow.is_plain() && in_array()
     }
 
-    /// In a string, and nothing but its end makes a difference.
+    /// In a string of which only the end matters.
     pub(super) fn in_plain_string(&self) -> bool {
         self.progress.has_begun && self.machine.in_string() && self.flow.is_plain()
     }
@@ -183,7 +183,7 @@ impl Attempt {
             return Ok(());
         }
         if is_anchored && self.machine.in_token() && matches!(c, '\n' | '\r') {
-            // It ends the number that was cut, or it is not part of it: the next character tells.
+            // The next character shows whether it ends the cut number or is not part of it.
             self.line_end += c.len_utf8();
             return Ok(());
         }
@@ -216,21 +216,21 @@ impl Attempt {
         Ok(())
     }
 
-    /// Notes what the character shows; `is_inside`: it came inside a string or a member that is compared.
+    /// Records the meaning of the character; `is_inside`: it is inside a string or a member that is compared.
     fn note_progress(&mut self, c: char, is_inside: bool) {
         let (open, cut_token) = self.cut;
         let (done, depth) = (self.machine.is_done(), self.machine.frames().len());
         let structural = !is_inside && matches!(c, '{' | '}' | '[' | ']' | ',' | ':');
         let significant = is_inside || !is_space(c);
         let is_new = self.is_new();
-        // What must be left out was repeated: another candidate says from where on.
+        // The fragment repeated text that must be left out: another candidate has the right offset.
         let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
         let is_long = self.next > self.candidate.at + ALONE;
         let progress = &mut self.progress;
         progress.ends_at_cut |= done && open == 0 && (c == '`' || is_space(c)) && self.sum.is_short();
         progress.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
         let has_passed = progress.left_token && progress.past_structure && significant && self.flow.is_settled();
-        // The text after the root says whether that was the end of it.
+        // The text after the root shows whether the root ended there.
         progress.has_come_out |= has_passed;
         let may_be_alone = self.lead.outside.is_some();
         let is_certain = has_passed && (!done || may_be_alone) || done && !is_new && !may_be_alone;
@@ -238,20 +238,21 @@ impl Attempt {
             start if start.is_requested() => significant,
             _ => is_certain && !is_repeat && !self.flow.has_deferred(),
         };
-        // New text that was not asked for may be a value of its own, for example a refusal: it must come out of that.
+        // New text that was not requested may be a separate value, for example a refusal: it must leave that value
+        // first.
         let has_closed = |outside| depth <= outside || is_long;
         let is_outside = if is_new { depth <= open } else { self.lead.outside.is_none_or(has_closed) };
         progress.past_structure |= progress.left_token && structural && is_outside;
     }
 
-    /// After the root's end: closers too many, a fence and other lines are nothing. A sentence that goes on is
-    /// something, where nothing but the grammar speaks for the candidate.
+    /// After the end of the root, extra closers, a fence and line ends show nothing. The rest of a sentence does, if
+    /// only the grammar supports the candidate.
     fn after_root(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
         let goes_on = !c.is_whitespace() && !matches!(c, '}' | ']' | '`');
         if !self.is_verified() && goes_on {
             return Err(FlowError::AfterRoot);
         }
-        // A fence after a number that nothing was added to closes an open fence, and opens one where no fence is open.
+        // A fence after a number without new digits closes an open fence, and opens one if no fence is open.
         let is_end = !self.progress.ends_at_cut || slot.document().has_fence();
         self.progress.is_verified |= c == '\n' && self.flow.dropped() == 0 && is_end;
         Ok(())
@@ -275,18 +276,18 @@ impl Attempt {
         self.flow.dropped() > 0
     }
 
-    /// The grammar has shown that the new text goes on in the document.
+    /// The grammar has shown that the new text continues the document.
     pub(super) fn is_verified(&self) -> bool {
         self.progress.is_verified
     }
 
-    /// Nothing was repeated, and nothing was asked for.
+    /// The fragment repeats nothing, and this candidate was not requested.
     pub(super) fn is_new(&self) -> bool {
         self.candidate.overlap == 0 && !self.candidate.start.is_requested()
     }
 
-    /// Hardly anything was repeated, and the new text has not come out of the container that begins the fragment: all of it
-    /// may be a value of its own.
+    /// The fragment repeats almost nothing, and its new text has not left the container that begins the fragment: all
+    /// of it may be a separate value.
     pub(super) fn is_alone(&self) -> bool {
         self.lead.outside.is_some() && !self.progress.has_come_out
     }
@@ -296,7 +297,7 @@ impl Attempt {
         self.machine.is_done()
     }
 
-    /// The text so far: two attempts that have it in common give the same document.
+    /// The hash of the text: two attempts with the same hash give the same document.
     pub(super) fn document(&self) -> Sum {
         self.sum
     }

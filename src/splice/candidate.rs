@@ -1,4 +1,4 @@
-//! One place where a fragment may begin: what speaks for it, and what became of it.
+//! One offset at which a fragment may begin, with its evidence and its result.
 
 use serde::{Serialize, Serializer};
 
@@ -7,14 +7,14 @@ use super::prior::Start;
 use super::seam::Alignment;
 use crate::error::SyntaxErrorKind;
 
-/// One place where the fragment may begin. Scores are in bits.
+/// One offset at which the fragment may begin. Scores are in bits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Candidate {
     /// How the fragment would be joined.
     #[serde(serialize_with = "name")]
     pub alignment: Alignment,
-    /// The kind of place.
+    /// The type of the candidate's start.
     #[serde(serialize_with = "name")]
     pub start: Start,
     /// Where the repeated text begins, in bytes of the delivered text; the cut where nothing is repeated.
@@ -28,25 +28,25 @@ pub struct Candidate {
     pub evidence: Evidence,
     /// The probability that this is where the fragment begins, with all candidates that give the same document.
     pub posterior: f64,
-    /// What became of the candidate.
+    /// The candidate's result.
     #[serde(flatten)]
     pub status: AttemptStatus,
 }
 
-/// What speaks for a candidate and against it, in bits.
+/// The evidence for a candidate and against it, in bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Evidence {
     /// The logarithm of the prior probability.
     pub prior: f32,
-    /// What the repeated text would have cost as new text.
+    /// The cost of the repeated text as new text.
     pub surprise: f32,
-    /// What speaks against the new text at this place: a number that is not due, a key that no element before has.
+    /// Evidence against the new text here: a number that breaks the series, a key that no earlier element has.
     pub misfit: f32,
     /// The array element that is taken for the one that was cut.
     #[serde(skip)]
     pub(super) element: Option<TakenElement>,
-    /// What is taken for the anchor has other brackets, commas or colons.
+    /// The text that is taken for the anchor has other brackets, commas or colons.
     #[serde(skip)]
     pub(super) has_other_structure: bool,
 }
@@ -56,11 +56,11 @@ pub struct Evidence {
 pub(super) struct TakenElement {
     /// The depth of its array.
     pub(super) depth: usize,
-    /// Where it begins in the fragment.
+    /// The element's offset in the fragment.
     pub(super) at: usize,
-    /// The bits of the reading in which it is the next one, before what identifies it counts.
+    /// The bits of the reading in which it is the next element, before its identifying text counts.
     pub(super) lost: f32,
-    /// The bits that tell it from the next one.
+    /// The bits that distinguish it from the next one.
     pub(super) identity: f32,
 }
 
@@ -89,14 +89,14 @@ impl Candidate {
         }
     }
 
-    /// Returns what the candidate would add to the document, of the fragment that was fed. An envelope after the text
-    /// is still there.
+    /// Returns the text that the candidate would add to the document, from the fragment that was fed. An envelope after
+    /// the text is still there.
     pub fn adds<'a>(&self, fragment: &'a str) -> &'a str {
         fragment.get(self.at..).unwrap_or_default()
     }
 }
 
-/// What became of a candidate.
+/// The result of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -136,7 +136,7 @@ pub enum RejectReason {
     Grammar(SyntaxErrorKind),
     /// A delivered member would be overwritten with another value.
     Overwrites,
-    /// Text goes on after the end of the root.
+    /// More text follows the end of the root.
     AfterRoot,
     /// More bytes wait in it than may.
     Pending,
@@ -173,7 +173,7 @@ impl From<&FlowError> for RejectReason {
     }
 }
 
-/// What has a name in reports.
+/// A type whose values have names in reports.
 trait Named: Copy {
     fn name(self) -> &'static str;
 }

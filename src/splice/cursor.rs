@@ -1,13 +1,13 @@
-//! A fragment that begins again, compared value by value with what was delivered.
+//! A fragment that begins again, compared value by value with the delivered text.
 //!
 //! ```text
 //!  delivered   {"s":[{"id":1,"t":"a"},{"id":2,"t":"Hel      the path to the cut: root, s, element 1, t
 //!  fragment    { "s": [ {"t": "Hello", "id": 2}, …           its own root, white space and order; element 0 left out
 //! ```
 //! A *cursor* assumes that the fragment begins with one open container, member or value, and follows the path from
-//! there to the cut. Children that were delivered whole must come with the same value, in any layout; the open child
-//! leads on; new members wait. The cursor ends at the first contradiction. A cursor that reaches the cut knows where
-//! the fragment's new text begins; that text flows to the document like any other.
+//! there to the cut. Children that were delivered whole must have the same value, in any layout; the open child leads
+//! on; new members wait. The cursor ends at the first contradiction. A cursor that reaches the cut knows where the
+//! fragment's new text begins; that text flows to the document like any other.
 
 mod arrival;
 mod child;
@@ -64,17 +64,17 @@ impl Base {
 struct Innermost {
     frame: Frame,
     depth: usize,
-    /// The number of the reader's container that is taken for it, and of that container's children so far.
+    /// The index of the reader's container that is taken for this one, and the count of its children so far.
     index: usize,
     count: usize,
 }
 
-/// What the fragment has repeated so far.
+/// The text that the fragment has repeated.
 #[derive(Clone, Copy, Debug)]
 struct Repeated {
-    /// Where that begins in the delivered text.
+    /// Its beginning in the delivered text.
     from: usize,
-    /// Where that ends, by the reader's offsets; 0 where nothing is known to be repeated.
+    /// Its end, by the reader's offsets; 0 if no repetition is known.
     end: usize,
     /// Bits of members before `end` that were not delivered.
     new_bits: f32,
@@ -82,7 +82,7 @@ struct Repeated {
     key_bits: f32,
 }
 
-/// What the child that is being read is.
+/// The role of the child that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     None,
@@ -143,7 +143,7 @@ impl Sides<'_> {
         self.scene.costs.between(self.offset(from), self.offset(to))
     }
 
-    /// The bits of that text alone.
+    /// The bits of that text as a separate text.
     fn bits_alone(&self, from: usize, to: usize) -> f32 {
         self.scene.alone.between(self.offset(from), self.offset(to))
     }
@@ -186,7 +186,7 @@ impl Cursor {
         self.start().prior(scene.expect) + (repeated - self.repeated.new_bits).max(0.0)
     }
 
-    /// Whether something that was delivered has come again.
+    /// Whether the fragment has repeated a delivered value.
     pub(super) fn has_repeated(&self) -> bool {
         self.repeated.end > 0
     }
@@ -196,7 +196,7 @@ impl Cursor {
         self.repeated.end.saturating_sub(1)
     }
 
-    /// Whether this cursor began at the same place and has repeated more.
+    /// Whether this cursor began at the same offset and has repeated more.
     pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
         self.base == other.base && self.repeated.end > other.repeated.end
     }
@@ -241,7 +241,7 @@ impl Cursor {
         if self.compared.is_some() {
             match event {
                 Event::Fragment(span) => self.compare(span, sides),
-                // The string ends before it comes to the cut.
+                // The string ends before it reaches the cut.
                 _ => self.die_at_token(sides),
             }
             return None;
@@ -382,7 +382,7 @@ impl Cursor {
         }
     }
 
-    /// Notes that the repeated text begins at `start` or before, where the container has no bracket in the fragment.
+    /// Records that the repeated text begins at `start` or before, if the container has no bracket in the fragment.
     fn note_from(&mut self, start: usize, depth: usize) {
         if matches!(self.base, Base::Inside(inside) if inside == depth) {
             self.repeated.from = self.repeated.from.min(start);

@@ -15,37 +15,37 @@ pub(super) struct Scored {
     pub(super) lost: f32,
     /// The document so far.
     pub(super) document: Sum,
-    /// The new text has shown that it goes on in the document.
+    /// The new text has shown that it continues the document.
     pub(super) is_verified: bool,
     /// The candidate may win: it is verified, or the fragment has ended. Otherwise it only lowers the probability of
     /// the others.
     pub(super) may_win: bool,
-    /// The fragment has ended, and its repeated text proves the place: it wins if its probability is above one half.
+    /// The fragment has ended, and its repeated text proves the position: it wins if its probability is above one half.
     pub(super) is_proven: bool,
-    /// All of it may be a value of its own.
+    /// All of it may be a separate value.
     pub(super) is_alone: bool,
-    /// The candidate was asked for, and needs no more than one legal byte.
+    /// The candidate was requested, and needs only one legal byte.
     pub(super) is_requested: bool,
-    /// Of one document's candidates the one with the lowest rank is named.
+    /// If candidates give the same document, the one with the lowest rank is named.
     pub(super) rank: (u8, usize),
 }
 
-/// The scores of what is no candidate: each would be another document, or none.
+/// The scores of alternative readings: each would be another document, or none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rivals {
-    /// The fragment so far repeats delivered text, and may turn out to begin there.
+    /// The fragment's text repeats delivered text, and may turn out to begin there.
     pub(super) repeating: f32,
     /// The fragment begins again and differs in a value.
     pub(super) differing: f32,
-    /// The fragment is no continuation.
+    /// The fragment is not a continuation.
     pub(super) other: f32,
-    /// The fragment is no continuation, although the grammar has verified a candidate.
+    /// The fragment is not a continuation, although the grammar has verified a candidate.
     pub(super) other_verified: f32,
     /// Text before the fragment is missing, and the fragment's beginning equals delivered text by chance.
     pub(super) after_gap: f32,
 }
 
-/// What follows from the scores.
+/// The result of comparing the scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Decision {
     /// The candidate with this number wins, with this probability.
@@ -54,8 +54,8 @@ pub(super) enum Decision {
     Wait,
 }
 
-/// The risk that a candidate takes whose repeated text proves its place: it only has to be likelier than all other
-/// readings together.
+/// The risk for a candidate whose repeated text proves its position: it only has to be likelier than all other readings
+/// together.
 pub(super) const HALF: f64 = 0.5;
 
 /// Decides between the candidates.

@@ -1,5 +1,5 @@
-//! Before the decision: each character of the fragment goes to the attempts, the readers and the matchers, and candidates
-//! come of it.
+//! Before the decision: each character of the fragment goes to the attempts, the readers and the matchers, which find
+//! the candidates.
 
 mod candidates;
 
@@ -27,18 +27,18 @@ pub(super) struct Deciding {
     pub(super) matcher: Matcher,
     pub(super) near: Near,
     pub(super) readers: Vec<Reader>,
-    /// As long as it is legal.
+    /// The reading that the cut element is lost, while that is legal.
     pub(super) lost: Option<Lost>,
     /// The candidates that are still possible.
     pub(super) attempts: Vec<Attempt>,
     pub(super) rejected: Rejected,
     pub(super) caps: Caps,
-    /// The latest offset of delivered text that was contradicted by what seemed to begin again, and its score.
+    /// The latest offset at which a reading as a restart contradicted the delivered text, and its score.
     pub(super) contradicted: (Option<usize>, f32),
     pub(super) schedule: Schedule,
     /// The bytes that are looked at for the next run.
     pub(super) run_ahead: usize,
-    /// The places where content has begun, and the overlaps that were tried.
+    /// The offsets at which content has begun, and the overlaps that were tried.
     begun: usize,
     overlaps: usize,
 }
@@ -47,7 +47,7 @@ pub(super) struct Deciding {
 #[derive(Clone, Debug)]
 pub(super) struct Lost {
     machine: Machine,
-    /// What the content costs there.
+    /// The cost of the content there.
     pub(super) costs: Costs,
 }
 
@@ -74,27 +74,27 @@ impl Lost {
 pub(super) struct Fragment {
     /// Without a fence that closes it.
     pub(super) text: String,
-    /// What its text costs alone, and at the cut.
+    /// The costs of its text as a separate text; the costs at the cut are in `at_cut`.
     pub(super) costs: Costs,
     pub(super) at_cut: Costs,
     pub(super) scanner: EnvelopeScanner,
-    /// Where its content begins, as far as it is known.
+    /// Where its content begins, once known.
     pub(super) begin: usize,
-    /// The content's first character is none that JSON begins with.
+    /// JSON can't begin with the content's first character.
     pub(super) is_prose: bool,
-    /// The first bracket that is no part of prose: what follows it follows more than an envelope.
+    /// The first bracket outside prose: text after it is content, and not just an envelope.
     pub(super) bracket: Option<usize>,
     /// Where opening brackets are.
     pub(super) brackets: Vec<usize>,
     /// A fence has opened.
     pub(super) is_fenced: bool,
-    /// Bytes that repeat delivered text, as far as that is not refuted.
+    /// Bytes that repeat delivered text, unless a later byte refutes it.
     repeated: usize,
-    /// Where the anchor, whole and long, has ended last.
+    /// The last end of the whole anchor, if the anchor is long.
     pub(super) anchor_end: Option<usize>,
 }
 
-/// The anchor as it was asked for, and as it may be repeated nearly.
+/// The requested anchor, and the search for a nearly exact repeat of it.
 #[derive(Clone, Debug)]
 pub(super) struct Near {
     pub(super) anchor: NearAnchor,
@@ -104,12 +104,12 @@ pub(super) struct Near {
     pub(super) is_ambiguous: bool,
 }
 
-/// Candidates that turned out to be impossible: the first of them.
+/// Candidates that turned out to be impossible; only the first ones are listed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rejected {
     pub(super) listed: Vec<Candidate>,
     pub(super) unlisted: usize,
-    /// More candidates came than are tried.
+    /// There were more candidates than are tried.
     pub(super) is_crowded: bool,
 }
 
@@ -134,24 +134,26 @@ impl Caps {
     }
 }
 
-/// Attempts at once: each takes every byte.
+/// Attempts at the same time: each takes every byte.
 pub(super) const ATTEMPTS: usize = 24;
 /// Overlaps that are tried at all: each looks at the end of the delivered text.
 const OVERLAPS: usize = 256;
 /// Places at which content begins: each is searched in the delivered text. Preambles have fewer lines.
 pub(super) const CONTENTS: usize = 256;
-/// Characters of a line that announces the anchor: `Here is the rest:`.
+/// Characters of a line that announces the anchor, such as `Here is the rest:`. Bounded, since one line may have many
+/// anchors, and each searches the line before it.
 const ANNOUNCEMENT: usize = 1024;
 /// Rejected candidates that are kept for an explanation.
 const LISTED: usize = 64;
 /// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer may begin in the
 /// second of two equal rows.
 pub(super) const LOST: usize = 8;
-/// Characters of an anchor that hardly occur by chance.
+/// The number of characters from which on an anchor is unlikely to occur by chance.
 pub(super) const FEW: usize = 16;
 
 impl Fragment {
-    /// What the text between two offsets costs as new text, where it is cheaper: at the cut or alone.
+    /// Returns the cost of the text between two offsets as new text: the lower one of its costs at the cut and as a
+    /// separate text.
     fn surprise(&self, from: usize, to: usize) -> f32 {
         self.at_cut.between(from, to).min(self.costs.between(from, to))
     }
@@ -236,13 +238,13 @@ impl Deciding {
             is_tail = hits.overlap.is_some();
         }
         self.note_repeated(self.matcher.may_repeat().then_some(self.fragment.text.len()));
-        // What repeats a shorter tail word for word is that.
+        // A verbatim repeat of a shorter tail counts as that, and not as a nearly exact repeat of the anchor.
         if let Some(edits) = self.near.anchor.feed(c).filter(|_| !is_tail && self.place.expect != Expect::Exact) {
             self.repeated_nearly(slot, edits);
         }
     }
 
-    /// Counts what the fragment's text from `at` on costs.
+    /// Computes the costs of the fragment's text from `at` on.
     pub(super) fn take_costs(&mut self, at: usize) {
         let (fragment, predictor) = (&mut self.fragment, &self.place.predictor);
         if fragment.costs.is_full() && fragment.at_cut.is_full() {
@@ -254,7 +256,8 @@ impl Deciding {
         }
     }
 
-    /// Notes how much repeats delivered text: all text before `verbatim`, and what the readers know.
+    /// Records how much repeats delivered text: all text before `verbatim`, and the repetitions that the readers have
+    /// found.
     pub(super) fn note_repeated(&mut self, verbatim: Option<usize>) {
         let repeated = self.readers.iter().filter_map(Reader::repeated).max().unwrap_or_default();
         let verbatim = verbatim.map_or(0, |end| end - self.fragment.begin);
@@ -271,7 +274,7 @@ impl Deciding {
         });
     }
 
-    /// Whether content begins again at `at`, where it may begin: not at a line of content that is still possible.
+    /// Whether content begins again at `at`, where it may begin: false for a line that may belong to earlier content.
     fn begins_content(&mut self, start: ContentStart, at: usize) -> bool {
         if self.begun >= CONTENTS {
             return false;
@@ -284,7 +287,7 @@ impl Deciding {
         start != ContentStart::Line || !(is_following() || !self.attempts.is_empty() || may_repeat())
     }
 
-    /// Notes that content begins at `at`, with `c`.
+    /// Records that content begins at `at`, with `c`.
     fn begin_content(&mut self, slot: &Slot, start: ContentStart, at: usize, c: char) {
         self.begun += 1;
         let fragment = &mut self.fragment;
@@ -305,8 +308,8 @@ impl Deciding {
         }
     }
 
-    /// Where text that goes on at the cut begins, if the content of its line begins at `at`. White space at the start of
-    /// a line may be text of the string that was cut; the line end can't.
+    /// Returns where text that continues at the cut begins, if the content of its line begins at `at`. White space at
+    /// the start of a line may be text of the cut string; the line end can't.
     fn line_start(&self, slot: &Slot, start: ContentStart, at: usize) -> usize {
         let before = self.fragment.text.get(..at).unwrap_or_default();
         let line = before.trim_end_matches(' ');
@@ -323,7 +326,7 @@ impl Deciding {
         self.fragment.text.len() - self.fragment.repeated
     }
 
-    /// Whether a tag here is one of the request's own: on a line of its own, or a closing one where no new text has come.
+    /// Whether a tag here is one of the request's: alone on a line, or a closing tag before any new text.
     pub(super) fn may_be_tag(&self, tag: &str) -> bool {
         let text = self.fragment.text.as_str();
         let is_at_seam = |attempt: &Attempt| {
@@ -336,7 +339,7 @@ impl Deciding {
         is_prompted && (is_line_start(text) || tag.starts_with("</") && self.attempts.iter().any(is_at_seam))
     }
 
-    /// The requested anchor has come in a fence, and nothing new.
+    /// Whether a fence has only the requested anchor, and no new text.
     pub(super) fn is_anchor_alone(&self) -> bool {
         self.fragment.is_fenced && self.attempts.iter().any(|attempt| self.is_bare_anchor(attempt))
     }
@@ -347,7 +350,7 @@ impl Deciding {
         candidate.alignment == Alignment::Anchor && new.trim_matches(is_space).is_empty()
     }
 
-    /// What follows the anchor may be a remark on it: it must prove itself.
+    /// Text after the anchor may be a remark on it, so it must prove itself.
     pub(super) fn doubt_anchor(&mut self) {
         let is_bare: Vec<bool> = self.attempts.iter().map(|attempt| self.is_bare_anchor(attempt)).collect();
         for (attempt, _) in self.attempts.iter_mut().zip(is_bare).filter(|(_, is_bare)| *is_bare) {

@@ -1,4 +1,4 @@
-//! Whether new text closes a document although more is due.
+//! Recognises new text that closes a document although more is due.
 
 use super::attempt::Attempt;
 use super::deciding::LOST;
@@ -36,7 +36,7 @@ impl Splice {
         attempt.lead.deferred.is_empty() && may_end_early(slot, self.request.expect, new)
     }
 
-    /// Whether the new text of this attempt closes the root, and does nothing else.
+    /// Whether the new text of this attempt only closes the root.
     pub(super) fn ends_early(&self, slot: &Slot, winner: usize) -> bool {
         let State::Deciding(deciding) = &self.state else { return false };
         let is_done = deciding.attempts.get(winner).is_some_and(Attempt::is_done);
@@ -87,7 +87,7 @@ fn is_after_value(slot: &Slot) -> bool {
 /// cut, or in a string that holds nothing else. An empty string is a value.
 pub(super) fn only_closes(slot: &Slot, new: &str) -> bool {
     let mut in_string = slot.document().machine().in_string();
-    // Of the open string: it may end here, and it has something else than dots.
+    // About the open string: it may end here, and it has other characters than dots.
     let (mut may_end, mut has_marks) = (true, false);
     for c in new.chars() {
         match c {

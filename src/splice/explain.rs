@@ -1,4 +1,4 @@
-//! Why a fragment was joined where it was, or not at all: all candidates, and what became of each.
+//! Explains why a fragment was joined where it was, or not at all: all candidates with their results.
 
 use serde::Serialize;
 
@@ -10,36 +10,36 @@ use super::{Splice, State};
 use crate::document::{Cut, Document};
 use crate::envelope::AllowedRoots;
 
-/// The whole decision of one [`Splice`], as far as it has come.
+/// The whole decision of one [`Splice`], up to now.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explained {
-    /// What was expected.
+    /// The expected beginning.
     pub expect: Expect,
     /// Where the delivered text stopped.
     pub cut: Cut,
     /// The anchor; `None` where nothing was delivered.
     pub anchor: Option<RequestedAnchor>,
-    /// Every place where the fragment may have begun: the one that won first, then the open ones, then the rejected
-    /// ones. Empty where nothing was delivered.
+    /// Every candidate for the beginning of the fragment: the winner first, then the open ones, then the rejected ones.
+    /// Empty if nothing was delivered.
     pub candidates: Vec<Candidate>,
-    /// The JSON Pointers of the places where the candidates' repeated text begins, in the same order.
+    /// The JSON Pointers at which the candidates' repeated text begins, in the same order.
     pub paths: Vec<String>,
     /// Candidates that were rejected and are not listed: of very many only the first are remembered.
     pub unlisted: usize,
-    /// More candidates came than are tried, so that nothing but what was asked for could win.
+    /// There were more candidates than are tried, so that only a requested one could win.
     pub is_crowded: bool,
     /// The most bytes of the fragment that waited for the decision.
     pub pending: usize,
-    /// How the fragment was joined, if it was. [`Seam::decided`] has the byte at which that was decided.
+    /// How the fragment was joined, if it was. [`Seam::decided`] has the byte of the decision.
     pub seam: Option<Seam>,
-    /// Why it was not, or not to its end.
+    /// Why it was not joined, or not to its end.
     pub failure: Option<SpliceError>,
-    /// What was changed in the fragment's text, in order.
+    /// The changes to the fragment's text, in order.
     pub repairs: Vec<Repair>,
 }
 
-/// The anchor that a fragment was to repeat.
+/// The anchor that a fragment had to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RequestedAnchor {
@@ -58,7 +58,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// The place that was asked for: nothing was compared with it.
+    /// The requested candidate, which was not compared with others.
     pub(super) fn of_winner(candidate: &Candidate) -> Self {
         let won = Candidate { posterior: 1.0, status: AttemptStatus::Won, ..candidate.clone() };
         Self { list: vec![won], ..Self::default() }
@@ -69,7 +69,7 @@ impl Candidates {
     }
 }
 
-/// The candidates with what became of them, the winner first.
+/// The candidates with their results, the winner first.
 pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candidates {
     let won = winner.and_then(|winner| deciding.attempts.get(winner));
     let status = |(number, attempt): (usize, &super::attempt::Attempt)| {
@@ -88,8 +88,8 @@ pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candi
 }
 
 impl Splice {
-    /// Returns the decision, as far as it has come. `slot` is the one that was fed. Reads the delivered text once more,
-    /// for the paths: it is meant for people who ask why.
+    /// Returns the decision up to now. `slot` is the one that was fed. Reads the delivered text once more, for the
+    /// paths: it is meant for people who ask why.
     pub fn explain(&self, slot: &Slot) -> Explained {
         let open = if let State::Deciding(deciding) = &self.state { Some(deciding) } else { None };
         let Candidates { list: candidates, unlisted, is_crowded } =
@@ -113,7 +113,7 @@ impl Splice {
     }
 }
 
-/// The JSON Pointers of the places where the candidates' repeated text begins.
+/// The JSON Pointers at which the candidates' repeated text begins.
 fn paths(slot: &Slot, cut: &Cut, candidates: &[Candidate]) -> Vec<String> {
     let mut offsets: Vec<usize> = candidates.iter().map(|one| one.from).filter(|&from| from < cut.offset).collect();
     offsets.sort_unstable();

@@ -1,4 +1,4 @@
-//! A fence around a fragment: what closes it is taken out, and what follows the document's root.
+//! Removes a fence around a fragment, and the text after the document's root.
 
 use std::borrow::Cow;
 
@@ -9,11 +9,12 @@ use crate::envelope::{AfterRoot, FENCE, FenceCloser};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fenced {
     closer: Option<FenceCloser>,
-    /// What the closer has taken out, as far as it may belong to the answer.
+    /// The removed text that may belong to the answer.
     after: String,
-    /// The anchor was alone in the fence: the rest of the closing line is left out, and what follows is the fragment.
+    /// The anchor was alone in the fence: the rest of the closing line is left out, and the text after it is the
+    /// fragment.
     outside: Option<Line>,
-    /// The root has ended: takes what follows it.
+    /// The root has ended; this filters the text after it.
     after_root: Option<AfterRoot>,
 }
 
@@ -25,14 +26,14 @@ enum Line {
 }
 
 impl Fenced {
-    /// Notes that a fence has opened; returns whether that is new.
+    /// Records that a fence has opened; returns whether that is new.
     pub(super) fn open(&mut self) -> bool {
         let is_new = self.closer.is_none();
         self.closer.get_or_insert_with(FenceCloser::json);
         is_new
     }
 
-    /// Whether text passes as it comes: there is no fence, and the root is open.
+    /// Whether text passes unchanged: there is no fence, and the root is open.
     pub(super) fn is_idle(&self) -> bool {
         self.closer.is_none() && self.outside.is_none() && self.after_root.is_none()
     }
@@ -59,8 +60,8 @@ impl Fenced {
         Cow::Owned(inside)
     }
 
-    /// What follows the fence is the fragment: only the anchor was in it. Returns what has come of that, if the fence has
-    /// closed.
+    /// Only the anchor was in the fence, so the text after it is the fragment. Returns the beginning of that text, if
+    /// the fence has closed.
     pub(super) fn leave(&mut self) -> Option<String> {
         let after = self.outside.is_none().then(|| self.after.trim_start().trim_start_matches('`').to_owned());
         let after = after.filter(|_| self.after.contains(FENCE))?;
@@ -77,7 +78,7 @@ impl Fenced {
         self.after_root.is_some()
     }
 
-    /// Takes text after the document's root, if that has ended; returns what belongs to the answer.
+    /// Takes text after the document's root, if that has ended; returns the part that belongs to the answer.
     pub(super) fn after_root(&mut self, document: &Document, text: &str) -> String {
         if self.after_root.is_none() && document.is_complete() {
             self.after_root = Some(AfterRoot::new(document.fence_after_preamble()));

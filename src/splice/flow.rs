@@ -1,7 +1,7 @@
-//! Passes the fragment's text after the seam to the document: as it comes, without what the document has already.
+//! Passes the fragment's text after the seam to the document, without the text that the document already has.
 //!
 //! Text flows through a copy of the machine while an alignment is tried, and to the document once it has won: the same
-//! code runs over both. A [`Rule`] names each change: a comma at the seam, a member that comes again, a member that the
+//! code runs over both. A [`Rule`] names each change: a comma at the seam, a repeated member, a member that the
 //! fragment has before the one that was cut. Only members of objects that were open at the cut are examined; inside new
 //! containers text flows in bulk.
 
@@ -20,17 +20,17 @@ pub(super) use member::DeferredMember;
 use member::MemberAgain;
 pub(super) use target::{Delivered, Sum, Target, Tried, skippable_len};
 
-/// Why text can't flow on.
+/// The reason why text can't flow any further.
 #[derive(Clone, Debug)]
 pub(super) enum FlowError {
     Syntax(SyntaxError),
-    /// A delivered member comes again with another value.
+    /// A delivered member is repeated with another value.
     Overwrites,
-    /// Text goes on after the root.
+    /// Text follows the root.
     AfterRoot,
     /// More bytes wait than the cap allows.
     Pending,
-    /// An ellipsis is in the place of elements or members.
+    /// An ellipsis replaces elements or members.
     Ellipsis,
 }
 
@@ -40,7 +40,7 @@ impl From<SyntaxError> for FlowError {
     }
 }
 
-/// One way of a fragment's text into the document.
+/// One candidate's path of a fragment's text into the document.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     /// The keys of the open members, from the root on: of the objects among the containers that are open at the cut.
@@ -55,8 +55,8 @@ pub(super) struct Flow {
     repairs: Vec<Repair>,
 }
 
-/// What becomes of `"..."` as the last element of an array that was open at the cut, or as a key: models write it in place
-/// of the elements that they leave out.
+/// The handling of `"..."` as the last element of an array that was open at the cut, or as a key: models write it
+/// instead of the elements that they leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ellipsis {
     /// The text before it is kept, and it ends the fragment.
@@ -73,15 +73,15 @@ struct Tail {
     after_comma: bool,
     /// Whether it ends with a complete value.
     after_value: bool,
-    /// Whether that value is a number, which may go on.
+    /// Whether that value is a number, which may be incomplete.
     in_number: bool,
 }
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Nothing significant has come.
+    /// No significant text has arrived.
     Start(Tail),
-    /// In the key that was cut; `pending` has its text so far, which is delivered already.
+    /// In the key that was cut; `pending` has its text, which is already delivered.
     OpenKey,
     Plain,
     /// After a comma, in a container that was open at the cut.
@@ -111,7 +111,7 @@ impl Flow {
         let last = slot.text().trim_end().as_bytes().last();
         let in_number = machine.cut_state() == CutState::Number;
         let key = |frame: &Frame| {
-            // An empty key has a place in the text, and no key has none.
+            // An empty key has an offset in the text; a missing key has none.
             let has_key = frame.kind == Kind::Object && frame.key.end > 0;
             has_key.then(|| KeyHash::of_raw(frame.key.of(slot.text())))
         };
@@ -160,12 +160,12 @@ impl Flow {
         }
     }
 
-    /// Whether all text that has come was passed on or left out.
+    /// Whether all text that has arrived was passed on or left out.
     pub(super) fn is_settled(&self) -> bool {
         self.pending() == 0 && !matches!(self.state, State::Again(_) | State::AfterAgain { .. })
     }
 
-    /// Whether text is passed on as it comes.
+    /// Whether text is passed on unexamined.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.state, State::Plain)
     }
@@ -220,17 +220,17 @@ impl Flow {
         Ok(rest.len())
     }
 
-    /// Whether all of `text`, a short one, goes on in an open string, and needs no examination.
+    /// Whether all of `text`, a short one, continues an open string, and needs no examination.
     #[inline]
     pub(super) fn is_in_string(&self, machine: &Machine, text: &str) -> bool {
         self.is_plain() && machine.in_string() && text.len() < SHORT && !text.as_bytes().contains(&b'"')
     }
 
-    /// Ends the fragment. A comma and the beginning of a key are passed on as they are; a member that is being compared
+    /// Ends the fragment. A comma and the beginning of a key are passed on unchanged; a member that is being compared
     /// was delivered before, and is left out.
     ///
     /// # Errors
-    /// Fails when the text that waits is illegal.
+    /// Fails when the waiting text is illegal.
     pub(super) fn finish<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         match self.state {
             State::Comma | State::Key { .. } | State::Dots { .. } => return self.release(target),
@@ -252,7 +252,8 @@ impl Flow {
             _ => return 0,
         }
         let found = if machine.frames().last().is_some_and(|frame| frame.start >= self.cut) {
-            // So many containers are new, or more: the first of them does not end before that many brackets.
+            // At least `new` containers opened since the cut: the first of them does not end before `new` closing
+            // brackets.
             let new = machine.frames().len().saturating_sub(self.open.len()).max(1);
             let mut ends = bytes.iter().enumerate().filter(|(_, byte)| matches!(byte, b'}' | b']'));
             match bytes.len() {
@@ -401,7 +402,7 @@ impl Flow {
         if kind.is_some() && c == ',' { self.comma() } else { Ok(target.take(text)?) }
     }
 
-    /// Takes text of a string that has nothing but dots so far, or what follows it.
+    /// Takes text of a string that has only dots so far, or the text after it.
     fn dots<T: Target>(&mut self, target: &mut T, is_closed: bool, c: char, text: &str) -> Result<(), FlowError> {
         match c {
             '.' | '…' if !is_closed => self.pending.push_str(text),
@@ -421,7 +422,7 @@ impl Flow {
         Ok(())
     }
 
-    /// An ellipsis has come where an element or a key is due.
+    /// Handles an ellipsis where an element or a key is due.
     fn ellipsis(&mut self) -> Result<(), FlowError> {
         if self.ellipsis == Ellipsis::Ends {
             self.pending.clear();
@@ -436,7 +437,7 @@ impl Flow {
         self.ellipsis == Ellipsis::Seen
     }
 
-    /// Keeps a comma until it is known what follows it.
+    /// Keeps a comma until the next character shows what it separates.
     fn comma(&mut self) -> Result<(), FlowError> {
         self.pending.push(',');
         self.state = State::Comma;

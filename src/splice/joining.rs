@@ -1,4 +1,5 @@
-//! Text that is certain goes to the document: from the decision on, up to the root's end or to what does not belong there.
+//! Passes certain text to the document: from the decision on, up to the root's end or the first text that does not
+//! belong there.
 
 use super::attempt::Attempt;
 use super::candidate::Candidate;
@@ -36,7 +37,7 @@ impl Splice {
         Seam {
             offset: self.cut.offset,
             path: self.cut.path.clone(),
-            // White space that the fragment has at another place counts once.
+            // White space that the fragment has at another offset counts once.
             overlap: candidate.overlap.min(self.cut.offset),
             alignment: candidate.alignment,
             ambiguous: rests_on_anchor && is_ambiguous && candidate.start != Start::Mark,
@@ -65,7 +66,7 @@ impl Splice {
     }
 
     /// Whether a seam of unknown origin needs a flag: its risk is above the share without a flag, its repeated text
-    /// does not prove the place, or another candidate repeats text, too.
+    /// does not prove the position, or another candidate repeats text, too.
     fn is_doubtful(&self, attempt: &Attempt, fragment: &str, seam: &Seam) -> bool {
         let candidate = &attempt.candidate;
         if self.request.expect != Expect::Any || candidate.start.is_requested() {
@@ -76,7 +77,7 @@ impl Splice {
         self.is_flagged(seam.posterior) || is_unproven || repeats_elsewhere()
     }
 
-    /// Joins at this attempt: what it takes for new goes to the document.
+    /// Joins at this attempt, and passes its new text to the document.
     pub(super) fn join_at<S: Sink + ?Sized>(
         &mut self,
         slot: &mut Slot,
@@ -92,7 +93,7 @@ impl Splice {
         self.deliver(slot, fragment.get(attempt.candidate.at..).unwrap_or_default(), sink);
     }
 
-    /// Joins a fragment that brought nothing new.
+    /// Joins a fragment without new text.
     pub(super) fn repeat(&mut self, slot: &Slot, overlap: usize, posterior: f64) {
         let State::Deciding(deciding) = &self.state else { return };
         self.candidates = explain::candidates_of(deciding, None);
@@ -117,7 +118,7 @@ impl Splice {
         self.delivered(slot, text, left, sink);
     }
 
-    /// Delivers what is `left` of text that has flowed: what follows the root.
+    /// Delivers the text after the root: `left` bytes of text that has flowed.
     pub(super) fn delivered<S: Sink + ?Sized>(
         &mut self,
         slot: &mut Slot,
@@ -131,7 +132,7 @@ impl Splice {
         }
     }
 
-    /// Delivers what follows a root that has ended, as far as it belongs to the answer.
+    /// Delivers the text after the end of the root, if it belongs to the answer.
     pub(super) fn deliver_after_root<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
         self.keep_after_root(text);
         let text = self.fenced.after_root(slot.document(), text);
@@ -161,8 +162,8 @@ impl Splice {
         }
     }
 
-    /// Flags a seam where it was not expected, after which the fragment broke off at text that is illegal there or would
-    /// overwrite a member. That is a sign of the wrong place, though a model may also have made a mistake.
+    /// Flags a seam where it was not expected, after which the fragment broke off at text that is illegal there or
+    /// would overwrite a member. That is a sign of the wrong offset, though a model may also have made a mistake.
     pub(super) fn flag_break(&mut self) {
         let is_requested = self.candidates().first().is_none_or(|winner| winner.start.is_requested());
         let State::Failed { seam: Some(seam), error, .. } = &mut self.state else { return };

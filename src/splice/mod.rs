@@ -1,11 +1,11 @@
-//! Continuation text becomes part of the document, or the reason why not. docs/seam.md has the whole decision.
+//! Joins continuation text to the document, or returns the reason why not. docs/seam.md has the whole decision.
 //!
 //! ```text
 //!              ┌▶ the cut itself ──────────────────────────┐
 //!  fragment ───┼▶ matchers: the anchor, verbatim repeats ──┼▶ candidates ──▶ attempts ──▶ decide ──▶ flow ──▶ document
 //!   (strip)    └▶ readers: what begins again, cursors ─────┘    (score)   (each on a copy of the machine)
 //! ```
-//! A splice knows text and grammar. It knows nothing of calls, events and retries.
+//! A splice knows text and grammar. It does not know calls, events and retries.
 
 mod attempt;
 mod candidate;
@@ -81,7 +81,7 @@ pub struct Splice {
     state: State,
     /// The fragment after the document's root, from its first significant character on: its first bytes.
     after_root: String,
-    /// What became of the candidates, for an explanation.
+    /// The results of the candidates, for an explanation.
     candidates: Candidates,
 }
 
@@ -89,7 +89,7 @@ pub struct Splice {
 enum State {
     /// Nothing of the root was delivered: the fragment's own root is waited for, after this text.
     Opening(RootSearch, String),
-    /// The fragment does what was asked, as far as it has come.
+    /// The fragment does what was requested so far.
     Requested(Requested),
     /// It is not decided where the fragment begins.
     Deciding(Box<Deciding>),
@@ -148,12 +148,12 @@ impl Splice {
         matches!(self.after_root(), Some('{' | ',' | ':' | '"')) || document.ends_in_later_root(&self.after_root)
     }
 
-    /// Returns the places that were tried, once it is decided, the one that won first. Empty where nothing was delivered.
+    /// Returns the candidates that were tried, once it is decided, the winner first. Empty if nothing was delivered.
     pub(crate) fn candidates(&self) -> &[Candidate] {
         self.candidates.as_slice()
     }
 
-    /// Returns whether the fragment, which has brought nothing new, repeats delivered text up to the cut.
+    /// Returns whether the fragment, which has no new text, repeats delivered text up to the cut.
     pub(crate) fn repeats_to_cut(&self, fragment: &str) -> bool {
         let is_envelope = |c: char| is_space(c) || c == '`';
         let ends_at_cut = |one: &Candidate| one.overlap > 0 && one.adds(fragment).trim_matches(is_envelope).is_empty();
@@ -165,8 +165,8 @@ impl Splice {
         self.anchor.as_ref()
     }
 
-    /// Takes text of the fragment. What is certain is pushed to the document. Text after the document's root is dropped,
-    /// except what follows a fence that the fragment closes, where prose precedes the fence.
+    /// Takes text of the fragment. Certain text is pushed to the document. Text after the document's root is dropped,
+    /// except the text after a fence that the fragment closes, where prose precedes the fence.
     ///
     /// # Errors
     /// Returns the failure, now and for all text to come.
@@ -174,7 +174,7 @@ impl Splice {
         self.feed_with(slot, text, &mut ())
     }
 
-    /// Takes text like [`feed`](Self::feed), and tells `sink` what became certain in the document.
+    /// Takes text like [`feed`](Self::feed), and passes the newly certain parts of the document to `sink`.
     ///
     /// # Errors
     /// Those of [`feed`](Self::feed).
@@ -188,7 +188,7 @@ impl Splice {
             if let State::Joined(_, flow) = &mut self.state
                 && self.fenced.is_idle()
             {
-                // Nothing of the decision is left on the way.
+                // The decision has no work left, so text goes directly to the document.
                 let left = match flow.is_in_string(slot.document().machine(), text) {
                     true => Delivered { slot, sink }.take(text).map(|()| 0).map_err(FlowError::from),
                     false => flow.feed_root(&mut Delivered { slot, sink }, text),
@@ -257,7 +257,7 @@ impl Splice {
         }
     }
 
-    /// Takes text as long as the fragment does what was asked. Returns the text after the decision.
+    /// Takes text while the fragment does what was requested. Returns the text after the decision.
     fn expect_requested<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> String {
         for (at, c) in text.char_indices() {
             let State::Requested(requested) = &mut self.state else { break };
@@ -279,7 +279,7 @@ impl Splice {
         String::new()
     }
 
-    /// Lets all candidates take the fragment: what has come of it, and the rest. Returns the text after the decision.
+    /// Lets all candidates take the fragment: the text so far, and the rest. Returns the text after the decision.
     fn compare<S: Sink + ?Sized>(&mut self, slot: &mut Slot, rest: &str, sink: &mut S) -> String {
         let (State::Requested(requested), Some(anchor)) = (&mut self.state, &self.anchor) else {
             return rest.to_owned();
@@ -292,8 +292,8 @@ impl Splice {
 
     /// Lets the candidates take text until one of them wins. Returns the text after the decision.
     fn decide<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> String {
-        // A decision falls after a character, never at the end of a chunk: it is the same for all chunkings. Text that is
-        // taken at once has no character after which one could fall.
+        // A decision falls after a character, never at the end of a chunk: it is the same for all chunkings. A run of
+        // text has no character after which one could fall.
         let mut rest = Cow::Borrowed(text);
         let mut at = 0;
         while let (State::Deciding(deciding), Some(left)) = (&mut self.state, rest.get(at..)) {
@@ -306,7 +306,7 @@ impl Splice {
             self.max_pending = self.max_pending.max(deciding.fragment.text.len());
             let is_full = deciding.pending() > self.caps.pending;
             if deciding.fragment.is_fenced && self.fenced.open() {
-                // What closes the fence may be in the rest.
+                // The rest may contain the line that closes the fence.
                 rest = Cow::Owned(self.fenced.feed(rest.get(at..).unwrap_or_default(), self.caps.pending).into_owned());
                 at = 0;
             }
@@ -324,17 +324,17 @@ impl Splice {
     /// Ends the fragment.
     ///
     /// # Errors
-    /// Returns why the fragment brought nothing: it fits nowhere, or nowhere for certain.
+    /// Returns why the fragment was not joined: it fits nowhere, or nowhere for certain.
     pub fn finish(&mut self, slot: &mut Slot) -> Result<Seam, SpliceError> {
         self.finish_with(slot, &mut ())
     }
 
-    /// Ends the fragment like [`finish`](Self::finish), and tells `sink` what became certain in the document.
+    /// Ends the fragment like [`finish`](Self::finish), and passes the newly certain parts of the document to `sink`.
     ///
     /// # Errors
     /// Those of [`finish`](Self::finish).
     pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, SpliceError> {
-        // What waits may be half a mark. If it was text, it comes again: it closes no document.
+        // The waiting text may be half a mark. If it was text, the next fragment repeats it: it closes no document.
         self.strip.drop_pending();
         if let State::Opening(search, pending) = &mut self.state
             && let Some(root) = search.settle(pending, false)
@@ -367,7 +367,7 @@ impl Splice {
             seam.early_end |= flow.has_ellipsis();
             self.stop_at(slot, ended);
         }
-        // Not before the end: what is said of a seam while text comes must not depend on its pieces.
+        // This happens only at the end: a report on a seam must not depend on how the text was divided.
         self.flag_break();
         match &self.state {
             State::Joined(seam, _) => Ok(seam.clone()),
@@ -384,7 +384,7 @@ impl Splice {
         }
     }
 
-    /// Returns what was changed in the fragment's text so far, in order.
+    /// Returns the changes to the fragment's text, in order.
     pub fn repairs(&self) -> &[Repair] {
         match &self.state {
             State::Joined(_, flow) => flow.repairs(),

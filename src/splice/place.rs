@@ -1,4 +1,4 @@
-//! What is known at the cut before a fragment comes: the token that was cut, and what text would cost there.
+//! The facts about the cut before a fragment arrives: the token that was cut, and the cost of text there.
 
 use memchr::memmem;
 
@@ -18,7 +18,7 @@ use crate::overlap::{PROOF, proves_place};
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) expect: Expect,
-    /// A root of its own was asked for.
+    /// The request asked for a separate root.
     pub(super) is_rerooted: bool,
     /// Text between the cut and the fragment may be missing.
     pub(super) is_after_gap: bool,
@@ -32,9 +32,9 @@ pub(super) struct Place {
     here: History,
     /// The innermost array element that was cut.
     element: Option<CutElement>,
-    /// What the array counts in which an element is due.
+    /// The series of the array in which an element is due.
     next: Series,
-    /// What the array counts whose element has opened, and says nothing yet.
+    /// The series of the array whose element has opened, but has no content yet.
     opened: Series,
 }
 
@@ -45,10 +45,10 @@ struct CutElement {
     depth: usize,
     /// Stands in that array where the element is due that was cut.
     machine: Machine,
-    /// What precedes it.
+    /// The history before it.
     before: History,
     series: Series,
-    /// The most bits that tell it from the elements before it: some of them begin as it does.
+    /// The most bits that distinguish it from the elements before it: some of them begin with the same text.
     most: f32,
 }
 
@@ -92,12 +92,12 @@ impl Place {
         }
     }
 
-    /// What precedes text at the cut.
+    /// The history of text at the cut.
     pub(super) fn here(&self) -> History {
         self.here
     }
 
-    /// What precedes this new text at the cut: a comma that is missing there is no part of it.
+    /// The history of this new text at the cut. A missing comma there is not part of the text.
     pub(super) fn before_new(&self, new: &str) -> History {
         let is_missing = self.token == CutToken::AfterValue
             && new.trim_start_matches(is_space).starts_with(|c| !matches!(c, ',' | '}' | ']'));
@@ -108,13 +108,13 @@ impl Place {
         history
     }
 
-    /// Returns a machine that is at the start of the element that was cut, and what precedes that element.
+    /// Returns a machine at the start of the element that was cut, and the history before that element.
     pub(super) fn without_element(&self) -> Option<(Machine, History)> {
         self.element.as_ref().map(|element| (element.machine.clone(), element.before))
     }
 
-    /// The bits by which the element speaks for being the one that is due after the last whole one, and for being the one
-    /// after it.
+    /// The bits for the reading that the element is the one due after the last whole one, and for the reading that it
+    /// is the one after that.
     pub(super) fn next_bits(&self, element: &str) -> (f32, f32) {
         (self.next.bits(element, 1), self.next.bits(element, 2))
     }
@@ -129,7 +129,7 @@ impl Place {
         self.token == CutToken::MemberKey
     }
 
-    /// The bits by which the element speaks for being the one that has opened, and for being the one after it.
+    /// The bits for the reading that the element is the opened one, and for the reading that it is the one after that.
     pub(super) fn opened_bits(&self, element: &str) -> (f32, f32) {
         (self.opened.bits(element, 1), self.opened.bits(element, 2))
     }
@@ -145,7 +145,7 @@ impl Place {
         own.map_or(0.0, |own| own.series.bits(element, 1))
     }
 
-    /// The bits that speak against new text whose first key no element before it has; `None` before the key has come.
+    /// The bits against new text whose first key no earlier element has; `None` before the key is known.
     pub(super) fn strangeness(&self, slot: &Slot, new: &str) -> Option<f32> {
         let begun = match (&self.token, self.token_start) {
             (CutToken::Key { .. }, Some(start)) => slot.text().get(start..).unwrap_or_default(),
@@ -162,7 +162,7 @@ impl Place {
         };
         let rows = slot.child_index().children(depth).iter().rev().take(ROWS).map(|row| row.span.of(slot.text()));
         let has = |row: &str, text: &str| memmem::find(row.as_bytes(), text.as_bytes()).is_some();
-        // Rows that are no objects, or without a key that begins as this one, do not tell how it ends.
+        // Rows that are not objects, or have no key with this beginning, do not show how it ends.
         let alike: Vec<&str> = rows.take_while(is_near).filter(|row| row.starts_with('{') && has(row, begun)).collect();
         let is_strange = alike.len() > 1 && !alike.iter().any(|row| has(row, &key));
         Some(if is_strange { prior::STRANGE_KEY } else { 0.0 })
@@ -185,7 +185,7 @@ impl Place {
             let repeated = children.get(first..).unwrap_or_default().iter();
             let recurring = repeated.filter(|child| index.find(depth, child.digest).nth(1).is_some());
             let at = |offset: usize| begin + offset - from;
-            // After `ROWS` elements the order of the elements identifies the place, so the rest count the minimum.
+            // After `ROWS` elements the order of the elements identifies the position, so the rest count the minimum.
             let last = children.get(children.len().saturating_sub(ROWS)..).unwrap_or_default();
             let share = |child: &Child| {
                 let times = last.iter().filter(|other| other.digest == child.digest).count();
@@ -200,8 +200,9 @@ impl Place {
         arrays.map(bits).sum()
     }
 
-    /// Returns the bits by which a repeat of the delivered text from `from` on identifies its place, where an element that it repeats
-    /// comes more than once in the array in which it begins: each repeated element counts its share in that array.
+    /// Returns the bits by which a repeat of the delivered text from `from` on identifies its position, if an element
+    /// that it repeats occurs more than once in the array in which it begins: each repeated element counts its share in
+    /// that array.
     ///
     /// The predictor knows too little of a few rows that differ in one value, and takes a chance repeat for a proof.
     pub(super) fn bits_in_order(&self, slot: &Slot, from: usize) -> Option<f32> {
@@ -221,8 +222,8 @@ impl Place {
         recurs.then_some(bits + own)
     }
 
-    /// What is repeated from `from` on may as well come once more: whole elements where one is due, or text before which
-    /// the same two bytes come as before the cut, not in the middle of a string that was cut.
+    /// Returns whether the repeated text from `from` on may also be new text that equals it: whole elements where one
+    /// is due, or text that follows the same two bytes as the cut and does not begin inside a cut string.
     pub(super) fn is_in_a_row(&self, slot: &Slot, from: usize) -> bool {
         let in_string = matches!(self.token, CutToken::String { .. } | CutToken::Key { .. });
         let is_piece = in_string && self.token_start.is_some_and(|token| from > token);
@@ -274,7 +275,7 @@ impl Place {
         self.element.as_ref().map_or(0.0, |own| own.series.bits(element, 2))
     }
 
-    /// The kind of place in the delivered text, and its prior, where the anchor begins at `anchor`.
+    /// The type of a start at this offset of the delivered text, and its prior; the anchor begins at `anchor`.
     pub(super) fn start_at(&self, slot: &Slot, at: usize, anchor: usize) -> (Start, f32) {
         let frames = slot.frames();
         let is_key = || frames.iter().any(|frame| frame.kind == Kind::Object && frame.key.start == at + 1);
@@ -303,10 +304,10 @@ impl Place {
     }
 }
 
-/// The key that new text begins with, with its quotes, where `begun` of it was delivered.
+/// The key that new text begins with, with its quotes; `begun` is its delivered part.
 fn first_key(begun: &str, new: &str) -> Option<String> {
     let new = if begun.is_empty() { new.trim_start_matches(|c| is_space(c) || matches!(c, ',' | '{')) } else { new };
-    // The new text may be long, and is looked at with each character of it: no more is copied than the key.
+    // The new text may be long, and each of its characters leads here, so only the key is copied.
     let from = usize::from(begun.is_empty() && new.starts_with('"'));
     let end = new.get(from..)?.find('"')? + from + 1;
     let key = || format!("{begun}{}", new.get(..end).unwrap_or_default());
@@ -314,7 +315,7 @@ fn first_key(begun: &str, new: &str) -> Option<String> {
     (is_key && (from > 0 || !begun.is_empty())).then(key)
 }
 
-/// Bytes of a tail that a model hardly begins with.
+/// Below this number of bytes, a tail that begins inside a word is an unlikely beginning.
 const SHORT: usize = 3;
 
 /// Whether a whole element of the innermost array begins at `from`, or after a comma there.
@@ -338,13 +339,13 @@ fn machine_in(frames: &[Frame]) -> Machine {
     machine
 }
 
-/// Elements that the one that was cut is compared with.
+/// Elements that the cut one is compared with: bounds the work at a cut in a long array.
 const ROWS: usize = 64;
 
 /// Bytes of delivered text in which a key is searched: one push must not wait for long elements.
 pub(super) const LOOKED_AT: usize = 64 << 10;
 
-/// The bits that tell the cut element of the array at this depth from the elements before it.
+/// The bits that distinguish the cut element of the array at this depth from the elements before it.
 fn most_bits(slot: &Slot, depth: usize) -> f32 {
     let text = slot.text();
     let begun = text.get(value_start(slot, depth + 1)..).unwrap_or_default().trim_end_matches(is_space);
@@ -354,7 +355,8 @@ fn most_bits(slot: &Slot, depth: usize) -> f32 {
     if alike == 0 { f32::INFINITY } else { ((count + 1) as f32 / alike as f32).log2() }
 }
 
-/// The open element of the array at this depth has begun, and more than brackets, quotes and the like of it were delivered.
+/// The open element of the array at this depth has begun, and more of it than brackets, quotes and punctuation was
+/// delivered.
 pub(super) fn says_something(slot: &Slot, depth: usize) -> bool {
     has_words(slot.text().get(value_start(slot, depth + 1)..).unwrap_or_default())
 }

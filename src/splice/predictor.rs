@@ -1,5 +1,5 @@
-//! Tells how many bits text costs after the text that was delivered: what repeats the delivered text's habits costs
-//! little, what never occurred in it costs much.
+//! Estimates how many bits text costs after the delivered text: text with the habits of the delivered text costs
+//! little, text that never occurred in it costs much.
 //!
 //! Counts which byte follows the last bytes, in contexts of several lengths. The longest known context decides; where it
 //! does not know the byte, the next shorter one does, without the bytes that the longer one knows. White space between
@@ -15,17 +15,17 @@ use history::{LONG, LONGEST, follower};
 
 /// Counts over the end of the delivered text.
 ///
-/// A context that has occurred once has no entry where a shorter one has occurred only there, too: that one's place in the
-/// text tells what precedes and follows. In prose most contexts are such.
+/// A context that has occurred once has no entry where a shorter one has occurred only there, too: the offset of the
+/// shorter one gives the text before and after it. In prose most contexts are of this type.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
-    /// What was counted: the bytes that are no layout.
+    /// The counted bytes: the text without layout.
     text: Vec<u8>,
     /// By the hash of the context.
     contexts: ByHash<Context>,
     /// How often a byte followed a context that has occurred more than once, by the hash of both.
     followers: ByHash<u16>,
-    /// What the counted text teaches of escapes.
+    /// The statistics of escapes in the counted text.
     again: Again,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Predictor {
 struct Again([[(u32, u32); 2]; ORDERS.len()]);
 
 impl Again {
-    /// Notes that a context was seen again, and whether a known byte followed it.
+    /// Records that a context was seen again, and whether a known byte followed it.
     fn note(&mut self, order: usize, bucket: usize, is_known: bool) {
         if let Some((tries, hits)) = self.0.get_mut(order).and_then(|by| by.get_mut(bucket)) {
             *tries += 1;
@@ -50,14 +50,14 @@ impl Again {
     }
 }
 
-/// What followed a context.
+/// The bytes that followed a context.
 #[derive(Clone, Copy, Debug, Default)]
 struct Context {
     /// Bytes that followed it.
     total: u16,
     /// Different ones among them.
     distinct: u16,
-    /// The place of the first of them in the text.
+    /// The offset of the first of them in the text.
     first: u32,
 }
 
@@ -66,7 +66,7 @@ impl Context {
         usize::from(self.total > 1)
     }
 
-    /// The share of what is new after the context (Witten and Bell).
+    /// The share of new bytes after the context (Witten and Bell).
     fn escape(self) -> f32 {
         let (total, distinct) = (f32::from(self.total), f32::from(self.distinct.max(1)));
         distinct / (total + distinct)
@@ -83,7 +83,7 @@ impl Context {
 /// A map whose keys are hashes.
 type ByHash<T> = HashMap<u64, T, BuildHasherDefault<Given>>;
 
-/// Takes a hash as it is.
+/// A hasher that returns the given hash unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 struct Given(u64);
 
@@ -104,23 +104,23 @@ impl Hasher for Given {
 /// The lengths of the contexts.
 const ORDERS: [u32; 10] = [0, 1, 2, 3, 4, 5, 8, 15, LONG, LONGEST];
 
-/// The first order whose escapes are learned: how often what followed a context once follows it again depends on the
-/// document. In a table of zeros it always does, in prose hardly ever.
+/// The first order whose escapes are learned: how often the byte that followed a context once follows it again depends
+/// on the document. In a table of zeros it always does, in prose almost never.
 const LEARNED: usize = 5;
 
 /// The probability of a byte that no context knows: one of some ninety printable ones.
 const UNKNOWN: f32 = 1.0 / 90.0;
 
-/// How often a document does what it has never done: without this share one byte could prove anything.
+/// The share of unseen behaviour in a document: without it one byte could prove anything.
 const SURPRISE: f32 = 1.0 / 1024.0;
 
-/// The text whose cost is asked for.
+/// The text whose cost is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Of {
     /// It may be new.
     #[default]
     New,
-    /// It is in the counted text: that place does not count.
+    /// It is in the counted text, where its own occurrence does not count.
     Repeated,
 }
 
@@ -172,7 +172,8 @@ impl Predictor {
         }
     }
 
-    /// Gives an entry to the context of this length before `place`: the shorter one has now occurred elsewhere, too.
+    /// Gives an entry to the context of this length before `place`, since the shorter one has now occurred elsewhere,
+    /// too.
     fn set_apart(&mut self, place: usize, history: &History, length: u32) {
         let before = self.text.get(..place).unwrap_or_default();
         let Some(from) = place.checked_sub(length as usize) else { return };
@@ -191,7 +192,7 @@ impl Predictor {
             Some((hash, *self.contexts.get(&hash)?))
         };
         let last = (0..ORDERS.len()).rev().find_map(|order| find(order).map(|(_, context)| (order, context)));
-        // What has occurred once precedes one place, and so do the longer contexts that have no entries.
+        // A context that occurred once has one offset, and so have the longer contexts, which have no entries.
         let (from, end, only, seen) = match last {
             Some((order, context)) if context.total == 1 => {
                 let place = context.first as usize;
@@ -253,7 +254,7 @@ pub(super) const TAIL: usize = 4 << 10;
 /// The bytes at the start of a fragment whose costs are summed.
 pub(super) const ENOUGH: usize = 16 << 10;
 
-/// What the bytes of a fragment cost, one after the other, from one history on.
+/// The costs of the bytes of a fragment, one after the other, from one history on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Costs {
     /// The sum before each byte.
@@ -261,7 +262,7 @@ pub(super) struct Costs {
     sum: f32,
     history: History,
     of: Of,
-    /// What was learned of escapes, from the fragment, too.
+    /// The statistics of escapes, including those in the fragment.
     again: Option<Again>,
 }
 
@@ -285,7 +286,7 @@ impl Costs {
         self.sums.len() >= ENOUGH
     }
 
-    /// What follows comes after this history.
+    /// The next bytes follow this history.
     pub(super) fn begin(&mut self, history: History) {
         self.history = history;
         self.again = None;
@@ -311,7 +312,7 @@ impl Costs {
 mod tests {
     use super::*;
 
-    /// Returns what `text` costs after `history`.
+    /// Returns the cost of `text` after `history`.
     fn cost(predictor: &Predictor, history: &History, text: &str, of: Of) -> f32 {
         let mut costs = Costs::of(of);
         costs.begin(*history);

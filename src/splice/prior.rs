@@ -1,7 +1,7 @@
-//! How often a continuation begins where: the prior of a candidate, by the kind of its start.
+//! How often a continuation begins at each type of start: the prior of a candidate.
 //!
-//! The figures are those of a model that was asked for the anchor. They need not be exact: a factor of two is one bit of
-//! a score, and what is joined has about ten bits more than everything else together.
+//! The figures are for a model that was asked for the anchor. They need not be exact: a factor of two is one bit of a
+//! score, and a joined candidate has about ten bits more than all other readings together.
 
 use super::seam::Expect;
 
@@ -9,7 +9,7 @@ use super::seam::Expect;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Start {
-    /// Where it was asked for.
+    /// At the requested offset.
     Requested,
     /// After the request's mark.
     Mark,
@@ -27,7 +27,7 @@ pub enum Start {
     Root,
     /// At any other tail of the delivered text.
     Tail,
-    /// At a root of its own, which leaves out delivered elements.
+    /// At a separate root, which leaves out delivered elements.
     Rerooted,
 }
 
@@ -38,9 +38,9 @@ struct Prior {
     thousandths: f32,
 }
 
-/// One line for each kind of start.
+/// One line for each type of start.
 const PRIORS: [Prior; 10] = [
-    // Models do what they are asked for.
+    // Models usually follow the request.
     Prior { start: Start::Requested, thousandths: 700.0 },
     Prior { start: Start::Mark, thousandths: 700.0 },
     // They retype, more than they copy: white space, quotes, a letter.
@@ -55,8 +55,8 @@ const PRIORS: [Prior; 10] = [
     Prior { start: Start::Container, thousandths: 20.0 },
     // They send the whole document again.
     Prior { start: Start::Root, thousandths: 40.0 },
-    // They begin in the anchor, after its start, or somewhere else: `IN_ANCHOR`, `AT_WORD` and `IN_WORD` say how likely each
-    // place is.
+    // They begin in the anchor, after its start, or somewhere else: `IN_ANCHOR`, `AT_WORD` and `IN_WORD` are the shares
+    // of each offset.
     Prior { start: Start::Tail, thousandths: 5.0 },
     // They open a document for the rest: with JSON mode they must.
     Prior { start: Start::Rerooted, thousandths: 20.0 },
@@ -68,56 +68,56 @@ const PRIORS: [Prior; 10] = [
 /// right after its array's bracket, or without it, an element is either of the two.
 pub(super) const LOST: f32 = -1.0;
 
-/// Bits for the same reading where whole values before the element were repeated: a model that repeats those goes on
+/// Bits for the same reading where whole values before the element were repeated: a model that repeats those continues
 /// with the cut element.
 pub(super) const LOST_AFTER_VALUES: f32 = -12.0;
 
-/// Bits for the reading that a whole element is missing before the new text: models hardly ever skip one.
+/// Bits for the reading that a whole element is missing before the new text: models almost never skip one.
 pub(super) const SKIPPED: f32 = -14.0;
 
 /// Bits for the reading that a part after a gap begins with text that equals the end of the delivered text by chance.
 /// One half: the part before it was skipped, so this part continues the skipped one, or repeats text before it.
 pub(super) const AFTER_GAP: f32 = -1.0;
 
-/// Bits for the reading that the answer is no continuation, but a refusal or a question: 4 in 100 answers.
+/// Bits for the reading that the answer is not a continuation, but a refusal or a question: 4 in 100 answers.
 pub(super) const OTHER: f32 = -4.6;
 
-/// Bits for the same reading once the grammar has verified a candidate: a sentence hardly has the brackets, commas and
+/// Bits for the same reading once the grammar has verified a candidate: a sentence rarely has the brackets, commas and
 /// quotes that the document needs.
 pub(super) const OTHER_VERIFIED: f32 = -19.0;
 
 /// Bits for the reading that the fragment begins again and differs in a value: models copy nearly all values right.
 pub(super) const DIFFERS: f32 = -7.0;
 
-/// Bits for the place where a tail begins that is a good part of the anchor: any one of eight words is as likely.
+/// Bits for the offset at which a tail begins that is a good part of the anchor: any one of eight words is as likely.
 pub(super) const IN_ANCHOR: f32 = -3.0;
 
-/// Bits for any other place: any one of 64 is as likely.
+/// Bits for any other offset: any one of 64 is as likely.
 pub(super) const AT_WORD: f32 = -6.0;
 
-/// Bits for the same place where the tail has one or two bytes and begins inside a word: models hardly begin there.
+/// Bits for the same offset if the tail has one or two bytes and begins inside a word: models rarely begin there.
 pub(super) const IN_WORD: f32 = -12.0;
 
 /// Bits for a candidate that leaves out delivered members of the element that it begins again: models mostly write an
 /// element in full.
 pub(super) const LEFT_OUT: f32 = -4.0;
 
-/// Bits for an anchor that comes twice in a row: models rarely begin it again.
+/// Bits for an anchor that occurs twice in a row: models rarely begin it again.
 pub(super) const TWICE: f32 = -7.0;
 
 /// Bits for each byte of a text that is typical of the document: rows that differ in a few digits cost less.
 pub(super) const TYPICAL: f32 = 0.75;
 
-/// Bits that an edit of the anchor costs: which character, and what is in its place.
+/// Bits that an edit of the anchor costs: the choice of the character, and of its replacement.
 pub(super) const EDIT: f32 = 14.0;
 
 impl Start {
-    /// The prior of one candidate of this kind, in bits.
+    /// The prior of one candidate with this start, in bits.
     pub(super) fn prior(self, expect: Expect) -> f32 {
         let row = PRIORS.iter().find(|row| row.start == self);
         let thousandths = row.map_or(1.0, |row| row.thousandths);
         let thousandths = match (expect, self) {
-            // A prefill is continued, and hardly anything else.
+            // Models almost always continue a prefill at its end.
             (Expect::Exact, Self::Cut) => 950.0,
             (Expect::Exact, _) => thousandths / 20.0,
             // The request is unknown: parts of a stream continue at the cut, or repeat some of the text before it; see
@@ -128,7 +128,7 @@ impl Start {
         (thousandths / 1000.0).log2()
     }
 
-    /// Whether a fragment was asked to begin there: one legal byte is enough.
+    /// Whether the request asked for this beginning: one legal byte is enough.
     pub(super) fn is_requested(self) -> bool {
         matches!(self, Self::Requested | Self::Mark)
     }
@@ -174,14 +174,15 @@ pub(super) const REPEATED: usize = 8;
 /// all text before it.
 pub(super) const UNLIKE: f32 = 4.0;
 
-/// The limit in place of `UNLIKE` where a key was cut: a key is hardly ever a sentence.
+/// The limit instead of `UNLIKE` if a key was cut: a key is almost never a sentence.
 pub(super) const UNLIKE_KEY: f32 = 14.0;
 
 /// The length of the fragment's beginning that is compared for `UNLIKE`, in bytes: a few words show what the text is,
 /// and more text would only add up.
 pub(super) const HEAD: usize = 24;
 
-/// The most bits that a byte at the cut costs where it is compared with a sentence: of a short document nothing is known.
+/// The most bits that a byte at the cut costs where it is compared with a sentence: a short document gives too few
+/// counts.
 pub(super) const UNKNOWN: f32 = 4.5;
 
 /// The bits that a letter of prose costs at most: a sentence in a new language is a sentence, too.
@@ -197,7 +198,7 @@ pub(super) const ENOUGH: f32 = 12.0;
 /// not outweigh this reading; several rows in the same order do.
 pub(super) const IN_A_ROW: f32 = 8.0;
 
-/// Bits for the reading that a fragment ends while it still repeats delivered text: most answers bring something new.
+/// Bits for the reading that a fragment ends while it still repeats delivered text: most answers bring new text.
 pub(super) const ENDS_IN_REPEAT: f32 = -6.0;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reads a fragment's content as JSON of its own, and lets cursors follow.
+//! Reads a fragment's content as separate JSON, and lets cursors follow.
 
 use super::cursor::{Arrival, Base, Cursor, CutToken, Sides, State};
 use super::predictor::Costs;
@@ -8,7 +8,7 @@ use super::slot::Slot;
 use crate::children::ChildIndex;
 use crate::json::{Event, Kind, Live, Machine, Sink};
 
-/// One way to read the content: as values in a row, or as members in a row.
+/// One reading of the content: as values in a row, or as members in a row.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     /// A bracket that the fragment does not have, and the content.
@@ -20,14 +20,15 @@ pub(super) struct Reader {
     pub(super) is_over: bool,
 }
 
-/// The most cursors that follow at once. What occurs in more places decides nothing.
+/// The most cursors that follow at the same time. A value with more occurrences decides nothing.
 const CURSORS: usize = 48;
 
 /// Open containers, counted from the innermost, that a fragment may begin again.
 const FRAMES: usize = 4;
 
 impl Reader {
-    /// Returns the readers of content that begins with `c`, with a cursor for each place where the content may begin.
+    /// Returns the readers of content that begins with `c`, with a cursor for each position where the content may
+    /// begin.
     pub(super) fn all(slot: &Slot, c: char, limit: usize) -> Vec<Self> {
         let frames = slot.frames();
         let near = |depth: usize| depth + FRAMES >= frames.len();
@@ -74,9 +75,9 @@ impl Reader {
         following.map(|cursor| cursor.bits(scene, true)).fold(f32::NEG_INFINITY, f32::max)
     }
 
-    /// Returns the best score of the cursors that have repeated something and then contradict what was delivered.
+    /// Returns the best score of the cursors that repeated something and then contradicted the delivered text.
     pub(super) fn differing(&self, scene: &Scene<'_>) -> f32 {
-        // Another child was taken for the open one where a cursor from the same place has come further.
+        // If another cursor from the same position got further, this one took the wrong child for the open one.
         let is_furthest = |cursor: &Cursor| !self.cursors.iter().any(|other| other.is_ahead_of(cursor));
         let is_differing = |cursor: &&Cursor| {
             matches!(cursor.state, State::Dead(Some(_))) && cursor.has_repeated() && is_furthest(cursor)
@@ -86,18 +87,18 @@ impl Reader {
         bits.fold(f32::NEG_INFINITY, f32::max)
     }
 
-    /// Whether all content so far may repeat what was delivered.
+    /// Whether all content so far may repeat delivered text.
     pub(super) fn is_repeat(&self) -> bool {
         !self.is_over && self.cursors.iter().any(|cursor| cursor.is_following() && cursor.has_repeated())
     }
 
-    /// Returns the bytes of the content that repeat delivered values for certain, as long as all of it may.
+    /// Returns the bytes of the content that repeat delivered values for certain, while all of it may.
     pub(super) fn repeated(&self) -> Option<usize> {
         let following = self.cursors.iter().filter(|cursor| cursor.is_following() && cursor.has_repeated());
         following.map(Cursor::repeated_bytes).max().filter(|_| !self.is_over)
     }
 
-    /// Returns the last offset of the delivered text that was contradicted by what seemed to begin again.
+    /// Returns the last offset at which a reading as a restart contradicted the delivered text.
     pub(super) fn contradicted(&self) -> Option<usize> {
         let at = |cursor: &Cursor| if let State::Dead(at) = cursor.state { at } else { None };
         self.cursors.iter().filter(|cursor| cursor.has_repeated()).filter_map(at).max()
@@ -124,11 +125,11 @@ impl Reader {
     }
 }
 
-/// What is the same for all cursors of a fragment.
+/// The data that all cursors of a fragment share.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub(super) cut_token: &'a CutToken,
-    /// What the fragment's text costs at the cut, and alone.
+    /// The costs of the fragment's text at the cut, and as a separate text.
     pub(super) costs: &'a Costs,
     pub(super) alone: &'a Costs,
     /// Where the content begins in the fragment.

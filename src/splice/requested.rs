@@ -1,8 +1,8 @@
-//! A fragment that begins as it was asked to: with the anchor, or at the cut.
+//! A fragment that begins as requested: with the anchor, or at the cut.
 //!
-//! What was asked for wins with its first new character, whatever else the fragment may be. So as long as the fragment
-//! does what was asked, nothing is compared, and the delivered text is not counted. With the first character that does
-//! something else, all candidates are [tried](super::deciding).
+//! The requested candidate wins with its first new character, whatever other readings the fragment has. So while the
+//! fragment does what was requested, nothing is compared, and the delivered text is not counted. With the first
+//! character that does something else, all candidates are [tried](super::deciding).
 
 use super::attempt::{Attempt, Lead};
 use super::candidate::{Candidate, Evidence};
@@ -14,15 +14,16 @@ use super::seam::{Alignment, Expect, SpliceRequest};
 use super::slot::Slot;
 use crate::overlap::Anchor;
 
-/// A fragment that has done nothing but what was asked.
+/// A fragment that has done only what was requested.
 #[derive(Clone, Debug)]
 pub(super) struct Requested {
     expect: Expect,
     /// The fragment so far.
     pub(super) text: String,
-    /// Without what precedes the root; empty where the fragment goes on at the cut, or was asked for a root of its own.
+    /// Without the text before the root; empty if the fragment continues at the cut, or if a separate root was
+    /// requested.
     anchor: String,
-    /// Bytes of the anchor that have come.
+    /// Bytes of the anchor that the fragment has repeated.
     matched: usize,
     /// New text that repeats the anchor may be the anchor once more.
     may_come_twice: bool,
@@ -35,19 +36,19 @@ pub(super) struct Requested {
 /// Bytes of white space before the anchor, or of new text, that may wait here: each character looks at them again.
 const WAITING: usize = 256;
 
-/// What a character of the fragment shows.
+/// The meaning of a character of the fragment.
 #[derive(Debug)]
 pub(super) enum Seen {
-    /// The fragment does what was asked, as far as it has come.
+    /// The fragment does what was requested so far.
     AsAsked,
-    /// Its new text goes on in the document.
+    /// Its new text continues the document.
     Verified(Box<Attempt>),
-    /// The fragment does something else, or it is not certain that it does what was asked.
+    /// The fragment does something else, or may do so.
     Other,
 }
 
 impl Requested {
-    /// Waits for what the request asked for.
+    /// Waits for the requested text.
     pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, cap: usize) -> Self {
         let root = slot.document().root_start().unwrap_or_default();
         let is_prefill = request.expect == Expect::Exact;
@@ -104,7 +105,7 @@ impl Requested {
         Seen::AsAsked
     }
 
-    /// Whether nothing but white space has come.
+    /// Whether only white space has arrived.
     pub(super) fn is_blank(&self) -> bool {
         self.text.trim_start_matches(is_space).is_empty()
     }
@@ -143,7 +144,7 @@ mod tests {
         r#"{"a": "aaaaaaaaaaaaaaaaaaaaaaaa", "b": "aaaaaaaaaaaaaaaaaaaaaaaa", "a<b": "```json"}"#,
     ];
 
-    /// What came of a fragment: what a client or a report can see, but for the candidates that lost.
+    /// The result of a fragment that a client or a report can see, without the losing candidates.
     type Joined = (String, Result<Seam, SpliceError>, String);
 
     /// Joins `fragment` to `delivered`, and where `compares` is set, lets all candidates begin with its first character.
@@ -169,7 +170,7 @@ mod tests {
         (text.clone(), seam, repairs.clone())
     }
 
-    /// Continuations of the document from `cut` on: what was asked for, and what is like it.
+    /// Continuations of the document from `cut` on: the requested one, and similar ones.
     fn fragments(document: &str, cut: usize, anchor: &str) -> Vec<String> {
         let (delivered, rest) = document.split_at(cut);
         let asked = [rest.to_owned(), format!("{anchor}{rest}")];
@@ -234,7 +235,7 @@ mod tests {
                     for fragment in fragments(document, cut, anchor) {
                         let run = |compares| joined(delivered, &fragment, &request, compares, &limits);
                         let (own, twin) = (run(false), run(true));
-                        // What waits for a comparison reaches a limit earlier.
+                        // Text that waits for a comparison reaches a limit earlier.
                         if !matches!(twin.1, Err(SpliceError::Pending(_))) {
                             assert_eq!(without_waiting(&own), without_waiting(&twin), "{delivered:?} + {fragment:?}");
                             assert!(decided(&own) <= decided(&twin), "{own:?} {twin:?}");

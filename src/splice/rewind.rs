@@ -1,5 +1,5 @@
-//! Replaces the value that was cut by a fragment that contradicts it. The caller decides whether that is wanted: nobody
-//! may have read the value yet.
+//! Replaces the value that was cut by a fragment that contradicts it. The caller must make sure that no reader has the
+//! value yet.
 
 use super::cursor::value_start;
 use super::flow::is_space;
@@ -8,8 +8,8 @@ use crate::json::Kind;
 use crate::limits::Limits;
 
 /// Returns a copy of the slot that was set back to the start of the element that was cut and joined with the fragment
-/// there; the seam; and the path of what was replaced. Returns `None` where the fragment does not join there either: it
-/// must write the element once more, or begin again before it.
+/// there; the seam; and the path of the replaced value. Returns `None` where the fragment does not join there either:
+/// it must write the element once more, or begin again before it.
 pub(crate) fn replaced(slot: &Slot, fragment: &str, expect: Expect, limits: &Limits) -> Option<(Slot, Seam, String)> {
     let cut = slot;
     let mut slot = slot.clone();

@@ -1,4 +1,4 @@
-//! Takes text of an open string at once, before the decision, where no candidate, reader or matcher can tell its
+//! Takes a run of text of an open string, before the decision, if no candidate, reader or matcher can tell its
 //! characters apart.
 //!
 //! The result is that of the characters one by one: a run ends before, or with, the first character that could begin or
@@ -20,7 +20,7 @@ use crate::work;
 pub(super) const LEAST_AHEAD: usize = 64;
 
 impl Deciding {
-    /// Takes the beginning of `text` as far as it is such a run; returns its length. 0 where the next character must be
+    /// Takes the beginning of `text` that is such a run; returns its length, or 0 where the next character must be
     /// [taken](Self::take) alone.
     pub(super) fn take_run(&mut self, slot: &Slot, text: &str) -> usize {
         let from = self.fragment.text.len();
@@ -34,7 +34,7 @@ impl Deciding {
             return 0;
         }
         self.fragment.text.push_str(run);
-        // What matters with no attempt left to be added is only that there were too many.
+        // Once no attempt can be added, it only matters that there were too many.
         let is_crowded = self.rejected.is_crowded && self.attempts.len() >= ATTEMPTS;
         let Run { end, kept, hits } = self.matcher.run(slot.text(), &self.fragment.text, from, !is_crowded);
         self.fragment.text.truncate(end);
@@ -86,8 +86,8 @@ impl Deciding {
 }
 
 impl Schedule {
-    /// Notes that the fragment's text has grown from `from` to `end` without a change: as if it had been asked after each
-    /// character but the last.
+    /// Records that the fragment's text has grown from `from` to `end` without a change, with the same result as a
+    /// check after each character but the last.
     fn skip(&mut self, text: &str, from: usize, end: usize) {
         while self.next() < end {
             let after = self.next().max(from + 1);
@@ -106,7 +106,7 @@ impl Attempt {
 }
 
 impl Reader {
-    /// Whether no cursor looks at the text of the open string, or each only compares it with the string that was cut.
+    /// Whether no cursor examines the text of the open string, or each only compares it with the cut string.
     fn is_in_text(&self, slot: &Slot) -> bool {
         let around = self.machine.frames().len();
         self.is_over
@@ -115,8 +115,8 @@ impl Reader {
                 && self.cursors.iter().all(|cursor| cursor.is_in_text(slot, around))
     }
 
-    /// Returns the bytes of `text` that repeat the string that was cut and do not come to its end, for all cursors that
-    /// compare them.
+    /// Returns the bytes of `text` that repeat the cut string without reaching its end, for all cursors that compare
+    /// them.
     fn same_text_len(&self, token: &CutToken, text: &[u8]) -> usize {
         let comparing = self.cursors.iter().filter(|cursor| !self.is_over && cursor.is_following());
         comparing.filter_map(|cursor| cursor.same_text_len(token, text)).fold(text.len(), usize::min)
@@ -134,7 +134,7 @@ impl Cursor {
     }
 }
 
-/// The last place up to `at` between two characters.
+/// The last character boundary up to `at`.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or_default()
 }
@@ -284,7 +284,8 @@ mod tests {
                     });
                     let shown = format!("period {period}, texts {case}, pushes of {push}: {costs:?} steps");
                     let [short, long] = costs;
-                    // A fragment that is joined at its beginning costs next to nothing. Quadratic work would be four times as much.
+                    // A fragment that is joined at its beginning costs next to nothing. Quadratic work would take four
+                    // times the count.
                     assert!(short < 16 << 10 || 2 * long <= 5 * short, "{shown}");
                     // An anchor that is repeated nearly is compared with twice 204 of its characters for each of the fragment's, and
                     // the window is read once for each of 256 contents.

@@ -1,4 +1,4 @@
-//! The scores of the candidates, and what follows from them while the fragment streams and at its end.
+//! The scores of the candidates, and the decisions that they lead to while the fragment streams and at its end.
 
 use super::attempt::{ALONE, Attempt};
 use super::candidate::{Candidate, Evidence, TakenElement};
@@ -14,7 +14,7 @@ use super::seam::{Alignment, Expect, SpliceError};
 use super::slot::Slot;
 use crate::json::Kind;
 
-/// What the end of a fragment means.
+/// The meaning of a fragment's end.
 #[derive(Debug)]
 pub(super) enum End {
     /// The attempt with this number wins, with this probability.
@@ -24,8 +24,9 @@ pub(super) enum End {
     Failed(SpliceError),
 }
 
-/// When the scores are computed: after each character at first, then after each sixteenth of what has come since a
-/// candidate came, went or was verified. A decision waits for a sixteenth more, and a long fragment costs no square.
+/// When the scores are computed: after each character at first, then after each sixteenth of the text since a candidate
+/// was added, rejected or verified. A decision waits for a sixteenth more, and the cost of a long fragment is not
+/// quadratic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Schedule {
     /// The open candidates, and the verified ones.
@@ -44,7 +45,7 @@ impl Schedule {
         self.next
     }
 
-    /// Whether the scores are due when this much of the fragment has come.
+    /// Whether the scores are due at this length of the fragment.
     pub(super) fn is_due(&mut self, counts: (usize, usize), len: usize) -> bool {
         if counts != self.counts {
             *self = Self { counts, changed: len, next: len };
@@ -57,7 +58,7 @@ impl Schedule {
     }
 }
 
-/// The new text and what it is compared with.
+/// The new text and the data to compare it with.
 struct Scoring<'a> {
     slot: &'a Slot,
     place: &'a Place,
@@ -93,8 +94,8 @@ impl Scoring<'_> {
         }
     }
 
-    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer
-    /// that was asked for the anchor and repeats too little text may be a refusal, or another row.
+    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer to
+    /// a request for the anchor that repeats too little text may be a refusal, or another row.
     fn may_end(&self, attempt: &Attempt) -> bool {
         attempt.may_end() && (self.place.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
     }
@@ -115,7 +116,7 @@ impl Scoring<'_> {
         let new = self.new_text(&attempt.candidate);
         attempt.new_text.take(at, new, self.place);
         let to = at + attempt.new_text.len();
-        // Of a long fragment only the beginning is counted.
+        // Only the beginning of a long fragment is counted.
         if self.fragment.at_cut.knows(to) {
             (attempt.new_text.bits() - self.fragment.at_cut.between(at, to)).max(0.0)
         } else {
@@ -176,7 +177,7 @@ impl Scoring<'_> {
         Some(Start::Container.prior(self.place.expect) + prior::LOST + gain)
     }
 
-    /// The bits against the first key of the new text, once it has come.
+    /// The bits against the first key of the new text, once the key is known.
     fn strangeness(&self, attempt: &mut Attempt, new: &str) -> f32 {
         if attempt.strangeness.is_none() {
             attempt.strangeness = self.place.strangeness(self.slot, new);
@@ -186,10 +187,10 @@ impl Scoring<'_> {
 }
 
 impl Deciding {
-    /// Whether the candidate was not asked for and repeats delivered text from the array element on that was cut, or from
-    /// before it, and the fragment may have another element there. Either only brackets of the element were delivered, and no
-    /// number has come that counts on; or little identifies it, and the two elements before it are equal. In parts of unknown origin,
-    /// also if it repeats elements that recur elsewhere and whose order has little information.
+    /// Whether the candidate was not requested and repeats delivered text from the cut array element on, or from before
+    /// it, and the fragment may have another element there. Either only brackets of the element were delivered, and no
+    /// number continues the series; or little identifies it, and the two elements before it are equal. In parts of
+    /// unknown origin, also if it repeats elements that recur elsewhere and whose order has little information.
     pub(super) fn may_be_another_element(&self, slot: &Slot, candidate: &Candidate) -> bool {
         let is_anchor = candidate.start.is_requested() || candidate.start == Start::Nearly;
         if is_anchor || candidate.overlap == 0 {
@@ -231,12 +232,12 @@ impl Deciding {
         let letter = |at| self.fragment.at_cut.between(at, at + 1).min(prior::UNKNOWN) - prior::LETTER;
         let unlike = |to: usize| (begin..to).map(letter).sum::<f32>();
         let head = end.min(begin + prior::HEAD);
-        // A sentence does not go on after the quote that ends a key: what follows can only speak for the key.
+        // A sentence can't continue after the quote that ends a key: the text after it is only evidence for the key.
         let text = self.fragment.text.get(begin..head).unwrap_or_default();
         let quote = text.find('"').filter(|_| is_key && !text.starts_with(['{', '[', '"']));
         let unlike = quote.map_or(most, |quote| unlike(begin + quote + 1)).min(unlike(head)).min(most);
         let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
-        // An anchor that may still come; at the end, one that broke off with the edits so far.
+        // An anchor that may still be repeated; at the end, one that broke off with the edits so far.
         let nearly = Start::Nearly.prior(self.place.expect);
         let near = match self.near.anchor.fewest_edits().filter(|_| self.place.expect != Expect::Exact) {
             Some(edits) if at_end => nearly + said - prior::EDIT * edits as f32,
@@ -252,7 +253,7 @@ impl Deciding {
         Rivals {
             repeating: following.max(near).max(verbatim + said) + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
             differing,
-            // What is no sentence may be a value of its own.
+            // Non-prose may be a separate value.
             other: prior::OTHER + unlike.max(0.0),
             other_verified: prior::OTHER_VERIFIED + unlike,
             after_gap: if self.place.is_after_gap { prior::AFTER_GAP } else { f32::NEG_INFINITY },
@@ -285,7 +286,7 @@ impl Deciding {
         }
         let Decision::Join(winner, posterior) = decision else { return None };
         let candidate = self.attempts.get(winner).map(|attempt| &attempt.candidate)?;
-        // The anchor may come a second time.
+        // The anchor may be repeated a second time.
         let new = self.fragment.text.get(candidate.at..).unwrap_or_default().trim_start_matches(is_space);
         let may_be_again = candidate.alignment == Alignment::Anchor && self.fragment.anchor_end.is_some() && !at_end;
         let may_be_again = may_be_again && !self.near.is_ambiguous;
@@ -295,7 +296,7 @@ impl Deciding {
         Some((winner, posterior))
     }
 
-    /// What the end of the fragment means.
+    /// Returns the meaning of the fragment's end.
     pub(super) fn end(&mut self, slot: &Slot) -> End {
         let mut end = self.fragment.text.trim_end_matches(is_space).len();
         if end == 0 {
@@ -317,7 +318,7 @@ impl Deciding {
         {
             return End::Join(attempt, 1.0);
         }
-        // Everything that came is a tail of the delivered text, and nothing significant follows it.
+        // All of the text is a tail of the delivered text, without significant text after it.
         let is_tail = |attempt: &&Attempt| {
             let candidate = &attempt.candidate;
             let is_whole = candidate.alignment != Alignment::Reentry && candidate.at >= end;
@@ -337,8 +338,8 @@ impl Deciding {
             return End::Join(winner, posterior);
         }
         if repeats {
-            // All of the text came before, and none of it ends at the cut. Text that repeats the end of the delivered text and
-            // continues it may come twice.
+            // All of the text repeats delivered text, and none of it ends at the cut. Text that repeats the end of the
+            // delivered text and continues it may occur twice.
             let overlaps = |least: usize| move |attempt: &&Attempt| attempt.candidate.overlap >= least;
             let (at_cut, new): (Vec<&Attempt>, Vec<&Attempt>) =
                 self.attempts.iter().filter(overlaps(1)).partition(|attempt| attempt.candidate.at >= end);
@@ -349,7 +350,7 @@ impl Deciding {
         End::Failed(self.failure())
     }
 
-    /// Why nothing has won at the end of the fragment.
+    /// Returns why no candidate has won at the end of the fragment.
     fn failure(&self) -> SpliceError {
         let best = self.attempts.iter().map(|attempt| attempt.candidate.evidence.score()).fold(f32::MIN, f32::max);
         match (self.attempts.as_slice(), self.contradicted.0) {
@@ -362,7 +363,8 @@ impl Deciding {
     }
 }
 
-/// Of one document's candidates the simplest is joined. One that leaves out no member keeps the white space as it is.
+/// Of one document's candidates the simplest is joined. A candidate that leaves out no member keeps the white space
+/// unchanged.
 fn rank(attempt: &Attempt) -> u8 {
     let candidate = &attempt.candidate;
     match candidate.start {

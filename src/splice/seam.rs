@@ -1,22 +1,22 @@
-//! What is said of a seam: what was asked for, how a fragment was joined, or why not.
+//! Reports on a seam: the request, how a fragment was joined, or why it was not.
 
 use std::ops::Range;
 
 use crate::error::SyntaxError;
 
-/// What was asked for, and so where a fragment is expected to begin.
+/// The request, which decides where a fragment is expected to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Expect {
     /// At the anchor that it was asked to repeat.
     Anchor,
     /// At the cut: the model was asked to continue a prefill.
     Exact,
-    /// Nothing is known of how the fragment was asked for.
+    /// The request is unknown.
     #[default]
     Any,
 }
 
-/// What a request asked a model to write.
+/// The text that a request asked a model to write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpliceRequest {
     /// Where the continuation is expected to begin.
@@ -28,8 +28,8 @@ pub struct SpliceRequest {
     pub mark: Option<String>,
     /// The names of the request's own tags, without angle brackets: a model may write them around the anchor.
     pub tags: Vec<String>,
-    /// The request asked for a document of its own: the containers on the path to the element that was cut, that element in
-    /// full, and what follows it.
+    /// The request asked for a separate document: the containers on the path to the element that was cut, that element
+    /// in full, and the text after it.
     pub rerooted: bool,
     /// The previous answer to this cut ended the document early. If this one does, too, the end is accepted if the cut
     /// is after a whole value and the fragment begins with the anchor.
@@ -45,22 +45,22 @@ impl From<Expect> for SpliceRequest {
     }
 }
 
-/// How a fragment was joined: the kind of the candidate that won.
+/// How a fragment was joined: the type of the winning candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Alignment {
-    /// It repeats the anchor, then goes on.
+    /// It repeats the anchor, then continues.
     Anchor,
-    /// It goes on at the cut.
+    /// It continues at the cut.
     Exact,
     /// It begins again: at the root, or at a container, a member or a value that is open. White space, escapes and the
     /// order of members may differ from the delivered ones.
     Restart,
-    /// It has brackets of its own around what is left, or around that and some of what was delivered.
+    /// It has its own brackets around the rest, or around the rest and some delivered text.
     Reentry,
-    /// It repeats another tail of the delivered text, then goes on.
+    /// It repeats another tail of the delivered text, then continues.
     Overlap,
-    /// It repeats what was delivered, and brings nothing new.
+    /// It repeats delivered text, and brings nothing new.
     Repeat,
     /// Nothing was delivered before it: it begins at its own root.
     Start,
@@ -92,7 +92,7 @@ impl Alignment {
     }
 }
 
-/// Where and how a fragment was joined.
+/// The result of joining a fragment: its offset, and how it was joined.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Seam {
@@ -104,24 +104,24 @@ pub struct Seam {
     pub overlap: usize,
     /// How it was joined.
     pub alignment: Alignment,
-    /// Whether the place may be the wrong one: it rests on an anchor that may also occur elsewhere; or it was not asked for, and
-    /// the fragment repeats an array element that may be another one; or the request is unknown, and the decision is
-    /// less certain than it has to be without a flag; or the anchor was repeated with other brackets, commas or colons,
-    /// so it may be another value; or the part of a `stitch` repeats nothing, and
-    /// other parts overlap. At the end of the fragment also whether it was not asked for, and the fragment broke
-    /// off at text that is illegal there.
+    /// Whether the offset may be wrong: it rests on an anchor that may also occur elsewhere; or it was not requested,
+    /// and the fragment repeats an array element that may be another one; or the request is unknown, and the decision
+    /// is less certain than it has to be without a flag; or the anchor was repeated with other brackets, commas or
+    /// colons, so it may be another value; or the part of a `stitch` repeats nothing, and other parts overlap. At the
+    /// end of the fragment it is also set if the offset was not requested and the fragment broke off at text that is
+    /// illegal there.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.
     pub pending: usize,
-    /// Bytes of the fragment that had come when the decision fell.
+    /// Bytes of the fragment up to the decision.
     pub decided: usize,
-    /// Other places where the fragment could still have begun at that byte, each with the bytes that it takes for
+    /// Other offsets at which the fragment could still have begun at that byte, each with the bytes that it takes for
     /// repeated. Each gives another document.
     pub rivals: Vec<(Alignment, usize)>,
-    /// The probability that the place is right, as far as the text tells; 1 where it was asked for.
+    /// The probability that the offset is right, judging by the text; 1 where it was requested.
     pub posterior: f64,
-    /// Whether the fragment only closed what was open, although more was due: the cut was not after a complete value,
-    /// or an array was open. The request said that such an answer is believed, for example because it came twice.
+    /// Whether the fragment only closed open containers, although more was due: the cut was not after a complete value,
+    /// or an array was open. The request allowed such an answer, for example because it is the second one.
     pub early_end: bool,
 }
 
@@ -129,13 +129,13 @@ pub struct Seam {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Repair {
-    /// What was done.
+    /// The type of the change.
     pub rule: Rule,
     /// Where in the document's text, in bytes.
     pub offset: usize,
 }
 
-/// What can be changed in a continuation's text.
+/// A change to a continuation's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
@@ -143,11 +143,11 @@ pub enum Rule {
     CommaAdded,
     /// A comma that was on both sides of the seam was left out once.
     CommaDropped,
-    /// A member that was delivered came again with the same value, and was left out.
+    /// A delivered member was repeated with the same value, and was left out.
     MemberDropped,
     /// A member that the fragment has before the one that was cut was moved after it.
     MemberMoved,
-    /// An escape that was cut was written to its end, where the fragment has the character in another form.
+    /// A cut escape was completed, since the fragment spells the character in another way.
     EscapeCompleted,
 }
 
@@ -174,17 +174,17 @@ impl Rule {
 pub enum SpliceError {
     /// The fragment has no text but an envelope.
     Empty,
-    /// No place where the fragment may begin is legal.
+    /// No offset at which the fragment may begin is legal.
     NoAlignment,
-    /// The fragment begins again, and contradicts what was delivered at this offset of the document's text.
+    /// The fragment begins again, and contradicts the delivered text at this offset.
     Differs(usize),
     /// The fragment ended before it was certain where it begins: all of it, also a refusal, could be text of the token
     /// that was cut.
     Undecided,
-    /// The fragment fits in two places, which give different documents, and nothing decides between them: the next row
-    /// of a table, or the last one again.
+    /// The fragment fits at two offsets, which give different documents, and no evidence decides between them: the next
+    /// row of a table, or the last one repeated.
     Ambiguous,
-    /// The new text only closes what is open, although more is due.
+    /// The new text only closes open containers, although more is due.
     EarlyEnd,
     /// A part before the fragment was skipped, and the fragment repeats too little text to prove that it continues at
     /// the cut.
@@ -196,7 +196,7 @@ pub enum SpliceError {
     /// The fragment was joined and delivered up to this deviation, which is the new cut.
     Malformed(SyntaxError),
     /// The fragment was joined and delivered up to a member of an open object that had been delivered with another
-    /// value. The member's place in the document's text is the new cut.
+    /// value. The member's offset in the document's text is the new cut.
     Overwrites(usize),
 }
 

@@ -3,7 +3,7 @@
 use super::flow::is_space;
 use super::slot::Slot;
 
-/// What the elements of an open array count.
+/// The number series in the elements of an open array.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
     counters: Vec<Counter>,
@@ -17,20 +17,20 @@ struct Counter {
     prefix: String,
     last: i64,
     step: i64,
-    /// What a number that is due is worth.
+    /// The evidence of the number that is due.
     bits: f32,
 }
 
-/// Bits by which a number that is due speaks for its place, and one that is not due against it: where three elements
-/// count, and where two do.
+/// Bits for a position where the due number follows, and against it where another number follows: if three elements
+/// count, and if two do.
 const THREE: f32 = 9.0;
 const TWO: f32 = 4.0;
 
-/// Bytes of an element that are looked at.
+/// Bytes of an element that are searched for numbers: ids are among its first members.
 const LOOKED_AT: usize = 512;
 
 impl Series {
-    /// What the array at this depth counts, from its last three whole elements.
+    /// Returns the series of the array at this depth, from its last three whole elements.
     pub(super) fn of(slot: &Slot, depth: usize) -> Self {
         let children = slot.child_index().children(depth);
         let rows: Vec<Vec<Number<'_>>> =
@@ -51,7 +51,7 @@ impl Series {
         Self { counters: last.iter().filter_map(counter).collect() }
     }
 
-    /// Returns the bits by which `element` speaks for being the `nth` one after the last whole element (1: the next one),
+    /// Returns the bits for the reading that `element` is the `nth` one after the last whole element (1: the next one),
     /// rather than another one.
     pub(super) fn bits(&self, element: &str, nth: i64) -> f32 {
         if self.counters.is_empty() {
@@ -86,15 +86,15 @@ struct Number<'a> {
 }
 
 impl Number<'_> {
-    /// The number at the same place of another row.
+    /// The number at the same position of another row.
     fn same(&self, row: &[Self]) -> Option<i64> {
         let other = row.iter().find(|other| other.place == self.place && other.prefix == self.prefix)?;
         Some(other.value)
     }
 }
 
-/// The whole numbers among the scalars of an element, which is cut unless it `is_whole`, and the ones at the ends of its strings. Values
-/// that are containers end the search: ids come first.
+/// The whole numbers among the scalars of an element, which is cut unless it `is_whole`, and the ones at the ends of
+/// its strings. Values that are containers end the search: ids are among the first members.
 fn numbers(element: &str, is_whole: bool) -> Vec<Number<'_>> {
     let mut rest = head(element).trim_start_matches(is_space);
     let is_object = rest.starts_with('{');
@@ -163,7 +163,7 @@ mod tests {
         let rows = series(r#"{"rows": [{"id": 5, "n": 3}, {"id": 6, "n": 9}, {"id": 7, "n": 1}, {"i"#, 1);
         assert_eq!((rows.bits("{\"id\": 8, ", 1), rows.bits("{\"id\": 9,", 1)), (THREE, -THREE));
         assert_eq!((rows.bits("{\"id\": 8, ", 2), rows.bits("{\"id\": 9,", 2)), (-THREE, THREE));
-        // The number may go on, or has not come.
+        // The number may be incomplete, or is still missing.
         assert_eq!((rows.bits("{\"id\": 8", 1), rows.bits("{\"i", 1)), (0.0, 0.0));
         let names = series(r#"[["a-1", 2], ["a-2", 2], ["#, 0);
         assert_eq!((names.bits("[\"a-3\",", 1), names.bits("[\"b-3\",", 1)), (TWO, -TWO));

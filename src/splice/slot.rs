@@ -1,4 +1,4 @@
-//! What was delivered, and what is known of it.
+//! The delivered text, and the facts about it.
 
 use crate::children::{Child, ChildIndex, KeyHash};
 use crate::document::{Document, Trailing};
@@ -91,12 +91,12 @@ impl Slot {
         self.document.settle(&mut (&mut self.child_index, sink));
     }
 
-    /// Ends the document's root if it is closed by what is held back.
+    /// Ends the document's root if held-back text closes it.
     pub(crate) fn finish_whole<S: Sink + ?Sized>(&mut self, sink: &mut S) {
         self.document.finish_whole(&mut (&mut self.child_index, sink));
     }
 
-    /// Ends the repair of the document where its text was cut. Returns what was not read.
+    /// Ends the repair of the document where its text was cut. Returns the unread text.
     pub(crate) fn end_repair<S: Sink + ?Sized>(&mut self, sink: &mut S) -> String {
         self.document.end_repair(&mut (&mut self.child_index, sink))
     }

@@ -8,18 +8,18 @@ use super::seam::SpliceRequest;
 #[derive(Clone, Debug)]
 pub(super) struct Strip {
     mark: String,
-    /// The tags as they are written, opening and closing.
+    /// The tags as written, opening and closing.
     tags: Vec<String>,
     /// Text that may be the beginning of the mark or of a tag.
     pending: String,
 }
 
-/// What the filter finds.
+/// The parts that the filter finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(String),
     Mark,
-    /// A tag, as it is written.
+    /// A tag, as written.
     Tag(String),
 }
 
@@ -54,12 +54,12 @@ impl Strip {
         pieces
     }
 
-    /// Ends the text: what waits for its rest is no part of it.
+    /// Ends the text: drops an incomplete mark or tag.
     pub(super) fn drop_pending(&mut self) {
         self.pending.clear();
     }
 
-    /// Ends the text like [`drop_pending`](Self::drop_pending), and returns what waits.
+    /// Ends the text like [`drop_pending`](Self::drop_pending), and returns the waiting text.
     pub(super) fn take_pending(&mut self) -> String {
         std::mem::take(&mut self.pending)
     }

@@ -1,5 +1,5 @@
-//! Joins a fragment to text that is not JSON: prose, Markdown, code. No grammar can reject a place here, so the
-//! fragment is taken only as it was asked for, or at a verbatim repeat that contains the anchor.
+//! Joins a fragment to text that is not JSON: prose, Markdown, code. No grammar can reject an offset here, so the
+//! fragment is taken only as requested, or at a verbatim repeat that contains the anchor.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use crate::envelope::{ContentStart, EnvelopeScanner, FenceCloser, ends_in_block,
 use crate::limits::Limits;
 use crate::overlap::{Anchor, EVIDENCE, Hits, Matcher};
 
-/// A splice of one fragment to text of any kind. The text is lent with every call, and what is new is appended to another one.
+/// A splice of one fragment to any text. The text is lent with every call, and new text is appended to another one.
 ///
-/// If an [exact](Expect::Exact) continuation was asked for, all of the fragment is taken from its first byte on, and
+/// If an [exact](Expect::Exact) continuation was requested, all of the fragment is taken from its first byte on, and
 /// nothing is pending. Otherwise the fragment must repeat the [anchor](Self::anchor): at its beginning, after white
 /// space, a fence, reasoning or a preamble of whole lines, or where it begins again earlier in the text and repeats it
-/// word for word. What follows the anchor is new. Everything else fails. The line that closes a fence around the
-/// fragment is removed with all that follows it; a bare fence line closes the fence, as in Markdown.
+/// word for word. The text after the anchor is new. Everything else fails. The line that closes a fence around the
+/// fragment is removed with all text after it; a bare fence line closes the fence, as in Markdown.
 ///
 /// A few characters occur in many fragments: a seam that rests on less than sixteen bytes is
 /// [ambiguous](Seam::ambiguous).
@@ -48,7 +48,7 @@ pub struct TextSplice {
     in_block: bool,
     /// The fragment up to the decision; empty after it.
     pending: String,
-    /// Where its content begins, and how often that was said.
+    /// The offset at which its content begins, and the number of times that content began.
     begin: usize,
     begun: usize,
     cap: usize,
@@ -65,10 +65,10 @@ enum State {
 #[derive(Clone, Debug)]
 struct Joined {
     seam: Seam,
-    /// Where in the white space at the end of the delivered text the fragment may go on repeating it.
+    /// Where in the white space at the end of the delivered text the fragment may continue to repeat it.
     white: usize,
     fence: Option<FenceCloser>,
-    /// White space after the repeated text: whether it is new or the end of a line of the envelope, what follows it shows.
+    /// White space after the repeated text: the next text shows whether it is new or ends a line of the envelope.
     lead: String,
     is_new: bool,
 }
@@ -102,8 +102,8 @@ impl TextSplice {
         splice
     }
 
-    /// Makes a splice of a fragment that nobody looks at before it is delivered. The seam is never ambiguous. `tags`: the names
-    /// of the request's own tags, which are not part of the text.
+    /// Makes a splice of a fragment that is delivered without a review, so the seam is never ambiguous. `tags`: the
+    /// names of the request's own tags, which are not part of the text.
     pub(crate) fn certain(text: &str, tags: &[String], limits: &Limits) -> Self {
         let request = SpliceRequest { tags: tags.to_vec(), ..Expect::Anchor.into() };
         Self { strip: Strip::new(&request), is_sure: true, ..Self::new(text, Expect::Anchor, limits) }
@@ -114,7 +114,8 @@ impl TextSplice {
         self.anchor.as_ref()
     }
 
-    /// Takes text of the fragment. What is new is appended to `out`. `text` begins with the text that the splice was made for.
+    /// Takes text of the fragment. New text is appended to `out`. `text` begins with the text that the splice was made
+    /// for.
     ///
     /// # Errors
     /// Returns the failure, now and for all text to come.
@@ -134,7 +135,7 @@ impl TextSplice {
         if let State::Failed(failure) = &self.state { Err(failure.clone()) } else { Ok(()) }
     }
 
-    /// Ends a fragment that broke off: what was not certain in it comes again.
+    /// Ends a fragment that broke off: the next one repeats its uncertain end.
     pub(crate) fn break_off(&mut self) {
         self.strip.drop_pending();
         if let State::Joined(joined) = &mut self.state {
@@ -145,7 +146,7 @@ impl TextSplice {
     /// Ends the fragment.
     ///
     /// # Errors
-    /// Fails if the fragment brought nothing: [`SpliceError::Empty`], [`SpliceError::NoAlignment`],
+    /// Fails if the fragment was not joined: [`SpliceError::Empty`], [`SpliceError::NoAlignment`],
     /// [`SpliceError::Pending`].
     pub fn finish(&mut self, out: &mut String) -> Result<Seam, SpliceError> {
         let rest = self.strip.take_pending();
@@ -164,7 +165,7 @@ impl TextSplice {
         }
     }
 
-    /// Returns the seam, once something new has come.
+    /// Returns the seam, once the fragment has brought new text.
     pub fn seam(&self) -> Option<&Seam> {
         if let State::Joined(joined) = &self.state { Some(&joined.seam).filter(|_| joined.is_new) } else { None }
     }
@@ -189,10 +190,10 @@ impl TextSplice {
         }
     }
 
-    /// Takes a tag of the request, as it is written.
+    /// Takes a tag of the request, as written.
     fn take_tag(&mut self, text: &str, tag: &str, out: &mut String) {
         match &mut self.state {
-            // A line end beside the tag may belong to the tag or to the text, so the place is not certain.
+            // A line end beside the tag may belong to the tag or to the text, so the offset is not certain.
             State::Joined(joined) if !joined.is_new => self.state = State::Failed(SpliceError::NoAlignment),
             State::Joined(joined) if !tag.starts_with("</") => joined.deliver(text, self.offset, tag, out),
             State::Deciding | State::Joined(_) | State::Failed(_) => {}
@@ -224,7 +225,7 @@ impl TextSplice {
         }
     }
 
-    /// Notes that content may begin at `at`.
+    /// Records that content may begin at `at`.
     fn begin_content(&mut self, mark: ContentStart, at: usize) {
         let before = self.pending.get(..at).unwrap_or_default();
         let is_more =
@@ -239,8 +240,8 @@ impl TextSplice {
         self.begun += 1;
     }
 
-    /// Returns what repeats that end at `end` mean, and the delivered text that is repeated; `is_repeat` if the content
-    /// before the last byte may go on with a repeat.
+    /// Returns the meaning of repeats that end at `end`, and the delivered text that is repeated; `is_repeat` if the
+    /// content before the last byte may continue with a repeat.
     fn candidate_of(&self, hits: Hits, end: usize, is_repeat: bool) -> Option<(Alignment, Range<usize>)> {
         let asked = &self.anchor.as_ref()?.range;
         let is_anchor = |&start: &usize| {
@@ -258,8 +259,8 @@ impl TextSplice {
         anchor.or(restart.map(|start| (Alignment::Restart, start..self.tail)))
     }
 
-    /// Returns the fence around what begins at `start` in the fragment and repeats the text from `repeated` on; none if
-    /// the line before that belongs to the text itself.
+    /// Returns the fence around the content that begins at `start` in the fragment and repeats the text from `repeated`
+    /// on; none if the line before that belongs to the text itself.
     fn fence(&self, text: &str, start: usize, repeated: usize) -> Option<FenceCloser> {
         let line = self.pending.get(..start)?.trim_end().rsplit('\n').next()?.trim();
         let ticks = ticks_of(line)?;
@@ -267,7 +268,7 @@ impl TextSplice {
         (!is_own).then(|| FenceCloser::text(ticks, self.in_block))
     }
 
-    /// Decides: what follows is new, after the text that is `repeated`.
+    /// Decides: the text after the `repeated` text is new.
     fn join(&mut self, alignment: Alignment, repeated: Range<usize>, fence: Option<FenceCloser>) {
         let overlap = repeated.len();
         let is_ambiguous = overlap > 0 && self.anchor.as_ref().is_none_or(|anchor| !is_evidence(anchor));
@@ -294,7 +295,7 @@ impl TextSplice {
     }
 }
 
-/// Returns whether text that repeats the anchor is certain to go on after it.
+/// Returns whether text that repeats the anchor is certain to continue after it.
 pub(crate) fn is_evidence(anchor: &Anchor) -> bool {
     !anchor.ambiguous && anchor.range.len() >= EVIDENCE
 }
@@ -324,7 +325,7 @@ impl Joined {
         }
     }
 
-    /// Delivers what waits after the repeated text.
+    /// Delivers the text that waits after the repeated text.
     fn release(&mut self, out: &mut String) {
         let lead = std::mem::take(&mut self.lead);
         self.push(&lead, out);

@@ -27,7 +27,7 @@ pub struct Args {
     /// Milliseconds between two deltas. Default: 12 with --full on a terminal, else 0.
     #[arg(long, value_name = "MS")]
     delay: Option<u64>,
-    /// What the model does: first answers `|` continuations. See `restitch sim --help`.
+    /// The script of the model: first answers `|` continuations. See `restitch sim --help`.
     #[arg(long)]
     script: Option<Script>,
 }
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
 }
 
-/// A model server, a proxy in front of it, and what the proxy reports.
+/// A model server, a proxy in front of it, and the proxy's reports.
 struct Stage {
     sim: sim::Server,
     proxy: proxy::Server,

@@ -1,5 +1,5 @@
-//! `restitch demo`: shows what a plain client gets beside what it gets through restitch. At most 40 lines of 80
-//! columns.
+//! `restitch demo`: shows a cut answer as a plain client gets it, beside the same answer through restitch. At most 40
+//! lines of 80 columns.
 
 use std::io;
 

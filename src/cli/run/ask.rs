@@ -21,7 +21,7 @@ use crate::proxy::{OwnError, Proxy, SHOULD_RETRY, Tap, is_stream, is_transient, 
 /// How long asking for the first answer may take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// Until the body of a refusal has come. The proxy times the head of an answer.
+    /// For the body of a refusal. The proxy has its own limit for the head of an answer.
     silence: Duration,
     /// Between two calls.
     backoff: Duration,
@@ -102,7 +102,7 @@ async fn once(
 const ATTEMPTS: u32 = 3;
 
 /// Returns the message of an error body, without the key, and cut; the body itself, if it has no member for a message.
-/// Reads a body as the API does. Errors of servers in front of it, in other forms, are read as events named `error`.
+/// Reads a body as the API does. Errors of servers in front of it, in other formats, are read as events named `error`.
 fn message(body: &[u8], dialect: Dialect, key: &Key) -> String {
     let text = String::from_utf8_lossy(body);
     let mut message = None;

@@ -1,4 +1,4 @@
-//! The key, which is removed from all that servers say before people read it.
+//! The key, which is removed from all server messages before people read them.
 
 use std::fmt;
 

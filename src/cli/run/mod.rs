@@ -238,7 +238,8 @@ async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Consol
         move |output: &Output| seen.lock().unwrap_or_else(PoisonError::into_inner).note(output)
     };
     let limits = config.limits.clone();
-    // Whoever runs the command sees how it ended, and that elements may be missing.
+    // The command reports how the answer ended and that elements may be missing, so a closed document misleads no
+    // reader.
     let mut proxy = configured(client, &config).give_up(GiveUp::Close).observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);
@@ -332,7 +333,7 @@ impl Text {
         let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
         let made = std::mem::replace(&mut self.traced, calls)..calls;
         let Some(trace) = trace.filter(|_| !made.is_empty()) else { return };
-        // As the request has them.
+        // The request has the same options.
         let options = ContextOptions::default()
             .budget(self.limits.continuation.context_budget_chars)
             .max_anchor(self.limits.continuation.max_anchor_chars);
@@ -353,7 +354,7 @@ impl Text {
                 _ => {}
             });
         }
-        // What was read can't be taken back.
+        // Text that was read can't be taken back.
         if begins_again && !self.document.text().is_empty() {
             return Err(Failed::Io(Refusal::Restart.to_string()));
         }

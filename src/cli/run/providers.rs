@@ -18,7 +18,7 @@ pub(in crate::cli) struct Provider {
 }
 
 impl Provider {
-    /// Returns the API that is spoken unless another one is chosen.
+    /// Returns the default API of the provider.
     pub(super) fn dialect(&self) -> Dialect {
         self.speaks.first().map_or_else(Dialect::default, |(dialect, _)| *dialect)
     }
@@ -105,7 +105,7 @@ pub(in crate::cli) const PROVIDERS: [Provider; 12] = [
     },
 ];
 
-/// Returns the provider of this name. An error says which ones are known.
+/// Returns the provider of this name. An error lists the known ones.
 pub(in crate::cli) fn by_name(name: &str) -> Result<Provider, String> {
     PROVIDERS.into_iter().find(|provider| provider.name == name).ok_or_else(|| {
         let names = PROVIDERS.map(|provider| provider.name).join(", ");
@@ -113,7 +113,7 @@ pub(in crate::cli) fn by_name(name: &str) -> Result<Provider, String> {
     })
 }
 
-/// Returns a line for each provider with the APIs that it speaks, and for each API with what follows its address, for
+/// Returns a line for each provider with the APIs that it speaks, and for each API with the path after its address, for
 /// the help.
 pub(super) fn listed() -> (String, String) {
     let provider = |provider: Provider| format!("  {:<11} {}", provider.name, provider.dialects());

@@ -1,4 +1,4 @@
-//! Records what the loop did, and reports it at the end.
+//! Records the steps of the loop, and reports them at the end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -65,7 +65,7 @@ struct Answer<'a> {
 /// The loop's reports so far.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Removed from all that servers say.
+    /// The key, which is removed from all server messages.
     pub(super) key: Key,
     iterations: Vec<Iteration>,
     /// Bytes of the document at the last cut.
@@ -92,7 +92,7 @@ impl Seen {
         }
         match output {
             Output::Call { request, .. } => {
-                // A call that is asked for in another way has the same number.
+                // A call that is repeated with another strategy has the same number.
                 self.iterations.retain(|iteration| iteration.call < request.number);
                 let offset = self.offset;
                 self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
@@ -191,7 +191,7 @@ fn exit_of(outcome: &Outcome, document: &Document) -> Exit {
     }
 }
 
-/// Returns the document without what closes it. `None` if it was not given up.
+/// Returns the document without its closers. `None` if it was not given up.
 fn given_up(document: &Document, seen: &Seen) -> Option<Document> {
     let said = document.text().get(..seen.given_up_at?)?;
     let mut given_up = Document::new(usize::MAX);
@@ -200,7 +200,7 @@ fn given_up(document: &Document, seen: &Seen) -> Option<Document> {
     Some(given_up)
 }
 
-/// Notes how each call after the first ended.
+/// Reports how each call after the first ended.
 fn note_calls(seen: &Seen, console: &Console) {
     for Iteration { call, offset, outcome, alignment, overlap, .. } in &seen.iterations {
         if *call > 0 {
@@ -211,7 +211,7 @@ fn note_calls(seen: &Seen, console: &Console) {
     }
 }
 
-/// Notes how the answer ended, if it is not complete.
+/// Reports how the answer ended, if it is not complete.
 fn note_end(
     exit: Exit,
     document: &Document,

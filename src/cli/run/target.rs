@@ -1,4 +1,4 @@
-//! Where the calls go, in which API, and the first request.
+//! The target of the calls, its API, and the first request.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -8,7 +8,7 @@ use crate::client::Upstream;
 use crate::provider::Dialect;
 use crate::provider::wire::{NewRequest, PlainPrompt};
 
-/// Where the calls go.
+/// The target of the calls.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) upstream: Upstream,

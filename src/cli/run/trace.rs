@@ -6,8 +6,8 @@
 //!  001-2-request.json 001-2-response.txt the same, asked again after a refusal that does not count
 //!  001-contexts.json                     the contexts of the cut before it
 //! ```
-//! Headers are not written, since they have the key. If a body quotes the key, as it is or escaped, it is replaced by `[key]`.
-//! Prompts and answers are private: files and folders are made for their owner alone.
+//! Headers are not written, since they have the key. If a body quotes the key, plain or escaped, `[key]` replaces it.
+//! Prompts and answers are private: files and folders are created for their owner only.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ pub(super) struct Trace {
 
 #[derive(Debug)]
 struct Open {
-    /// The open call, and how often it was asked for.
+    /// The open call, and how often it was made.
     call: Option<(u32, u32)>,
     /// The response of the open call.
     response: Option<File>,
@@ -86,7 +86,7 @@ impl Tap for Trace {
 }
 
 impl Open {
-    /// Counts how often this call was asked for, including this time.
+    /// Counts how often this call was made, including this time.
     fn again(&mut self, call: u32) -> u32 {
         let again = self.call.filter(|(last, _)| *last == call).map_or(1, |(_, again)| again.saturating_add(1));
         self.call = Some((call, again));
@@ -112,7 +112,7 @@ impl Open {
     }
 }
 
-/// Makes the folder, if it does not exist, for its owner alone. A link in its place is not followed.
+/// Creates the folder for its owner only, if it does not exist. A symbolic link with its name is not followed.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the folder is a symbolic link"));
@@ -124,14 +124,15 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Makes a file for its owner alone, in place of a file of an earlier run. A link in its place is removed, not followed.
+/// Creates a file for its owner only, replacing a file of an earlier run. A symbolic link with its name is removed, not
+/// followed.
 fn make_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut options = OpenOptions::new();
-    // A file that is new is no link.
+    // A newly created file is not a link.
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);

@@ -1,4 +1,4 @@
-//! The open call: what is known of it, the events of a call for the rest, and what follows a call.
+//! The open call: its state, the events of a call for the rest, and the step after a call.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -15,34 +15,34 @@ use crate::session::slots::Ends;
 use crate::session::{self, CallEnd, Input, LimitReached, Outcome};
 use crate::sse::Framed;
 
-/// What the upstream said beside its answers.
+/// Data from the upstream other than its answers.
 #[derive(Debug, Default)]
 pub(super) struct Upstream {
     /// Usage of all calls before the open one.
     pub(super) usages: Option<String>,
-    /// What the upstream said last when it failed.
+    /// The upstream's last error message.
     pub(super) last_error: Option<String>,
-    /// Connections that were made again.
+    /// The number of reconnections.
     pub(super) reattached: u32,
 }
 
-/// The call that was asked for, or is open.
+/// The open or requested call.
 #[derive(Debug)]
 pub(super) struct OpenCall {
     pub(super) decoder: Framed,
     pub(super) reader: Box<dyn Reader>,
     pub(super) raw: RawBytes,
-    /// Events that end a slot which is not whole: whether they leave, the end of the answer decides.
+    /// Events that end a slot which is not whole: the end of the answer decides whether they are forwarded.
     pub(super) held: Option<Held>,
-    /// The original request was sent again after a chunk had left: its chunks get the identity of the first answer.
+    /// The original request was repeated after a chunk was sent: the new chunks get the identity of the first answer.
     pub(super) adopts: bool,
-    /// Bytes have come.
+    /// Bytes of the response have arrived.
     pub(super) opened: bool,
-    /// When its head came, or the last of its bytes that are no comment.
+    /// When its head arrived, or its last bytes that are not a comment.
     pub(super) heard_at: Option<Duration>,
-    /// Where in its lines the last of its bytes is.
+    /// The position of its last byte in a line.
     pub(super) at: LinePlace,
-    /// The connection that it is made in place of.
+    /// The lost connection that this call replaces.
     pub(super) lost: Option<LostConnection>,
     /// How its choices have ended.
     pub(super) ends: Ends,
@@ -55,7 +55,7 @@ pub(super) struct OpenCall {
     /// The last refuted end of a first answer.
     pub(super) early: Option<EarlyEnd>,
     pub(super) usage: Option<String>,
-    /// Usage came in a chunk of its own.
+    /// Usage came in a separate chunk.
     pub(super) usage_apart: bool,
 }
 
@@ -86,7 +86,7 @@ impl Relay {
     /// Takes an event of a call for the rest.
     pub(super) fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
         if self.event_summary.is.malformed && self.event_summary.is.opaque {
-            // What follows it would be joined without its text.
+            // Later text would be joined without the text of this event.
             self.end_call(now, CallEnd::Error("an event of the stream is not JSON in UTF-8".to_owned()));
             return ControlFlow::Break(());
         }
@@ -103,7 +103,7 @@ impl Relay {
         }
         let is_done = self.event_summary.is.done;
         let continues = match self.event_summary.end() {
-            // Usage and `[DONE]` are still to come.
+            // Usage and `[DONE]` may still follow.
             Some(CallEnd::Finished(_)) => true,
             // Some servers send `[DONE]` before more text.
             Some(CallEnd::Closed) => !self.session().document().is_complete(),
@@ -129,13 +129,13 @@ impl Relay {
                 let most = LimitReached::new("max_text_bytes", self.limits.parser.max_text_bytes);
                 Some(CallEnd::Error(format!("the text has reached the limit {most}")))
             }
-            // As if the request had limited its tokens to those.
+            // The call ends like one whose request limited its tokens.
             session if session.has_spent_share() => Some(CallEnd::Finished(Finish::Length)),
             _ => None,
         }
     }
 
-    /// Ends the open call: the session decides what follows.
+    /// Ends the open call; the session decides the next step.
     pub(super) fn end_call(&mut self, now: Duration, end: CallEnd) {
         self.confirm_end(now);
         if let Some(usage) = self.call.usage.take() {
@@ -181,7 +181,7 @@ impl Relay {
         }
     }
 
-    /// Acts on what the session says. Returns the outcome if the session is done.
+    /// Handles the session's outputs. Returns the outcome if the session is done.
     pub(super) fn drain(&mut self, now: Duration) -> Option<Outcome> {
         let mut done = None;
         while let Some(output) = self.slots.session_mut().poll_output() {
@@ -198,7 +198,7 @@ impl Relay {
                     if self.client.introduced {
                         self.call.adopts = self.session().is_first();
                     } else {
-                        // What was kept back has given the answer no name.
+                        // The client has not seen an id of the answer yet, so the new answer's is used.
                         self.writer = new_writer(self.slots.wire(), self.framing());
                     }
                     if at > now {

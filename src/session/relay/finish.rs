@@ -10,7 +10,7 @@ use crate::session::wire::{failure, finish_reason};
 use crate::session::{self, CallEnd, Input, LimitReached, Outcome, Tally};
 
 impl Relay {
-    /// Writes what ends the stream of an answer that is done.
+    /// Writes the end of the stream for an answer that is done.
     pub(super) fn finalize(&mut self, now: Duration, was_dropped: bool) {
         let Some(outcome) = self.slots.outcome() else {
             debug_assert!(false, "every slot that was asked for has an outcome");
@@ -41,7 +41,7 @@ impl Relay {
         self.end_with(outcome, transport_end);
     }
 
-    /// Closes the fence of an answer whose end was never told.
+    /// Closes the fence of an answer whose own end was never sent.
     fn close_fence(&mut self, out: &mut Vec<u8>, outcome: &Outcome) {
         let slot = self.slots.slot();
         let fence = self.session().document().open_fence().filter(|_| outcome.finish().is_none());
@@ -81,7 +81,7 @@ impl Relay {
         self.send_events(now, out);
     }
 
-    /// Writes finish reasons without a report: what ends the answer is still to come.
+    /// Writes finish reasons without a report, which the end of the answer will bring.
     fn write_ends(&mut self, out: &mut Vec<u8>, reasons: &[(u32, Finish)]) {
         if !reasons.is_empty() {
             let ending = Ending { reasons, usage: None, usage_apart: false, report: None };
@@ -114,7 +114,7 @@ impl Relay {
                 self.writer.error(out, &message, code, report);
                 TransportEnd::Closed
             }
-            // There is no finish to say it: the report is an event of its own.
+            // No finish event can carry the report, so it is a separate event.
             Some(CallEnd::Closed) => {
                 self.writer.report(out, report);
                 TransportEnd::Closed
@@ -137,9 +137,9 @@ impl Relay {
         let limit = end.limit().or(self.client.limit.as_ref()).cloned();
         let mut transport_end = if end == CallEnd::Closed { TransportEnd::Closed } else { TransportEnd::Dropped };
         if transport_end == TransportEnd::Dropped && self.is_whole() {
-            // The upstream has said how the answer ended; only what divides streams was lost.
+            // The upstream has sent how the answer ended; only the end of the stream was lost.
             self.withhold(now);
-            // After an error nothing is to follow.
+            // No event may follow an error.
             if !self.client.done && !matches!(self.call.end, Some(CallEnd::Error(_))) {
                 self.write(now, |writer, out| writer.done(out));
             }
@@ -173,8 +173,8 @@ impl Relay {
         self.end_with(outcome, transport_end);
     }
 
-    /// Writes an error that says why the stream breaks off, where the client is not in the middle of an event. Of a stream that
-    /// passes unread nobody knows whether its end has passed; clients read nothing after it.
+    /// Writes an error with the reason why the stream breaks off, if the client is not in the middle of an event. The
+    /// end of an unread stream can't be detected; clients read nothing after it.
     fn report_break(&mut self, now: Duration, limit: &LimitReached, outcome: &Outcome) {
         let is_between = match self.framing() {
             Framing::Events => self.client.at == LinePlace::Block,
@@ -187,11 +187,11 @@ impl Relay {
         }
     }
 
-    /// Ends the stream of a first answer whose document is whole, and whose upstream has not said how it ended: it was reset,
-    /// fell silent, or ended without a finish. Nothing of the document was lost, so the stream ends as the API's streams do.
-    /// That this end was not the upstream's, the report says.
+    /// Ends the stream of a first answer whose document is whole, and whose upstream sent no finish: it was reset, fell
+    /// silent, or ended too early. Nothing of the document was lost, so the stream ends as the API's streams do. The
+    /// report says that this end is not the upstream's.
     fn end_whole(&mut self, now: Duration, end: &CallEnd) {
-        // What is held back is part of the end that was lost.
+        // The held-back events belong to the lost end.
         self.withhold(now);
         self.slots.session_mut().end_whole(end);
         let Some(outcome) = self.drain(now) else {
@@ -202,8 +202,8 @@ impl Relay {
         self.finalize(now, true);
     }
 
-    /// Names the limit that an answer has reached which passes: in its outcome, and in a comment after a stream of events that
-    /// was not read to its end. The comment leaves the last event as it is.
+    /// Names the limit that a passing answer has reached: in its outcome, and in a comment after an event stream that
+    /// was not read to its end. A comment does not change the last event.
     fn report_limit(&mut self, now: Duration, outcome: &mut Outcome, transport_end: TransportEnd) {
         let limit = &mut outcome.tally_mut().limit;
         *limit = self.slots.limit().cloned().or(limit.take());

@@ -1,4 +1,4 @@
-//! Events of a first call: they leave as they came, up to the one that ends a cut answer.
+//! Events of a first call: the relay forwards them unchanged, up to the one that ends a cut answer.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -23,14 +23,15 @@ impl Relay {
             }
         }
         if data.is_none() && self.call.held.is_none() && self.event_summary.is_text_alone() {
-            // Nearly all events are such. What else an event can have needs no look.
+            // Nearly all events have only text, so this shortcut skips the checks below.
             for (piece, text) in self.event_summary.texts() {
                 self.slots.text(now, piece, text);
             }
             return self.after_first_event(now);
         }
         if self.event_summary.is.restart && self.is_attached_again() {
-            // It sends the whole answer, and not what follows. What precedes that is the end of an event which has left.
+            // The upstream sends the whole answer again instead of its rest. The bytes before this event end one that
+            // was already sent.
             self.forward_before(now, at);
             self.call.raw.clear();
             self.end_call(now, CallEnd::Dropped);
@@ -73,7 +74,7 @@ impl Relay {
         ControlFlow::Continue(())
     }
 
-    /// Takes note of an event of a first call that has not ended it. Breaks if what follows passes unread.
+    /// Records an event of a first call that did not end it. Breaks if the rest passes unread.
     fn after_first_event(&mut self, now: Duration) -> ControlFlow<()> {
         self.client.introduced |= self.writer.has_begun();
         if self.event_summary.text.is_empty() {
@@ -98,7 +99,7 @@ impl Relay {
     fn first_text(&mut self, now: Duration, at: u64, data: Option<String>) -> (Option<String>, bool) {
         if self.event_summary.is.restart {
             self.slots.restart();
-            // Silence after this event is that of an answer that has begun.
+            // The answer has begun, so later silence has the limit for such answers.
             self.slots.session_mut().handle_input(now, Input::Activity);
             self.call.held = None;
         }
@@ -145,7 +146,7 @@ impl Relay {
         let finishes = &self.event_summary.finishes;
         let is_cut = finishes.iter().any(|(choice, reason)| self.slots.continues_choice(*choice, reason));
         if is_cut && !self.is_known_as_early() {
-            // Another choice goes on, so what was held back was not the last of the stream.
+            // Another choice continues, so the held-back event was not the last of the stream.
             self.let_go();
             // The bytes before the event's block: other blocks, and the end of a line break whose beginning was already
             // sent.
@@ -173,9 +174,9 @@ impl Relay {
         }
     }
 
-    /// Holds an event back that ends a slot whose text is not whole: it would be the end for the client, too. An event with
-    /// more of the answer shows that the slot is over, so that one and what was held back leave. Data that is not JSON is
-    /// often the last of a broken stream, and clients fail on it.
+    /// Holds back an event that ends a slot whose text is not whole: the client would take it for the end. An event
+    /// with more of the answer shows that the slot is over, so both are forwarded. Data that is not JSON is held back,
+    /// too: it is often the last of a broken stream, and clients fail on it.
     fn hold(&mut self, at: u64) {
         let event = &self.event_summary;
         let ends = event.ended.iter().any(|&id| self.slots.is_open(id)) || self.is_broken();
@@ -196,14 +197,14 @@ impl Relay {
             }
             None => {}
         }
-        // An event may begin a slot beside which the others are not continued any more.
+        // An event may begin a slot that prevents the continuation of the others.
         let cuts = [CallEnd::Dropped, CallEnd::Finished(Finish::Length)];
         if self.call.held.is_some() && !cuts.iter().any(|end| self.slots.would_continue(&self.call.ends, end)) {
             self.let_go();
         }
     }
 
-    /// Lets what was held back leave: the slots whose end it has are over.
+    /// Forwards the held-back events: the slots that they end are over.
     pub(super) fn let_go(&mut self) {
         if let Some(held) = self.call.held.take() {
             self.slots.pass_slots(&held.slots);
@@ -215,7 +216,7 @@ impl Relay {
         self.event_summary.is.malformed && self.slots.would_continue(&self.call.ends, &CallEnd::Dropped)
     }
 
-    /// Drops what has not left of an answer that is continued.
+    /// Drops the unsent events of an answer that is continued.
     pub(super) fn withhold(&mut self, now: Duration) {
         if let Some(held) = self.call.held.take() {
             self.forward(now, held.from);
@@ -228,7 +229,7 @@ impl Relay {
         self.call.raw.clear();
     }
 
-    /// Writes a terminal event of a request that was sent again, as far as the client is to see it.
+    /// Writes the parts of a repeated request's terminal event that the client must see.
     fn adopt_last_event(&mut self, now: Duration, data: &str, end: &CallEnd, continues: bool) {
         let has_more =
             !self.event_summary.text.is_empty() || self.event_summary.is.opaque || self.event_summary.is.other;

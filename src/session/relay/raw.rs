@@ -25,7 +25,7 @@ pub(super) struct RawBytes {
     /// Bytes of the call that have left: the offset at which `pending` begins.
     forwarded: u64,
     framing: Framing,
-    /// Where the range of the event begins that is being read.
+    /// The offset at which the range of the current event begins.
     event_start: u64,
 }
 
@@ -34,19 +34,19 @@ impl RawBytes {
         Self { framing, ..Self::default() }
     }
 
-    /// Takes note of the offset at which the range of an event begins.
+    /// Records the offset at which the range of an event begins.
     pub(super) fn begin_event(&mut self, start: u64) {
         self.event_start = start;
     }
 
-    /// Adds a chunk that is about to be read. It leaves as it is, even where the start of an event waits, because copying a
-    /// whole read costs more than one more piece that is sent.
+    /// Adds a chunk that is about to be read. It is sent without a copy, even if the start of an event waits: copying a
+    /// whole read costs more than sending one more piece.
     pub(super) fn push(&mut self, bytes: &Bytes) {
         self.keep_chunk();
         self.chunk = bytes.clone();
     }
 
-    /// Keeps what has not left of the chunk.
+    /// Keeps the unsent bytes of the chunk.
     pub(super) fn keep_chunk(&mut self) {
         self.pending.extend_from_slice(&std::mem::take(&mut self.chunk));
     }
@@ -63,7 +63,7 @@ impl RawBytes {
     /// Returns the offset of the block that ends at an absolute offset.
     pub(super) fn start_of_block(&mut self, end: u64) -> u64 {
         if !self.pending.is_empty() {
-            // The block may begin in what waits and end in the chunk.
+            // The block may begin in the waiting bytes and end in the chunk.
             self.keep_chunk();
         }
         let raw = if self.pending.is_empty() { &self.chunk[..] } else { &self.pending[..] };
@@ -87,7 +87,7 @@ impl RawBytes {
         self.forwarded
     }
 
-    /// Returns how many bytes of the call have come.
+    /// Returns how many bytes of the call have arrived.
     pub(super) fn received(&self) -> u64 {
         self.forwarded + (self.pending.len() + self.chunk.len()) as u64
     }

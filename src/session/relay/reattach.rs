@@ -5,27 +5,27 @@ use std::time::Duration;
 use super::{OpenCall, Output, Phase, Relay};
 use crate::session::{CallEnd, Request};
 
-/// What is known of a lost connection that is made again.
+/// The state of a lost connection, for the connection that replaces it.
 #[derive(Debug)]
 pub(super) struct LostConnection {
     /// How the connection ended.
     end: CallEnd,
-    /// Bytes of the answer have come again.
+    /// The new connection has brought bytes of the answer.
     has_answered: bool,
 }
 
-/// How a lost connection to a provider that keeps the answer is made again.
+/// How the relay reconnects to a provider that keeps the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reattach {
-    /// No connection is made again.
+    /// The relay never reconnects.
     Never,
-    /// With the events after the last one, where the response says that its provider keeps it.
+    /// With the events after the last one, if the response says that its provider keeps it.
     NextEvent,
     /// With the next byte: the provider keeps the bytes of the stream.
     NextByte,
 }
 
-/// Times that one answer is attached to again. As many as calls for the rest by default, so that a connection that is lost
+/// The most reconnections for one answer. As many as calls for the rest by default, so that a connection that is lost
 /// every time ends.
 const MAX_ATTACHED: u32 = 8;
 
@@ -47,7 +47,7 @@ impl Relay {
         if self.reattach == Reattach::NextEvent {
             let fresh = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
             let before = std::mem::replace(&mut self.call, fresh);
-            // The answer goes on: halves of characters and the ends of its choices are those of the same answer.
+            // The same answer continues: half a character and the ends of its choices carry over.
             let call = &mut self.call;
             (call.reader, call.ends, call.early) = (before.reader, before.ends, before.early);
             (call.usage, call.usage_apart) = (before.usage, before.usage_apart);
@@ -62,7 +62,7 @@ impl Relay {
         true
     }
 
-    /// Returns whether the open call was to bring the rest of the same answer. Such a call is not made twice.
+    /// Returns whether the open call was made for the rest of the same answer. Such a call is not made twice.
     pub(super) fn is_attached_again(&mut self) -> bool {
         let is_attached = self.call.lost.is_some();
         if is_attached {
@@ -71,20 +71,20 @@ impl Relay {
         is_attached
     }
 
-    /// Returns whether a connection was made again and nothing has come of it. An answer that is not to be continued waits
+    /// Returns whether the call was reconnected and has brought nothing yet. An answer that must not be continued waits
     /// for it, too.
     pub(super) fn is_reattach_unanswered(&self) -> bool {
         self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered)
     }
 
-    /// Takes note that bytes of the answer have come again.
+    /// Records that the new connection has brought bytes of the answer.
     pub(super) fn note_answer(&mut self) {
         if let Some(lost) = &mut self.call.lost {
             lost.has_answered = true;
         }
     }
 
-    /// Returns how the connection was lost, if it could not be made again: the rest is asked for.
+    /// Returns how the connection was lost, if it could not be reconnected: the session then asks for the rest.
     pub(super) fn end_of_lost(&mut self) -> Option<CallEnd> {
         self.call.lost.take_if(|lost| !lost.has_answered).map(|lost| lost.end)
     }

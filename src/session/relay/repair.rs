@@ -1,4 +1,4 @@
-//! Events of a first answer whose text changes on its way, or comes later.
+//! Writes events of a first answer whose text is repaired or held back.
 
 use std::time::Duration;
 
@@ -6,8 +6,9 @@ use super::{Output, Relay};
 use crate::session::{self, CallEnd, Session};
 
 impl Relay {
-    /// Sets the text of an event of a first answer to its repaired form, and edits its data. Returns the data, and whether it
-    /// was changed. `held`: text was held back before the event. Text that has no place in the event is written before it.
+    /// Sets the text of an event of a first answer to its repaired text, and edits its data. Returns the data, and
+    /// whether it was changed. `held`: text was held back before the event. Text that does not fit into the event is
+    /// written before it.
     pub(super) fn repaired_event(
         &mut self,
         now: Duration,
@@ -20,7 +21,7 @@ impl Relay {
         }
         let text = self.take_text();
         let own = std::mem::replace(&mut self.event_summary.text, text);
-        // What is held back may begin like the text that came.
+        // Held-back text may begin like the event's text.
         if own == self.event_summary.text && (!held || own.is_empty()) {
             let edited = self.with_whole_texts(&data);
             let is_changed = edited.is_some();
@@ -49,7 +50,7 @@ impl Relay {
         if texts.is_empty() { None } else { self.writer.with_whole_texts(data, &texts) }
     }
 
-    /// Takes what the session gives out of a first answer.
+    /// Takes the text of a first answer from the session's outputs.
     fn take_text(&mut self) -> String {
         let mut text = String::new();
         while let Some(output) = self.slots.session_mut().poll_output() {
@@ -64,7 +65,7 @@ impl Relay {
         text
     }
 
-    /// Forwards what precedes the event that ends at `at`, and writes `data` in its place.
+    /// Forwards the bytes before the event that ends at `at`, and writes `data` instead of the event.
     pub(super) fn replace_event(&mut self, now: Duration, at: u64, data: &str) {
         self.forward_before(now, at);
         self.call.raw.skip_to(at);
@@ -78,8 +79,8 @@ impl Relay {
         is_finished && self.session().document().is_complete() && self.session().has_changed_text()
     }
 
-    /// Writes what is held back of an answer that is not continued before the event that ends it. `edited`: the event's
-    /// data, if its text was changed.
+    /// Writes the held-back text of an answer that is not continued, before the event that ends it. `edited`: the
+    /// event's data, if its text was changed.
     pub(super) fn release_before(&mut self, now: Duration, at: u64, edited: Option<String>) {
         self.slots.session_mut().release_first();
         let held = self.take_text();
@@ -93,12 +94,12 @@ impl Relay {
         }
     }
 
-    /// Writes what is held back of a first answer, if that closes its root.
+    /// Writes the held-back text of a first answer, if it closes the root.
     pub(super) fn finish_whole(&mut self, now: Duration) {
         self.end_text(now, Session::finish_whole);
     }
 
-    /// Writes what is held back of a first answer that is not continued.
+    /// Writes the held-back text of a first answer that is not continued.
     pub(super) fn release(&mut self, now: Duration) {
         self.end_text(now, Session::release_first);
     }

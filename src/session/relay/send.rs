@@ -1,4 +1,4 @@
-//! What leaves to the client: bytes as they came, and events that are written.
+//! Sends raw bytes of the upstream and written events to the client.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use super::{Output, Relay};
 use crate::provider::wire::{Framing, Writer};
 use crate::session::LimitReached;
 
-/// What the client has received, and is to receive.
+/// The state of the client's stream.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// An event, or a part of one.
+    /// The client has received an event, or a part of one.
     pub(super) has_event: bool,
     /// A chunk with a choice: the client knows the answer's id and role.
     pub(super) introduced: bool,
-    /// The finish reasons of all choices or the end of the stream, as they came.
+    /// It has received the upstream's finish reasons of all choices, or the end of the stream.
     pub(super) finish: bool,
-    /// The finish reasons of these choices, as they came.
+    /// The choices whose finish reasons it has received from the upstream.
     pub(super) finished: Vec<u32>,
-    /// `[DONE]`, as it came.
+    /// It has received the upstream's `[DONE]`.
     pub(super) done: bool,
     /// The limit on its side that ends the answer.
     pub(super) limit: Option<LimitReached>,
-    /// Where in its lines what left last ends.
+    /// The position in a line at which the last sent bytes end.
     pub(super) at: LinePlace,
-    /// When something left last.
+    /// The time of the last sent bytes.
     pub(super) sent_at: Duration,
 }
 
 impl Client {
-    /// Returns whether it has seen the end of the answer, as it came.
+    /// Returns whether the client has received the upstream's own end of the answer.
     pub(super) fn has_end(&self) -> bool {
         self.finish || self.done
     }
@@ -50,10 +50,10 @@ impl Client {
     }
 }
 
-/// A place in the lines of a stream.
+/// A position in the lines of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinePlace {
-    /// After an empty line, and at the beginning: in a stream of events, between two of them.
+    /// After an empty line or at the beginning; in an event stream, between two events.
     Block,
     /// After another line.
     Line,
@@ -68,7 +68,7 @@ impl LinePlace {
         matches!(self, Self::Block | Self::Line)
     }
 
-    /// Returns the place after these bytes. Only their last two lines matter.
+    /// Returns the position after these bytes. Only their last two lines matter.
     pub(super) fn after(self, bytes: &[u8]) -> Self {
         if bytes.ends_with(b"\n\n") {
             // Nearly all chunks end so.
@@ -107,7 +107,7 @@ impl LinePlace {
 }
 
 impl Relay {
-    /// Forwards raw bytes, up to an absolute offset, but nothing that is held back.
+    /// Forwards raw bytes up to an absolute offset, except held-back ones.
     pub(super) fn forward(&mut self, now: Duration, to: u64) {
         let to = self.call.held.as_ref().map_or(to, |held| held.from.min(to));
         for bytes in self.call.raw.take_to(to) {
@@ -116,7 +116,7 @@ impl Relay {
         }
     }
 
-    /// Forwards what precedes the block that ends at an absolute offset.
+    /// Forwards the bytes before the block that ends at an absolute offset.
     pub(super) fn forward_before(&mut self, now: Duration, end: u64) {
         let start = self.call.raw.start_of_block(end);
         self.forward(now, start);
@@ -168,7 +168,7 @@ impl Relay {
 mod tests {
     use super::*;
 
-    /// Byte by byte, with what a line has so far: what `after` finds by its last lines.
+    /// Reads byte by byte; `after` looks at the last lines only.
     #[test]
     fn the_place_in_lines_does_not_depend_on_the_pieces() {
         let texts = [

@@ -10,12 +10,12 @@ use crate::session::CallEnd;
 use crate::session::silence::Silence;
 
 impl Relay {
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless something comes.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless an event arrives earlier.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let silence = self.silence().map(|silence| silence.at);
         let waits = match self.phase {
             Phase::Withheld(_) => true,
-            // A call for the rest, or the original request again: nothing else reaches the client.
+            // A call for the rest, or the original request again: the client gets no other bytes meanwhile.
             Phase::Open if self.session().is_first() && self.call.opened => {
                 let is_late = self.call.held.is_some() || !self.session().document().pending().is_empty();
                 is_late && !self.client.finish
@@ -24,12 +24,12 @@ impl Relay {
             Phase::Unread | Phase::Done => false,
         };
         let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.transport.keep_alive_interval))
-            // Without a pause in between there would be nothing but comments.
+            // An interval of zero would write comments without a pause.
             .filter(|_| waits && !self.limits.transport.keep_alive_interval.is_zero());
         keep_alive.into_iter().chain(silence).chain(self.text_due()).min()
     }
 
-    /// Time has passed: the client is told that the stream lives, or a silent call is over.
+    /// Handles a timeout: writes due text, keeps the client's stream alive, or ends a silent call.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.write_due_text(now);
         if let Some(silence) = self.silence().filter(|silence| now >= silence.at) {
@@ -47,7 +47,7 @@ impl Relay {
         }
     }
 
-    /// Notes when bytes came. Comments do not count: servers send them for as long as a model does not answer.
+    /// Records when bytes arrived. Comments do not count: servers send them while a model does not answer.
     pub(super) fn note_bytes(&mut self, now: Duration, bytes: &[u8]) {
         let place = self.call.at;
         self.call.at = place.after(bytes);
@@ -61,7 +61,7 @@ impl Relay {
     fn silence(&self) -> Option<Silence> {
         let transport = &self.limits.transport;
         let idle = || self.session().silent_at(transport.idle());
-        // What passes has the longest time there is. Prose that is kept has begun to come.
+        // A passing answer has the longest time limit. Prose that is kept has already begun.
         let passing = || match self.session().is_kept_prose() {
             true => idle(),
             false => Some(Silence::new(self.call.heard_at?, transport.first_byte())),
@@ -71,7 +71,7 @@ impl Relay {
         }
         match self.phase {
             Phase::Open if self.is_reattach_unanswered() => self.session().silent_at(transport.first_byte()),
-            // The document is there: an upstream that forgets to say so ends, too.
+            // The document is whole: the call ends even if the upstream never sends its end.
             Phase::Open if self.session().is_first() && self.is_whole() => idle(),
             Phase::Open if self.session().is_first() && (self.client.finish || !self.is_cut()) => passing(),
             // `None`: the current slot would pass, but another one is cut.

@@ -11,7 +11,7 @@ use crate::provider::wire::Framing;
 use crate::session::CallEnd;
 use crate::session::event_summary::breaks_off;
 
-/// What the text after the last whole event is.
+/// Properties of the text after the last whole event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rest {
     /// A chunk without the line end after it, which has not left.
@@ -54,7 +54,7 @@ impl Relay {
         if passes && self.is_first_open() {
             self.passed(now, transport);
         } else {
-            // How the call ended may be known from its last event.
+            // The last event may already have shown how the call ended.
             self.end_as_known(now, transport);
         }
     }
@@ -65,8 +65,8 @@ impl Relay {
         let (wanted, observed) = (self.wants_data(), self.is_forwarding());
         let kept = !observed && self.keeps_raw();
         let OpenCall { decoder, reader, raw, adopts, .. } = &mut self.call;
-        // Of an event that breaks off after the document nothing is missed, as of one that is lost with its connection. An
-        // event of another answer would be written with its end, and clients would fail on it.
+        // An incomplete event after the document holds nothing that is missed. In a repeated answer it is dropped, too:
+        // the relay would write it with an end, and clients would fail on it.
         let is_dropped = is_whole || *adopts;
         let is_of_end = |data: &str| is_dropped && (data.is_empty() || breaks_off(data));
         let Some(event) = decoder.finish().ok().flatten().filter(|event| !is_of_end(&event.data)) else {
@@ -100,7 +100,7 @@ impl Relay {
         self.send(now, Bytes::from_static(end));
     }
 
-    /// Returns whether a first answer that ends like this leaves as it came.
+    /// Returns whether a first answer with this end is forwarded unchanged.
     pub(super) fn passes(&self, end: &CallEnd) -> bool {
         let continues = !self.call.withheld.is_empty() || self.slots.would_continue(&self.call.ends, end);
         self.client.finish || self.is_forwarding() && !continues

@@ -130,7 +130,7 @@ impl Relay {
         }
     }
 
-    /// Refutes the withheld end, because an event has more of the answer: its bytes leave unchanged.
+    /// Refutes the withheld end, because an event has more of the answer: the relay forwards its bytes unchanged.
     pub(super) fn refute_end(&mut self, now: Duration) {
         let Phase::Withheld(withheld) = std::mem::replace(&mut self.phase, Phase::Open) else { return };
         self.let_go();

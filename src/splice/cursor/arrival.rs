@@ -1,4 +1,4 @@
-//! How a cursor comes to the cut, and what the fragment has repeated then.
+//! How a cursor reaches the cut, and the text that the fragment has repeated by then.
 
 use super::cut_token::Follow;
 use super::{Base, Cursor, CutToken, Innermost, Level, Sides, State};
@@ -8,7 +8,7 @@ use crate::splice::place::says_something;
 use crate::splice::prior::Start;
 use crate::splice::seam::Expect;
 
-/// How a cursor came to the cut.
+/// The arrival of a cursor at the cut.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::splice) struct Arrival {
     /// Where the new text begins, by the reader's offsets.
@@ -19,15 +19,15 @@ pub(in crate::splice) struct Arrival {
     /// Where the repeated text begins: all delivered text from there up to the cut was repeated.
     pub(in crate::splice) from: usize,
     pub(in crate::splice) start: Start,
-    /// What the repeated text would have cost as new text.
+    /// The cost of the repeated text as new text.
     pub(in crate::splice) bits: f32,
     /// The depth of the open container that was begun again.
     pub(in crate::splice) container: Option<usize>,
     /// The innermost array element that was taken for the one that was cut.
     pub(in crate::splice) element: Option<Element>,
-    /// Delivered members of that element, or of all, were left out.
+    /// Delivered members of that element were left out; without an element, children of any container.
     pub(in crate::splice) leaves_out: bool,
-    /// Delivered elements that precede it were left out.
+    /// Delivered elements before it were left out.
     pub(in crate::splice) is_reentry: bool,
 }
 
@@ -38,7 +38,7 @@ pub(in crate::splice) struct Element {
     pub(in crate::splice) depth: usize,
     /// Where the element begins, by the reader's offsets.
     pub(in crate::splice) at: usize,
-    /// What its repeated text would have cost as new text.
+    /// The cost of its repeated text as new text.
     pub(in crate::splice) bits: f32,
     /// Whole values before it were repeated.
     pub(in crate::splice) is_after_values: bool,
@@ -58,8 +58,9 @@ impl Cursor {
         }
     }
 
-    /// Takes the end of the innermost container of the path before the cut was reached: the new text is its closer, if
-    /// all its children came again. A part of unknown origin may begin with the last ones, without the container's bracket.
+    /// Handles the end of the innermost container of the path before the cut was reached: the new text is its closer,
+    /// if all its children were repeated. A part of unknown origin may begin with the last children, without the
+    /// container's bracket.
     pub(super) fn close(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) {
         let Event::End { span, .. } = event else { return self.die(None) };
         let Innermost { frame, depth, .. } = innermost;
@@ -88,7 +89,8 @@ impl Cursor {
             sides.live.text.get(..at).and_then(|before| before.chars().next_back()).filter(|_| !rest.is_empty());
         let end = at - completed.map_or(0, char::len_utf8);
         let element = self.element(end, sides);
-        // An element is written in full or not at all; of what is around its array any part may be left out.
+        // An element is written in full or not at all; the fragment may leave out any part of the text around its
+        // array.
         let is_missing = |(index, level): (usize, &Level)| {
             let depth = self.base.depth() + index;
             let is_base = self.base == Base::Inside(depth);
@@ -129,7 +131,7 @@ impl Cursor {
         let level = depth.checked_sub(base).and_then(|index| self.levels.get(index));
         let start = level.map_or(1, |level| level.child_at);
         let bits = (sides.bits_alone(start, at) - self.repeated.new_bits - self.repeated.key_bits).max(0.0);
-        // The path alone says nothing of the elements before it.
+        // The path alone is no evidence about the elements before it.
         let around = self.levels.iter().take((depth + 1).saturating_sub(base));
         let is_after_values = around.into_iter().any(|level| level.seen > 0);
         Some(Element { depth, at: start, bits, is_after_values })

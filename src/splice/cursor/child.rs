@@ -21,7 +21,7 @@ enum Pairing {
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pairing: Pairing,
-    /// The number of delivered children that came again.
+    /// The number of delivered children that were repeated.
     pub(super) seen: usize,
     /// Where its open child begins, by the reader's offsets.
     pub(super) child_at: usize,
@@ -32,16 +32,16 @@ impl Level {
         Self { pairing: Pairing::Unknown, seen: 0, child_at: 1 }
     }
 
-    /// Whether the children that came again may be the last of `count` delivered ones.
+    /// Whether the repeated children may be the last of `count` delivered ones.
     pub(super) fn is_last(&self, count: usize) -> bool {
         matches!(&self.pairing, Pairing::One(places) if places.iter().any(|place| place + self.seen == count))
     }
 }
 
-/// The most bits of an element that has come more than once.
+/// The most bits of an element that was delivered more than once.
 pub(in crate::splice) const RECURS: f32 = 0.5;
 
-/// The most places in an array that are followed at once.
+/// The most positions in an array that are followed at the same time.
 const PLACES: usize = 8;
 
 impl Cursor {
@@ -79,7 +79,7 @@ impl Cursor {
         open.role = Role::None;
         if let (Some(level), Some(place)) = (open.levels.last_mut(), place) {
             level.pairing = Pairing::One(vec![place]);
-            // What precedes the first child was left out.
+            // The text before the first child was left out.
             let first = sides.slot.child_index().children(depth).get(place).filter(|_| !is_first && place > 0);
             if let Some(first) = first {
                 (open.is_reentry, open.repeated.from) = (true, first.span.start);
@@ -154,7 +154,7 @@ impl Cursor {
         let first_start = delivered.first().map(|child| child.span.start);
         let is_same = |place: usize| delivered.get(place).is_some_and(|child| sides.is_same(child, &own));
         if sides.slot.child_index().find(depth, own.digest).nth(1).is_some() {
-            // The element was delivered more than once, and may come again.
+            // The element was delivered more than once, and may recur once more.
             self.repeated.new_bits += (sides.bits_at_cut(own.span.start, own.span.end) - RECURS).max(0.0);
         }
         let Some(level) = self.levels.last_mut() else { return };

@@ -5,14 +5,14 @@ use memchr::memchr;
 use crate::json::{CutState, Kind, string};
 use crate::splice::slot::Slot;
 
-/// What is at the cut, in the innermost open container.
+/// The token at the cut, in the innermost open container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::splice) enum CutToken {
     /// A string that is a value.
     String(CutString),
     /// A key, likewise.
     Key(CutString),
-    /// A number or literal, as it is written.
+    /// A number or literal, as written.
     Scalar(String),
     Colon,
     MemberValue,
@@ -24,9 +24,9 @@ pub(in crate::splice) enum CutToken {
 /// A string that was cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::splice) struct CutString {
-    /// The decoded bytes so far.
+    /// The decoded bytes before the cut.
     said: Vec<u8>,
-    /// An escape that is cut, as it is written.
+    /// An escape that is cut, as written.
     escape: String,
 }
 
@@ -56,7 +56,7 @@ impl CutToken {
 }
 
 /// Returns where the open value at this depth begins: a container of the path, or the value that was cut; the cut
-/// itself where nothing of that was delivered.
+/// itself if the value has not begun.
 pub(in crate::splice) fn value_start(slot: &Slot, depth: usize) -> usize {
     let machine = slot.document().machine();
     match slot.frames().get(depth) {
@@ -76,7 +76,7 @@ pub(in crate::splice) fn is_in_key(slot: &Slot) -> bool {
 
 /// How a string of the fragment compares with the one that was cut.
 pub(super) enum Follow {
-    /// The first `end` bytes repeat the string up to the cut; `rest` is what the escape that was cut lacks.
+    /// The first `end` bytes repeat the string up to the cut; `rest` is the missing end of the cut escape.
     Arrived {
         end: usize,
         rest: String,
@@ -87,15 +87,15 @@ pub(super) enum Follow {
 }
 
 impl CutString {
-    /// Returns the bytes of `text`, which has no escape, that go on the decoded bytes from `from` on and leave at least
-    /// one of them.
+    /// Returns how many bytes of `text`, which has no escape, repeat the decoded bytes from `from` on, without their
+    /// last one.
     pub(in crate::splice) fn same_len(&self, text: &[u8], from: usize) -> usize {
         let left = self.said.get(from..).unwrap_or_default();
         let left = left.get(..left.len().saturating_sub(1)).unwrap_or_default();
         text.iter().zip(left).take_while(|(own, said)| own == said).count()
     }
 
-    /// Compares `raw`, as it is written, with the decoded bytes from `from` on and with the escape after them.
+    /// Compares `raw`, as written, with the decoded bytes from `from` on and with the escape after them.
     pub(super) fn follow(&self, raw: &str, from: usize) -> Follow {
         let (mut at, mut compared) = (0, from);
         let is_same = self.said.get(from..from + raw.len()).is_some_and(|said| said == raw.as_bytes());
@@ -111,7 +111,7 @@ impl CutString {
             };
             let (code, length) = string::first_unit(rest);
             if compared == self.said.len() && begins(rest.get(..length).unwrap_or_default(), &self.escape) {
-                // The escape goes on as it was begun.
+                // The fragment completes the escape as it began.
                 return Follow::Arrived { end: at + self.escape.len(), rest: String::new() };
             }
             at += length;
@@ -137,7 +137,7 @@ fn begins(whole: &str, begun: &str) -> bool {
     whole.len() > begun.len() && head.is_some_and(|head| head.eq_ignore_ascii_case(begun))
 }
 
-/// Returns what the escape that begins with `begun` lacks to become the character with this code.
+/// Returns the missing end of an escape that begins with `begun`, for the character with this code.
 fn complete_escape(begun: &str, code: u32) -> Option<String> {
     let digits = |unit: u32| format!("{unit:04x}");
     let long = match code {

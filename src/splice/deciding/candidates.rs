@@ -1,5 +1,5 @@
-//! The places where the fragment may begin, as the cut, the mark, the matchers and the cursors find them: each becomes a
-//! candidate with its evidence.
+//! Finds the offsets at which the fragment may begin, by the cut, the mark, the matchers and the cursors: each becomes
+//! a candidate with its evidence.
 
 use super::{ANNOUNCEMENT, ATTEMPTS, Deciding, FEW, LISTED, LOST, OVERLAPS, Rejected, is_line_start};
 use crate::json::{Frame, Kind};
@@ -15,15 +15,15 @@ use crate::splice::slot::Slot;
 use crate::work;
 
 impl Deciding {
-    /// Adds the candidate that the fragment's text from `at` on goes on at the cut.
+    /// Adds the candidate that the fragment's text from `at` on continues at the cut.
     pub(super) fn exact(&mut self, slot: &Slot, at: usize) {
         let start = if self.place.expect == Expect::Exact && at == 0 { Start::Requested } else { Start::Cut };
         let candidate = Candidate::new(Alignment::Exact, start, at, 0);
         self.add(slot, Candidate { from: self.place.end, ..candidate }, Lead::default());
     }
 
-    /// The request's mark has come. What follows it is new if what precedes it is the end of the delivered text, or
-    /// nothing.
+    /// Handles the request's mark. The text after it is new if the text before it is the end of the delivered text, or
+    /// empty.
     pub(in crate::splice) fn mark(&mut self, slot: &Slot) {
         let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
         let delivered = slot.text().get(..self.place.tail).unwrap_or_default();
@@ -41,17 +41,17 @@ impl Deciding {
         Lead { skip: self.place.end - self.place.tail, ..Lead::default() }
     }
 
-    /// Adds the candidate of a cursor that has come to the cut.
+    /// Adds the candidate of a cursor that has reached the cut.
     pub(super) fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
         let Arrival { at, rest, deferred, from, start, bits, container, element, leaves_out, is_reentry } = arrival;
         let mut at = self.fragment.begin + at;
         if at == self.fragment.begin && from == slot.text().len() && deferred.is_empty() {
-            // It repeats nothing: the reading that goes on at the cut is the same.
+            // It repeats nothing, so it equals the candidate that continues at the cut.
             return;
         }
         let mut skip = 0;
         if self.place.token_start.is_none() {
-            // White space before it is the document's, as far as that has none yet.
+            // White space before it belongs to the document, unless the document already has it.
             at = self.fragment.text.get(..at).map_or(0, |before| before.trim_end_matches(is_space).len());
             skip = self.place.end - self.place.tail;
         }
@@ -59,7 +59,7 @@ impl Deciding {
         let is_requested = self.place.is_rerooted && matches!(start, Start::Root | Start::Rerooted);
         let kind = if is_requested { Start::Requested } else { start };
         let prior = kind.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
-        // Whole elements may as well come once more.
+        // Repeated whole elements may also be new rows with equal values.
         let is_row = element.is_none() && self.place.is_element_due() && (is_reentry || start == Start::Member);
         let bits = if is_row { bits.min(self.place.most_in_a_row(slot, from)) } else { bits };
         let mut evidence = Evidence::new(prior, bits.max(0.0), 0.0);
@@ -94,8 +94,8 @@ impl Deciding {
         self.overlaps += 1;
         let (start, prior) = self.place.start_at(slot, from, self.near.from);
         let is_proven = self.place.is_proof(slot, from);
-        // The anchor without its first characters proves as much as the whole anchor: it counts like a nearly repeated
-        // one.
+        // The anchor without its first characters proves as much as the whole anchor, so it counts as a nearly exact
+        // repeat.
         let is_nearly_anchor = is_proven
             && self.place.expect == Expect::Anchor
             && !self.near.is_ambiguous
@@ -111,7 +111,7 @@ impl Deciding {
         let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
         let evidence = Evidence::new(prior, surprise, 0.0);
         let candidate = Candidate::new(alignment, start, end, self.place.tail - from);
-        // A bracket alone says nothing: the object that it opens may be one of its own, a refusal for example.
+        // A bracket alone is no evidence: it may open a separate object, for example a refusal.
         let begins = |frame: &Frame| frame.kind == Kind::Object && frame.start == from;
         let says_nothing = !has_words(slot.text().get(from..).unwrap_or_default());
         let outside = slot.frames().iter().position(begins).filter(|_| says_nothing);
@@ -132,10 +132,10 @@ impl Deciding {
         // Where text may be missing, lines before the anchor may be that text.
         let is_quoted = is_quoted && !self.place.is_after_gap;
         if !is_first && (fragment.scanner.in_reasoning() || !is_envelope && !is_quoted) {
-            // What precedes it is no envelope: it counts only as the end of a restart.
+            // The text before it is not an envelope: it counts only as the end of a restart.
             return;
         }
-        // A bracket in the middle of a sentence is no anchor, and neither is text that only ends with it.
+        // A bracket in the middle of a sentence is not an anchor, and neither is text that only ends with it.
         let is_announced = || {
             // Anchors may follow each other without end in one line: it is searched only where it may announce one.
             before.trim_end_matches(is_space).ends_with([':', '`'])
@@ -156,7 +156,7 @@ impl Deciding {
         let mut evidence = Evidence::new(start_kind.prior(self.place.expect), fragment.surprise(start, end), 0.0);
         let mut candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
         if is_next {
-            // The anchor may come twice, or new text begins as it does.
+            // The anchor may occur twice, or new text may begin like it.
             let requested = |attempt: &&mut Attempt| attempt.candidate.start == Start::Requested;
             for first in self.attempts.iter_mut().filter(requested) {
                 first.candidate.start = Start::Nearly;
@@ -190,8 +190,8 @@ impl Deciding {
         }
         let is_new = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_verified();
         let surprise = self.fragment.surprise(begin, end);
-        // What goes on at the cut and costs as little as a row among rows is no anchor with a wrong letter. Where the
-        // anchor is all that was delivered, too little is known of rows.
+        // Text that continues at the cut and costs as little as a row among rows is not an anchor with a wrong letter.
+        // If the anchor is all of the delivered text, rows are too little known.
         let is_whole = Some(self.near.from) == slot.document().root_start();
         let is_typical = is_whole || surprise < prior::TYPICAL * (end - begin) as f32;
         let is_row = edits.count > 0 && is_typical && self.attempts.iter().any(is_new);
@@ -205,7 +205,7 @@ impl Deciding {
         self.add(slot, Candidate { from: self.near.from, evidence, ..candidate }, Lead { skip, ..Lead::default() });
     }
 
-    /// Tries a candidate: the attempt takes what has come after its beginning.
+    /// Tries a candidate: the attempt takes the fragment's text from its beginning.
     fn add(&mut self, slot: &Slot, candidate: Candidate, lead: Lead) {
         if self.attempts.len() >= ATTEMPTS && !candidate.start.is_requested() {
             self.rejected.is_crowded = true;
@@ -229,7 +229,7 @@ fn last_line(text: &str, most: usize) -> Option<&str> {
     }
 }
 
-/// Where the text ends but for white space and escapes of it.
+/// Returns where the text ends without trailing white space and escapes of it.
 fn significant_end(text: &str) -> usize {
     let mut end = text.trim_end_matches(is_space);
     while let Some(rest) = ["\\n", "\\t", "\\r"].iter().find_map(|escape| end.strip_suffix(escape)) {

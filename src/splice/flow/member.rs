@@ -1,4 +1,4 @@
-//! Members in the new text that come again, or that belong after the member that was cut.
+//! Members in the new text that repeat delivered ones, or that belong after the member that was cut.
 
 use super::{Flow, FlowError, State, Target};
 use crate::children::{Child, ChildIndex, KeyHash, same_value};
@@ -13,7 +13,7 @@ pub(in crate::splice) struct DeferredMember {
     pub(in crate::splice) text: String,
 }
 
-/// A member of the fragment whose key was delivered before, as far as it has come.
+/// A partial member of the fragment whose key was delivered before.
 #[derive(Clone, Debug)]
 pub(in crate::splice) struct MemberAgain {
     /// An object that has only this member.
@@ -40,7 +40,7 @@ impl MemberAgain {
         self.text.len() - self.head
     }
 
-    /// Whether a comma came before the member.
+    /// Whether the member follows a comma.
     pub(super) fn has_comma(&self) -> bool {
         self.has_comma
     }

@@ -1,10 +1,10 @@
-//! What text flows to: a copy of the machine, or the document.
+//! The target of a flow: a copy of the machine, or the document.
 
 use crate::error::SyntaxError;
 use crate::json::{Machine, Sink};
 use crate::splice::slot::Slot;
 
-/// What text flows to.
+/// The target of a flow.
 pub(in crate::splice) trait Target {
     fn machine(&self) -> &Machine;
     /// Returns the slot, whose text may have grown since the cut.
@@ -12,11 +12,11 @@ pub(in crate::splice) trait Target {
     fn take(&mut self, text: &str) -> Result<(), SyntaxError>;
 }
 
-/// A copy of the machine: nothing is delivered.
+/// A copy of the machine, which delivers nothing.
 pub(in crate::splice) struct Tried<'a> {
     pub(in crate::splice) machine: &'a mut Machine,
     pub(in crate::splice) slot: &'a Slot,
-    /// The hash of what has flowed.
+    /// The hash of the text that has passed.
     pub(in crate::splice) sum: &'a mut Sum,
 }
 

@@ -35,19 +35,19 @@ impl History {
         history
     }
 
-    /// The history after these bytes, none of which is layout.
+    /// The history after these bytes, which have no layout.
     pub(super) fn after(bytes: &[u8]) -> Self {
         let mut history = Self::default();
         bytes.iter().for_each(|&byte| history.append(byte));
         history
     }
 
-    /// The last two bytes alone: of what follows a longer text only what followed it before is known.
+    /// The last two bytes only: for a longer history, the counts know only the byte that followed it before.
     pub(in crate::splice) fn short(self) -> Self {
         Self { count: self.count.min(2), ..self }
     }
 
-    /// Whether the byte is white space between tokens, as far as its neighbours tell.
+    /// Whether the byte is white space between tokens, judging by its neighbours.
     pub(super) fn is_layout(&self, byte: u8) -> bool {
         match byte {
             b'\n' | b'\r' | b'\t' => true,
@@ -64,7 +64,7 @@ impl History {
         }
     }
 
-    /// Takes the next byte, which is no layout.
+    /// Takes the next byte, which is not layout.
     fn append(&mut self, byte: u8) {
         self.bytes = self.bytes << 8 | u128::from(byte);
         self.count = (self.count + 1).min(LONGEST);
@@ -111,7 +111,8 @@ const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The lengths of the two long contexts, and the weight of the byte that leaves each.
 const LEAVING: [(u32, u64); 2] = [(LONG, BASE.wrapping_pow(LONG)), (LONGEST, BASE.wrapping_pow(LONGEST))];
 
-/// Bytes before a place that are looked at for its history.
+/// Bytes before an offset that are examined for its history: more than the longest context, since layout does not
+/// count.
 const LOOKED_AT: usize = 512;
 
 /// The hash of a context with this hash and the byte after it.
