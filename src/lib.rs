@@ -33,7 +33,7 @@
 //! assert_eq!(slot.document().cut().path, "/sections/1/title");
 //! assert_eq!(slot.document().complete().unwrap(), r#"{"sections": [{"title": "One"}, {"title": "Tw"}]}"#);
 //!
-//! // The model was asked to repeat the end of what it wrote, and to go on.
+//! // The model was asked to repeat the end of its text and to continue.
 //! let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
 //! for fragment in ["tions\": [{\"title\": \"One\"}, {\"title", "\": \"Two\"}]", "}"] {
 //!     splice.feed(&mut slot, fragment)?;

@@ -300,7 +300,7 @@ fn one_line(text: &str) -> String {
 
 /// Escapes the control characters of `text` from byte `start` on.
 pub(super) fn escape_controls(text: &mut String, start: usize) {
-    // U+0080 to U+009F are two bytes in UTF-8, of which the first is 0xC2.
+    // U+0080 to U+009F are two bytes in UTF-8; the first one is 0xC2.
     let may_be_control = |byte: &u8| *byte < 0x20 || matches!(byte, 0x7f | 0xc2);
     if text.as_bytes().get(start..).is_some_and(|tail| tail.iter().any(may_be_control)) {
         let tail = text.split_off(start);

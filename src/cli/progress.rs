@@ -48,7 +48,7 @@ impl StatusLine {
     }
 }
 
-/// Input that shows how much of it was read, if that takes long.
+/// Input that shows how many bytes were read, if reading takes long.
 #[derive(Debug)]
 pub(super) struct Watched<R> {
     input: R,

@@ -46,7 +46,7 @@ pub struct Matcher {
 pub struct Hits {
     /// The start of the anchor in the fragment, if the anchor ends with the byte.
     pub anchor: Option<usize>,
-    /// Where the content begins in the delivered text, if the delivered text ends with all of it.
+    /// Where the content begins in the delivered text, if the delivered text ends with the whole content.
     pub overlap: Option<usize>,
 }
 

@@ -134,7 +134,7 @@ pub(super) enum Channel {
     Arguments(SlotId),
 }
 
-/// A decoder for the texts of one stream, each of which arrives as a sequence of JSON strings.
+/// A decoder for the texts of one stream. Each text arrives as a sequence of JSON strings.
 ///
 /// It keeps halves of surrogate pairs, since a later string of the same text may have the other half. `K` identifies a
 /// text.

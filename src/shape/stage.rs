@@ -24,7 +24,7 @@ pub struct Shape {
     pub root: RootKind,
     /// Keys that the object, or each element of the array, must have.
     pub required: Vec<String>,
-    /// Keys of which the object, or each element of the array, must have at least one. Empty: no such keys.
+    /// The object, or each element of the array, must have at least one of these keys, if there are any.
     pub any_of: Vec<String>,
     /// Members that are taken out of an object of another shape, in order: the value of the first member that exists
     /// becomes the value, and the others are reported as dropped.

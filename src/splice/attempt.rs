@@ -158,7 +158,7 @@ impl Attempt {
         self.progress.is_verified && self.lead.skip == 0 && self.flow.is_plain() && in_array()
     }
 
-    /// In a string of which only the end matters.
+    /// Whether the text is in a string, and only the end of the string matters.
     pub(super) fn in_plain_string(&self) -> bool {
         self.progress.has_begun && self.machine.in_string() && self.flow.is_plain()
     }

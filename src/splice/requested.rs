@@ -90,7 +90,7 @@ impl Requested {
         }
     }
 
-    /// Takes a character before the anchor, or of it.
+    /// Takes a character before or inside the anchor.
     fn take_anchor(&mut self, slot: &Slot, c: char) -> Seen {
         let is_due = self.anchor.get(self.matched..).is_some_and(|rest| rest.starts_with(c));
         let may_precede = is_space(c) && self.is_blank();

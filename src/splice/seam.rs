@@ -178,7 +178,7 @@ pub enum SpliceError {
     NoAlignment,
     /// The fragment begins again, and contradicts the delivered text at this offset.
     Differs(usize),
-    /// The fragment ended before it was certain where it begins: all of it, also a refusal, could be text of the token
+    /// The fragment ended before it was certain where it begins: the whole fragment, even a refusal, could be text of the token
     /// that was cut.
     Undecided,
     /// The fragment fits at two offsets, which give different documents, and no evidence decides between them: the next

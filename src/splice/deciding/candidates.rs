@@ -229,7 +229,7 @@ fn last_line(text: &str, most: usize) -> Option<&str> {
     }
 }
 
-/// Returns where the text ends without trailing white space and escapes of it.
+/// Returns where the text ends without trailing white space, raw or escaped.
 fn significant_end(text: &str) -> usize {
     let mut end = text.trim_end_matches(is_space);
     while let Some(rest) = ["\\n", "\\t", "\\r"].iter().find_map(|escape| end.strip_suffix(escape)) {
