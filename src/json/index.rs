@@ -8,7 +8,8 @@
 
 use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
 
-use super::scan::{self, bytes_examined};
+use super::scan;
+use crate::work::bytes_examined;
 
 /// The number of bytes that are examined together, one bit of a word each.
 const BLOCK: usize = 64;

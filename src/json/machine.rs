@@ -9,9 +9,10 @@ mod marked;
 use super::close;
 use super::event::{Event, Live, Scalar, Sink, Span};
 use super::grammar::{self, Act, State, Step};
-use super::scan::{self, Encoded, Input, Push};
+use super::scan::{Encoded, Input, Push};
 use super::stack::{Frame, Kind, Path};
 use crate::error::{SyntaxError, SyntaxErrorKind};
+use crate::work;
 
 /// A validating push parser that can stop at every byte.
 ///
@@ -345,7 +346,7 @@ impl Machine {
                 }
             }
             let Some(byte) = input.first() else { break Ok(len) };
-            scan::bytes_examined(1);
+            work::bytes_examined(1);
             let at = len - input.left();
             let place = base + at;
             match byte {

@@ -1,6 +1,7 @@
 //! Bulk skipping: the number of bytes that the machine may skip without examining each one.
 
 use super::index::Index;
+use crate::work::bytes_examined;
 
 /// A word with the byte 1 in each position.
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -363,34 +364,21 @@ fn character(v: u32) -> usize {
     0
 }
 
-/// Counts bytes that were examined, for unit tests that check linear work; does nothing elsewhere.
-#[inline(always)]
-pub(super) fn bytes_examined(bytes: usize) {
-    #[cfg(test)]
-    tests::LOOKED.set(tests::LOOKED.get() + bytes);
-    #[cfg(not(test))]
-    let _ = bytes;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::json::Machine;
-
-    thread_local! {
-        /// The number of bytes that this thread's machines have examined.
-        pub(super) static LOOKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-    }
+    use crate::work::tests::BYTES_EXAMINED;
 
     /// Returns how often a machine examines a byte of `text` on average, in pushes of `size`.
     fn looks(text: &str, size: usize) -> f64 {
         let mut machine = Machine::new(text.len());
-        LOOKED.set(0);
+        BYTES_EXAMINED.set(0);
         for chunk in text.as_bytes().chunks(size) {
             machine.feed(chunk).unwrap();
         }
         assert!(machine.is_done());
-        LOOKED.get() as f64 / text.len() as f64
+        BYTES_EXAMINED.get() as f64 / text.len() as f64
     }
 
     /// A search may overrun its target by one word at most, not to the end of the push: else a text of quotes alone
@@ -426,9 +414,9 @@ mod tests {
     #[test]
     fn what_follows_a_short_root_is_not_looked_at() {
         let (mut machine, text) = (Machine::new(8), format!("[1, \"a\"]{}", " ".repeat(4000)));
-        LOOKED.set(0);
+        BYTES_EXAMINED.set(0);
         assert_eq!(machine.feed(text.as_bytes()), Ok(8));
-        assert!(LOOKED.get() < 200, "{} looks", LOOKED.get());
+        assert!(BYTES_EXAMINED.get() < 200, "{} looks", BYTES_EXAMINED.get());
     }
 
     /// The slow twin of [`Input::plain`], which works byte by byte.
