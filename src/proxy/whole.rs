@@ -46,7 +46,7 @@ impl Conversation {
         };
         match read {
             Ok(Collected::Whole(body)) => match String::from_utf8(body.into()) {
-                Ok(body) => whole = taken(whole, origin.elapsed(), self.masked(body)).await,
+                Ok(body) => whole = handle_body(whole, origin.elapsed(), self.masked(body)).await,
                 // A body that is not UTF-8 is not JSON, so it can't be continued, and passes unchanged.
                 Err(error) => return Response::from_parts(parts, Body::full(error.into_bytes())),
             },
@@ -78,7 +78,7 @@ impl Conversation {
                         }
                     };
                     match answered {
-                        Ok(body) => whole = taken(whole, origin.elapsed(), self.masked(body)).await,
+                        Ok(body) => whole = handle_body(whole, origin.elapsed(), self.masked(body)).await,
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }
                 }
@@ -136,7 +136,7 @@ impl Conversation {
 
 /// Hands a body to the relay. A repair takes up to a millisecond per KiB, so a large body is processed on a thread that
 /// serves no connection.
-async fn taken(mut relay: BodyRelay, now: Duration, body: String) -> BodyRelay {
+async fn handle_body(mut relay: BodyRelay, now: Duration, body: String) -> BodyRelay {
     if body.len() < LARGE {
         relay.handle_body(now, body);
         return relay;
@@ -186,19 +186,26 @@ mod tests {
     use super::*;
     use crate::Limits;
 
-    /// Runs on the only thread of this runtime.
-    #[tokio::test]
-    async fn others_are_served_while_a_large_body_is_read() {
-        for (size, is_ready) in [(LARGE / 2, true), (2 * LARGE, false)] {
-            let body = format!("{{\"choices\": [], \"x\": \"{}\"}}", "x".repeat(size));
-            let mut reading = pin!(taken(BodyRelay::new(Limits::default()), Duration::ZERO, body));
-            let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            assert_eq!(polled.is_ready(), is_ready);
-            let mut relay = match polled {
-                Poll::Ready(relay) => relay,
-                Poll::Pending => reading.await,
-            };
-            assert!(relay.poll_output().is_some());
-        }
+    /// The runtime has one thread for connections and one for large bodies.
+    #[test]
+    fn others_are_served_while_a_large_body_is_read() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            for (size, is_ready) in [(LARGE / 2, true), (2 * LARGE, false)] {
+                // The second thread is busy until the body was polled.
+                let (free, busy) = std::sync::mpsc::channel::<()>();
+                spawn_blocking(move || busy.recv());
+                let body = format!("{{\"choices\": [], \"x\": \"{}\"}}", "x".repeat(size));
+                let mut reading = pin!(handle_body(BodyRelay::new(Limits::default()), Duration::ZERO, body));
+                let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert_eq!(polled.is_ready(), is_ready);
+                drop(free);
+                let mut relay = match polled {
+                    Poll::Ready(relay) => relay,
+                    Poll::Pending => reading.await,
+                };
+                assert!(relay.poll_output().is_some());
+            }
+        });
     }
 }
