@@ -83,7 +83,7 @@ impl Answers for CloseOptions {
         if parsed.is_cut() {
             let cut = parsed.document.cut();
             let outcome = if answer.json.is_empty() { "nothing is certain yet" } else { "closed" };
-            if parsed.is_cut_later() {
+            if parsed.is_cut_later {
                 console.note(format_args!("{file}: {LATER_ROOT}, at byte {}: this is the first root", cut.offset));
             } else {
                 console.note(format_args!(

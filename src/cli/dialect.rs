@@ -49,21 +49,16 @@ impl ValueEnum for Choice {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self {
             Self::Auto => PossibleValue::new("auto").help("Found by reading the body"),
-            Self::Known(dialect) => possible(*dialect),
+            Self::Known(dialect) => PossibleValue::new(dialect.as_str()),
         })
     }
-}
-
-/// Returns a dialect as the value of an argument.
-pub(super) fn possible(dialect: Dialect) -> PossibleValue {
-    PossibleValue::new(dialect.as_str())
 }
 
 /// Returns a parser of an argument that is the name of a dialect.
 #[cfg(feature = "proxy")]
 pub(super) fn named() -> impl TypedValueParser<Value = Dialect> {
-    let of = |name: String| Dialect::ALL.into_iter().find(|dialect| possible(*dialect).matches(&name, false));
-    PossibleValuesParser::new(Dialect::ALL.map(possible)).try_map(move |name| of(name).ok_or("it is no API"))
+    let of = |name: String| Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == name);
+    PossibleValuesParser::new(Dialect::ALL.map(Dialect::as_str)).try_map(move |name| of(name).ok_or("it is no API"))
 }
 
 /// Creates a decoder for a body with this first byte after white space. No event stream begins with a bracket.

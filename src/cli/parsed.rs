@@ -128,7 +128,7 @@ pub(super) struct Parsed<S> {
     pub(super) deviation: Option<SyntaxError>,
     pub(super) sink: S,
     /// The root is whole, and the text ends inside a later one.
-    is_cut_later: bool,
+    pub(super) is_cut_later: bool,
     /// Bytes that are not in the document, since they are no UTF-8 or not the whole of a character.
     removed: usize,
 }
@@ -153,7 +153,8 @@ impl<S: Sink + Default> Parsed<S> {
             let _ = document.finish_with(&mut sink);
             deviation = document.text_after_scalar();
         }
-        let is_cut_later = deviation.is_none() && document.is_cut_in_later_root();
+        let after_root = document.root_end().and_then(|end| document.text().get(end..));
+        let is_cut_later = deviation.is_none() && after_root.is_some_and(|after| document.ends_in_later_root(after));
         Self { document, deviation, sink, is_cut_later, removed: 0 }
     }
 
@@ -175,11 +176,6 @@ impl<S: Sink + Default> Parsed<S> {
     /// Returns whether the text ends before its root does, or inside a later root.
     pub(super) fn is_cut(&self) -> bool {
         self.exit() == Exit::Cut
-    }
-
-    /// Returns whether the root is whole, and the text ends inside a later one.
-    pub(super) fn is_cut_later(&self) -> bool {
-        self.is_cut_later
     }
 
     /// Returns whether the text is JSON, perhaps cut. Prose may begin with a scalar that other text touches, or with a

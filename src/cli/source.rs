@@ -8,7 +8,6 @@ use clap::builder::PossibleValue;
 
 use super::decode::Error;
 use super::deltas::Deltas;
-use super::dialect::possible;
 use crate::provider::SlotId;
 use crate::provider::wire::Dialect as Known;
 use crate::sse::DecodeError;
@@ -47,7 +46,7 @@ impl ValueEnum for Dialect {
         Some(match self {
             Self::Auto => PossibleValue::new("auto").help("An event stream of any API, or else the text itself"),
             Self::Text => PossibleValue::new("text").help("The text itself"),
-            Self::Known(dialect) => possible(*dialect),
+            Self::Known(dialect) => PossibleValue::new(dialect.as_str()),
         })
     }
 }

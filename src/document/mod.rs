@@ -388,12 +388,6 @@ impl Document {
         after.iter().take(AFTER_ROOT).copied().find(|byte| !byte.is_ascii_whitespace())
     }
 
-    /// Returns whether the root is whole, and the text ends inside a later one.
-    #[cfg(feature = "cli")]
-    pub(crate) fn is_cut_in_later_root(&self) -> bool {
-        self.root_end().and_then(|end| self.text.get(end..)).is_some_and(|after| self.ends_in_later_root(after))
-    }
-
     /// Returns whether this text, which follows the root, ends inside a later root.
     pub(crate) fn ends_in_later_root(&self, after: &str) -> bool {
         self.parser.ends_in_later_root(after)
