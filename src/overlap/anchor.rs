@@ -56,8 +56,8 @@ fn begins_with_repeat(root: &str, part: &str) -> bool {
     let alike = root.chars().rev().zip(part.chars().rev()).take_while(|(one, other)| one == other);
     let (before, repeat) = part.split_at(part.len() - alike.map(|(c, _)| c.len_utf8()).sum::<usize>());
     let envelope = before.trim_end_matches(WHITE);
-    let between = before.len() - envelope.len() + repeat.len() - repeat.trim_start_matches(WHITE).len();
-    let white = part.get(envelope.len()..envelope.len() + between).unwrap_or_default();
+    let content = part.len() - repeat.trim_start_matches(WHITE).len();
+    let white = part.get(envelope.len()..content).unwrap_or_default();
     // Text with a quote or a bracket may be a row of the document.
     envelope.is_empty() || white.contains('\n') && !envelope.contains(['{', '[', '"'])
 }

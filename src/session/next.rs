@@ -178,7 +178,7 @@ impl Session {
         self.give_out(sent);
         self.count_repairs(splice.repairs().iter().map(|repair| repair.rule.as_str()));
         let finish = end.finish().cloned();
-        if self.slot.document().is_complete() && splice.has_more_json(self.slot.document()) && !self.is_tool_call() {
+        if !self.is_tool_call() && self.slot.document().is_complete() && splice.has_more_json(self.slot.document()) {
             let added = self.slot.document().text().len().saturating_sub(delivered);
             self.cut(now, end, added);
             return self.give_up(StopReason::MoreJson, None);

@@ -253,9 +253,9 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         }
         let (text, ellipsis) = self.without_ellipsis(part, is_last);
         self.is_malformed = self.slot.push(text).is_err();
-        self.needs_proof = !ellipsis.is_empty() && self.in_string();
-        self.left_out = if self.needs_proof { ellipsis.chars().count() } else { 0 };
-        if !self.needs_proof && !self.is_malformed {
+        if self.in_string() {
+            self.hold(ellipsis);
+        } else if !self.is_malformed {
             self.is_malformed = self.slot.push(ellipsis).is_err();
         }
         self.slot.settle(&mut ());
@@ -266,8 +266,9 @@ impl<'a, 'p> Stitcher<'a, 'p> {
 
     fn join(&mut self, number: usize, part: &'p str, is_last: bool) {
         let (text, ellipsis) = self.without_ellipsis(part, is_last);
-        let text = text.get(self.leading_ellipsis(text)..).unwrap_or_default();
-        let needs_proof = self.needs_proof || !part.starts_with(text);
+        let leading = self.leading_ellipsis(text);
+        let text = text.get(leading..).unwrap_or_default();
+        let needs_proof = self.needs_proof || leading > 0;
         let after_gap = needs_proof || !self.missing.is_empty();
         let anchor = self.anchor(needs_proof);
         if after_gap && anchor.is_none() && self.slot.document().root_start().is_some() {
@@ -283,7 +284,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         };
         let mut splice = Splice::new(&self.slot, request, self.limits);
         let mut fed = splice.feed(&mut self.slot, text);
-        let is_held = !ellipsis.is_empty() && (splice.seam().is_none() || self.in_string());
+        let is_held = splice.seam().is_none() || self.in_string();
         if !is_held {
             fed = fed.and_then(|()| splice.feed(&mut self.slot, ellipsis));
         }
@@ -307,7 +308,7 @@ impl<'a, 'p> Stitcher<'a, 'p> {
                 }
             }
             if is_held {
-                (self.needs_proof, self.left_out) = (true, ellipsis.chars().count());
+                self.hold(ellipsis);
             }
             self.result.seams.push(seam.clone());
         }
@@ -346,6 +347,14 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         part.split_at(if is_text { part.len() } else { ellipsis::trailing(part) })
     }
 
+    /// Keeps the ellipsis with which a part ends out of the document. It may replace text, so the next part must prove its
+    /// position.
+    fn hold(&mut self, ellipsis: &str) {
+        if !ellipsis.is_empty() {
+            (self.needs_proof, self.left_out) = (true, ellipsis.chars().count());
+        }
+    }
+
     /// Returns the length of the ellipsis with which a part of unknown origin continues a string. It is text if it begins a repeat
     /// of delivered text.
     fn leading_ellipsis(&self, part: &str) -> usize {
@@ -353,6 +362,9 @@ impl<'a, 'p> Stitcher<'a, 'p> {
             return 0;
         }
         let length = ellipsis::leading(part);
+        if length == 0 {
+            return 0;
+        }
         let after = part.get(length..).unwrap_or_default();
         let after = after.char_indices().nth(EVIDENCE).map_or(part.len(), |(at, _)| length + at);
         let begin = part.get(..after).unwrap_or_default().trim_start();
@@ -365,14 +377,11 @@ impl<'a, 'p> Stitcher<'a, 'p> {
     fn anchor(&self, needs_proof: bool) -> Option<Range<usize>> {
         let text = self.slot.document().text();
         let root = self.slot.document().root_start().unwrap_or_default();
+        let cap = self.limits.continuation.max_anchor_chars;
         if self.missing.is_empty() {
-            return if needs_proof {
-                proving_tail(text, root, self.limits.continuation.max_anchor_chars)
-            } else {
-                None
-            };
+            return needs_proof.then(|| proving_tail(text, root, cap)).flatten();
         }
-        let first = Anchor::of(text, self.limits.continuation.max_anchor_chars)?.range;
+        let first = Anchor::of(text, cap)?.range;
         let recurs = |start: usize| {
             let (delivered, tail) = (text.get(root..first.end), text.get(start..first.end));
             let (Some(delivered), Some(tail)) = (delivered, tail) else { return false };
@@ -406,14 +415,16 @@ impl<'a, 'p> Stitcher<'a, 'p> {
     }
 
     /// Records a part after the end of the document. It may belong to another position if the document lacks its text
-    /// and the part begins with a comma or with delivered text, or has a member. A remark has none of these properties.
+    /// and the part begins with a comma or with delivered text, or has a member. A remark does not.
     fn leave_out(&mut self, number: usize, part: &str) {
         let document = self.slot.document();
         let part = part.trim();
-        let begin = part.char_indices().nth(EVIDENCE).and_then(|(end, _)| part.get(..end));
-        let belongs =
-            part.starts_with(',') || part.contains("\":") || begin.is_some_and(|begin| document.text().contains(begin));
-        if document.is_complete() && belongs && !document.text().contains(part) {
+        let begins_with_delivered = || {
+            let end = part.char_indices().nth(EVIDENCE);
+            end.and_then(|(end, _)| part.get(..end)).is_some_and(|begin| document.text().contains(begin))
+        };
+        let belongs = || part.starts_with(',') || part.contains("\":") || begins_with_delivered();
+        if document.is_complete() && belongs() && !document.text().contains(part) {
             self.leaves_out = true;
             self.fail(number, SpliceError::AfterRoot);
         }
@@ -446,7 +457,8 @@ impl<'a, 'p> Stitcher<'a, 'p> {
 
     /// Flags seams without a repeat if other parts repeat delivered text: a part may be missing before them.
     fn flag_bare_seams(&mut self) {
-        let overlaps = self.result.seams.iter().any(|seam| seam.alignment != Alignment::Repeat && is_overlap(seam));
+        let is_overlap = |seam: &Seam| seam.alignment != Alignment::Repeat && seam.overlap >= EVIDENCE;
+        let overlaps = self.result.seams.iter().any(is_overlap);
         if self.options.expect == Expect::Exact || !overlaps {
             return;
         }
@@ -472,11 +484,6 @@ impl<'a, 'p> Stitcher<'a, 'p> {
         };
         Stitched { status, json, ..self.result }
     }
-}
-
-/// Whether the part of this seam was meant to repeat delivered text: a short repeat may be chance.
-fn is_overlap(seam: &Seam) -> bool {
-    seam.overlap >= EVIDENCE
 }
 
 #[cfg(test)]

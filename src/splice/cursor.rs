@@ -23,6 +23,7 @@ pub(super) use cut_token::{CutToken, is_in_key, value_start};
 use super::flow::DeferredMember;
 use super::prior::Start;
 use super::reader::Scene;
+use super::seam::Expect;
 use super::slot::Slot;
 use crate::children::{Child, ChildIndex, KeyHash};
 use crate::json::{Event, Frame, Kind, Live, Span};
@@ -43,6 +44,12 @@ impl Base {
         match self {
             Self::Value(depth) | Self::Inside(depth) => depth,
         }
+    }
+
+    /// Whether a part of unknown origin may begin with the last children of the open container at `depth`, and repeat no
+    /// text before them.
+    fn is_bare(self, depth: usize, scene: &Scene<'_>) -> bool {
+        self == Self::Inside(depth) && scene.expect == Expect::Any
     }
 
     /// The depth of the first open value that the fragment may have whole.

@@ -11,10 +11,6 @@ use super::{Splice, State, explain};
 use crate::error::SyntaxErrorKind;
 use crate::json::Sink;
 
-/// Bytes that are kept of the text after a root. A later root that begins in them and does not end in them is taken for
-/// one that is cut: an example after an answer is shorter.
-const AFTER_ROOT: usize = 16 << 10;
-
 impl Splice {
     /// Joins a fragment whose own root begins at the offset `root` of the pending text, and delivers the text from
     /// there on.
@@ -145,7 +141,7 @@ impl Splice {
     fn keep_after_root(&mut self, text: &str) {
         let text = if self.after_root.is_empty() { text.trim_start() } else { text };
         for c in text.chars() {
-            if self.after_root.len() >= AFTER_ROOT {
+            if self.after_root.len() >= KEPT_AFTER_ROOT {
                 break;
             }
             self.after_root.push(c);
@@ -175,3 +171,7 @@ impl Splice {
         seam.ambiguous |= is_illegal && !is_expected;
     }
 }
+
+/// The most bytes that are kept of the text after a root. A later root that begins in them and does not end in them counts
+/// as cut: an example after an answer is shorter.
+const KEPT_AFTER_ROOT: usize = 16 << 10;

@@ -89,7 +89,7 @@ pub struct Splice {
 enum State {
     /// Nothing of the root was delivered: the fragment's own root is waited for, after this text.
     Opening(RootSearch, String),
-    /// The fragment does what was requested so far.
+    /// The fragment has followed the request up to here.
     Requested(Requested),
     /// It is not decided where the fragment begins.
     Deciding(Box<Deciding>),

@@ -39,7 +39,7 @@ const WAITING: usize = 256;
 /// The meaning of a character of the fragment.
 #[derive(Debug)]
 pub(super) enum Seen {
-    /// The fragment does what was requested so far.
+    /// The fragment has followed the request up to here.
     AsAsked,
     /// Its new text continues the document.
     Verified(Box<Attempt>),

@@ -338,12 +338,13 @@ impl Deciding {
             return End::Join(winner, posterior);
         }
         if repeats {
-            // All of the text repeats delivered text, and none of it ends at the cut. Text that repeats the end of the
+            // The whole text repeats delivered text, and no repeat ends at the cut. Text that repeats the end of the
             // delivered text and continues it may occur twice.
-            let overlaps = |least: usize| move |attempt: &&Attempt| attempt.candidate.overlap >= least;
-            let (at_cut, new): (Vec<&Attempt>, Vec<&Attempt>) =
-                self.attempts.iter().filter(overlaps(1)).partition(|attempt| attempt.candidate.at >= end);
-            let may_be_new = at_cut.is_empty() && new.iter().any(overlaps(FEW));
+            let overlaps = |least: usize, is_at_cut: bool| {
+                let mut candidates = self.attempts.iter().map(|attempt| &attempt.candidate);
+                candidates.any(|one| one.overlap >= least && (one.at >= end) == is_at_cut)
+            };
+            let may_be_new = !overlaps(1, true) && overlaps(FEW, false);
             let certainty = if may_be_new { certainty.min(decide::HALF) } else { certainty };
             return End::Repeat(self.fragment.text.len() - self.fragment.begin, certainty);
         }

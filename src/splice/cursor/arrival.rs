@@ -6,7 +6,6 @@ use crate::json::{Event, Kind, Span};
 use crate::splice::flow::DeferredMember;
 use crate::splice::place::says_something;
 use crate::splice::prior::Start;
-use crate::splice::seam::Expect;
 
 /// The arrival of a cursor at the cut.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +68,7 @@ impl Cursor {
             CutToken::MemberKey | CutToken::Element => frame.count == 0,
             _ => false,
         };
-        let is_bare = self.base == Base::Inside(depth) && sides.scene.expect == Expect::Any;
+        let is_bare = self.base.is_bare(depth, &sides.scene);
         let all_seen =
             self.levels.last().is_some_and(|level| level.seen == frame.count || is_bare && level.is_last(frame.count));
         if sides.is_innermost(depth) && all_seen && is_closer_due {

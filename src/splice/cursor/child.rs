@@ -7,7 +7,6 @@ use crate::children::Child;
 use crate::json::{Event, Kind, Span};
 use crate::splice::flow::{DeferredMember, is_space};
 use crate::splice::place::LOOKED_AT;
-use crate::splice::seam::Expect;
 
 /// Which delivered child the first child of an array is.
 #[derive(Clone, Debug)]
@@ -179,7 +178,7 @@ impl Cursor {
         self.repeated.end = own.span.end;
         if let Some(&earliest) = places.iter().min() {
             self.is_reentry |= earliest > 0;
-            let is_bare = self.base == Base::Inside(depth) && sides.scene.expect == Expect::Any;
+            let is_bare = self.base.is_bare(depth, &sides.scene);
             if let (Pairing::Unknown, true, Some(child)) =
                 (&level.pairing, earliest > 0 || is_bare, delivered.get(earliest))
             {
