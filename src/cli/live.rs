@@ -60,7 +60,7 @@ impl From<Trailing> for crate::Trailing {
 
 /// A sink that writes about the events that it was given.
 pub(super) trait Watcher: Sink {
-    /// Writes the results so far. Breaks when the watcher wants no more.
+    /// Writes the results up to now. Breaks when the watcher wants no more.
     fn write(&mut self, document: &Document, console: &mut Console) -> io::Result<ControlFlow<()>>;
 
     /// Learns that text was dropped: from now on spans count from byte `base` of the whole text.

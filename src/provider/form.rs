@@ -35,7 +35,7 @@ pub(crate) struct Familiar<'a, T> {
     pub(crate) text: &'a str,
     /// Whether the text has escapes.
     pub(crate) has_escapes: bool,
-    /// The raw digits of the number that changes. Empty if there is none; the last one if there are several.
+    /// The raw digits of the number that changes. Empty without one; the last one of several.
     pub(crate) number: &'a str,
 }
 

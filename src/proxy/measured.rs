@@ -188,7 +188,7 @@ impl Measured {
         self.call.as_ref()?.span.as_ref().map(CallSpan::headers)
     }
 
-    /// Notes the status of the open call's response, or why there is none.
+    /// Notes the status of the open call's response, or the error in its place.
     pub(super) fn note_head(&mut self, head: Result<StatusCode, &'static str>) {
         let Some(call) = &mut self.call else { return };
         match head {

@@ -451,7 +451,7 @@ impl<'a> Guesses<'a> {
                 self.add(out, (at, at + 1), &closer.to_string(), RepairRule::WrongCloser, 0);
             }
         }
-        // If a bracket is lost, none is superfluous.
+        // A lost bracket rules out a superfluous one.
         let is_one_lost = closers.clone().next().is_some_and(|place| self.ends_unopened(place));
         for place in closers.filter(|_| !is_one_lost) {
             let start = self.attempt.in_offset(place);

@@ -127,7 +127,7 @@ impl Answer {
         facts.add(at, json!({"step": "call", "call": call, "way": way.as_str()}));
     }
 
-    /// Notes the status of the upstream's response, or why there is none.
+    /// Notes the status of the upstream's response, or the error in its place.
     pub(in super::super) fn note_head(&self, head: Result<StatusCode, &'static str>) {
         let at = self.began.elapsed();
         let mut facts = self.changed();

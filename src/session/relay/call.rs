@@ -55,7 +55,7 @@ pub(super) struct OpenCall {
     /// The last refuted end of a first answer.
     pub(super) early: Option<EarlyEnd>,
     pub(super) usage: Option<String>,
-    /// Usage came in a separate chunk.
+    /// A separate chunk has the usage.
     pub(super) usage_apart: bool,
 }
 

@@ -174,7 +174,7 @@ mod tests {
         behaviour(name, 0).unwrap() == expected
     }
 
-    /// A behaviour of its own comes before a style of the same name.
+    /// A behaviour takes precedence over a style of the same name.
     #[test]
     fn names_of_styles_are_behaviours() {
         let read = |name| behaviour(name, 0).unwrap();

@@ -201,7 +201,7 @@ impl LogFile {
         NewRecords { text: Vec::new(), checksum: self.checksum }
     }
 
-    /// Appends whole records. If that fails, none of their bytes stays in the file.
+    /// Appends whole records. After an error the file has its former length.
     fn write(&mut self, records: &NewRecords) -> io::Result<()> {
         let written = self.file.write_all(&records.text);
         match written {
