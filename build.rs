@@ -1,7 +1,9 @@
-//! Tells the command line which commit it is built from, when that was made, and which features it has.
+//! Tells the command line which commit it is built from, when that was made, and which features it
+//! has.
 //!
-//! Needs neither git nor the network: without a commit the version alone is shown. Only release builds name the commit,
-//! so that a commit does not rebuild everything while the crate is worked on.
+//! Needs neither git nor the network: without a commit the version alone is shown. Only release
+//! builds name the commit, so that a commit does not rebuild everything while the crate is worked
+//! on.
 
 use std::env;
 use std::ffi::OsString;
@@ -14,9 +16,17 @@ fn main() {
         return;
     }
     let is_release = env::var_os("PROFILE").is_some_and(|profile| profile == "release");
-    let commit = if is_release { commit_of_git().or_else(commit_of_package) } else { None };
-    // Not `RESTITCH_…`: cargo hands these to what it runs, and the program reports unknown variables of that name.
-    println!("cargo::rustc-env=BUILD_COMMIT={}", commit.unwrap_or_default());
+    let commit = if is_release {
+        commit_of_git().or_else(commit_of_package)
+    } else {
+        None
+    };
+    // Not `RESTITCH_…`: cargo hands these to what it runs, and the program reports unknown
+    // variables of that name.
+    println!(
+        "cargo::rustc-env=BUILD_COMMIT={}",
+        commit.unwrap_or_default()
+    );
     println!("cargo::rustc-env=BUILD_FEATURES={}", features());
 }
 
@@ -24,7 +34,12 @@ fn main() {
 fn commit_of_git() -> Option<String> {
     let root = env::var_os("CARGO_MANIFEST_DIR")?;
     let git = |args: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(&root).args(args).output().ok()?;
+        let output = Command::new("git")
+            .arg("-C")
+            .arg(&root)
+            .args(args)
+            .output()
+            .ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
     };
@@ -35,9 +50,15 @@ fn commit_of_git() -> Option<String> {
     }
     // It changes with every commit and checkout.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
-        println!("cargo::rerun-if-changed={}", Path::new(&root).join(log).display());
+        println!(
+            "cargo::rerun-if-changed={}",
+            Path::new(&root).join(log).display()
+        );
     }
-    Some(format!(" ({})", git(&["log", "-1", "--format=%h %cs", "--abbrev=12"])?))
+    Some(format!(
+        " ({})",
+        git(&["log", "-1", "--format=%h %cs", "--abbrev=12"])?
+    ))
 }
 
 /// ` (1234567890ab)` of a package that `cargo package` has made.
@@ -50,9 +71,18 @@ fn commit_of_package() -> Option<String> {
 
 /// The features that are on: optional dependencies are no features of their own here.
 fn features() -> String {
-    let name = |(variable, _): (OsString, _)| Some(variable.to_str()?.strip_prefix("CARGO_FEATURE_")?.to_lowercase());
-    let mut names: Vec<String> =
-        env::vars_os().filter_map(name).filter(|name| name != "default" && !name.starts_with('_')).collect();
+    let name = |(variable, _): (OsString, _)| {
+        Some(
+            variable
+                .to_str()?
+                .strip_prefix("CARGO_FEATURE_")?
+                .to_lowercase(),
+        )
+    };
+    let mut names: Vec<String> = env::vars_os()
+        .filter_map(name)
+        .filter(|name| name != "default" && !name.starts_with('_'))
+        .collect();
     names.sort();
     names.join(", ")
 }

@@ -2,7 +2,11 @@
 //!
 //! `cargo bench` runs them all; docs/performance.md has the tables and explains them.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "criterion's macro, and inputs that are written here")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "criterion's macro, and inputs that are written here"
+)]
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -47,7 +51,9 @@ fn pushes(text: &str, bytes: usize) -> Vec<&str> {
     let mut rest = text;
     let mut pushes = Vec::new();
     while !rest.is_empty() {
-        let end = (bytes.min(rest.len())..=rest.len()).find(|&at| rest.is_char_boundary(at)).unwrap();
+        let end = (bytes.min(rest.len())..=rest.len())
+            .find(|&at| rest.is_char_boundary(at))
+            .unwrap();
         let (push, behind) = rest.split_at(end);
         pushes.push(push);
         rest = behind;
@@ -68,7 +74,12 @@ enum Shape {
 }
 
 impl Shape {
-    const ALL: [Self; 4] = [Self::Chat, Self::PaddedChat, Self::Messages, Self::Responses];
+    const ALL: [Self; 4] = [
+        Self::Chat,
+        Self::PaddedChat,
+        Self::Messages,
+        Self::Responses,
+    ];
 
     fn dialect(self) -> Dialect {
         match self {
@@ -100,10 +111,10 @@ impl Shape {
     fn event(self, n: usize, text: &str) -> String {
         let text = serde_json::Value::from(text);
         let padding = &"0123456789abcdef"[..1 + n * 7 % 15];
-        let choice =
-            format!(r#""choices":[{{"index":0,"delta":{{"content":{text}}},"logprobs":null,"finish_reason":null}}]"#);
-        let head =
-            r#""id":"chatcmpl-0123456789abcdef0123456789","object":"chat.completion.chunk","created":1750000000"#;
+        let choice = format!(
+            r#""choices":[{{"index":0,"delta":{{"content":{text}}},"logprobs":null,"finish_reason":null}}]"#
+        );
+        let head = r#""id":"chatcmpl-0123456789abcdef0123456789","object":"chat.completion.chunk","created":1750000000"#;
         match self {
             Self::Chat => format!(
                 r#"data: {{{head},"model":"a-model-2026-01-01-with-a-long-name","service_tier":"default","system_fingerprint":"fp_0123456789",{choice},"usage":null}}"#
@@ -137,7 +148,8 @@ data: {{"type":"response.output_text.delta","sequence_number":{},"item_id":"msg_
         out.into_bytes()
     }
 
-    /// Reads an event as a program with its own types for the wire would. Returns the bytes of the text.
+    /// Reads an event as a program with its own types for the wire would. Returns the bytes of the
+    /// text.
     fn typed(self, data: &str) -> usize {
         fn read<'a, T: serde::Deserialize<'a>>(data: &'a str) -> Option<T> {
             serde_json::from_str(data).ok()
@@ -145,15 +157,26 @@ data: {{"type":"response.output_text.delta","sequence_number":{},"item_id":"msg_
         match self {
             Self::Chat | Self::PaddedChat => read::<typed::Chunk>(data).map_or(0, |chunk| {
                 let choice = chunk.choices.first();
-                assert!(choice.is_none_or(|choice| choice.index < 9 && choice.finish_reason.as_deref() != Some("")));
-                choice.and_then(|choice| choice.delta.content.as_ref()).map_or(0, String::len)
+                assert!(choice.is_none_or(
+                    |choice| choice.index < 9 && choice.finish_reason.as_deref() != Some("")
+                ));
+                choice
+                    .and_then(|choice| choice.delta.content.as_ref())
+                    .map_or(0, String::len)
             }),
             Self::Messages => read::<typed::Message>(data).map_or(0, |event| {
                 assert!(!event.r#type.is_empty() && event.index != Some(99));
-                event.delta.and_then(|delta| delta.text).map_or(0, |text| text.len())
+                event
+                    .delta
+                    .and_then(|delta| delta.text)
+                    .map_or(0, |text| text.len())
             }),
             Self::Responses => read::<typed::Response>(data).map_or(0, |event| {
-                assert!(!event.r#type.is_empty() && event.output_index != Some(99) && event.content_index != Some(99));
+                assert!(
+                    !event.r#type.is_empty()
+                        && event.output_index != Some(99)
+                        && event.content_index != Some(99)
+                );
                 event.delta.map_or(0, |text| text.len())
             }),
         }
@@ -200,14 +223,31 @@ mod typed {
     }
 }
 
-/// Returns recorded streams of OpenAI's with padding, or those of our own shape where there are none.
-#[expect(clippy::disallowed_methods, reason = "the recorded data is named by the environment")]
+/// Returns recorded streams of OpenAI's with padding, or those of our own shape where there are
+/// none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the recorded data is named by the environment"
+)]
 fn recorded_chats() -> Vec<Vec<u8>> {
-    let folder = std::env::var("RESTITCH_CORPUS").map(|corpus| format!("{corpus}/streams/openai-chat"));
-    let files = folder.ok().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten();
-    let bodies = files.flatten().filter_map(|file| std::fs::read(file.path()).ok());
-    let mut bodies: Vec<_> =
-        bodies.filter(|body| body.windows(15).filter(|bytes| bytes == b"\"obfuscation\":\"").count() > 20).collect();
+    let folder =
+        std::env::var("RESTITCH_CORPUS").map(|corpus| format!("{corpus}/streams/openai-chat"));
+    let files = folder
+        .ok()
+        .and_then(|folder| std::fs::read_dir(folder).ok())
+        .into_iter()
+        .flatten();
+    let bodies = files
+        .flatten()
+        .filter_map(|file| std::fs::read(file.path()).ok());
+    let mut bodies: Vec<_> = bodies
+        .filter(|body| {
+            body.windows(15)
+                .filter(|bytes| bytes == b"\"obfuscation\":\"")
+                .count()
+                > 20
+        })
+        .collect();
     if bodies.is_empty() {
         bodies.push(Shape::PaddedChat.stream(&sections(64 << 10), 5));
     }
@@ -257,7 +297,9 @@ fn sinks(c: &mut Criterion) {
     let pushes = pushes(&text, 4);
     let mut group = c.benchmark_group("sinks");
     group.throughput(Throughput::Elements(pushes.len() as u64));
-    group.bench_function("machine with no sink, 4-byte pushes", |b| b.iter(|| push_all(&pushes, &mut (), |()| {})));
+    group.bench_function("machine with no sink, 4-byte pushes", |b| {
+        b.iter(|| push_all(&pushes, &mut (), |()| {}))
+    });
     // The minimum cost of every sink: the events themselves.
     group.bench_function("a sink that does nothing, 4-byte pushes", |b| {
         b.iter(|| {
@@ -279,19 +321,22 @@ fn sinks(c: &mut Criterion) {
             bytes
         });
     });
-    group.bench_function("paths, 3 patterns, whole values alone, 4-byte pushes", |b| {
-        let patterns = ["/title", "/sections/*/id", "/sections/*"];
-        b.iter(|| {
-            let mut paths = Paths::completions(patterns).unwrap();
-            let mut bytes = 0;
-            push_all(&pushes, &mut paths, |paths| {
-                while let Some(found) = paths.poll_match() {
-                    bytes += found.span.len() + found.path.len();
-                }
+    group.bench_function(
+        "paths, 3 patterns, whole values alone, 4-byte pushes",
+        |b| {
+            let patterns = ["/title", "/sections/*/id", "/sections/*"];
+            b.iter(|| {
+                let mut paths = Paths::completions(patterns).unwrap();
+                let mut bytes = 0;
+                push_all(&pushes, &mut paths, |paths| {
+                    while let Some(found) = paths.poll_match() {
+                        bytes += found.span.len() + found.path.len();
+                    }
+                });
+                bytes
             });
-            bytes
-        });
-    });
+        },
+    );
     group.bench_function("child index, 4-byte pushes", |b| {
         b.iter(|| {
             let mut index = ChildIndex::new(Limits::default().parser.max_children);
@@ -301,7 +346,10 @@ fn sinks(c: &mut Criterion) {
     });
     group.bench_function("child index and sections, 4-byte pushes", |b| {
         b.iter(|| {
-            let mut both = (ChildIndex::new(Limits::default().parser.max_children), Sections::new(16));
+            let mut both = (
+                ChildIndex::new(Limits::default().parser.max_children),
+                Sections::new(16),
+            );
             push_all(&pushes, &mut both, |_| {});
             both.1.count()
         });
@@ -312,34 +360,52 @@ fn sinks(c: &mut Criterion) {
 /// The cost of what is known at a cut, compared with reading the closed document by `serde_json`.
 fn contexts(c: &mut Criterion) {
     let mut group = c.benchmark_group("contexts");
-    for (size, bytes) in [("1 KiB", 1 << 10), ("1 MiB", 1 << 20), ("100 MiB", 100 << 20)] {
+    for (size, bytes) in [
+        ("1 KiB", 1 << 10),
+        ("1 MiB", 1 << 20),
+        ("100 MiB", 100 << 20),
+    ] {
         let text = sections(bytes);
         let cut = text.rfind("paragraph goes").unwrap();
-        let (mut document, mut sinks) = (Document::new(64), (Sections::default(), ChildIndex::new(1 << 16)));
+        let (mut document, mut sinks) = (
+            Document::new(64),
+            (Sections::default(), ChildIndex::new(1 << 16)),
+        );
         document.push_with(&text[..cut], &mut sinks).unwrap();
         let (sections, index) = &sinks;
-        group.bench_function(format!("{size}, anchor"), |b| b.iter(|| overlap_context(black_box(&document), 2048)));
+        group.bench_function(format!("{size}, anchor"), |b| {
+            b.iter(|| overlap_context(black_box(&document), 2048))
+        });
         group.bench_function(format!("{size}, 500 characters of the text as cut"), |b| {
             b.iter(|| hierarchy_context_for_prompt(black_box(&document), Some(index), 500));
         });
         group.bench_function(format!("{size}, the element before the cut"), |b| {
             b.iter(|| element_before_cutoff(black_box(&document), Some(index)).map(str::len));
         });
-        group.bench_function(format!("{size}, summary"), |b| b.iter(|| sections.summary(black_box(&document))));
-        group.sample_size(10).bench_function(format!("{size}, serde_json of the closed document"), |b| {
-            let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-            b.iter(|| read(&complete_part(black_box(&document)).unwrap().to_string()));
+        group.bench_function(format!("{size}, summary"), |b| {
+            b.iter(|| sections.summary(black_box(&document)))
         });
+        group.sample_size(10).bench_function(
+            format!("{size}, serde_json of the closed document"),
+            |b| {
+                let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+                b.iter(|| read(&complete_part(black_box(&document)).unwrap().to_string()));
+            },
+        );
     }
     group.finish();
 }
 
-/// The cost of reading the live value after every delta, down to the string that grows, and of a snapshot.
+/// The cost of reading the live value after every delta, down to the string that grows, and of a
+/// snapshot.
 fn value(c: &mut Criterion) {
     let text = sections(1 << 20);
     let mut group = c.benchmark_group("value");
     group.throughput(Throughput::Bytes(text.len() as u64));
-    for (name, bytes) in [("live value after every 4-byte delta, 1 MiB", 4), ("live value, whole buffer", 2 << 20)] {
+    for (name, bytes) in [
+        ("live value after every 4-byte delta, 1 MiB", 4),
+        ("live value, whole buffer", 2 << 20),
+    ] {
         let deltas = pushes(&text, bytes);
         group.bench_function(name, |b| {
             b.iter(|| {
@@ -387,7 +453,9 @@ fn seam(c: &mut Criterion) {
     let anchor = Anchor::of(&text[..cut], 2048).unwrap();
     let rest = &text[anchor.range.start..cut + 4096];
     let mut group = c.benchmark_group("seam");
-    group.bench_function("anchor of 512 KiB", |b| b.iter(|| Anchor::of(black_box(&text[..cut]), 2048)));
+    group.bench_function("anchor of 512 KiB", |b| {
+        b.iter(|| Anchor::of(black_box(&text[..cut]), 2048))
+    });
     group.bench_function("checkpoint and restore", |b| {
         b.iter(|| {
             let checkpoint = delivered.checkpoint();
@@ -395,14 +463,17 @@ fn seam(c: &mut Criterion) {
         });
     });
     let slot = Slot::of(delivered, &Limits::default());
-    group.bench_function("splice behind 512 KiB, up to the join and 4 KiB more", |b| {
-        let joined = |mut slot: Slot| {
-            let mut splice = Splice::new(&slot, Expect::Anchor, &Limits::default());
-            splice.feed(&mut slot, black_box(rest)).unwrap();
-            slot
-        };
-        b.iter_batched(|| slot.clone(), joined, BatchSize::LargeInput);
-    });
+    group.bench_function(
+        "splice behind 512 KiB, up to the join and 4 KiB more",
+        |b| {
+            let joined = |mut slot: Slot| {
+                let mut splice = Splice::new(&slot, Expect::Anchor, &Limits::default());
+                splice.feed(&mut slot, black_box(rest)).unwrap();
+                slot
+            };
+            b.iter_batched(|| slot.clone(), joined, BatchSize::LargeInput);
+        },
+    );
     group.finish();
 }
 
@@ -480,23 +551,33 @@ fn events(c: &mut Criterion) {
             b.iter(|| read_typed(&body, shape));
         });
         let body = bytes::Bytes::from(body);
-        group.bench_function(format!("{shape:?}, relay, a healthy stream in reads of 16 KiB"), |b| {
-            b.iter(|| relay(&body, shape.dialect()));
-        });
-        group.bench_function(format!("{shape:?}, serde_json into Value, the same events"), |b| {
-            b.iter(|| {
-                let mut decoder = Decoder::new(&Limits::default());
-                let mut input: &[u8] = black_box(&body);
-                let mut values = 0;
-                while let Some(event) = decoder.next_event(&mut input).unwrap() {
-                    values += usize::from(serde_json::from_str::<serde_json::Value>(&event.data).is_ok());
-                }
-                values
-            });
-        });
+        group.bench_function(
+            format!("{shape:?}, relay, a healthy stream in reads of 16 KiB"),
+            |b| {
+                b.iter(|| relay(&body, shape.dialect()));
+            },
+        );
+        group.bench_function(
+            format!("{shape:?}, serde_json into Value, the same events"),
+            |b| {
+                b.iter(|| {
+                    let mut decoder = Decoder::new(&Limits::default());
+                    let mut input: &[u8] = black_box(&body);
+                    let mut values = 0;
+                    while let Some(event) = decoder.next_event(&mut input).unwrap() {
+                        values += usize::from(
+                            serde_json::from_str::<serde_json::Value>(&event.data).is_ok(),
+                        );
+                    }
+                    values
+                });
+            },
+        );
     }
     let chats = recorded_chats();
-    group.throughput(Throughput::Elements(chats.iter().map(|body| count(body)).sum()));
+    group.throughput(Throughput::Elements(
+        chats.iter().map(|body| count(body)).sum(),
+    ));
     group.bench_function("recorded chats, framing and text", |b| {
         b.iter(|| {
             let read = |body: &Vec<u8>| read_events(body, &mut *wire_of(Dialect::Chat).reader());
@@ -504,7 +585,12 @@ fn events(c: &mut Criterion) {
         });
     });
     group.bench_function("recorded chats, framing and serde_json typed", |b| {
-        b.iter(|| chats.iter().map(|body| read_typed(body, Shape::PaddedChat)).sum::<usize>());
+        b.iter(|| {
+            chats
+                .iter()
+                .map(|body| read_typed(body, Shape::PaddedChat))
+                .sum::<usize>()
+        });
     });
     group.finish();
 }

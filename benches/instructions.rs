@@ -1,7 +1,7 @@
 //! Work of the hot paths for `scripts/instructions`, which counts the instructions under valgrind.
 //!
-//! Each run does some units of work of one path. The input is generated for the largest run in every run, so the difference
-//! between two runs is the work alone.
+//! Each run does some units of work of one path. The input is generated for the largest run in
+//! every run, so the difference between two runs is the work alone.
 
 #![allow(
     missing_docs,
@@ -28,7 +28,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["paths"] => PATHS.iter().for_each(|path| println!("{} {}", path.name, path.units)),
+        ["paths"] => PATHS
+            .iter()
+            .for_each(|path| println!("{} {}", path.name, path.units)),
         ["path", name, units] => {
             let path = PATHS.iter().find(|path| path.name == name).unwrap();
             (path.run)(path.units, units.parse().unwrap());
@@ -36,7 +38,12 @@ fn main() {
         ["families"] => FAMILIES.iter().for_each(|family| println!("{}", family.0)),
         ["family", name, reader, push, kib] => {
             let family = FAMILIES.iter().find(|family| family.0 == name).unwrap();
-            read_family(family, reader, push.parse().unwrap(), kib.parse::<usize>().unwrap() << 10);
+            read_family(
+                family,
+                reader,
+                push.parse().unwrap(),
+                kib.parse::<usize>().unwrap() << 10,
+            );
         }
         _ => println!("scripts/instructions runs this"),
     }
@@ -52,14 +59,46 @@ struct Path {
 }
 
 const PATHS: [Path; 8] = [
-    Path { name: "machine-4-byte-push", units: 50_000, run: |most, units| machine(4, most, units) },
-    Path { name: "machine-whole-KiB", units: 256, run: |most, units| machine(1 << 10, most, units) },
-    Path { name: "framing-16-KiB-reads-event", units: 2000, run: |most, units| framing(Reads::Large, most, units) },
-    Path { name: "framing-event-reads-event", units: 2000, run: |most, units| framing(Reads::Events, most, units) },
-    Path { name: "read-event", units: 2000, run: read },
-    Path { name: "relay-event", units: 2000, run: relay },
-    Path { name: "requested-anchor-cut", units: 20, run: anchors },
-    Path { name: "flow-after-seam-4-byte-push", units: 10_000, run: flow },
+    Path {
+        name: "machine-4-byte-push",
+        units: 50_000,
+        run: |most, units| machine(4, most, units),
+    },
+    Path {
+        name: "machine-whole-KiB",
+        units: 256,
+        run: |most, units| machine(1 << 10, most, units),
+    },
+    Path {
+        name: "framing-16-KiB-reads-event",
+        units: 2000,
+        run: |most, units| framing(Reads::Large, most, units),
+    },
+    Path {
+        name: "framing-event-reads-event",
+        units: 2000,
+        run: |most, units| framing(Reads::Events, most, units),
+    },
+    Path {
+        name: "read-event",
+        units: 2000,
+        run: read,
+    },
+    Path {
+        name: "relay-event",
+        units: 2000,
+        run: relay,
+    },
+    Path {
+        name: "requested-anchor-cut",
+        units: 20,
+        run: anchors,
+    },
+    Path {
+        name: "flow-after-seam-4-byte-push",
+        units: 10_000,
+        run: flow,
+    },
 ];
 
 /// Feeds units of `size` bytes: short ones as pushes, KiB as one buffer.
@@ -92,7 +131,9 @@ fn framing(reads: Reads, most: usize, units: usize) {
         }
     };
     match reads {
-        Reads::Large => body.chunks(16 << 10).for_each(|bytes| read(black_box(bytes))),
+        Reads::Large => body
+            .chunks(16 << 10)
+            .for_each(|bytes| read(black_box(bytes))),
         Reads::Events => {
             let mut start = 0;
             for &end in &ends[..units] {
@@ -137,8 +178,8 @@ fn relay(most: usize, units: usize) {
     assert_eq!(forwarded, body.len());
 }
 
-/// Feeds the anchor after a cut of 96 KiB, as it was asked for: nothing of the delivered text is read for it but what the
-/// anchor is searched in.
+/// Feeds the anchor after a cut of 96 KiB, as it was asked for: nothing of the delivered text is
+/// read for it but what the anchor is searched in.
 fn anchors(_: usize, units: usize) {
     let text = sections(96 << 10);
     let limits = Limits::default();
@@ -147,10 +188,11 @@ fn anchors(_: usize, units: usize) {
     for _ in 0..units {
         let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
         let anchor = black_box(&text[splice.anchor().unwrap().range.clone()]);
-        anchor
-            .as_bytes()
-            .chunks(4)
-            .for_each(|piece| splice.feed(&mut slot, std::str::from_utf8(piece).unwrap()).unwrap());
+        anchor.as_bytes().chunks(4).for_each(|piece| {
+            splice
+                .feed(&mut slot, std::str::from_utf8(piece).unwrap())
+                .unwrap()
+        });
         assert!(splice.pending() == anchor.len());
     }
 }
@@ -166,39 +208,61 @@ fn flow(most: usize, units: usize) {
     let flow = DELIVERED + 512;
     splice.feed(&mut slot, &text[anchor..flow]).unwrap();
     for at in (flow..flow + 4 * units).step_by(4) {
-        splice.feed(&mut slot, black_box(&text[at..at + 4])).unwrap();
+        splice
+            .feed(&mut slot, black_box(&text[at..at + 4]))
+            .unwrap();
     }
     assert!(slot.document().text() == &text[..flow + 4 * units]);
 }
 
-/// Returns at least that many bytes of sections as models write them, in ASCII: prose with a few escapes, numbers.
+/// Returns at least that many bytes of sections as models write them, in ASCII: prose with a few
+/// escapes, numbers.
 fn sections(bytes: usize) -> String {
     let mut random = Random(7);
     let mut text = String::from("{\"title\": \"Report\", \"sections\": [");
     let mut n = 0;
     while text.len() < bytes {
-        write!(text, "{{\"id\": {n}, \"type\": \"paragraph\", \"content\": \"").unwrap();
+        write!(
+            text,
+            "{{\"id\": {n}, \"type\": \"paragraph\", \"content\": \""
+        )
+        .unwrap();
         for _ in 0..4 + random.below(12) {
             text.push_str(
-                ["So ", "the plants grew ", "and then ", "\\\"more\\\" ", "of it.\\n", "after "][random.below(6)],
+                [
+                    "So ",
+                    "the plants grew ",
+                    "and then ",
+                    "\\\"more\\\" ",
+                    "of it.\\n",
+                    "after ",
+                ][random.below(6)],
             );
         }
         let (first, second) = (random.below(1_000_000), random.below(1000));
-        write!(text, "\", \"values\": [{first}, -{second}.5e-3, true, null]}}, ").unwrap();
+        write!(
+            text,
+            "\", \"values\": [{first}, -{second}.5e-3, true, null]}}, "
+        )
+        .unwrap();
         n += 1;
     }
     text
 }
 
-/// Returns that many events of the recorded shape of a chat with `obfuscation`, and where each ends. The first one has the
-/// role and an empty text.
+/// Returns that many events of the recorded shape of a chat with `obfuscation`, and where each
+/// ends. The first one has the role and an empty text.
 fn events(count: usize) -> (Vec<u8>, Vec<usize>) {
     let mut random = Random(11);
     let text = sections(8 * count);
     let (mut body, mut ends) = (String::new(), Vec::new());
     let mut from = 0;
     for n in 0..count {
-        let to = if n == 0 { 0 } else { from + 1 + random.below(8) };
+        let to = if n == 0 {
+            0
+        } else {
+            from + 1 + random.below(8)
+        };
         let text = serde_json::Value::from(&text[from..to]);
         let delta = if n == 0 {
             format!("{{\"role\":\"assistant\",\"content\":{text},\"refusal\":null}}")

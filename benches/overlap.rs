@@ -1,8 +1,13 @@
-//! The cost of the matchers: verbatim repeats and near anchors, for each byte and for the slowest one.
+//! The cost of the matchers: verbatim repeats and near anchors, for each byte and for the slowest
+//! one.
 //!
 //! `cargo bench --bench overlap`.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "criterion's macro, and inputs that are written here")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "criterion's macro, and inputs that are written here"
+)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,7 +17,8 @@ use restitch::internal::overlap::{Anchor, Matcher, NearAnchor};
 
 const KIB: usize = 1024;
 
-/// Returns words in random order, the first ones more often, so that no two long stretches are equal.
+/// Returns words in random order, the first ones more often, so that no two long stretches are
+/// equal.
 fn prose(bytes: usize, mut seed: u64) -> String {
     let words = "the of and a to in is that it was for on are with as his they be at one have this from or had by hot but \
                  some what there we can out other were all your when up use word how said an each she which do their \
@@ -25,7 +31,9 @@ fn prose(bytes: usize, mut seed: u64) -> String {
     let mut text = String::from("{\"text\": \"");
     while text.len() < bytes {
         let mut below = |end: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) as usize % end
         };
         let most = 1 + below(words.len());
@@ -38,8 +46,13 @@ fn prose(bytes: usize, mut seed: u64) -> String {
 
 /// Returns rows as models write them.
 fn rows(bytes: usize) -> String {
-    let row =
-        |n: usize| format!("{{\"id\": {n}, \"name\": \"item {}\", \"price\": {}.5, \"ok\": true}}, ", n * 7919, n * 31);
+    let row = |n: usize| {
+        format!(
+            "{{\"id\": {n}, \"name\": \"item {}\", \"price\": {}.5, \"ok\": true}}, ",
+            n * 7919,
+            n * 31
+        )
+    };
     let mut text: String = (0..bytes / 50).map(row).collect();
     text.truncate(bytes);
     text
@@ -55,17 +68,25 @@ fn tails(bytes: usize) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Returns texts to read after a tail: the tail again; half of it and another byte; the tail with wrong bytes or, after
-/// prose, other prose.
+/// Returns texts to read after a tail: the tail again; half of it and another byte; the tail with
+/// wrong bytes or, after prose, other prose.
 fn fragments(tail: &str) -> [(&'static str, Vec<u8>); 3] {
     let mut broken = tail.as_bytes().to_vec();
     if tail.starts_with("{\"text") {
         broken = prose(tail.len(), 2).into_bytes();
     } else {
-        broken.iter_mut().skip(96).step_by(97).for_each(|byte| *byte = b'1');
+        broken
+            .iter_mut()
+            .skip(96)
+            .step_by(97)
+            .for_each(|byte| *byte = b'1');
     }
     let half = [&tail.as_bytes()[..tail.len() / 2], b"\0"].concat();
-    [("the tail again", tail.as_bytes().to_vec()), ("half of it", half), ("other text", broken)]
+    [
+        ("the tail again", tail.as_bytes().to_vec()),
+        ("half of it", half),
+        ("other text", broken),
+    ]
 }
 
 fn matcher(c: &mut Criterion) {
@@ -90,8 +111,8 @@ fn matcher(c: &mut Criterion) {
     group.finish();
 }
 
-/// Prints the time of the slowest byte. Each byte counts with the shortest of its times in many rounds, which leaves
-/// out other work of the machine. Reading the clock is included.
+/// Prints the time of the slowest byte. Each byte counts with the shortest of its times in many
+/// rounds, which leaves out other work of the machine. Reading the clock is included.
 #[allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -107,14 +128,20 @@ fn worst_byte(name: &str, what: &str, tail: &str, fragment: &[u8], matcher: &Mat
             *time = start.elapsed().min(*time);
         }
     }
-    println!("worst byte, {name}, {what}: {:?}", times.into_iter().max().unwrap_or_default());
+    println!(
+        "worst byte, {name}, {what}: {:?}",
+        times.into_iter().max().unwrap_or_default()
+    );
 }
 
 /// An anchor that is repeated, and text that is not the anchor.
 fn near(c: &mut Criterion) {
     let mut group = c.benchmark_group("near anchor");
     let anchor = prose(2 * KIB, 1);
-    for (what, text) in [("repeated", anchor.clone()), ("other text", prose(2 * KIB, 2))] {
+    for (what, text) in [
+        ("repeated", anchor.clone()),
+        ("other text", prose(2 * KIB, 2)),
+    ] {
         group.throughput(Throughput::Elements(text.len() as u64));
         group.bench_function(what, |b| {
             let mut near = NearAnchor::new(&anchor);

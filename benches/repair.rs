@@ -1,7 +1,7 @@
 //! Repair: what it costs, and what becomes of documents with seeded mistakes.
 //!
-//! `cargo bench --bench repair` measures the cost. `cargo bench --bench repair -- table` prints the table by kind of
-//! mistake. Its arguments:
+//! `cargo bench --bench repair` measures the cost. `cargo bench --bench repair -- table` prints the
+//! table by kind of mistake. Its arguments:
 //!
 //! - `--seeds tuning|report`: the seeds of documents and mistakes (`tuning`),
 //! - `--mistakes N`: how many mistakes a text has (1),
@@ -9,7 +9,8 @@
 //! - `--level syntax|guess`: the level (`guess`),
 //! - `--documents N`: generated documents (160); those of the test data come on top,
 //! - `--times N`: texts for each document and kind (2),
-//! - `--show N`: prints so many texts of each kind that were not restored; silent and broken ones come first.
+//! - `--show N`: prints so many texts of each kind that were not restored; silent and broken ones
+//!   come first.
 
 #![allow(
     missing_docs,
@@ -52,16 +53,25 @@ use table::{Plan, Verdict};
 fn texts() -> [(&'static str, String); 2] {
     let (mut valid, mut broken) = (String::from("["), String::from("["));
     for at in 0.. {
-        let row = format!("{{\"id\": {at}, \"title\": \"Row {at}\", \"text\": \"It says \\\"no\\\".\", \"ok\": true}}");
+        let row = format!(
+            "{{\"id\": {at}, \"title\": \"Row {at}\", \"text\": \"It says \\\"no\\\".\", \"ok\": true}}"
+        );
         valid.push_str(&row);
-        broken.push_str(&if at % 100 == 0 { row.replace("true", "True,") } else { row });
+        broken.push_str(&if at % 100 == 0 {
+            row.replace("true", "True,")
+        } else {
+            row
+        });
         if valid.len() > 1 << 20 {
             break;
         }
         valid.push_str(", ");
         broken.push_str(", ");
     }
-    [("valid", valid + "]"), ("a mistake in every hundredth row", broken + "]")]
+    [
+        ("valid", valid + "]"),
+        ("a mistake in every hundredth row", broken + "]"),
+    ]
 }
 
 fn whole(c: &mut Criterion) {
@@ -102,17 +112,31 @@ impl Arguments<'_> {
     }
 
     fn number(&self, name: &str, default: u64) -> u64 {
-        self.after(name).map_or(default, |number| number.parse().unwrap())
+        self.after(name)
+            .map_or(default, |number| number.parse().unwrap())
     }
 }
 
 fn print_table(arguments: &Arguments<'_>) {
-    let seeds = if arguments.after("--seeds") == Some("report") { documents::REPORT } else { documents::TUNING };
+    let seeds = if arguments.after("--seeds") == Some("report") {
+        documents::REPORT
+    } else {
+        documents::TUNING
+    };
     let mut all = documents::generated(seeds.clone(), arguments.number("--documents", 160));
     let corpus = [documents::corpus(), documents::recorded()].concat();
-    println!("{} generated documents, {} of the test data, seeds from {}", all.len(), corpus.len(), seeds.start);
+    println!(
+        "{} generated documents, {} of the test data, seeds from {}",
+        all.len(),
+        corpus.len(),
+        seeds.start
+    );
     all.extend(corpus);
-    let level = if arguments.after("--level") == Some("syntax") { RepairLevel::Syntax } else { RepairLevel::Guess };
+    let level = if arguments.after("--level") == Some("syntax") {
+        RepairLevel::Syntax
+    } else {
+        RepairLevel::Guess
+    };
     let plan = Plan {
         seeds: seeds.start..seeds.start + arguments.number("--times", 2),
         mistakes: arguments.number("--mistakes", 1) as usize,
@@ -121,7 +145,12 @@ fn print_table(arguments: &Arguments<'_>) {
     };
     let shown = arguments.number("--show", 0) as usize;
     let mut table = table::measure(&all, &plan, shown > 0);
-    table.misses.sort_by_key(|miss| (miss.broken.kind, !matches!(miss.verdict, Verdict::Silent | Verdict::Broken)));
+    table.misses.sort_by_key(|miss| {
+        (
+            miss.broken.kind,
+            !matches!(miss.verdict, Verdict::Silent | Verdict::Broken),
+        )
+    });
     let mut counts = BTreeMap::new();
     for miss in &table.misses {
         let count = counts.entry(miss.broken.kind).or_insert(0);

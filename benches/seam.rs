@@ -2,11 +2,13 @@
 //!
 //! `cargo bench --bench seam --features sim` measures the cost. The other subjects come after `--`:
 //!
-//! - `table 4` prints the table of results for every style, over four times as many documents as without a number, with
-//!   the published rules beside the engine; with `--rows 20000` instead of a number, over as many documents as give each
-//!   row of the short table so many merges. A style's name prints the silently wrong rows of that style.
+//! - `table 4` prints the table of results for every style, over four times as many documents as
+//!   without a number, with the published rules beside the engine; with `--rows 20000` instead of a
+//!   number, over as many documents as give each row of the short table so many merges. A style's
+//!   name prints the silently wrong rows of that style.
 //! - `mix --rows 20000` runs that many cuts through sessions, in the mix of styles by frequency.
-//! - `calibration FILE` compares the probability that the engine reports with what is observed, and writes a plot.
+//! - `calibration FILE` compares the probability that the engine reports with what is observed, and
+//!   writes a plot.
 //!
 //! `tuning` (the default) and `report` choose the seeds of the documents.
 
@@ -124,7 +126,9 @@ impl Texts {
     /// Returns the fragments: each repeats some text and has 256 bytes more.
     fn fragments(&self) -> [(&'static str, Expect, &str); 3] {
         let (_, splice) = self.begin(Expect::Anchor);
-        let anchor = splice.anchor().map_or(self.cut, |anchor| anchor.range.start);
+        let anchor = splice
+            .anchor()
+            .map_or(self.cut, |anchor| anchor.range.start);
         let end = self.cut + 256;
         [
             ("anchor", Expect::Anchor, &self.document[anchor..end]),
@@ -136,7 +140,9 @@ impl Texts {
 
 /// The texts are ASCII, so every offset is between characters.
 fn pushes(fragment: &str) -> impl Iterator<Item = &str> {
-    (0..fragment.len()).step_by(4).map(|at| &fragment[at..(at + 4).min(fragment.len())])
+    (0..fragment.len())
+        .step_by(4)
+        .map(|at| &fragment[at..(at + 4).min(fragment.len())])
 }
 
 fn seam(c: &mut Criterion) {
@@ -162,8 +168,8 @@ fn seam(c: &mut Criterion) {
     group.finish();
 }
 
-/// Returns the time of the slowest push. Each push counts with the shortest of its times in many rounds, which leaves
-/// out other work of the machine.
+/// Returns the time of the slowest push. Each push counts with the shortest of its times in many
+/// rounds, which leaves out other work of the machine.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 fn worst_push(_: &mut Criterion) {
     for texts in texts(60 << 10) {
@@ -178,8 +184,16 @@ fn worst_push(_: &mut Criterion) {
                     *shortest = start.elapsed().min(*shortest);
                 }
             }
-            let (at, worst) = shortest.iter().enumerate().max_by_key(|(_, time)| **time).unwrap();
-            println!("worst 4-byte push, 60 KiB tail, {how}, {}: {worst:?}, after {} bytes", texts.name, 4 * at);
+            let (at, worst) = shortest
+                .iter()
+                .enumerate()
+                .max_by_key(|(_, time)| **time)
+                .unwrap();
+            println!(
+                "worst 4-byte push, 60 KiB tail, {how}, {}: {worst:?}, after {} bytes",
+                texts.name,
+                4 * at
+            );
         }
     }
 }
@@ -229,7 +243,10 @@ criterion_group!(costs, seam, worst_push, build, merge);
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments = Arguments(&arguments);
-    match ["table", "mix", "calibration"].into_iter().find(|name| arguments.has(name)) {
+    match ["table", "mix", "calibration"]
+        .into_iter()
+        .find(|name| arguments.has(name))
+    {
         Some("table") => print_table(&arguments),
         Some("mix") => {
             let cuts = arguments.rows().unwrap_or(CUTS * DOCUMENTS as usize);
@@ -264,13 +281,23 @@ impl Arguments<'_> {
     }
 
     fn seeds(&self) -> Range<u64> {
-        if self.has("report") { documents::REPORT } else { documents::TUNING }
+        if self.has("report") {
+            documents::REPORT
+        } else {
+            documents::TUNING
+        }
     }
 }
 
 fn print_table(arguments: &Arguments<'_>) {
-    let times = arguments.0.iter().find_map(|argument| argument.parse::<u64>().ok()).unwrap_or(1);
-    let size = arguments.rows().map_or(Size::Documents(DOCUMENTS * times), Size::Merges);
+    let times = arguments
+        .0
+        .iter()
+        .find_map(|argument| argument.parse::<u64>().ok())
+        .unwrap_or(1);
+    let size = arguments
+        .rows()
+        .map_or(Size::Documents(DOCUMENTS * times), Size::Merges);
     let seeds = arguments.seeds();
     println!("seeds from {}", seeds.start);
     let (table, peers) = table::measure(seeds, size, CUTS);
@@ -294,7 +321,13 @@ fn calibrate(arguments: &Arguments<'_>) {
         if matches!(row.line.class, Class::Other | Class::EarlyEnd) {
             return;
         }
-        let outcome = join_within(&limits, row.case.delivered, row.case.fragment, row.line.expect, 1);
+        let outcome = join_within(
+            &limits,
+            row.case.delivered,
+            row.case.fragment,
+            row.line.expect,
+            1,
+        );
         if let Some(posterior) = outcome.posterior.filter(|_| outcome.joined) {
             // What was joined and can still become the document is right as far as it goes.
             let is_wrong = row.case.compare(&outcome) == Verdict::Wrong;

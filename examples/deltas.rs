@@ -34,7 +34,11 @@ async fn ask(messages: Vec<(&str, String)>) -> Result<Deltas, Error> {
         }
         _ => ANSWER[..70].to_owned(),
     };
-    let deltas: Vec<_> = text.as_bytes().chunks(6).map(|part| Ok(String::from_utf8_lossy(part).into_owned())).collect();
+    let deltas: Vec<_> = text
+        .as_bytes()
+        .chunks(6)
+        .map(|part| Ok(String::from_utf8_lossy(part).into_owned()))
+        .collect();
     Ok(Box::pin(iter(deltas)))
 }
 

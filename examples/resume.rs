@@ -1,4 +1,5 @@
-//! Joins two halves of an answer, of which the second has a preamble and a fence: `cargo run --example resume`.
+//! Joins two halves of an answer, of which the second has a preamble and a fence:
+//! `cargo run --example resume`.
 //!
 //! Uses no network: the halves are written here as a model would send them.
 
@@ -15,17 +16,33 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     slot.push(FIRST)?;
     let cut = slot.document().cut();
     let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
-    let anchor = splice.anchor().map(|anchor| FIRST[anchor.range.clone()].to_owned()).unwrap_or_default();
-    show(&format!("cut at byte {} in {} ({})", cut.offset, cut.path, cut.state.as_str()));
-    show(&format!("what can be shown now: {}", slot.document().complete().unwrap_or_default()));
+    let anchor = splice
+        .anchor()
+        .map(|anchor| FIRST[anchor.range.clone()].to_owned())
+        .unwrap_or_default();
+    show(&format!(
+        "cut at byte {} in {} ({})",
+        cut.offset,
+        cut.path,
+        cut.state.as_str()
+    ));
+    show(&format!(
+        "what can be shown now: {}",
+        slot.document().complete().unwrap_or_default()
+    ));
     show(&format!("what the model is asked to repeat: {anchor}"));
 
-    let answer = format!("Sure, here is the rest:\n```json\n{anchor}ndy the range exceeds 16 m.\"}}\n]}}\n```");
+    let answer = format!(
+        "Sure, here is the rest:\n```json\n{anchor}ndy the range exceeds 16 m.\"}}\n]}}\n```"
+    );
     for delta in answer.as_bytes().chunks(7) {
         splice.feed(&mut slot, std::str::from_utf8(delta)?)?;
     }
     let seam = splice.finish(&mut slot)?;
-    show(&format!("joined: {} bytes repeated, {} bytes pending", seam.overlap, seam.pending));
+    show(&format!(
+        "joined: {} bytes repeated, {} bytes pending",
+        seam.overlap, seam.pending
+    ));
     show(slot.document().root().unwrap_or_default());
     Ok(())
 }

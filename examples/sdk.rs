@@ -1,8 +1,8 @@
-//! A typed client of a server that cuts its answers. Prints each section of the report as soon as it is whole:
-//! `cargo run --example sdk --features stream,client,sim`.
+//! A typed client of a server that cuts its answers. Prints each section of the report as soon as
+//! it is whole: `cargo run --example sdk --features stream,client,sim`.
 //!
-//! The server is the scripted one, on a free loopback port. `Sdk` has the interface of the usual SDKs, so that a user of
-//! one would write what `main` has.
+//! The server is the scripted one, on a free loopback port. `Sdk` has the interface of the usual
+//! SDKs, so that a user of one would write what `main` has.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -37,14 +37,27 @@ struct Section {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let server = Sim::new(REPORT, SCRIPT.parse()?).bind(([127, 0, 0, 1], 0).into()).await?;
+    let server = Sim::new(REPORT, SCRIPT.parse()?)
+        .bind(([127, 0, 0, 1], 0).into())
+        .await?;
     let sdk = Sdk::new(&server.url())?;
-    let question = vec![Message { role: "user".to_owned(), content: "A report on tides, as JSON.".to_owned() }];
-    let request = Request { model: "sim".to_owned(), messages: question, stream: true };
-    let text =
-        Stitcher::new().chat(request, async |request| sdk.create_stream(&request).await).await?.observe(|event| {
+    let question = vec![Message {
+        role: "user".to_owned(),
+        content: "A report on tides, as JSON.".to_owned(),
+    }];
+    let request = Request {
+        model: "sim".to_owned(),
+        messages: question,
+        stream: true,
+    };
+    let text = Stitcher::new()
+        .chat(request, async |request| sdk.create_stream(&request).await)
+        .await?
+        .observe(|event| {
             if let SessionEvent::Cut { offset, .. } = event {
-                show(&format!("  … cut after {offset} bytes, asking for the rest"));
+                show(&format!(
+                    "  … cut after {offset} bytes, asking for the rest"
+                ));
             }
         });
     let mut sections = text.completed::<Section>("/sections/*");
@@ -71,7 +84,9 @@ struct Sdk {
 
 impl Sdk {
     fn new(base_url: &str) -> Result<Self, Box<dyn Error>> {
-        Ok(Self { http: Client::new(Upstream::parse(base_url)?)? })
+        Ok(Self {
+            http: Client::new(Upstream::parse(base_url)?)?,
+        })
     }
 
     /// Makes one call and returns its typed chunks as they come.
@@ -79,10 +94,16 @@ impl Sdk {
         &self,
         request: &Request,
     ) -> Result<impl Stream<Item = Result<ChatCompletionChunk, ApiError>> + use<>, ApiError> {
-        let uri = self.http.upstream().uri_for("/v1/chat/completions").map_err(ApiError::new)?;
+        let uri = self
+            .http
+            .upstream()
+            .uri_for("/v1/chat/completions")
+            .map_err(ApiError::new)?;
         let request = http::Request::post(uri)
             .header("content-type", "application/json")
-            .body(Body::full(serde_json::to_vec(request).map_err(ApiError::new)?))
+            .body(Body::full(
+                serde_json::to_vec(request).map_err(ApiError::new)?,
+            ))
             .map_err(ApiError::new)?;
         let response = self.http.send(request).await.map_err(ApiError::new)?;
         if !response.status().is_success() {
@@ -168,14 +189,17 @@ impl Stream for Chunks {
                 None => return Poll::Ready(None),
                 Some(frame) => frame.map_err(ApiError::new)?,
             };
-            let Ok(data) = frame.into_data() else { continue };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
             let mut input: &[u8] = &data;
             while let Some(event) = this.decoder.next_event(&mut input).map_err(ApiError::new)? {
                 if event.data == "[DONE]" {
                     this.is_done = true;
                     break;
                 }
-                this.ready.push_back(serde_json::from_str(&event.data).map_err(ApiError::new));
+                this.ready
+                    .push_back(serde_json::from_str(&event.data).map_err(ApiError::new));
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Addresses to listen on, as the command line and the configuration file write them. Opens no sockets.
+//! Addresses to listen on, as the command line and the configuration file write them. Opens no
+//! sockets.
 
 use std::fmt;
 #[cfg(feature = "config")]
@@ -36,11 +37,19 @@ impl FromStr for ListenAddress {
     fn from_str(written: &str) -> Result<Self, String> {
         if let Some(path) = written.strip_prefix("unix:") {
             let path = Some(path).filter(|path| !path.is_empty() && !path.ends_with('/'));
-            return path.map(|path| Self::Unix(path.into())).ok_or_else(|| format!("`{written}` names no file"));
+            return path
+                .map(|path| Self::Unix(path.into()))
+                .ok_or_else(|| format!("`{written}` names no file"));
         }
         if let Some((host @ ("" | "localhost"), port)) = written.rsplit_once(':') {
-            let port = port.parse().map_err(|_| format!("`{port}` is no port: there are 0 to 65535"))?;
-            return Ok(if host.is_empty() { Self::Any(port) } else { Self::Localhost(port) });
+            let port = port
+                .parse()
+                .map_err(|_| format!("`{port}` is no port: there are 0 to 65535"))?;
+            return Ok(if host.is_empty() {
+                Self::Any(port)
+            } else {
+                Self::Localhost(port)
+            });
         }
         written.parse().map(Self::Tcp).map_err(|_| {
             format!(
@@ -51,8 +60,8 @@ impl FromStr for ListenAddress {
     }
 }
 
-/// Reads the address of a listener that has one socket: `127.0.0.1:7379`, `localhost:7379` (loopback, IPv4) or `:7379` (all
-/// addresses of the machine, IPv4).
+/// Reads the address of a listener that has one socket: `127.0.0.1:7379`, `localhost:7379`
+/// (loopback, IPv4) or `:7379` (all addresses of the machine, IPv4).
 ///
 /// # Errors
 /// The text is no such address, with what to write.
@@ -62,9 +71,9 @@ pub(crate) fn one_socket(written: &str) -> Result<SocketAddr, String> {
         Ok(ListenAddress::Tcp(address)) => Ok(address),
         Ok(ListenAddress::Localhost(port)) => Ok((Ipv4Addr::LOCALHOST, port).into()),
         Ok(ListenAddress::Any(port)) => Ok((Ipv4Addr::UNSPECIFIED, port).into()),
-        Ok(ListenAddress::Unix(_)) | Err(_) => {
-            Err(format!("`{written}` is no address of one socket: write `127.0.0.1:7379`, `localhost:7379` or `:7379`"))
-        }
+        Ok(ListenAddress::Unix(_)) | Err(_) => Err(format!(
+            "`{written}` is no address of one socket: write `127.0.0.1:7379`, `localhost:7379` or `:7379`"
+        )),
     }
 }
 
@@ -85,7 +94,8 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Who may connect to a Unix socket: the permissions of its file, in octal. Default: `0600`, its owner.
+/// Who may connect to a Unix socket: the permissions of its file, in octal. Default: `0600`, its
+/// owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketMode(u32);
 
@@ -107,9 +117,13 @@ impl FromStr for SocketMode {
 
     fn from_str(written: &str) -> Result<Self, String> {
         // `from_str_radix` accepts a sign.
-        let is_octal = (3..=4).contains(&written.len()) && written.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
-        let mode = u32::from_str_radix(written, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
-        mode.map(Self).ok_or_else(|| format!("`{written}` is no mode of a socket: write `0600` or `0660`"))
+        let is_octal = (3..=4).contains(&written.len())
+            && written.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+        let mode = u32::from_str_radix(written, 8)
+            .ok()
+            .filter(|mode| is_octal && *mode <= 0o777);
+        mode.map(Self)
+            .ok_or_else(|| format!("`{written}` is no mode of a socket: write `0600` or `0660`"))
     }
 }
 

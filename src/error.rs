@@ -1,4 +1,5 @@
-//! Errors of the engine: a kind and a byte offset. The rest of a message for people is computed on demand.
+//! Errors of the engine: a kind and a byte offset. The rest of a message for people is computed on
+//! demand.
 
 use std::fmt;
 
@@ -29,7 +30,8 @@ pub enum SyntaxErrorKind {
     InvalidUtf8(u8),
     /// A closing bracket that does not match the innermost open container.
     MismatchedCloser(u8),
-    /// More open containers than [`ParserLimits::max_depth`](crate::ParserLimits::max_depth) allows.
+    /// More open containers than [`ParserLimits::max_depth`](crate::ParserLimits::max_depth)
+    /// allows.
     TooDeep(usize),
     /// Something other than white space after the root.
     TrailingText(u8),
@@ -51,12 +53,22 @@ impl fmt::Display for SyntaxErrorKind {
             Self::InvalidNumber(b) => write!(f, "invalid number at `{}`", shown(b)),
             Self::InvalidLiteral(b) => write!(f, "invalid literal at `{}`", shown(b)),
             Self::InvalidUtf8(b) => write!(f, "invalid UTF-8 at byte 0x{b:02x}"),
-            Self::MismatchedCloser(b) => write!(f, "`{}` closes nothing that is open here", shown(b)),
-            Self::TooDeep(limit) => write!(f, "more open containers than the limit `max_depth`, {limit}"),
+            Self::MismatchedCloser(b) => {
+                write!(f, "`{}` closes nothing that is open here", shown(b))
+            }
+            Self::TooDeep(limit) => write!(
+                f,
+                "more open containers than the limit `max_depth`, {limit}"
+            ),
             Self::TrailingText(b) => write!(f, "text after the root, at `{}`", shown(b)),
-            Self::TooManyRepairs(limit) => write!(f, "more repairs than the limit `max_repairs`, {limit}"),
+            Self::TooManyRepairs(limit) => {
+                write!(f, "more repairs than the limit `max_repairs`, {limit}")
+            }
             Self::TooManyReadings(limit) => {
-                write!(f, "more readings of mistakes than the limit `max_readings`, {limit} for each KiB")
+                write!(
+                    f,
+                    "more readings of mistakes than the limit `max_readings`, {limit} for each KiB"
+                )
             }
             Self::UnexpectedEnd => f.write_str("the text ends before its root is closed"),
         }
@@ -77,10 +89,13 @@ impl SyntaxError {
         self.kind == SyntaxErrorKind::UnexpectedEnd
     }
 
-    /// Returns the line, column and path of the error in `text`, the whole text that was read. Reads all text before
-    /// the error.
+    /// Returns the line, column and path of the error in `text`, the whole text that was read.
+    /// Reads all text before the error.
     pub fn place(&self, text: &str) -> Place {
-        let at = (0..=self.offset.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let at = (0..=self.offset.min(text.len()))
+            .rev()
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(0);
         let (before, after) = text.split_at(at);
         Place::of(before, after, self.offset, String::new())
     }
@@ -104,10 +119,11 @@ pub struct Place {
     pub line: usize,
     /// The column in characters, from 1 on.
     pub column: usize,
-    /// The JSON Pointer of the value that is due or open there, else of the innermost open container; empty for the
-    /// root, or if it is unknown.
+    /// The JSON Pointer of the value that is due or open there, else of the innermost open
+    /// container; empty for the root, or if it is unknown.
     pub path: String,
-    /// The error's line, or its part near the error, with an arrow before the error; control characters as escapes.
+    /// The error's line, or its part near the error, with an arrow before the error; control
+    /// characters as escapes.
     pub excerpt: String,
 }
 
@@ -120,20 +136,50 @@ impl Place {
         let start = memchr::memrchr(b'\n', before.as_bytes()).map_or(0, |at| at + 1);
         let line = before.get(start..).unwrap_or_default();
         let lines = memchr::memchr_iter(b'\n', before.as_bytes()).count();
-        let near = line.char_indices().rev().take(Self::EXCERPT).last().map_or(line.len(), |(at, _)| at);
-        let after = after.lines().next().unwrap_or_default().chars().take(Self::EXCERPT);
+        let near = line
+            .char_indices()
+            .rev()
+            .take(Self::EXCERPT)
+            .last()
+            .map_or(line.len(), |(at, _)| at);
+        let after = after
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(Self::EXCERPT);
         let mut excerpt = String::new();
-        for c in line.get(near..).unwrap_or_default().chars().chain(['→']).chain(after) {
+        for c in line
+            .get(near..)
+            .unwrap_or_default()
+            .chars()
+            .chain(['→'])
+            .chain(after)
+        {
             // An unescaped control character could move the cursor of a reader's terminal.
-            if c.is_control() { excerpt.extend(c.escape_default()) } else { excerpt.push(c) }
+            if c.is_control() {
+                excerpt.extend(c.escape_default())
+            } else {
+                excerpt.push(c)
+            }
         }
-        Self { offset, line: lines + 1, column: line.chars().count() + 1, path, excerpt }
+        Self {
+            offset,
+            line: lines + 1,
+            column: line.chars().count() + 1,
+            path,
+            excerpt,
+        }
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {} (byte {})", self.line, self.column, self.offset)?;
+        write!(
+            f,
+            "line {}, column {} (byte {})",
+            self.line, self.column, self.offset
+        )?;
         if !self.path.is_empty() {
             write!(f, ", at {}", self.path)?;
         }

@@ -1,7 +1,8 @@
 //! restitch makes cut-off LLM output whole.
 //!
-//! The input is the text of an answer while the model writes it; the output is one seamless text and one valid JSON
-//! document. Each stage uses the stages below it, and can be used without those above it:
+//! The input is the text of an answer while the model writes it; the output is one seamless text
+//! and one valid JSON document. Each stage uses the stages below it, and can be used without those
+//! above it:
 //!
 //! ```text
 //!   streams of calls, or of their text ──▶┌────────────┐ ──▶ one stream that is whole
@@ -18,10 +19,10 @@
 //!                                         └────────────┘ ──▶ json::Sink: LiveValue, Paths, or your own
 //! ```
 //!
-//! A [`Stitcher`] makes the calls and has a timer. The engine below it does no I/O and has no clock. The caller gives a
-//! [`Session`](session::Session) each event and the time, and the session returns the next action. A
-//! [`Splice`](splice::Splice) and a [`Document`] take text and don't know about calls. This example cuts and continues
-//! a document without parsing a byte twice:
+//! A [`Stitcher`] makes the calls and has a timer. The engine below it does no I/O and has no
+//! clock. The caller gives a [`Session`](session::Session) each event and the time, and the session
+//! returns the next action. A [`Splice`](splice::Splice) and a [`Document`] take text and don't
+//! know about calls. This example cuts and continues a document without parsing a byte twice:
 //!
 //! ```
 //! use restitch::Limits;
@@ -52,9 +53,9 @@
 //! | `schema` | JSON Schemas as the expectation of [`shape`] |
 //! | `sim` | [`sim`]: a scripted model server to test against |
 //!
-//! The other features are for the program and add no public module: `cli` (the commands), `config` (the configuration
-//! file), `client` (the HTTP client), `proxy`, `redis` and `otlp` (the proxy, its shared store and its telemetry), and
-//! `app`, everything in the installed program.
+//! The other features are for the program and add no public module: `cli` (the commands), `config`
+//! (the configuration file), `client` (the HTTP client), `proxy`, `redis` and `otlp` (the proxy,
+//! its shared store and its telemetry), and `app`, everything in the installed program.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -110,13 +111,15 @@ pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_e
 pub use envelope::AllowedRoots;
 pub use error::{Place, SyntaxError, SyntaxErrorKind};
 pub use json::repair;
-pub use limits::{ContinuationLimits, KeepLimits, Limits, ParserLimits, ServerLimits, TransportLimits};
+pub use limits::{
+    ContinuationLimits, KeepLimits, Limits, ParserLimits, ServerLimits, TransportLimits,
+};
 pub use session::{Message, Outcome, Retry};
 #[cfg(feature = "stream")]
 pub use stream::{Stitch, StitchText, Stitcher, TextDelta};
 
-/// The inside of the engine and of the program, for the program itself, benches, fuzz targets, peers and tests. Not part of
-/// the API: it changes without notice.
+/// The inside of the engine and of the program, for the program itself, benches, fuzz targets,
+/// peers and tests. Not part of the API: it changes without notice.
 #[doc(hidden)]
 pub mod internal {
     #[cfg(any(feature = "config", feature = "proxy"))]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The caps of one answer and of the proxy, in five groups. Reaching one is a named outcome, never a silent loss.
+/// The caps of one answer and of the proxy, in five groups. Reaching one is a named outcome, never
+/// a silent loss.
 ///
 /// ```
 /// let limits = restitch::Limits::default().with_max_continuations(2);
@@ -17,7 +18,8 @@ pub struct Limits {
     pub continuation: ContinuationLimits,
     /// Caps on connections: bytes kept for them, and waits.
     pub transport: TransportLimits,
-    /// Caps on the clients of the proxy: their number, their bytes and the time that it waits for them.
+    /// Caps on the clients of the proxy: their number, their bytes and the time that it waits for
+    /// them.
     pub server: ServerLimits,
     /// Caps on the answers that the proxy keeps for clients that lose their connection.
     pub keep: KeepLimits,
@@ -27,42 +29,45 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ParserLimits {
-    /// Open containers of a document. Deeper input is an error with its offset. Default 1,024: far more than models
-    /// write, and few readers accept more.
+    /// Open containers of a document. Deeper input is an error with its offset. Default 1,024: far
+    /// more than models write, and few readers accept more.
     pub max_depth: usize,
-    /// Bytes of a line of an event stream. Default 16 MiB: a provider that sends its whole answer as one `data:` line
-    /// stays below.
+    /// Bytes of a line of an event stream. Default 16 MiB: a provider that sends its whole answer
+    /// as one `data:` line stays below.
     pub max_line_bytes: usize,
-    /// Bytes of the fields of an event, each `data:` line counted with its line end, so that empty ones count too.
-    /// Default 16 MiB.
+    /// Bytes of the fields of an event, each `data:` line counted with its line end, so that empty
+    /// ones count too. Default 16 MiB.
     pub max_event_bytes: usize,
-    /// Bytes of a continuation that the splice may withhold until it decides on the seam. Default 64 KiB: a preamble, a
-    /// fence and the longest anchor fit many times over. A configuration file allows 256 KiB at most.
+    /// Bytes of a continuation that the splice may withhold until it decides on the seam. Default
+    /// 64 KiB: a preamble, a fence and the longest anchor fit many times over. A configuration file
+    /// allows 256 KiB at most.
     pub max_pending_bytes: usize,
-    /// Bytes at the end of the delivered text in which a continuation may begin at another position than the requested
-    /// anchor. Default 64 KiB, more than a model repeats before it writes new text. Also the size of the search window
-    /// after a continuation has stopped repeating the text. The start of the root counts wherever it is; other text
-    /// before the window is not searched. A configuration file allows 256 KiB at most.
+    /// Bytes at the end of the delivered text in which a continuation may begin at another position
+    /// than the requested anchor. Default 64 KiB, more than a model repeats before it writes new
+    /// text. Also the size of the search window after a continuation has stopped repeating the
+    /// text. The start of the root counts wherever it is; other text before the window is not
+    /// searched. A configuration file allows 256 KiB at most.
     pub overlap_window: usize,
     /// Whole children of open containers that `ChildIndex` remember, over all containers.
     /// Default 65,536: more rows than a model writes in one answer, and about 3 MiB.
     pub max_children: usize,
-    /// Bytes after a mistake that are read before a guess about it is accepted; a repaired stream withholds the same
-    /// number. Default 4 KiB: longer than nearly all members and elements.
+    /// Bytes after a mistake that are read before a guess about it is accepted; a repaired stream
+    /// withholds the same number. Default 4 KiB: longer than nearly all members and elements.
     pub max_lookahead: usize,
     /// Repairs of a document. Text that needs more is malformed. Default 65,536.
     pub max_repairs: usize,
-    /// Readings that guesses about mistakes may try, for each KiB of text before the mistake and for 16 KiB more. Text
-    /// that needs more is malformed. Default 64: a new mistake needs ten to a hundred readings, a mistake made twice
-    /// before needs one, so only a text full of different mistakes reaches the limit.
+    /// Readings that guesses about mistakes may try, for each KiB of text before the mistake and
+    /// for 16 KiB more. Text that needs more is malformed. Default 64: a new mistake needs ten to a
+    /// hundred readings, a mistake made twice before needs one, so only a text full of different
+    /// mistakes reaches the limit.
     pub max_readings: usize,
-    /// Kept bytes of the text of an answer, over all of its texts and tool calls, and of its items other than text.
-    /// Default 64 MiB. A longer first answer passes on unread; a continuation that makes the text longer is the last
-    /// one.
+    /// Kept bytes of the text of an answer, over all of its texts and tool calls, and of its items
+    /// other than text. Default 64 MiB. A longer first answer passes on unread; a continuation that
+    /// makes the text longer is the last one.
     pub max_text_bytes: usize,
-    /// Bytes of prose that are kept in front of a root. Default 64 KiB: preambles are far shorter. A text that begins
-    /// with more prose is not JSON: unless [prose is continued](crate::session::Prose), it is not kept, and the answer
-    /// passes on unread.
+    /// Bytes of prose that are kept in front of a root. Default 64 KiB: preambles are far shorter.
+    /// A text that begins with more prose is not JSON: unless [prose is
+    /// continued](crate::session::Prose), it is not kept, and the answer passes on unread.
     pub max_preamble_bytes: usize,
 }
 
@@ -88,19 +93,20 @@ impl Default for ParserLimits {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ContinuationLimits {
-    /// Characters of the longest anchor of the first question at a cut. Default 2,048: longer ones are not repeated
-    /// faithfully.
+    /// Characters of the longest anchor of the first question at a cut. Default 2,048: longer ones
+    /// are not repeated faithfully.
     pub max_anchor_chars: usize,
-    /// Bytes of delivered text that a continuation sends back verbatim. For a longer text it sends a rendering, if
-    /// there is one. Also the bytes that the model is asked to repeat after a failed join. Default 16 KiB.
+    /// Bytes of delivered text that a continuation sends back verbatim. For a longer text it sends
+    /// a rendering, if there is one. Also the bytes that the model is asked to repeat after a
+    /// failed join. Default 16 KiB.
     pub max_verbatim_context: usize,
     /// Characters of values in the rendering that replaces a longer text. Default 500.
     pub context_budget_chars: usize,
-    /// The largest probability of a wrong join that is accepted, between 0 and 1. Default 0.001. 0 joins a fragment
-    /// only at the requested position.
+    /// The largest probability of a wrong join that is accepted, between 0 and 1. Default 0.001. 0
+    /// joins a fragment only at the requested position.
     pub max_risk: f64,
-    /// The same for the arguments of a tool call, if it is less than `max_risk`: the client executes arguments that
-    /// were joined wrongly. Default 0.0001.
+    /// The same for the arguments of a tool call, if it is less than `max_risk`: the client
+    /// executes arguments that were joined wrongly. Default 0.0001.
     pub max_risk_arguments: f64,
     /// Calls after the first one. Default 8.
     pub max_continuations: u32,
@@ -111,31 +117,35 @@ pub struct ContinuationLimits {
     /// Answers in a row that report no more progress than the one before, and end the loop. Default 3. A model that was
     /// not asked for progress reports none.
     pub max_stalled_reports: u32,
-    /// Tokens of all answers to one request together, as the provider counts them. After this number no further call is
-    /// made. Default: none.
+    /// Tokens of all answers to one request together, as the provider counts them. After this
+    /// number no further call is made. Default: none.
     pub max_total_tokens: Option<u64>,
-    /// Tokens of all further calls to the proxy together, as a multiple of the request's own limit on its tokens. After
-    /// them no further call is made, as with `max_total_tokens`. If the operator allows each call to be longer than the
-    /// one before, the limits of the calls may exceed the request's own by the same number. Default 4: a client that
-    /// limits its tokens limits its cost, and doubled eight times in a row, a limit of 100 would be 51,100 tokens.
+    /// Tokens of all further calls to the proxy together, as a multiple of the request's own limit
+    /// on its tokens. After them no further call is made, as with `max_total_tokens`. If the
+    /// operator allows each call to be longer than the one before, the limits of the calls may
+    /// exceed the request's own by the same number. Default 4: a client that limits its tokens
+    /// limits its cost, and doubled eight times in a row, a limit of 100 would be 51,100 tokens.
     pub max_extra_tokens: u32,
-    /// Tokens of all calls after the first one together, as a share of the first one's. After them no further call is
-    /// made, and an open continuation ends when its text exceeds the remaining share. 0.5 is one half. A call without a
-    /// token count from the provider counts by its text, one token for four bytes; a call that breaks off counts at
-    /// least that. A call that breaks off without text is not the first one. Default: no such limit.
+    /// Tokens of all calls after the first one together, as a share of the first one's. After them
+    /// no further call is made, and an open continuation ends when its text exceeds the remaining
+    /// share. 0.5 is one half. A call without a token count from the provider counts by its text,
+    /// one token for four bytes; a call that breaks off counts at least that. A call that breaks
+    /// off without text is not the first one. Default: no such limit.
     pub max_extra_share: Option<f64>,
-    /// Time since the first input. After it no further call is made, and an open continuation ends. Default: none.
+    /// Time since the first input. After it no further call is made, and an open continuation ends.
+    /// Default: none.
     pub max_total_time: Option<Duration>,
-    /// How long an answer waits for an upstream that refuses connections, loses them before any text, or answers 429,
-    /// 502, 503 or 529. The call is repeated until it is answered or this time is over. A `Retry-After` beyond it ends
-    /// the answer immediately. Default 30 s: a server restarts in that time, and few clients wait longer. Zero: such
-    /// calls are failures.
+    /// How long an answer waits for an upstream that refuses connections, loses them before any
+    /// text, or answers 429, 502, 503 or 529. The call is repeated until it is answered or this
+    /// time is over. A `Retry-After` beyond it ends the answer immediately. Default 30 s: a server
+    /// restarts in that time, and few clients wait longer. Zero: such calls are failures.
     pub patience: Duration,
-    /// How long a capability hint is valid. A hint is a fact about a model that a refusal has shown. Default 1 hour:
-    /// providers change their models, and a wrong hint must not last. Zero: nothing is recorded.
+    /// How long a capability hint is valid. A hint is a fact about a model that a refusal has
+    /// shown. Default 1 hour: providers change their models, and a wrong hint must not last. Zero:
+    /// nothing is recorded.
     pub max_hint_age: Duration,
-    /// Time over which the calls of a model are counted. If most calls got 429 or 5xx, no further calls are made.
-    /// Default 10 s. Zero: nothing is counted.
+    /// Time over which the calls of a model are counted. If most calls got 429 or 5xx, no further
+    /// calls are made. Default 10 s. Zero: nothing is counted.
     pub overload_window: Duration,
     /// Calls within `overload_window` below which nothing is concluded. Default 10.
     pub overload_min_calls: u32,
@@ -178,33 +188,38 @@ impl ContinuationLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransportLimits {
-    /// Bytes read ahead of a slow client, in addition to the kernel's buffers. Default 128 KiB: an answer of 30,000
-    /// tokens.
+    /// Bytes read ahead of a slow client, in addition to the kernel's buffers. Default 128 KiB: an
+    /// answer of 30,000 tokens.
     pub max_read_ahead_bytes: usize,
-    /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is streamed through.
+    /// Bytes of a request body that is kept for a continuation. Default 32 MiB; a larger one is
+    /// streamed through.
     pub max_body_bytes: usize,
-    /// Silence after which an upstream that owes the rest of a document counts as gone. Default 60 s.
+    /// Silence after which an upstream that owes the rest of a document counts as gone. Default 60
+    /// s.
     pub idle_timeout: Duration,
-    /// Silence before the first byte of an answer after which a call counts as failed. Default 300 s: a model may
-    /// think for minutes. In the proxy an answer that passes unread ends after the same silence, as a lost connection does.
+    /// Silence before the first byte of an answer after which a call counts as failed. Default 300
+    /// s: a model may think for minutes. In the proxy an answer that passes unread ends after the
+    /// same silence, as a lost connection does.
     pub first_byte_timeout: Duration,
-    /// Time without text or reasoning, whatever other events arrive, after which an upstream that owes the rest of a
-    /// document counts as gone. Default 120 s: servers send comments and pings for as long as a model does not answer.
-    /// Before the first text of a call, `first_byte_timeout` counts.
+    /// Time without text or reasoning, whatever other events arrive, after which an upstream that
+    /// owes the rest of a document counts as gone. Default 120 s: servers send comments and pings
+    /// for as long as a model does not answer. Before the first text of a call,
+    /// `first_byte_timeout` counts.
     pub text_timeout: Duration,
-    /// Time until a connection to the upstream can begin TLS: name lookup, TCP, and the answer of a forward proxy.
-    /// Default 5 s: usually a firewall has dropped a connection that takes longer.
+    /// Time until a connection to the upstream can begin TLS: name lookup, TCP, and the answer of a
+    /// forward proxy. Default 5 s: usually a firewall has dropped a connection that takes longer.
     pub connect_timeout: Duration,
     /// Time of TLS on a connection to the upstream. Default 10 s.
     pub tls_timeout: Duration,
-    /// Silence towards the client, while it waits for a continuation, after which the proxy sends a comment to keep the
-    /// stream alive. Default 5 s: well below the idle time-outs of proxies and clients. Zero: no comments.
+    /// Silence towards the client, while it waits for a continuation, after which the proxy sends a
+    /// comment to keep the stream alive. Default 5 s: well below the idle time-outs of proxies and
+    /// clients. Zero: no comments.
     pub keep_alive_interval: Duration,
     /// The longest wait between two calls, whatever `Retry-After` says. Default 10 s.
     pub max_backoff: Duration,
-    /// Unused connections to the upstream that each thread keeps for the next calls, for 50 s at most. Default 1,024:
-    /// enough for a second wave of calls to reuse the connections of the first one, without new handshakes. 0: each
-    /// call opens a connection.
+    /// Unused connections to the upstream that each thread keeps for the next calls, for 50 s at
+    /// most. Default 1,024: enough for a second wave of calls to reuse the connections of the first
+    /// one, without new handshakes. 0: each call opens a connection.
     pub max_idle_connections: usize,
 }
 
@@ -226,23 +241,35 @@ impl Default for TransportLimits {
 }
 
 impl TransportLimits {
-    /// Returns the silence before the first byte of an answer after which a call counts as failed, with the limit's name: an
-    /// upstream that has not answered yet gets no less time than one that has.
+    /// Returns the silence before the first byte of an answer after which a call counts as failed,
+    /// with the limit's name: an upstream that has not answered yet gets no less time than one that
+    /// has.
     pub(crate) fn first_byte(&self) -> TimeLimit {
         match self.first_byte_timeout >= self.idle_timeout {
-            true => TimeLimit { name: FIRST_BYTE, time: self.first_byte_timeout },
+            true => TimeLimit {
+                name: FIRST_BYTE,
+                time: self.first_byte_timeout,
+            },
             false => self.idle(),
         }
     }
 
-    /// Returns the silence after which an upstream that has begun to answer counts as gone, with the limit's name.
+    /// Returns the silence after which an upstream that has begun to answer counts as gone, with
+    /// the limit's name.
     pub(crate) fn idle(&self) -> TimeLimit {
-        TimeLimit { name: "idle_timeout", time: self.idle_timeout }
+        TimeLimit {
+            name: "idle_timeout",
+            time: self.idle_timeout,
+        }
     }
 
-    /// Returns the time without text or reasoning after which an upstream counts as gone, with the limit's name.
+    /// Returns the time without text or reasoning after which an upstream counts as gone, with the
+    /// limit's name.
     pub(crate) fn text(&self) -> TimeLimit {
-        TimeLimit { name: "text_timeout", time: self.text_timeout }
+        TimeLimit {
+            name: "text_timeout",
+            time: self.text_timeout,
+        }
     }
 }
 
@@ -256,15 +283,15 @@ pub(crate) struct TimeLimit {
 /// The name of the limit on the time before the first byte of an answer.
 pub(crate) const FIRST_BYTE: &str = "first_byte_timeout";
 
-/// Caps on the clients of the proxy: their number, their bytes and the time that it waits for them. The proxy names the
-/// cap that was reached to a client that still listens.
+/// Caps on the clients of the proxy: their number, their bytes and the time that it waits for them.
+/// The proxy names the cap that was reached to a client that still listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
     /// Connections at a time. Default 4,096; fewer if the process may have fewer files open.
     pub max_connections: usize,
-    /// Connections at a time from one address; all clients of a Unix socket count as one. Default 256: one client can't take
-    /// all.
+    /// Connections at a time from one address; all clients of a Unix socket count as one. Default
+    /// 256: one client can't take all.
     pub max_connections_per_client: usize,
     /// Bytes of all unfinished request bodies together. Default 256 MiB.
     pub max_unfinished_bytes: usize,
@@ -272,13 +299,14 @@ pub struct ServerLimits {
     pub max_head_bytes: usize,
     /// Fields of a request's head. Default 100.
     pub max_head_fields: usize,
-    /// Time from a connection's first byte, or from its beginning, to the end of a request's head. Default 10 s.
+    /// Time from a connection's first byte, or from its beginning, to the end of a request's head.
+    /// Default 10 s.
     pub head_timeout: Duration,
-    /// Time of a TLS handshake. Default 10 s: it takes two round trips, and a client that needs longer could not use the
-    /// connection. The time of the first head begins after it.
+    /// Time of a TLS handshake. Default 10 s: it takes two round trips, and a client that needs
+    /// longer could not use the connection. The time of the first head begins after it.
     pub handshake_timeout: Duration,
-    /// Time without a request after which a connection is closed. Default 75 s: longer than the idle time of most clients,
-    /// so that they close first.
+    /// Time without a request after which a connection is closed. Default 75 s: longer than the
+    /// idle time of most clients, so that they close first.
     pub unused_timeout: Duration,
     /// Silence within a request's body. Default 30 s.
     pub body_timeout: Duration,
@@ -286,14 +314,15 @@ pub struct ServerLimits {
     pub write_timeout: Duration,
     /// Time for open answers to end once the proxy is asked to stop. Default 30 s.
     pub drain_timeout: Duration,
-    /// Models that have labels of their own in the metrics. Default 100: clients choose the names, and each one adds
-    /// some hundred lines to a page that is scraped every few seconds. Further models share the label `other`.
+    /// Models that have labels of their own in the metrics. Default 100: clients choose the names,
+    /// and each one adds some hundred lines to a page that is scraped every few seconds. Further
+    /// models share the label `other`.
     pub max_metric_models: usize,
-    /// Bytes of text that the page of the admin listener keeps for each answer, if it keeps text. Default 1 MiB: an
-    /// answer of 250,000 tokens.
+    /// Bytes of text that the page of the admin listener keeps for each answer, if it keeps text.
+    /// Default 1 MiB: an answer of 250,000 tokens.
     pub max_page_answer_bytes: usize,
-    /// Bytes of text that the page keeps of all answers together. Default 64 MiB. The oldest texts are dropped for new
-    /// ones.
+    /// Bytes of text that the page keeps of all answers together. Default 64 MiB. The oldest texts
+    /// are dropped for new ones.
     pub max_page_bytes: usize,
 }
 
@@ -301,12 +330,19 @@ pub struct ServerLimits {
 impl ServerLimits {
     /// Returns the silence within a request's body, with the limit's name.
     pub(crate) fn body(&self) -> TimeLimit {
-        TimeLimit { name: "body_timeout", time: self.body_timeout }
+        TimeLimit {
+            name: "body_timeout",
+            time: self.body_timeout,
+        }
     }
 
-    /// Returns the time for open answers to end once the proxy is asked to stop, with the limit's name.
+    /// Returns the time for open answers to end once the proxy is asked to stop, with the limit's
+    /// name.
     pub(crate) fn drain(&self) -> TimeLimit {
-        TimeLimit { name: "drain_timeout", time: self.drain_timeout }
+        TimeLimit {
+            name: "drain_timeout",
+            time: self.drain_timeout,
+        }
     }
 }
 
@@ -335,17 +371,19 @@ impl Default for ServerLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeepLimits {
-    /// The longest time for which a client may ask that its answer be kept after it was read last. Default 0: no answer
-    /// is kept, and a client that leaves ends its call.
+    /// The longest time for which a client may ask that its answer be kept after it was read last.
+    /// Default 0: no answer is kept, and a client that leaves ends its call.
     pub max_keep_time: Duration,
-    /// Answers that are kept at a time, including running ones. Default 1,024. A further answer displaces one of the
-    /// caller with the most answers; if none can give way, it is not kept.
+    /// Answers that are kept at a time, including running ones. Default 1,024. A further answer
+    /// displaces one of the caller with the most answers; if none can give way, it is not kept.
     pub max_kept_answers: usize,
-    /// Kept bytes of an answer, in memory. Default 16 MiB: some 40,000 events. A longer answer loses its first events.
+    /// Kept bytes of an answer, in memory. Default 16 MiB: some 40,000 events. A longer answer
+    /// loses its first events.
     pub max_kept_answer_bytes: usize,
-    /// Kept bytes of all answers together, in memory. Default 256 MiB. At this limit ended answers are dropped, first
-    /// those of the caller with the most bytes. If that is not enough, a further answer is not kept, and an answer that
-    /// grows is no longer kept: its present readers get the rest.
+    /// Kept bytes of all answers together, in memory. Default 256 MiB. At this limit ended answers
+    /// are dropped, first those of the caller with the most bytes. If that is not enough, a further
+    /// answer is not kept, and an answer that grows is no longer kept: its present readers get the
+    /// rest.
     pub max_kept_bytes: usize,
 }
 
@@ -361,8 +399,8 @@ impl Default for KeepLimits {
 }
 
 /// The largest [`max_pending_bytes`](ParserLimits::max_pending_bytes) and
-/// [`overlap_window`](ParserLimits::overlap_window) of a configuration file. Up to 24 candidates read each character of
-/// a fragment, so a seam of that size takes tenths of a second.
+/// [`overlap_window`](ParserLimits::overlap_window) of a configuration file. Up to 24 candidates
+/// read each character of a fragment, so a seam of that size takes tenths of a second.
 #[cfg(feature = "config")]
 pub(crate) const MAX_SEAM_BYTES: usize = 256 << 10;
 

@@ -1,8 +1,8 @@
 //! A server's side of a connection that can be cut after its last byte.
 //!
-//! hyper closes the connection as soon as a body fails, and drops what it has buffered. But "dropped after byte N" must
-//! mean that N bytes have left, however slowly the peer reads. So the body only asks for the cut, and the socket fails
-//! at the next flush.
+//! hyper closes the connection as soon as a body fails, and drops what it has buffered. But
+//! "dropped after byte N" must mean that N bytes have left, however slowly the peer reads. So the
+//! body only asks for the cut, and the socket fails at the next flush.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,7 +14,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Asks a socket for a cut, which happens after everything written so far has been flushed. Clones ask the same socket.
+/// Asks a socket for a cut, which happens after everything written so far has been flushed. Clones
+/// ask the same socket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cut(Arc<AtomicBool>);
 
@@ -33,7 +34,10 @@ pub(crate) struct Socket<S> {
 
 impl<S> Socket<S> {
     pub(crate) fn new(stream: S, cut: Cut) -> Self {
-        Self { io: TokioIo::new(stream), cut }
+        Self {
+            io: TokioIo::new(stream),
+            cut,
+        }
     }
 
     #[cfg(feature = "proxy")]
@@ -43,13 +47,21 @@ impl<S> Socket<S> {
 }
 
 impl<S: AsyncRead + Unpin> Read for Socket<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().io).poll_read(cx, buf)
     }
 }
 
 impl<S: AsyncWrite + Unpin> Write for Socket<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
     }
 

@@ -1,6 +1,8 @@
-//! Counts work, for unit tests that check that work is linear. Outside of unit tests it counts nothing.
+//! Counts work, for unit tests that check that work is linear. Outside of unit tests it counts
+//! nothing.
 
-/// Defines functions that add to a counter of this thread, and the counters. A test replaces a counter by 0 to read it.
+/// Defines functions that add to a counter of this thread, and the counters. A test replaces a
+/// counter by 0 to read it.
 macro_rules! counters {
     ($($(#[$doc:meta])* $add:ident => $counter:ident;)+) => {
         $(

@@ -14,7 +14,8 @@ pub struct Input {
     pub text: String,
 }
 
-/// Returns sections as models write them, of roughly this many bytes: the text of `benches/engine.rs`.
+/// Returns sections as models write them, of roughly this many bytes: the text of
+/// `benches/engine.rs`.
 pub fn sections(bytes: usize) -> String {
     let mut text = String::from("{\"title\": \"Report\", \"sections\": [");
     let mut n = 0;
@@ -37,7 +38,8 @@ pub fn section(n: usize, text: &mut String) {
     ));
 }
 
-/// Returns events of the recorded shape of a chat with `obfuscation`, with 5 characters of `text` in each.
+/// Returns events of the recorded shape of a chat with `obfuscation`, with 5 characters of `text`
+/// in each.
 pub fn chat_events(text: &str) -> Vec<Vec<u8>> {
     let event = |(n, piece): (usize, &str)| {
         let content = serde_json::Value::from(piece);
@@ -53,7 +55,8 @@ pub fn chat_events(text: &str) -> Vec<Vec<u8>> {
     pieces(text, 5).into_iter().enumerate().map(event).collect()
 }
 
-/// Returns generated texts of roughly this many bytes each: a text for each kind of content that makes a parser slow.
+/// Returns generated texts of roughly this many bytes each: a text for each kind of content that
+/// makes a parser slow.
 pub fn generated(bytes: usize) -> Vec<Input> {
     let kinds: [(&str, Write); 7] = [
         ("numbers", numbers),
@@ -64,7 +67,10 @@ pub fn generated(bytes: usize) -> Vec<Input> {
         ("nesting", nesting),
         ("strings of 64 KB", long_strings),
     ];
-    let sections = Input { name: "sections".to_owned(), text: sections(bytes) };
+    let sections = Input {
+        name: "sections".to_owned(),
+        text: sections(bytes),
+    };
     let others = kinds.into_iter().map(|(name, write)| {
         let (mut rng, mut text) = (Rng(1), String::from("["));
         while text.len() < bytes {
@@ -72,7 +78,10 @@ pub fn generated(bytes: usize) -> Vec<Input> {
             write(&mut rng, &mut text);
         }
         text.push(']');
-        Input { name: name.to_owned(), text }
+        Input {
+            name: name.to_owned(),
+            text,
+        }
     });
     std::iter::once(sections).chain(others).collect()
 }
@@ -101,19 +110,47 @@ impl Rng {
 
     /// Returns `count` words, with spaces between them.
     fn words(&mut self, from: &[&str], count: u64) -> String {
-        (0..count).map(|_| self.pick(from)).collect::<Vec<_>>().join(" ")
+        (0..count)
+            .map(|_| self.pick(from))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 }
 
-const WORDS: [&str; 12] =
-    ["a", "the", "section", "of", "measured", "values", "is", "longer", "than", "it", "was", "yesterday"];
-const WORDS_BEYOND_ASCII: [&str; 8] = ["Привет", "мир", "это", "длинный", "текст", "日本語", "文章です", "ελληνικά"];
+const WORDS: [&str; 12] = [
+    "a",
+    "the",
+    "section",
+    "of",
+    "measured",
+    "values",
+    "is",
+    "longer",
+    "than",
+    "it",
+    "was",
+    "yesterday",
+];
+const WORDS_BEYOND_ASCII: [&str; 8] = [
+    "Привет",
+    "мир",
+    "это",
+    "длинный",
+    "текст",
+    "日本語",
+    "文章です",
+    "ελληνικά",
+];
 
 /// A pair of coordinates: numbers with 13 to 16 digits.
 fn numbers(rng: &mut Rng, text: &mut String) {
     let mut coordinate = || {
         let digits = 11 + rng.below(4);
-        format!("-{}.{}", 40 + rng.below(100), 10u64.pow(digits as u32) + rng.next() % 10u64.pow(digits as u32))
+        format!(
+            "-{}.{}",
+            40 + rng.below(100),
+            10u64.pow(digits as u32) + rng.next() % 10u64.pow(digits as u32)
+        )
     };
     text.push_str(&format!("[{},{}]", coordinate(), coordinate()));
 }
@@ -140,7 +177,11 @@ fn pretty(rng: &mut Rng, text: &mut String) {
 /// A message of a social network: many short keys, prose partly beyond ASCII, links with escapes.
 fn messages(rng: &mut Rng, text: &mut String) {
     let (id, words) = (rng.next() >> 8, 4 + rng.below(12));
-    let prose = if rng.below(2) == 0 { rng.words(&WORDS, words) } else { rng.words(&WORDS_BEYOND_ASCII, words) };
+    let prose = if rng.below(2) == 0 {
+        rng.words(&WORDS, words)
+    } else {
+        rng.words(&WORDS_BEYOND_ASCII, words)
+    };
     text.push_str(&format!(
         "\n  {{\n    \"id\": {id},\n    \"id_str\": \"{id}\",\n    \"text\": \"{prose}\",\n    \"user\": {{\n      \
          \"name\": \"{}\",\n      \"url\": \"http:\\/\\/example.org\\/{}\",\n      \"verified\": {},\n      \
@@ -168,7 +209,9 @@ fn escapes(rng: &mut Rng, text: &mut String) {
     for _ in 0..20 {
         let name = rng.pick(&WORDS);
         match rng.below(4) {
-            0 => text.push_str(&format!("if (\\\"{name}\\\" == x) {{\\n\\t\\treturn;\\n\\t}}\\n")),
+            0 => text.push_str(&format!(
+                "if (\\\"{name}\\\" == x) {{\\n\\t\\treturn;\\n\\t}}\\n"
+            )),
             1 => text.push_str(&format!("C:\\\\{name}\\\\file.txt\\r\\n")),
             2 => (0..6).for_each(|_| text.push_str(&format!("\\u{:04x}", 0x430 + rng.below(32)))),
             _ => text.push_str("\\ud83d\\ude00 "),
@@ -217,8 +260,8 @@ pub fn pieces(text: &str, bytes: usize) -> Vec<&str> {
     pieces
 }
 
-/// Reads the JSON documents of the folder that `RESTITCH_CORPUS` names, sorted by name; without the variable, prints
-/// that there are none.
+/// Reads the JSON documents of the folder that `RESTITCH_CORPUS` names, sorted by name; without the
+/// variable, prints that there are none.
 pub fn corpus() -> Vec<Input> {
     let Some(folder) = std::env::var_os("RESTITCH_CORPUS").map(PathBuf::from) else {
         println!("skipped: RESTITCH_CORPUS is not set\n");
@@ -226,14 +269,22 @@ pub fn corpus() -> Vec<Input> {
     };
     let mut inputs = Vec::new();
     for part in ["docs", "bench"] {
-        for entry in fs::read_dir(folder.join(part)).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(folder.join(part))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let path = entry.path();
             let is_short = entry.metadata().is_ok_and(|data| data.len() <= LONGEST);
             if path.extension().is_none_or(|extension| extension != "json") || !is_short {
                 continue;
             }
             if let Ok(text) = fs::read_to_string(&path) {
-                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let name = path
+                    .file_stem()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
                 inputs.push(Input { name, text });
             }
         }
@@ -242,15 +293,19 @@ pub fn corpus() -> Vec<Input> {
     inputs
 }
 
-/// Reads the event streams below `streams` in the folder that `RESTITCH_CORPUS` names: the JSON of their events, as one
-/// array. `None` without them.
+/// Reads the event streams below `streams` in the folder that `RESTITCH_CORPUS` names: the JSON of
+/// their events, as one array. `None` without them.
 pub fn streams() -> Option<Input> {
     let mut folders = vec![PathBuf::from(std::env::var_os("RESTITCH_CORPUS")?).join("streams")];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
+            if path.is_dir() {
+                folders.push(path)
+            } else {
+                files.push(path)
+            }
         }
     }
     files.sort();
@@ -262,5 +317,8 @@ pub fn streams() -> Option<Input> {
         events.extend(data.filter(is_json).map(str::to_owned));
     }
     let text = format!("[{}]", events.join(","));
-    (!events.is_empty()).then(|| Input { name: "events of recorded streams".to_owned(), text })
+    (!events.is_empty()).then(|| Input {
+        name: "events of recorded streams".to_owned(),
+        text,
+    })
 }

@@ -1,6 +1,8 @@
-//! Ways to store a document's text: their cost in time and memory, each candidate in a process of its own.
+//! Ways to store a document's text: their cost in time and memory, each candidate in a process of
+//! its own.
 //!
-//! The binary runs itself again with a candidate's name, and reads the numbers that the process prints.
+//! The binary runs itself again with a candidate's name, and reads the numbers that the process
+//! prints.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -25,14 +27,33 @@ const SPANS: usize = 1 << 20;
 
 /// The candidates by name.
 const CANDIDATES: [(&str, Run); 6] = [
-    ("`String`, doubling", |pushes| keep(pushes, String::new(), |text, push| text.push_str(push), string_span)),
+    ("`String`, doubling", |pushes| {
+        keep(
+            pushes,
+            String::new(),
+            |text, push| text.push_str(push),
+            string_span,
+        )
+    }),
     ("`String`, an eighth more", |pushes| {
-        keep(pushes, String::new(), |text, push| grow(text, push, text.len() / 8), string_span)
+        keep(
+            pushes,
+            String::new(),
+            |text, push| grow(text, push, text.len() / 8),
+            string_span,
+        )
     }),
     ("`String`, 64 MiB more", |pushes| {
-        keep(pushes, String::new(), |text, push| grow(text, push, 64 * MIB), string_span)
+        keep(
+            pushes,
+            String::new(),
+            |text, push| grow(text, push, 64 * MIB),
+            string_span,
+        )
     }),
-    ("segments of 1 MiB", |pushes| keep(pushes, Segments::default(), Segments::push, Segments::span)),
+    ("segments of 1 MiB", |pushes| {
+        keep(pushes, Segments::default(), Segments::push, Segments::span)
+    }),
     ("`Document`", document),
     ("`Document` and live value", live),
 ];
@@ -52,11 +73,23 @@ pub fn main() {
     if let Some(name) = std::env::args().nth(1) {
         if let Some((_, run)) = CANDIDATES.iter().find(|candidate| candidate.0 == name) {
             let cost = run(&Pushes::new());
-            println!("{} {} {} {}", cost.push, peak().unwrap_or(f64::NAN) / TEXT as f64, cost.span, cost.recent);
+            println!(
+                "{} {} {} {}",
+                cost.push,
+                peak().unwrap_or(f64::NAN) / TEXT as f64,
+                cost.span,
+                cost.recent
+            );
         }
         return;
     }
-    let head = ["", "ns a push", "peak memory ÷ text", "ns a span, anywhere", "ns a span, in the last MiB"];
+    let head = [
+        "",
+        "ns a push",
+        "peak memory ÷ text",
+        "ns a span, anywhere",
+        "ns a span, in the last MiB",
+    ];
     let mut found = vec![Vec::new(); CANDIDATES.len()];
     for _ in 0..ROUNDS {
         for ((name, _), found) in CANDIDATES.iter().zip(&mut found) {
@@ -67,29 +100,52 @@ pub fn main() {
         }
     }
     let mut rows = vec![row(head)];
-    for ((name, _), found) in CANDIDATES.iter().zip(&found).filter(|(_, found)| !found.is_empty()) {
+    for ((name, _), found) in CANDIDATES
+        .iter()
+        .zip(&found)
+        .filter(|(_, found)| !found.is_empty())
+    {
         let cell = |n: usize| median(found.iter().map(|cost| cost[n]).collect());
-        rows.push(row([name, &short(cell(0)), &format!("{:.3}", cell(1)), &short(cell(2)), &short(cell(3))]));
+        rows.push(row([
+            name,
+            &short(cell(0)),
+            &format!("{:.3}", cell(1)),
+            &short(cell(2)),
+            &short(cell(3)),
+        ]));
     }
     print(title, &rows);
 }
 
 fn measure(name: &str) -> Option<[f64; 4]> {
-    let output = Command::new(std::env::current_exe().ok()?).arg(name).output().ok()?;
-    let numbers: Vec<f64> =
-        String::from_utf8(output.stdout).ok()?.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let output = Command::new(std::env::current_exe().ok()?)
+        .arg(name)
+        .output()
+        .ok()?;
+    let numbers: Vec<f64> = String::from_utf8(output.stdout)
+        .ok()?
+        .split_whitespace()
+        .filter_map(|number| number.parse().ok())
+        .collect();
     numbers.try_into().ok()
 }
 
 /// Returns the largest resident memory of the process so far, in bytes, as Linux reports it.
 fn peak() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok().map(|kilobytes| kilobytes * 1024.0)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim()
+        .strip_suffix(" kB")?
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .map(|kilobytes| kilobytes * 1024.0)
 }
 
-/// A document of sections that never ends, from one MiB of them that is split once, so that making it takes no time
-/// while the clock runs.
+/// A document of sections that never ends, from one MiB of them that is split once, so that making
+/// it takes no time while the clock runs.
 struct Pushes {
     block: String,
 }
@@ -133,7 +189,9 @@ fn spans(length: usize, among: usize, mut take: impl FnMut(usize, usize) -> usiz
     let start = now();
     for _ in 0..SPANS {
         // Knuth's generator: the same offsets for every candidate.
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         let at = length - among + (state >> 33) as usize % (among - 64);
         bytes += take(at, at + 1 + (state >> 20) as usize % 64);
     }
@@ -142,10 +200,19 @@ fn spans(length: usize, among: usize, mut take: impl FnMut(usize, usize) -> usiz
 }
 
 /// A text in any form of storage: pushes, and then spans.
-fn keep<T>(pushes: &Pushes, mut text: T, push: fn(&mut T, &str), span: fn(&T, usize, usize) -> Cow<'_, str>) -> Cost {
+fn keep<T>(
+    pushes: &Pushes,
+    mut text: T,
+    push: fn(&mut T, &str),
+    span: fn(&T, usize, usize) -> Cow<'_, str>,
+) -> Cost {
     let push = pushes.run(|part| push(&mut text, part));
     let mut take = |start, end| black_box(span(&text, start, end)).len();
-    Cost { push, span: spans(TEXT, TEXT, &mut take), recent: spans(TEXT, MIB, &mut take) }
+    Cost {
+        push,
+        span: spans(TEXT, TEXT, &mut take),
+        recent: spans(TEXT, MIB, &mut take),
+    }
 }
 
 fn grow(text: &mut String, push: &str, more: usize) {
@@ -155,7 +222,10 @@ fn grow(text: &mut String, push: &str, more: usize) {
     text.push_str(push);
 }
 
-#[expect(clippy::ptr_arg, reason = "one of the functions that are taken over `T`")]
+#[expect(
+    clippy::ptr_arg,
+    reason = "one of the functions that are taken over `T`"
+)]
 fn string_span(text: &String, start: usize, end: usize) -> Cow<'_, str> {
     Cow::Borrowed(text.get(start..end).unwrap_or_default())
 }
@@ -178,16 +248,22 @@ impl Segments {
         }
         let next = String::with_capacity(SEGMENT);
         let start = self.start + self.last.len();
-        self.whole.push((self.start, std::mem::replace(&mut self.last, next)));
+        self.whole
+            .push((self.start, std::mem::replace(&mut self.last, next)));
         self.start = start;
         self.last.push_str(rest);
     }
 
     fn span(&self, start: usize, end: usize) -> Cow<'_, str> {
         if start >= self.start {
-            return Cow::Borrowed(self.last.get(start - self.start..end - self.start).unwrap_or_default());
+            return Cow::Borrowed(
+                self.last
+                    .get(start - self.start..end - self.start)
+                    .unwrap_or_default(),
+            );
         }
-        // A segment has at most three bytes less than its size: the guess is right, or sometimes one too low.
+        // A segment has at most three bytes less than its size: the guess is right, or sometimes
+        // one too low.
         let mut at = (start / SEGMENT).min(self.whole.len() - 1);
         while self.whole.get(at + 1).is_some_and(|next| next.0 <= start) {
             at += 1;
@@ -204,19 +280,35 @@ impl Segments {
 
 fn document(pushes: &Pushes) -> Cost {
     let mut document = Document::new(64);
-    let push = pushes.run(|part| document.push(part).expect("the text is the start of a document"));
+    let push = pushes.run(|part| {
+        document
+            .push(part)
+            .expect("the text is the start of a document")
+    });
     let text = document.text();
     let mut take = |start, end| black_box(text.get(start..end)).map_or(0, str::len);
-    Cost { push, span: spans(TEXT, TEXT, &mut take), recent: spans(TEXT, MIB, &mut take) }
+    Cost {
+        push,
+        span: spans(TEXT, TEXT, &mut take),
+        recent: spans(TEXT, MIB, &mut take),
+    }
 }
 
 fn live(pushes: &Pushes) -> Cost {
     let mut document = Document::new(64);
     let mut value = restitch::value::LiveValue::new();
-    let push = pushes.run(|part| document.push_with(part, &mut value).expect("the text is the start of a document"));
+    let push = pushes.run(|part| {
+        document
+            .push_with(part, &mut value)
+            .expect("the text is the start of a document")
+    });
     black_box(value.view());
     let mut take = |start, end| black_box(document.text().get(start..end)).map_or(0, str::len);
-    Cost { push, span: spans(TEXT, TEXT, &mut take), recent: spans(TEXT, MIB, &mut take) }
+    Cost {
+        push,
+        span: spans(TEXT, TEXT, &mut take),
+        recent: spans(TEXT, MIB, &mut take),
+    }
 }
 
 #[cfg(test)]
@@ -227,14 +319,24 @@ mod tests {
     fn segments_hold_what_a_string_holds() {
         let block = Pushes::new().block.repeat(3);
         let mut segments = Segments::default();
-        pieces(&block, 1021).into_iter().for_each(|piece| segments.push(piece));
+        pieces(&block, 1021)
+            .into_iter()
+            .for_each(|piece| segments.push(piece));
         assert_eq!(segments.whole.len(), block.len() / SEGMENT);
-        let seams = segments.whole.iter().map(|segment| segment.0).chain([segments.start, block.len()]);
+        let seams = segments
+            .whole
+            .iter()
+            .map(|segment| segment.0)
+            .chain([segments.start, block.len()]);
         for seam in seams.collect::<Vec<_>>() {
             for start in seam.saturating_sub(70)..(seam + 70).min(block.len()) {
                 for end in start..(start + 64).min(block.len()) {
                     if block.is_char_boundary(start) && block.is_char_boundary(end) {
-                        assert_eq!(segments.span(start, end), block[start..end], "{start}..{end}");
+                        assert_eq!(
+                            segments.span(start, end),
+                            block[start..end],
+                            "{start}..{end}"
+                        );
                     }
                 }
             }

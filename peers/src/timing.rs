@@ -1,4 +1,5 @@
-//! Rounds in turn: every party runs once a round, so that a disturbance of the machine affects all of them.
+//! Rounds in turn: every party runs once a round, so that a disturbance of the machine affects all
+//! of them.
 
 use std::time::Duration;
 
@@ -17,7 +18,10 @@ pub struct Party<'a> {
 impl<'a> Party<'a> {
     /// Takes a `run` that reads the whole input once.
     pub fn new(name: &'static str, run: impl FnMut() + 'a) -> Self {
-        Self { name, run: Box::new(run) }
+        Self {
+            name,
+            run: Box::new(run),
+        }
     }
 
     /// Returns the nanoseconds of one run, from as many runs as fill a turn.
@@ -46,14 +50,23 @@ impl Times {
 
     /// Returns how many times longer `party` takes than `peer`: the median of the rounds' ratios.
     pub fn ratio(&self, party: usize, peer: usize) -> f64 {
-        median(self.0[party].iter().zip(&self.0[peer]).map(|(a, b)| a / b).collect())
+        median(
+            self.0[party]
+                .iter()
+                .zip(&self.0[peer])
+                .map(|(a, b)| a / b)
+                .collect(),
+        )
     }
 }
 
 /// Returns the processor time of this thread, including the kernel's for it.
 pub fn now() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        time.tv_nsec.unsigned_abs() as u32,
+    )
 }
 
 /// Runs one round to warm up, then the rounds that count.

@@ -52,11 +52,15 @@ pub(super) struct OpenString {
 impl OpenString {
     /// Begins a string whose opening quote is at `start`.
     pub(super) fn new(start: usize) -> Self {
-        Self { start, end: start.saturating_add(1), hasher: Hasher::new(STRING) }
+        Self {
+            start,
+            end: start.saturating_add(1),
+            hasher: Hasher::new(STRING),
+        }
     }
 
-    /// Hashes the text before `end`, where no escape is open, once that text is long enough. A short string is cheaper
-    /// to hash in one step, and a long one must not wait for its end.
+    /// Hashes the text before `end`, where no escape is open, once that text is long enough. A
+    /// short string is cheaper to hash in one step, and a long one must not wait for its end.
     pub(super) fn advance(&mut self, text: &str, end: usize) {
         if end.saturating_sub(self.end) >= STEP {
             self.hash(text, end);
@@ -74,7 +78,11 @@ impl OpenString {
     }
 
     fn hash(&mut self, text: &str, end: usize) {
-        let raw = Span { start: self.end, end }.of(text);
+        let raw = Span {
+            start: self.end,
+            end,
+        }
+        .of(text);
         string::exact_pieces(raw, |piece| {
             self.hasher.write(piece);
         });
@@ -98,8 +106,8 @@ pub(super) fn of_scalar(kind: Scalar, text: &str) -> u64 {
 /// The digest of a container, computed child by child.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hash {
-    /// For an array, a hash of its elements in order. For an object, a sum over its members, which does not depend on
-    /// their order.
+    /// For an array, a hash of its elements in order. For an object, a sum over its members, which
+    /// does not depend on their order.
     hash: u64,
     count: u64,
 }
@@ -144,13 +152,21 @@ struct Hasher {
 
 impl Hasher {
     fn new(seed: u64) -> Self {
-        Self { hash: seed, word: 0, length: 0 }
+        Self {
+            hash: seed,
+            word: 0,
+            length: 0,
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> &mut Self {
         work::bytes_read(bytes.len());
         let filled = (self.length % 8) as usize;
-        let missing = if filled == 0 { 0 } else { (8 - filled).min(bytes.len()) };
+        let missing = if filled == 0 {
+            0
+        } else {
+            (8 - filled).min(bytes.len())
+        };
         let (head, bytes) = bytes.split_at(missing);
         for &byte in head {
             self.byte(byte);
@@ -176,7 +192,10 @@ impl Hasher {
     }
 
     fn finish(&self) -> u64 {
-        fold(self.hash ^ self.word, MULTIPLIER ^ self.length.rotate_left(32))
+        fold(
+            self.hash ^ self.word,
+            MULTIPLIER ^ self.length.rotate_left(32),
+        )
     }
 }
 
@@ -211,7 +230,10 @@ mod tests {
             for cut in 0..=length {
                 for second in cut..=length.min(cut + 9) {
                     let mut hasher = Hasher::new(KEY);
-                    hasher.write(&text[..cut]).write(&text[cut..second]).write(&text[second..length]);
+                    hasher
+                        .write(&text[..cut])
+                        .write(&text[cut..second])
+                        .write(&text[second..length]);
                     assert_eq!(hasher.finish(), whole);
                 }
             }
@@ -237,6 +259,9 @@ mod tests {
         let of_string = |raw| of_text(STRING, raw);
         assert_eq!(of_string("a"), 0x7148_2187_e465_4e93);
         assert_eq!(of_string(r"restitch \u00e9"), 0x3dcf_f9af_404c_c58a);
-        assert_eq!(super::super::digest_of("[ 12 ]"), Some(0xa6b0_29e1_f62a_0bb1));
+        assert_eq!(
+            super::super::digest_of("[ 12 ]"),
+            Some(0xa6b0_29e1_f62a_0bb1)
+        );
     }
 }

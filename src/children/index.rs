@@ -35,7 +35,9 @@ impl Index {
     /// Removes all positions from `length` on.
     pub(super) fn truncate(&mut self, length: usize) {
         while self.entries.len() > length {
-            let Some(Entry { hash, before }) = self.entries.pop() else { return };
+            let Some(Entry { hash, before }) = self.entries.pop() else {
+                return;
+            };
             // The newest position of all is the newest of its chain.
             self.chain(hash, before);
         }
@@ -46,14 +48,21 @@ impl Index {
         let head = self.heads.get(self.bucket(hash)).copied().unwrap_or(NONE);
         let entry = |at: u32| self.entries.get(at as usize).map(|&entry| (at, entry));
         let chain = std::iter::successors(entry(head), move |(_, newer)| entry(newer.before));
-        chain.filter(move |(_, entry)| entry.hash == hash).map(|(at, _)| at as usize)
+        chain
+            .filter(move |(_, entry)| entry.hash == hash)
+            .map(|(at, _)| at as usize)
     }
 
     /// Makes `at` the head of its chain, and returns the head before.
     fn chain(&mut self, hash: u32, at: u32) -> u32 {
         let bucket = self.bucket(hash);
-        debug_assert!(bucket < self.heads.len(), "the table has chains once it has positions");
-        self.heads.get_mut(bucket).map_or(NONE, |head| std::mem::replace(head, at))
+        debug_assert!(
+            bucket < self.heads.len(),
+            "the table has chains once it has positions"
+        );
+        self.heads
+            .get_mut(bucket)
+            .map_or(NONE, |head| std::mem::replace(head, at))
     }
 
     fn bucket(&self, hash: u32) -> usize {

@@ -1,10 +1,11 @@
 //! The complete children of open containers, each with a digest of its value.
 //!
-//! A digest is canonical: it does not depend on white space, escapes, the order of members or the chunking. So a value
-//! that is received again, perhaps reformatted, is found without reading the delivered text. Values that differ may
-//! have the same digest: by intent, since a digest is not a security boundary; by chance, once in 2^64 pairs; and if an
-//! object repeats a key, since the sum over members loses the order of its values. A hit is a candidate for
-//! [`same_value`], or, if chance and intent do not matter, for a comparison of digests that reads text only if a key is
+//! A digest is canonical: it does not depend on white space, escapes, the order of members or the
+//! chunking. So a value that is received again, perhaps reformatted, is found without reading the
+//! delivered text. Values that differ may have the same digest: by intent, since a digest is not a
+//! security boundary; by chance, once in 2^64 pairs; and if an object repeats a key, since the sum
+//! over members loses the order of its values. A hit is a candidate for [`same_value`], or, if
+//! chance and intent do not matter, for a comparison of digests that reads text only if a key is
 //! repeated.
 //!
 //! ```
@@ -34,13 +35,14 @@ use digest::{Hash, OpenString};
 use index::Index;
 pub use same::same_value;
 
-/// Remembers the complete children of open containers: a sink to lend to every push. Forgets the content of a complete
-/// child, and the children of a container that has ended. Its memory is proportional to the open containers and, up to
-/// the limit, their children.
+/// Remembers the complete children of open containers: a sink to lend to every push. Forgets the
+/// content of a complete child, and the children of a container that has ended. Its memory is
+/// proportional to the open containers and, up to the limit, their children.
 ///
-/// A long string is hashed while it is written. An index that is lent late, or misses a push, remembers the later
-/// children and [knows where some are missing](Self::remembers_all). If a document is
-/// [restored](crate::Document::restore), continue with a clone that was made with the checkpoint.
+/// A long string is hashed while it is written. An index that is lent late, or misses a push,
+/// remembers the later children and [knows where some are missing](Self::remembers_all). If a
+/// document is [restored](crate::Document::restore), continue with a clone that was made with the
+/// checkpoint.
 #[derive(Clone, Debug)]
 pub struct ChildIndex {
     /// The open containers.
@@ -66,17 +68,18 @@ pub struct Child {
     pub digest: u64,
     /// The value's text, without the key.
     pub span: Span,
-    /// Whether an object in the value repeats a key, or may repeat one: then values that differ in the order of that
-    /// key's values have the same digest.
+    /// Whether an object in the value repeats a key, or may repeat one: then values that differ in
+    /// the order of that key's values have the same digest.
     pub(crate) repeats_keys: bool,
 }
 
 impl Child {
-    /// Whether the child, which is in `text`, has the value of another one. The digests decide. If a key may be
-    /// repeated, both are read: O(size).
+    /// Whether the child, which is in `text`, has the value of another one. The digests decide. If
+    /// a key may be repeated, both are read: O(size).
     pub(crate) fn is_same(&self, text: &str, other: &Self, other_text: &str) -> bool {
         let is_exact = || !self.repeats_keys && !other.repeats_keys;
-        self.digest == other.digest && (is_exact() || same_value(self.span.of(text), other.span.of(other_text)))
+        self.digest == other.digest
+            && (is_exact() || same_value(self.span.of(text), other.span.of(other_text)))
     }
 }
 
@@ -100,7 +103,8 @@ struct OpenContainer {
 
 impl ChildIndex {
     /// Creates an index of at most `limit` children over all open containers
-    /// ([`ParserLimits::max_children`](crate::ParserLimits::max_children)). Of more children, the first ones are remembered.
+    /// ([`ParserLimits::max_children`](crate::ParserLimits::max_children)). Of more children, the
+    /// first ones are remembered.
     pub fn new(limit: usize) -> Self {
         let limit = limit.min(u32::MAX as usize - 1);
         Self {
@@ -115,10 +119,13 @@ impl ChildIndex {
         }
     }
 
-    /// Creates an index for [`Child::is_same`] alone: it keeps only the newest element of an array, so that the end of
-    /// a long array costs no more than that of a short one.
+    /// Creates an index for [`Child::is_same`] alone: it keeps only the newest element of an array,
+    /// so that the end of a long array costs no more than that of a short one.
     pub(crate) fn of_newest(limit: usize) -> Self {
-        Self { keeps_newest: true, ..Self::new(limit) }
+        Self {
+            keeps_newest: true,
+            ..Self::new(limit)
+        }
     }
 
     /// Returns the number of open containers.
@@ -126,47 +133,66 @@ impl ChildIndex {
         self.open.len()
     }
 
-    /// Returns the complete children of the open container at this depth, in order; the root has depth 0. Empty if no
-    /// container is open.
+    /// Returns the complete children of the open container at this depth, in order; the root has
+    /// depth 0. Empty if no container is open.
     pub fn children(&self, depth: usize) -> &[Child] {
-        let Some(container) = self.open.get(depth) else { return &[] };
-        let end = self.open.get(depth + 1).map_or(self.children.len(), |next| next.first);
+        let Some(container) = self.open.get(depth) else {
+            return &[];
+        };
+        let end = self
+            .open
+            .get(depth + 1)
+            .map_or(self.children.len(), |next| next.first);
         let children = self.children.get(container.first..end);
-        debug_assert!(children.is_some(), "the children of container {depth} are {}..{end}", container.first);
+        debug_assert!(
+            children.is_some(),
+            "the children of container {depth} are {}..{end}",
+            container.first
+        );
         children.unwrap_or_default()
     }
 
-    /// Returns whether every complete child of the open container at this depth is remembered. `false` if the limit was
-    /// reached, a push was missed, or no container is open. A missed push is noticed when the next value ends or the
-    /// next container starts.
+    /// Returns whether every complete child of the open container at this depth is remembered.
+    /// `false` if the limit was reached, a push was missed, or no container is open. A missed push
+    /// is noticed when the next value ends or the next container starts.
     pub fn remembers_all(&self, depth: usize) -> bool {
-        self.open.get(depth).is_some_and(|container| container.is_remembered)
+        self.open
+            .get(depth)
+            .is_some_and(|container| container.is_remembered)
     }
 
-    /// Returns the children of the open container at this depth that have this digest, newest first. Costs O(hits).
+    /// Returns the children of the open container at this depth that have this digest, newest
+    /// first. Costs O(hits).
     pub fn find(&self, depth: usize, digest: u64) -> impl Iterator<Item = &Child> {
         let children = self.children(depth);
         let first = self.open.get(depth).map_or(0, |container| container.first);
         let own = move |at: usize| at.checked_sub(first).and_then(|at| children.get(at));
-        self.index.positions(place(depth, digest)).filter_map(own).filter(move |child| child.digest == digest)
+        self.index
+            .positions(place(depth, digest))
+            .filter_map(own)
+            .filter(move |child| child.digest == digest)
     }
 
-    /// Returns the member of the open object at this depth that has this key; the last one if the object repeats the
-    /// key. O(1) except for repeated keys.
+    /// Returns the member of the open object at this depth that has this key; the last one if the
+    /// object repeats the key. O(1) except for repeated keys.
     pub fn member(&self, depth: usize, key: KeyHash) -> Option<&Child> {
         let children = self.children(depth);
         let first = self.open.get(depth).map_or(0, |container| container.first);
         let own = move |at: usize| at.checked_sub(first).and_then(|at| children.get(at));
-        self.keys.positions(place(depth, key.bits())).filter_map(own).find(|child| child.key == Some(key))
+        self.keys
+            .positions(place(depth, key.bits()))
+            .filter_map(own)
+            .find(|child| child.key == Some(key))
     }
 
-    /// Returns the digest of the newest root that has ended. `None` if there is no such root, or if a part of its text
-    /// was missed.
+    /// Returns the digest of the newest root that has ended. `None` if there is no such root, or if
+    /// a part of its text was missed.
     pub fn root(&self) -> Option<u64> {
         self.root
     }
 
-    /// Adds a child, or the root, that has ended. `digest` is `None` if a part of its text was missed.
+    /// Adds a child, or the root, that has ended. `digest` is `None` if a part of its text was
+    /// missed.
     fn child(&mut self, digest: Option<u64>, repeats_keys: bool, span: Span, live: &Live<'_>) {
         self.follow(live.frames);
         let Some(frame) = live.frames.last() else {
@@ -176,7 +202,9 @@ impl ChildIndex {
         let depth = live.frames.len() - 1;
         let key = (frame.kind == Kind::Object).then(|| KeyHash::of_raw(frame.key.of(live.text)));
         let is_repeated = key.is_some_and(|key| self.member(depth, key).is_some());
-        let Some(container) = self.open.last_mut() else { return };
+        let Some(container) = self.open.last_mut() else {
+            return;
+        };
         container.seen += 1;
         let Some(digest) = digest else {
             (container.is_hashed, container.is_remembered) = (false, false);
@@ -194,10 +222,16 @@ impl ChildIndex {
             self.keys.truncate(first);
         }
         if self.children.len() < self.limit {
-            self.children.push(Child { key, digest, span, repeats_keys });
+            self.children.push(Child {
+                key,
+                digest,
+                span,
+                repeats_keys,
+            });
             self.index.push(place(depth, digest));
             // An element has no key. Its digest keeps the chains short.
-            self.keys.push(place(depth, key.map_or(digest, KeyHash::bits)));
+            self.keys
+                .push(place(depth, key.map_or(digest, KeyHash::bits)));
         } else {
             container.is_remembered = false;
             // A forgotten key may be repeated later without notice, so the object may repeat keys.
@@ -205,14 +239,27 @@ impl ChildIndex {
         }
     }
 
-    /// Returns the digest of the container at `depth`, which ends with `count` children, and whether a key may be
-    /// repeated in it. The digest is `None` if a child was missed.
-    fn close(&mut self, kind: Kind, count: usize, start: usize, depth: usize) -> (Option<u64>, bool) {
+    /// Returns the digest of the container at `depth`, which ends with `count` children, and
+    /// whether a key may be repeated in it. The digest is `None` if a child was missed.
+    fn close(
+        &mut self,
+        kind: Kind,
+        count: usize,
+        start: usize,
+        depth: usize,
+    ) -> (Option<u64>, bool) {
         self.truncate(depth + 1);
-        let is_whole =
-            |container: &&OpenContainer| container.start == start && container.seen == count && container.is_hashed;
-        let Some(&container) = self.open.get(depth).filter(is_whole) else { return (None, true) };
-        let digest = if kind == Kind::Array { container.hash.finish_array() } else { container.hash.finish_object() };
+        let is_whole = |container: &&OpenContainer| {
+            container.start == start && container.seen == count && container.is_hashed
+        };
+        let Some(&container) = self.open.get(depth).filter(is_whole) else {
+            return (None, true);
+        };
+        let digest = if kind == Kind::Array {
+            container.hash.finish_array()
+        } else {
+            container.hash.finish_object()
+        };
         (Some(digest), container.repeats_keys)
     }
 
@@ -229,7 +276,9 @@ impl ChildIndex {
     /// Makes the open containers those of `frames`. They already are unless a push was missed.
     fn follow(&mut self, frames: &[Frame]) {
         let is_same = match (self.open.last(), frames.last()) {
-            (Some(container), Some(frame)) => container.is(frame) && self.open.len() == frames.len(),
+            (Some(container), Some(frame)) => {
+                container.is(frame) && self.open.len() == frames.len()
+            }
             (own, theirs) => own.is_none() && theirs.is_none(),
         };
         if !is_same {
@@ -240,19 +289,37 @@ impl ChildIndex {
     /// Reads the open containers from the frames, after missed pushes. O(depth), once for each gap.
     #[cold]
     fn catch_up(&mut self, frames: &[Frame]) {
-        let same = self.open.iter().zip(frames).take_while(|(container, frame)| container.is(frame)).count();
+        let same = self
+            .open
+            .iter()
+            .zip(frames)
+            .take_while(|(container, frame)| container.is(frame))
+            .count();
         self.truncate(same);
         for frame in frames.iter().skip(same) {
             let is_new = frame.count == 0;
             let container = OpenContainer::new(frame.start, self.children.len());
-            self.open.push(OpenContainer { seen: frame.count, is_hashed: is_new, is_remembered: is_new, ..container });
+            self.open.push(OpenContainer {
+                seen: frame.count,
+                is_hashed: is_new,
+                is_remembered: is_new,
+                ..container
+            });
         }
     }
 }
 
 impl OpenContainer {
     fn new(start: usize, first: usize) -> Self {
-        Self { start, first, seen: 0, hash: Hash::default(), repeats_keys: false, is_hashed: true, is_remembered: true }
+        Self {
+            start,
+            first,
+            seen: 0,
+            hash: Hash::default(),
+            repeats_keys: false,
+            is_hashed: true,
+            is_remembered: true,
+        }
     }
 
     fn is(&self, frame: &Frame) -> bool {
@@ -280,18 +347,23 @@ impl Sink for ChildIndex {
                 self.child(Some(digest), false, span, live);
             }
             Event::Scalar { kind, span } => {
-                self.child(Some(digest::of_scalar(kind, span.of(live.text))), false, span, live);
+                self.child(
+                    Some(digest::of_scalar(kind, span.of(live.text))),
+                    false,
+                    span,
+                    live,
+                );
             }
             Event::Key(_) => {}
         }
     }
 }
 
-/// Returns the canonical digest of the only value in `text`, as in [`Child::digest`]. White space may surround the
-/// value. `None` if `text` is not one JSON value.
+/// Returns the canonical digest of the only value in `text`, as in [`Child::digest`]. White space
+/// may surround the value. `None` if `text` is not one JSON value.
 ///
-/// The digest does not depend on white space, the order of members or escapes; numbers are hashed as written. It is the
-/// same on every machine, but may differ between versions.
+/// The digest does not depend on white space, the order of members or escapes; numbers are hashed
+/// as written. It is the same on every machine, but may differ between versions.
 ///
 /// ```
 /// use restitch::internal::children::digest_of;
@@ -308,6 +380,7 @@ pub fn digest_of(text: &str) -> Option<u64> {
 
 /// Returns the hash of a child of the container at this depth.
 fn place(depth: usize, digest: u64) -> u32 {
-    // The bits of a digest are evenly distributed. The depth separates equal children of different containers.
+    // The bits of a digest are evenly distributed. The depth separates equal children of different
+    // containers.
     (digest >> 32) as u32 ^ (depth as u32).wrapping_mul(0x9e37_79b1)
 }

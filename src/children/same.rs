@@ -7,11 +7,12 @@ use crate::work;
 
 /// Returns whether both texts are one complete JSON value each, and the same value.
 ///
-/// White space, escapes and the order of members are ignored. Numbers are compared as written: `1.0` is not `1`. If an
-/// object repeats a key, the order of its values counts: readers take the last one.
+/// White space, escapes and the order of members are ignored. Numbers are compared as written:
+/// `1.0` is not `1`. If an object repeats a key, the order of its values counts: readers take the
+/// last one.
 ///
-/// Costs time and memory proportional to the texts, and sorts the members of objects whose orders differ. Does not
-/// recurse.
+/// Costs time and memory proportional to the texts, and sorts the members of objects whose orders
+/// differ. Does not recurse.
 ///
 /// ```
 /// use restitch::internal::children::same_value;
@@ -53,14 +54,27 @@ enum What {
 
 impl<'a> Nodes<'a> {
     fn read(text: &'a str) -> Option<Self> {
-        let mut nodes = Self { text, list: Vec::new(), open: Vec::new() };
+        let mut nodes = Self {
+            text,
+            list: Vec::new(),
+            open: Vec::new(),
+        };
         run(text, &mut nodes)?;
         Some(nodes)
     }
 
     fn add(&mut self, what: What, span: Span, live: &Live<'_>) {
-        let key = live.frames.last().map(|frame| frame.key).unwrap_or_default();
-        self.list.push(Node { what, key, span, end: self.list.len() + 1 });
+        let key = live
+            .frames
+            .last()
+            .map(|frame| frame.key)
+            .unwrap_or_default();
+        self.list.push(Node {
+            what,
+            key,
+            span,
+            end: self.list.len() + 1,
+        });
     }
 
     /// Returns the children of a container.
@@ -72,7 +86,9 @@ impl<'a> Nodes<'a> {
     }
 
     fn key(&self, at: usize) -> Cow<'a, [u8]> {
-        self.list.get(at).map_or_else(Cow::default, |node| string::exact(node.key.of(self.text)))
+        self.list
+            .get(at)
+            .map_or_else(Cow::default, |node| string::exact(node.key.of(self.text)))
     }
 
     /// Returns the members of a container sorted by key, those with the same key in document order.
@@ -85,9 +101,11 @@ impl<'a> Nodes<'a> {
     fn same(&self, other: &Nodes<'_>) -> bool {
         let mut pairs = vec![(0, 0)];
         while let Some((at, theirs)) = pairs.pop() {
-            let (Some(own), Some(node)) = (self.list.get(at), other.list.get(theirs)) else { return false };
-            // Both have the same number of values. So if the other container has all children of this one, it has no
-            // further ones.
+            let (Some(own), Some(node)) = (self.list.get(at), other.list.get(theirs)) else {
+                return false;
+            };
+            // Both have the same number of values. So if the other container has all children of
+            // this one, it has no further ones.
             if own.what != node.what || own.end - at != node.end - theirs {
                 return false;
             }
@@ -95,9 +113,15 @@ impl<'a> Nodes<'a> {
             match own.what {
                 What::Scalar(_) if text != other_text => return false,
                 What::Scalar(_) => {}
-                What::String if text != other_text && string::exact(text) != string::exact(other_text) => return false,
+                What::String
+                    if text != other_text && string::exact(text) != string::exact(other_text) =>
+                {
+                    return false;
+                }
                 What::String => {}
-                What::Container(Kind::Array) => pairs.extend(self.children(at).zip(other.children(theirs))),
+                What::Container(Kind::Array) => {
+                    pairs.extend(self.children(at).zip(other.children(theirs)))
+                }
                 What::Container(Kind::Object) => {
                     let in_order = self.children(at).zip(other.children(theirs));
                     if in_order.clone().all(|(a, b)| self.key(a) == other.key(b)) {
@@ -105,7 +129,9 @@ impl<'a> Nodes<'a> {
                         continue;
                     }
                     let (own, theirs) = (self.sorted(at), other.sorted(theirs));
-                    if own.len() != theirs.len() || own.iter().zip(&theirs).any(|((a, _), (b, _))| a != b) {
+                    if own.len() != theirs.len()
+                        || own.iter().zip(&theirs).any(|((a, _), (b, _))| a != b)
+                    {
                         return false;
                     }
                     pairs.extend(own.iter().zip(&theirs).map(|(&(_, a), &(_, b))| (a, b)));
@@ -138,15 +164,22 @@ impl Sink for Nodes<'_> {
 
 /// Returns the span without the quotes.
 fn inside(string: Span) -> Span {
-    Span { start: string.start.saturating_add(1), end: string.end.saturating_sub(1) }
+    Span {
+        start: string.start.saturating_add(1),
+        end: string.end.saturating_sub(1),
+    }
 }
 
-/// Sends the events of the only value in `text` to `sink`; `None` if `text` is not one JSON value. The depth is not
-/// limited: frames take memory proportional to the text.
+/// Sends the events of the only value in `text` to `sink`; `None` if `text` is not one JSON value.
+/// The depth is not limited: frames take memory proportional to the text.
 pub(super) fn run<S: Sink>(text: &str, sink: &mut S) -> Option<()> {
     work::bytes_read(text.len());
     let mut machine = Machine::new(usize::MAX);
     let end = machine.feed_text(text, sink).ok()?;
     machine.finish_text(text, sink).ok()?;
-    text.as_bytes().get(end..)?.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).then_some(())
+    text.as_bytes()
+        .get(end..)?
+        .iter()
+        .all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
+        .then_some(())
 }

@@ -72,7 +72,11 @@ impl<'a> Answer<'a> {
     /// Answers for a file that can't be read, so that each file has its line.
     fn unread(file: &'a str) -> Self {
         let error = Some("can't be read".to_owned());
-        Self { valid: false, error, ..Self::new(Some(file), Checker::new().finish(), None) }
+        Self {
+            valid: false,
+            error,
+            ..Self::new(Some(file), Checker::new().finish(), None)
+        }
     }
 
     fn new(file: Option<&'a str>, checked: Checked, took: Option<Duration>) -> Self {
@@ -96,7 +100,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         return jsonl::serve(console, |request, console| {
             let text = request.text(console)?;
             let mut checker = Checker::new();
-            text.as_bytes().chunks(args.chunk.get()).for_each(|chunk| checker.feed(chunk));
+            text.as_bytes()
+                .chunks(args.chunk.get())
+                .for_each(|chunk| checker.feed(chunk));
             let checked = checker.finish();
             console.verdict(checked.exit());
             Ok(Answer::new(None, checked, None))
@@ -107,9 +113,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
     for path in &args.files {
         let started = args.time.then(now);
-        let checked = console
-            .open(path, false)
-            .and_then(|input| check(input, args.chunk).map_or_else(|error| console.unreadable(path, &error), Some));
+        let checked = console.open(path, false).and_then(|input| {
+            check(input, args.chunk).map_or_else(|error| console.unreadable(path, &error), Some)
+        });
         let took = started.map(|started| started.elapsed());
         let Some(checked) = checked else {
             if args.json {
@@ -139,7 +145,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a command that is asked for the time it takes has a clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a command that is asked for the time it takes has a clock"
+)]
 fn now() -> Instant {
     Instant::now()
 }
@@ -158,8 +167,8 @@ pub struct Checked {
     pub line: usize,
     /// The column in that line, in characters. Counts from 1.
     pub column: usize,
-    /// The JSON Pointer of the value that is due or open there, else of the innermost open container. Keys are cut
-    /// after 4 KiB.
+    /// The JSON Pointer of the value that is due or open there, else of the innermost open
+    /// container. Keys are cut after 4 KiB.
     pub path: String,
 }
 
@@ -187,15 +196,23 @@ impl fmt::Display for Checked {
             None if self.complete => return write!(f, "complete, {}", count(self.length, "byte")),
             None => f.write_str("valid, but cut at ")?,
         }
-        write!(f, "line {}, column {} (byte {})", self.line, self.column, self.offset())?;
+        write!(
+            f,
+            "line {}, column {} (byte {})",
+            self.line,
+            self.column,
+            self.offset()
+        )?;
         if !self.path.is_empty() {
             write!(f, ", at {}", short(&self.path))?;
         }
-        self.error.map_or(Ok(()), |error| write!(f, ": {}", error.kind))
+        self.error
+            .map_or(Ok(()), |error| write!(f, ": {}", error.kind))
     }
 }
 
-/// Checks a text, in chunks of `chunk` bytes and in constant memory. Stops reading at the first error.
+/// Checks a text, in chunks of `chunk` bytes and in constant memory. Stops reading at the first
+/// error.
 ///
 /// ```
 /// use restitch::internal::cli::check::check;
@@ -264,7 +281,9 @@ impl Checker {
             }
             Err(error) => self.error = Some(error),
         }
-        let end = self.error.map_or(bytes.len(), |error| error.offset.saturating_sub(self.length));
+        let end = self.error.map_or(bytes.len(), |error| {
+            error.offset.saturating_sub(self.length)
+        });
         self.tracker.count(bytes.get(..end).unwrap_or_default());
         self.tracker.remember(&self.machine, self.length, bytes);
         self.length += bytes.len();

@@ -74,17 +74,36 @@ impl Answers for CloseOptions {
     type Answer<'a> = Answer;
 
     fn answer(&self, parsed: &Parsed<()>) -> Answer {
-        let json = parsed.shows_json().then(|| parsed.document.complete_with(*self)).flatten();
-        Answer { complete: parsed.is_complete(), json: json.unwrap_or_default() }
+        let json = parsed
+            .shows_json()
+            .then(|| parsed.document.complete_with(*self))
+            .flatten();
+        Answer {
+            complete: parsed.is_complete(),
+            json: json.unwrap_or_default(),
+        }
     }
 
-    fn print(&self, file: &str, are_several: bool, parsed: &Parsed<()>, console: &mut Console) -> io::Result<()> {
+    fn print(
+        &self,
+        file: &str,
+        are_several: bool,
+        parsed: &Parsed<()>,
+        console: &mut Console,
+    ) -> io::Result<()> {
         let answer = self.answer(parsed);
         if parsed.is_cut() {
             let cut = parsed.document.cut();
-            let outcome = if answer.json.is_empty() { "nothing is certain yet" } else { "closed" };
+            let outcome = if answer.json.is_empty() {
+                "nothing is certain yet"
+            } else {
+                "closed"
+            };
             if parsed.is_cut_later {
-                console.note(format_args!("{file}: {LATER_ROOT}, at byte {}: this is the first root", cut.offset));
+                console.note(format_args!(
+                    "{file}: {LATER_ROOT}, at byte {}: this is the first root",
+                    cut.offset
+                ));
             } else {
                 console.note(format_args!(
                     "{file}: cut at byte {}, in `{}`: {outcome}",
@@ -93,11 +112,18 @@ impl Answers for CloseOptions {
                 ));
             }
         }
-        if are_several { console.lines(&format!("{}\n", answer.json)) } else { console.text(&answer.json) }
+        if are_several {
+            console.lines(&format!("{}\n", answer.json))
+        } else {
+            console.text(&answer.json)
+        }
     }
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let closing = CloseOptions { strings: args.strings.into(), literals: args.literals.into() };
+    let closing = CloseOptions {
+        strings: args.strings.into(),
+        literals: args.literals.into(),
+    };
     args.input.run(console, &closing)
 }

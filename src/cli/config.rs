@@ -29,7 +29,8 @@ enum Command {
     /// Shows the whole configuration as a file: defaults, file, environment and flags.
     #[command(after_help = epilogue(SHOW))]
     Show {
-        /// Show the built-in capabilities as rows, not as comments. A file made of this does not follow newer versions.
+        /// Show the built-in capabilities as rows, not as comments. A file made of this does not
+        /// follow newer versions.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -37,7 +38,8 @@ enum Command {
         #[command(flatten)]
         to: To,
     },
-    /// Says which route answers a request, why those before it do not, and what holds for its answer.
+    /// Says which route answers a request, why those before it do not, and what holds for its
+    /// answer.
     #[command(after_help = epilogue(EXPLAIN))]
     Explain(Box<route::Args>),
 }
@@ -77,21 +79,33 @@ Exit codes: 0 explained, 1 the file is unreadable, 2 it is wrong.";
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     match &args.command {
         Command::Check { file } => {
-            let Some(read) = console.read_text(file) else { return Ok(()) };
+            let Some(read) = console.read_text(file) else {
+                return Ok(());
+            };
             if read.left_out() > 0 {
                 console.verdict(Exit::Invalid);
             }
             match checked(&read.text) {
                 Ok(config) => check_files(file, &config, console),
-                Err(error) => console.fail(Exit::Invalid, format_args!("{}: {error}", file.display())),
+                Err(error) => {
+                    console.fail(Exit::Invalid, format_args!("{}: {error}", file.display()))
+                }
             }
             Ok(())
         }
         Command::Explain(args) => route::run(args, console),
         Command::Show { all, settings, to } => {
             console.write_to(to.output.as_deref());
-            let shown = |config: Config| if *all { config.show_all() } else { config.show() };
-            settings.config(console).map_or(Ok(()), |config| console.lines(&shown(config)))
+            let shown = |config: Config| {
+                if *all {
+                    config.show_all()
+                } else {
+                    config.show()
+                }
+            };
+            settings
+                .config(console)
+                .map_or(Ok(()), |config| console.lines(&shown(config)))
         }
     }
 }
@@ -105,17 +119,28 @@ fn checked(text: &str) -> Result<Config, ConfigError> {
     config
 }
 
-/// Opens the files that a configuration names, as the proxy does when it starts, and tells of certificates that expire.
+/// Opens the files that a configuration names, as the proxy does when it starts, and tells of
+/// certificates that expire.
 #[cfg(feature = "proxy")]
 fn check_files(file: &Path, config: &Config, console: &mut Console) {
-    #[expect(clippy::disallowed_methods, reason = "a command does I/O: certificates are compared with the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a command does I/O: certificates are compared with the clock"
+    )]
     let now = SystemTime::now();
     match super::proxy::check_certificates(config) {
         Ok(expiries) => {
             for expiry in expiries {
                 if let Some(warning) = expiry.validity(now).warning() {
-                    let end = expiry.at.map(|at| format!(", {}", httpdate::fmt_http_date(at))).unwrap_or_default();
-                    console.note(format_args!("{}: {warning}: {}{end}", file.display(), expiry.file.display()));
+                    let end = expiry
+                        .at
+                        .map(|at| format!(", {}", httpdate::fmt_http_date(at)))
+                        .unwrap_or_default();
+                    console.note(format_args!(
+                        "{}: {warning}: {}{end}",
+                        file.display(),
+                        expiry.file.display()
+                    ));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The process's streams as the commands use them, and the verdict that grows while they run.
 //!
-//! A function here returns an error only if writing the output failed. A file that cannot be read is reported and
-//! counts in the verdict; the next file follows.
+//! A function here returns an error only if writing the output failed. A file that cannot be read
+//! is reported and counts in the verdict; the next file follows.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -56,8 +56,8 @@ impl Console {
         }
     }
 
-    /// Writes the data to `file`, if one is named, instead of standard output. The file is created with its first byte,
-    /// so that a command may write to the file that it has read.
+    /// Writes the data to `file`, if one is named, instead of standard output. The file is created
+    /// with its first byte, so that a command may write to the file that it has read.
     pub(super) fn write_to(&mut self, file: Option<&Path>) {
         if let Some(file) = file {
             self.out = writer(Output::file(file));
@@ -69,8 +69,8 @@ impl Console {
         Rc::clone(&self.out)
     }
 
-    /// Adds the verdict on one file or line. Called before the answer is written, so that the verdict counts even if
-    /// the reader of the answers closes its end.
+    /// Adds the verdict on one file or line. Called before the answer is written, so that the
+    /// verdict counts even if the reader of the answers closes its end.
     pub(super) fn verdict(&mut self, exit: Exit) {
         self.exit = self.exit.max(exit);
     }
@@ -99,7 +99,8 @@ impl Console {
         self.verbosity >= 0 && io::stderr().is_terminal()
     }
 
-    /// Writes a text that was replaced and the new one, below a note: in red and green where there are colors.
+    /// Writes a text that was replaced and the new one, below a note: in red and green where there
+    /// are colors.
     pub(super) fn change(&self, before: &str, after: &str) {
         let (red, green, end) = match has_colors(&io::stderr()) {
             true => ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m"),
@@ -107,7 +108,10 @@ impl Console {
         };
         let (before, after) = (one_line(before), one_line(after));
         if self.verbosity >= 0 {
-            let _ = writeln!(io::stderr(), "{red}  - {before}{end}\n{green}  + {after}{end}");
+            let _ = writeln!(
+                io::stderr(),
+                "{red}  - {before}{end}\n{green}  + {after}{end}"
+            );
         }
     }
 
@@ -117,11 +121,15 @@ impl Console {
         self.verdict(exit);
     }
 
-    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` set its filter, otherwise `filter`
-    /// does; without a filter there is no log. The returned handle changes the filter; `None`: the verbosity is the
-    /// filter, or there is no log.
+    /// Starts the log of the servers on standard error. `--quiet` and `--verbose` set its filter,
+    /// otherwise `filter` does; without a filter there is no log. The returned handle changes the
+    /// filter; `None`: the verbosity is the filter, or there is no log.
     #[cfg(any(feature = "proxy", feature = "sim"))]
-    pub(super) fn start_log(&self, filter: Option<Targets>, format: LogFormat) -> Option<LogHandle> {
+    pub(super) fn start_log(
+        &self,
+        filter: Option<Targets>,
+        format: LogFormat,
+    ) -> Option<LogHandle> {
         let all = |level| Some(Targets::new().with_default(level));
         let filter = match self.verbosity {
             i16::MIN..0 => all(LevelFilter::ERROR),
@@ -132,16 +140,26 @@ impl Console {
         let (filter, handle) = reload::Layer::new(LogFilter(filter?));
         let lines = layer().with_writer(io::stderr);
         let lines = match format {
-            LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
-            _ => lines.with_ansi(has_colors(&io::stderr())).with_target(false).boxed(),
+            LogFormat::Json => lines
+                .json()
+                .flatten_event(true)
+                .with_span_list(false)
+                .boxed(),
+            _ => lines
+                .with_ansi(has_colors(&io::stderr()))
+                .with_target(false)
+                .boxed(),
         };
         // A process has one log: a second start has no effect.
-        let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+        let _ = tracing_subscriber::registry()
+            .with(filter)
+            .with(lines)
+            .try_init();
         (self.verbosity == 0).then_some(handle)
     }
 
-    /// Whether a line on standard error may be rewritten repeatedly. `writes`: the command writes its output meanwhile;
-    /// on a terminal the two would mix.
+    /// Whether a line on standard error may be rewritten repeatedly. `writes`: the command writes
+    /// its output meanwhile; on a terminal the two would mix.
     pub(super) fn is_live(&self, writes: bool) -> bool {
         self.verbosity >= 0 && progress::is_live() && !(writes && self.is_terminal())
     }
@@ -159,8 +177,8 @@ impl Console {
         self.out.borrow_mut().write_all(b"\n")
     }
 
-    /// Writes one answer on one line, with a first member `id` whose value is raw JSON. Flushes, since the writer of
-    /// the requests may wait for the answer.
+    /// Writes one answer on one line, with a first member `id` whose value is raw JSON. Flushes,
+    /// since the writer of the requests may wait for the answer.
     pub(super) fn answer_to(&mut self, id: &str, answer: &impl Serialize) -> io::Result<()> {
         let answer = serde_json::to_string(answer)?;
         let members = answer.strip_prefix('{').unwrap_or(&answer);
@@ -178,8 +196,8 @@ impl Console {
         self.out.borrow_mut().write_all(lines.as_bytes())
     }
 
-    /// Writes exactly this text, so that another command can continue from it. A terminal gets the line end that its
-    /// prompt needs.
+    /// Writes exactly this text, so that another command can continue from it. A terminal gets the
+    /// line end that its prompt needs.
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
         self.out.borrow_mut().write_all(text.as_bytes())?;
         if !text.is_empty() && self.is_terminal() {
@@ -210,11 +228,17 @@ impl Console {
         self.out.borrow_mut().flush()
     }
 
-    /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be opened, after a
-    /// report. `writes`: the command writes its output meanwhile.
+    /// Opens a file, or standard input for `-`, to read it piece by piece. `None` if it cannot be
+    /// opened, after a report. `writes`: the command writes its output meanwhile.
     pub(super) fn open(&mut self, path: &Path, writes: bool) -> Option<Watched<Box<dyn Read>>> {
         if writes && self.out.borrow().get_ref().is_same(path) {
-            self.fail(Exit::Usage, format_args!("{}: it is read and cannot be written meanwhile", path.display()));
+            self.fail(
+                Exit::Usage,
+                format_args!(
+                    "{}: it is read and cannot be written meanwhile",
+                    path.display()
+                ),
+            );
             return None;
         }
         let is_live = self.is_live(writes);
@@ -230,7 +254,8 @@ impl Console {
         }
     }
 
-    /// Reads a whole file, or standard input for `-`. `None` if it cannot be read, which has been reported then.
+    /// Reads a whole file, or standard input for `-`. `None` if it cannot be read, which has been
+    /// reported then.
     pub(super) fn read(&mut self, path: &Path) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let result = self.open(path, false)?.read_to_end(&mut bytes);
@@ -244,16 +269,23 @@ impl Console {
         Some(text)
     }
 
-    /// Reports the bytes of a file that are not in its text, and adds the verdict: a file that ends inside a character is
-    /// cut, and one with other bytes that are not UTF-8 is invalid.
+    /// Reports the bytes of a file that are not in its text, and adds the verdict: a file that ends
+    /// inside a character is cut, and one with other bytes that are not UTF-8 is invalid.
     pub(super) fn left_out(&mut self, path: &Path, text: &Text) {
         if text.removed > 0 {
-            self.note(format_args!("{}: not UTF-8: removed {}", path.display(), count(text.removed, "byte")));
+            self.note(format_args!(
+                "{}: not UTF-8: removed {}",
+                path.display(),
+                count(text.removed, "byte")
+            ));
             self.verdict(Exit::Invalid);
         }
         if !text.half.is_empty() {
             let removed = count(text.half.len(), "byte");
-            self.note(format_args!("{}: cut inside a character: removed {removed}", path.display()));
+            self.note(format_args!(
+                "{}: cut inside a character: removed {removed}",
+                path.display()
+            ));
             self.verdict(Exit::Cut);
         }
     }
@@ -264,7 +296,8 @@ impl Console {
         None
     }
 
-    /// Returns whether standard input is named at most once, since it can't be read twice. Reports it otherwise.
+    /// Returns whether standard input is named at most once, since it can't be read twice. Reports
+    /// it otherwise.
     pub(super) fn names_stdin_once(&mut self, paths: &[PathBuf]) -> bool {
         let once = paths.iter().filter(|path| is_stdin(path)).count() < 2;
         if !once {
@@ -285,13 +318,16 @@ pub(super) fn count(number: usize, noun: &str) -> String {
 }
 
 /// For fields of answers that are left out where they are 0.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that serde asks for"
+)]
 pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Escapes control characters, including line ends. Names, paths and messages come from foreign texts: unescaped, they
-/// could break a line or move the cursor of a terminal.
+/// Escapes control characters, including line ends. Names, paths and messages come from foreign
+/// texts: unescaped, they could break a line or move the cursor of a terminal.
 fn one_line(text: &str) -> String {
     let mut line = text.to_owned();
     escape_controls(&mut line, 0);
@@ -302,21 +338,32 @@ fn one_line(text: &str) -> String {
 pub(super) fn escape_controls(text: &mut String, start: usize) {
     // U+0080 to U+009F are two bytes in UTF-8; the first one is 0xC2.
     let may_be_control = |byte: &u8| *byte < 0x20 || matches!(byte, 0x7f | 0xc2);
-    if text.as_bytes().get(start..).is_some_and(|tail| tail.iter().any(may_be_control)) {
+    if text
+        .as_bytes()
+        .get(start..)
+        .is_some_and(|tail| tail.iter().any(may_be_control))
+    {
         let tail = text.split_off(start);
         for c in tail.chars() {
-            if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+            if c.is_control() {
+                text.extend(c.escape_default())
+            } else {
+                text.push(c)
+            }
         }
     }
 }
 
-/// Shortens a path for people: of a long one, the beginning and the end are kept. The root's path is empty.
+/// Shortens a path for people: of a long one, the beginning and the end are kept. The root's path
+/// is empty.
 pub(super) fn short(path: &str) -> Cow<'_, str> {
     let half = |(at, _)| at;
     let head = path.char_indices().nth(SHOWN).map(half);
     let tail = path.char_indices().rev().nth(SHOWN - 1).map(half);
     match (head, tail) {
-        (Some(head), Some(tail)) if head < tail => Cow::Owned(format!("{}…{}", &path[..head], &path[tail..])),
+        (Some(head), Some(tail)) if head < tail => {
+            Cow::Owned(format!("{}…{}", &path[..head], &path[tail..]))
+        }
         _ => Cow::Borrowed(path),
     }
 }

@@ -29,8 +29,8 @@ pub use super::dialect::Choice as Dialect;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
-    /// The response body: an event stream, JSON lines, a JSON array of events, or one JSON object. `-` is standard
-    /// input.
+    /// The response body: an event stream, JSON lines, a JSON array of events, or one JSON object.
+    /// `-` is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     /// The API that the body is of. `auto`: found by reading the body.
@@ -98,7 +98,16 @@ pub struct Call {
 
 impl Decoded {
     fn new(dialect: Known, whole: Transcript) -> Self {
-        let call = |(slot, call): (_, ToolCall)| (slot, Call { id: call.id, name: call.name, args: call.args });
+        let call = |(slot, call): (_, ToolCall)| {
+            (
+                slot,
+                Call {
+                    id: call.id,
+                    name: call.name,
+                    args: call.args,
+                },
+            )
+        };
         let usage = |raw: String| serde_json::from_str(&raw).unwrap_or(Value::String(raw));
         Self {
             dialect: dialect.as_str(),
@@ -113,26 +122,42 @@ impl Decoded {
         }
     }
 
-    /// Returns the verdict on the body. Only its finish reason shows whether an answer is over: `[DONE]` may follow a
-    /// cut, and some servers leave it out.
+    /// Returns the verdict on the body. Only its finish reason shows whether an answer is over:
+    /// `[DONE]` may follow a cut, and some servers leave it out.
     pub fn exit(&self) -> Exit {
         if self.error.is_some() {
             return Exit::Invalid;
         }
         let mut slots = self.text.keys().chain(self.tool_args.keys());
-        let is_over = slots.all(|slot| self.finish.contains_key(self.answer_of(slot))) && !self.finish.is_empty();
-        let is_cut = self.reasons.values().any(|reason| matches!(reason, Finish::Length | Finish::ContentFilter));
-        if is_over && !is_cut { Exit::Complete } else { Exit::Cut }
+        let is_over = slots.all(|slot| self.finish.contains_key(self.answer_of(slot)))
+            && !self.finish.is_empty();
+        let is_cut = self
+            .reasons
+            .values()
+            .any(|reason| matches!(reason, Finish::Length | Finish::ContentFilter));
+        if is_over && !is_cut {
+            Exit::Complete
+        } else {
+            Exit::Cut
+        }
     }
 
     /// Returns the number of the answer that a slot is of.
     fn answer_of<'a>(&self, slot: &'a str) -> &'a str {
-        if self.has_choices { slot.split('.').next().unwrap_or_default() } else { "0" }
+        if self.has_choices {
+            slot.split('.').next().unwrap_or_default()
+        } else {
+            "0"
+        }
     }
 
     /// Returns the text of the first answer, in the order of its parts.
     fn first_text(&self) -> String {
-        let mut slots: Vec<_> = self.text.iter().filter(|(slot, _)| self.answer_of(slot) == "0").collect();
+        let mut slots: Vec<_> = self
+            .text
+            .iter()
+            .filter(|(slot, _)| self.answer_of(slot) == "0")
+            .collect();
         slots.sort_by_key(|(name, _)| slot(name).unwrap_or_default());
         slots.into_iter().map(|(_, text)| text.as_str()).collect()
     }
@@ -160,7 +185,10 @@ impl fmt::Display for Error {
             Self::Json(error) => write!(f, "the body is neither an event stream nor JSON: {error}"),
             Self::UnknownDialect => {
                 let names = Known::ALL.map(Known::as_str).join(", ");
-                write!(f, "nothing in the body is of an API that is read here: {names}")
+                write!(
+                    f,
+                    "nothing in the body is of an API that is read here: {names}"
+                )
             }
         }
     }
@@ -178,13 +206,17 @@ impl std::error::Error for Error {
     }
 }
 
-/// Decodes a body: an event stream, or, if its first significant byte is `[`, an array of events, or, if it is `{`, one
-/// JSON object or one per line. Of an object that is cut, the certain part counts.
+/// Decodes a body: an event stream, or, if its first significant byte is `[`, an array of events,
+/// or, if it is `{`, one JSON object or one per line. Of an object that is cut, the certain part
+/// counts.
 ///
 /// # Errors
 /// Those of `input`, and a body that can't be decoded.
 pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> {
-    let mut answer = Answer { reader: AnyReader::new(dialect.dialect()), ..Answer::default() };
+    let mut answer = Answer {
+        reader: AnyReader::new(dialect.dialect()),
+        ..Answer::default()
+    };
     // `None`: only white space was read.
     let mut body = None;
     let mut buffer = vec![0; BUFFER];
@@ -199,7 +231,10 @@ pub fn decode(mut input: impl Read, dialect: Dialect) -> Result<Decoded, Error> 
         if body.is_none() {
             body = first_significant(chunk).map(|first| match first {
                 b'{' => Body::Object(Vec::new()),
-                first => Body::Stream(Box::new(Stream { framed: framed(None, first), tail: Vec::new() })),
+                first => Body::Stream(Box::new(Stream {
+                    framed: framed(None, first),
+                    tail: Vec::new(),
+                })),
             });
         }
         match &mut body {
@@ -249,7 +284,8 @@ impl Stream {
 
     /// Ends the body.
     ///
-    /// Some servers write their last error outside of any event: as a JSON object, or in a field named `error`.
+    /// Some servers write their last error outside of any event: as a JSON object, or in a field
+    /// named `error`.
     fn finish(mut self, answer: &mut Answer) -> Result<(), Error> {
         if let Some(event) = self.framed.finish().map_err(Error::Stream)? {
             answer.read(&event.event, &event.data);
@@ -279,7 +315,8 @@ struct Answer {
 impl Answer {
     fn read(&mut self, event_type: &str, data: &str) {
         let whole = &mut self.whole;
-        self.reader.read(event_type, data, &mut |delta| whole.push(&delta));
+        self.reader
+            .read(event_type, data, &mut |delta| whole.push(&delta));
     }
 
     /// Reads a body that begins with a brace.
@@ -290,7 +327,10 @@ impl Answer {
         if is_valid(text) {
             self.reader.read_body(text, &mut |delta| whole.push(&delta));
         } else if is_valid(first) {
-            let mut stream = Stream { framed: Framed::new(Framing::Lines, &Limits::default()), tail: Vec::new() };
+            let mut stream = Stream {
+                framed: Framed::new(Framing::Lines, &Limits::default()),
+                tail: Vec::new(),
+            };
             stream.feed(text.as_bytes(), self)?;
             stream.finish(self)?;
         } else {
@@ -299,7 +339,8 @@ impl Answer {
                 return Err(Error::Json(error));
             }
             let certain = parsed.document.complete().unwrap_or_default();
-            self.reader.read_body(&certain, &mut |delta| whole.push(&delta));
+            self.reader
+                .read_body(&certain, &mut |delta| whole.push(&delta));
         }
         Ok(())
     }
@@ -308,7 +349,11 @@ impl Answer {
     fn finish(mut self, is_empty: bool) -> Result<Decoded, Error> {
         let whole = &mut self.whole;
         self.reader.finish(&mut |delta| whole.push(&delta));
-        let dialect = self.reader.dialect().or(is_empty.then(Known::default)).ok_or(Error::UnknownDialect)?;
+        let dialect = self
+            .reader
+            .dialect()
+            .or(is_empty.then(Known::default))
+            .ok_or(Error::UnknownDialect)?;
         Ok(Decoded::new(dialect, self.whole))
     }
 }
@@ -316,7 +361,9 @@ impl Answer {
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
     let file = args.file.display();
-    let Some(input) = console.open(&args.file, false) else { return Ok(()) };
+    let Some(input) = console.open(&args.file, false) else {
+        return Ok(());
+    };
     let decoded = match decode(input, args.dialect) {
         Ok(decoded) => decoded,
         Err(Error::Io(error)) => {
@@ -337,13 +384,25 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         console.note(format_args!("{file}: the server reports an error: {error}"));
     } else if decoded.exit() == Exit::Cut {
         let reasons: Vec<_> = decoded.finish.values().map(String::as_str).collect();
-        let reason = if reasons.is_empty() { "no finish reason".to_owned() } else { reasons.join(", ") };
+        let reason = if reasons.is_empty() {
+            "no finish reason".to_owned()
+        } else {
+            reasons.join(", ")
+        };
         console.note(format_args!("{file}: the answer is cut: {reason}"));
     }
-    let others = decoded.text.keys().filter(|slot| decoded.answer_of(slot) != "0").count() + decoded.tool_args.len();
+    let others = decoded
+        .text
+        .keys()
+        .filter(|slot| decoded.answer_of(slot) != "0")
+        .count()
+        + decoded.tool_args.len();
     if others > 0 {
-        let what =
-            if others == 1 { "1 other text or tool call" } else { &format!("{others} other texts or tool calls") };
+        let what = if others == 1 {
+            "1 other text or tool call"
+        } else {
+            &format!("{others} other texts or tool calls")
+        };
         console.note(format_args!("{file}: --json shows {what}"));
     }
     console.text(&decoded.first_text())

@@ -19,16 +19,31 @@ pub(super) struct Deltas {
 impl Deltas {
     /// Makes a reader. With `None` the API is found by the events.
     pub(super) fn new(dialect: Option<Dialect>) -> Self {
-        let answer = Answer { reader: AnyReader::new(dialect), kind: None, error: None };
-        Self { dialect, framed: None, answer }
+        let answer = Answer {
+            reader: AnyReader::new(dialect),
+            kind: None,
+            error: None,
+        };
+        Self {
+            dialect,
+            framed: None,
+            answer,
+        }
     }
 
     /// Takes the next bytes and appends the slot's text to `text`.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], slot: SlotId, text: &mut String) -> Result<(), Refusal> {
+    pub(super) fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        slot: SlotId,
+        text: &mut String,
+    ) -> Result<(), Refusal> {
         if self.framed.is_none() {
             self.framed = first_significant(bytes).map(|first| framed(self.dialect, first));
         }
-        let Some(framed) = &mut self.framed else { return Ok(()) };
+        let Some(framed) = &mut self.framed else {
+            return Ok(());
+        };
         while let Some(event) = framed.next_event(&mut bytes).map_err(Refusal::Stream)? {
             self.answer.read(&event, slot, text)?;
         }
@@ -51,21 +66,31 @@ impl Deltas {
 #[derive(Debug)]
 struct Answer {
     reader: AnyReader,
-    /// The type of the slot's contents, known from its first text: in some APIs a text and a tool call may have the
-    /// same number.
+    /// The type of the slot's contents, known from its first text: in some APIs a text and a tool
+    /// call may have the same number.
     kind: Option<SlotKind>,
     error: Option<Refusal>,
 }
 
 impl Answer {
     fn read(&mut self, event: &Event<'_>, slot: SlotId, text: &mut String) -> Result<(), Refusal> {
-        let Self { reader, kind, error } = self;
-        reader.read(&event.event, &event.data, &mut |delta| push(&delta, slot, kind, error, text));
+        let Self {
+            reader,
+            kind,
+            error,
+        } = self;
+        reader.read(&event.event, &event.data, &mut |delta| {
+            push(&delta, slot, kind, error, text)
+        });
         self.error.take().map_or(Ok(()), Err)
     }
 
     fn finish(&mut self, slot: SlotId, text: &mut String) -> Result<(), Refusal> {
-        let Self { reader, kind, error } = self;
+        let Self {
+            reader,
+            kind,
+            error,
+        } = self;
         reader.finish(&mut |delta| push(&delta, slot, kind, error, text));
         self.error.take().map_or(Ok(()), Err)?;
         self.reader.dialect().map(|_| ()).ok_or(Refusal::Wire)
@@ -73,10 +98,20 @@ impl Answer {
 }
 
 /// Appends the text of a slot.
-fn push(delta: &Delta<'_>, slot: SlotId, kind: &mut Option<SlotKind>, error: &mut Option<Refusal>, text: &mut String) {
+fn push(
+    delta: &Delta<'_>,
+    slot: SlotId,
+    kind: &mut Option<SlotKind>,
+    error: &mut Option<Refusal>,
+    text: &mut String,
+) {
     let (own, new) = match *delta {
         Delta::Text { slot: other, text } if slot == other => (SlotKind::Text, text),
-        Delta::ToolCall { slot: other, arguments, .. } if slot == other => (SlotKind::Arguments, arguments),
+        Delta::ToolCall {
+            slot: other,
+            arguments,
+            ..
+        } if slot == other => (SlotKind::Arguments, arguments),
         Delta::Error { message, .. } => return *error = Some(Refusal::Server(message.to_owned())),
         // Text that was read can't be taken back.
         Delta::Restart if kind.is_some() => return *error = Some(Refusal::Restart),
@@ -87,11 +122,20 @@ fn push(delta: &Delta<'_>, slot: SlotId, kind: &mut Option<SlotKind>, error: &mu
     }
 }
 
-/// Reads the name of a slot, as `decode` writes it: `CHOICE`, or `CHOICE.TOOL` for the arguments of a tool call.
+/// Reads the name of a slot, as `decode` writes it: `CHOICE`, or `CHOICE.TOOL` for the arguments of
+/// a tool call.
 pub(super) fn slot(text: &str) -> Result<SlotId, &'static str> {
-    let number = |text: &str| text.parse().map_err(|_| "a slot is CHOICE or CHOICE.TOOL: 0, 1, 0.0");
-    let (item, part) = text.split_once('.').map_or((text, None), |(item, part)| (item, Some(part)));
-    Ok(SlotId { item: number(item)?, part: part.map(number).transpose()? })
+    let number = |text: &str| {
+        text.parse()
+            .map_err(|_| "a slot is CHOICE or CHOICE.TOOL: 0, 1, 0.0")
+    };
+    let (item, part) = text
+        .split_once('.')
+        .map_or((text, None), |(item, part)| (item, Some(part)));
+    Ok(SlotId {
+        item: number(item)?,
+        part: part.map(number).transpose()?,
+    })
 }
 
 #[cfg(test)]

@@ -57,11 +57,17 @@ impl ValueEnum for Choice {
 /// Returns a parser of an argument that is the name of a dialect.
 #[cfg(feature = "proxy")]
 pub(super) fn named() -> impl TypedValueParser<Value = Dialect> {
-    let of = |name: String| Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == name);
-    PossibleValuesParser::new(Dialect::ALL.map(Dialect::as_str)).try_map(move |name| of(name).ok_or("it is no API"))
+    let of = |name: String| {
+        Dialect::ALL
+            .into_iter()
+            .find(|dialect| dialect.as_str() == name)
+    };
+    PossibleValuesParser::new(Dialect::ALL.map(Dialect::as_str))
+        .try_map(move |name| of(name).ok_or("it is no API"))
 }
 
-/// Creates a decoder for a body with this first byte after white space. No event stream begins with a bracket.
+/// Creates a decoder for a body with this first byte after white space. No event stream begins with
+/// a bracket.
 pub(super) fn framed(dialect: Option<Dialect>, first: u8) -> Framed {
     let framing = match dialect.map(|dialect| dialect.wire().framing()) {
         Some(Framing::Lines) => Framing::Lines,
@@ -73,7 +79,10 @@ pub(super) fn framed(dialect: Option<Dialect>, first: u8) -> Framed {
 
 /// Returns the first byte that is neither white space nor of a byte order mark.
 pub(super) fn first_significant(bytes: &[u8]) -> Option<u8> {
-    bytes.iter().copied().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0xef | 0xbb | 0xbf))
+    bytes
+        .iter()
+        .copied()
+        .find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0xef | 0xbb | 0xbf))
 }
 
 /// A reader of the events of any API.
@@ -90,7 +99,11 @@ pub(super) struct AnyReader {
 impl AnyReader {
     /// Creates a reader. With `None` the first event that only one API has decides.
     pub(super) fn new(dialect: Option<Dialect>) -> Self {
-        Self { dialect, reader: dialect.map(|dialect| dialect.wire().reader()), ..Self::default() }
+        Self {
+            dialect,
+            reader: dialect.map(|dialect| dialect.wire().reader()),
+            ..Self::default()
+        }
     }
 
     /// Returns the API, once it is known.
@@ -98,7 +111,8 @@ impl AnyReader {
         self.dialect
     }
 
-    /// Reads one event and calls `on` for each delta in it, and before that for those of the events that were pending.
+    /// Reads one event and calls `on` for each delta in it, and before that for those of the events
+    /// that were pending.
     pub(super) fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) {
         if let Some(reader) = &mut self.reader {
             reader.read(event_type, data, on);
@@ -125,8 +139,8 @@ impl AnyReader {
         self.read("message", body, on);
     }
 
-    /// Ends the events. If no event was decisive, the first API that can have all of them and understands one is
-    /// chosen.
+    /// Ends the events. If no event was decisive, the first API that can have all of them and
+    /// understands one is chosen.
     pub(super) fn finish(&mut self, on: &mut dyn FnMut(Delta<'_>)) {
         if self.dialect.is_some() {
             return;
@@ -134,9 +148,13 @@ impl AnyReader {
         let pending = &self.pending;
         let understands = |dialect: &Dialect| {
             let mut reader = dialect.wire().reader();
-            pending.iter().any(|(event_type, data)| reader.read(event_type, data, &mut |_| {}) != Kind::Other)
+            pending
+                .iter()
+                .any(|(event_type, data)| reader.read(event_type, data, &mut |_| {}) != Kind::Other)
         };
-        let mut possible = Dialect::ALL.into_iter().filter(|dialect| !self.denied.contains(dialect));
+        let mut possible = Dialect::ALL
+            .into_iter()
+            .filter(|dialect| !self.denied.contains(dialect));
         if let Some(dialect) = possible.find(understands) {
             self.decide(dialect, on);
         }
@@ -163,5 +181,6 @@ impl AnyReader {
     }
 }
 
-/// The most events that wait until the API is known. Streams open with a few pings and empty chunks at most.
+/// The most events that wait until the API is known. Streams open with a few pings and empty chunks
+/// at most.
 const PENDING: usize = 64;

@@ -1,4 +1,5 @@
-//! `restitch doctor`: checks whether a provider answers, whether a model continues a prefill, and the proxy's health.
+//! `restitch doctor`: checks whether a provider answers, whether a model continues a prefill, and
+//! the proxy's health.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -28,7 +29,8 @@ pub struct Args {
     /// The provider's address, as the proxy takes it: `https://host[:port][/prefix]`.
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
-    /// A known provider. Decides the address of its Chat Completions API and the variable that has the key.
+    /// A known provider. Decides the address of its Chat Completions API and the variable that has
+    /// the key.
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
     /// Ask this model to continue a prefill. Costs up to four short calls.
@@ -37,7 +39,8 @@ pub struct Args {
     /// The environment variable that has the key. Default: the provider's own.
     #[arg(long, value_name = "VARIABLE")]
     key_variable: Option<String>,
-    /// The proxy's address. By default the one where `restitch proxy` listens, if a proxy answers there.
+    /// The proxy's address. By default the one where `restitch proxy` listens, if a proxy answers
+    /// there.
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
     /// Answer in JSON.
@@ -76,7 +79,8 @@ struct Reached {
 #[derive(Debug, Serialize)]
 struct Prefill {
     model: String,
-    /// The form of prefill that the model continues, by its name in the configuration. `none` if there is none.
+    /// The form of prefill that the model continues, by its name in the configuration. `none` if
+    /// there is none.
     form: &'static str,
     /// The answer begins with the prefill.
     returns_prefill: bool,
@@ -124,7 +128,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     if args.proxy.is_some() {
         console.verdict(report.proxy.as_ref().map_or(Exit::Io, exit_of));
     }
-    if args.json { console.answer(&report) } else { print(&report, console) }
+    if args.json {
+        console.answer(&report)
+    } else {
+        print(&report, console)
+    }
 }
 
 fn exit_of(reached: &Reached) -> Exit {
@@ -145,30 +153,49 @@ struct Target {
 
 impl Target {
     fn of(args: &Args) -> Result<Self, String> {
-        let provider = args.provider.as_deref().map(providers::by_name).transpose()?;
+        let provider = args
+            .provider
+            .as_deref()
+            .map(providers::by_name)
+            .transpose()?;
         let known_url = provider.and_then(|provider| provider.base_url(Dialect::Chat));
         let url = args.upstream.as_deref().or(known_url).unwrap_or_default();
         // The address is not repeated, since it may have a password.
         let upstream = Upstream::parse(url).map_err(|error| format!("--upstream: {error}"))?;
-        // A known provider's address has the version of the API; the address of a proxy's upstream usually has not.
+        // A known provider's address has the version of the API; the address of a proxy's upstream
+        // usually has not.
         let is_base = args.upstream.is_none() || upstream.prefix().ends_with("/v1");
         let key = providers::key(args.key_variable.as_deref(), provider, true)?;
         let client = Client::new(upstream).map_err(|error| error.to_string())?;
-        Ok(Self { client, version: if is_base { "" } else { "/v1" }, key })
+        Ok(Self {
+            client,
+            version: if is_base { "" } else { "/v1" },
+            key,
+        })
     }
 }
 
 async fn examine(args: &Args, target: &Target) -> io::Result<Report> {
-    let upstream = reach(&target.client, &format!("{}/models", target.version), &target.key).await;
+    let upstream = reach(
+        &target.client,
+        &format!("{}/models", target.version),
+        &target.key,
+    )
+    .await;
     let prefill = match &args.model {
         Some(model) if upstream.status.is_some() => Some(prefill(target, model).await),
         _ => None,
     };
     let proxy = proxy(args, &target.key).await.map_err(io::Error::other)?;
-    Ok(Report { upstream, prefill, proxy })
+    Ok(Report {
+        upstream,
+        prefill,
+        proxy,
+    })
 }
 
-/// Asks the proxy for its health and, through it, for the provider's list of models. `None` if there is no proxy.
+/// Asks the proxy for its health and, through it, for the provider's list of models. `None` if
+/// there is no proxy.
 async fn proxy(args: &Args, key: &str) -> Result<Option<Reached>, String> {
     let default = format!("http://{}", config::Proxy::LISTEN);
     let url = args.proxy.as_deref().unwrap_or(&default);
@@ -189,20 +216,43 @@ async fn reach(client: &Client, path: &str, key: &str) -> Reached {
     let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let url = client.upstream().to_string();
     match answered {
-        Ok((status, _)) if status.is_success() => {
-            Reached { url, status: Some(status.as_u16()), milliseconds, error: None }
-        }
-        Ok((status, body)) => {
-            Reached { url, status: Some(status.as_u16()), milliseconds, error: Some(message(&body, key)) }
-        }
-        Err(error) => Reached { url, status: None, milliseconds, error: Some(error) },
+        Ok((status, _)) if status.is_success() => Reached {
+            url,
+            status: Some(status.as_u16()),
+            milliseconds,
+            error: None,
+        },
+        Ok((status, body)) => Reached {
+            url,
+            status: Some(status.as_u16()),
+            milliseconds,
+            error: Some(message(&body, key)),
+        },
+        Err(error) => Reached {
+            url,
+            status: None,
+            milliseconds,
+            error: Some(error),
+        },
     }
 }
 
 /// Returns status and body of an answer.
-async fn send(client: &Client, path: &str, key: &str, body: Option<String>) -> Result<(StatusCode, String), String> {
-    let uri = client.upstream().uri_for(path).map_err(|error| error.to_string())?;
-    let mut request = if body.is_some() { Request::post(uri) } else { Request::get(uri) };
+async fn send(
+    client: &Client,
+    path: &str,
+    key: &str,
+    body: Option<String>,
+) -> Result<(StatusCode, String), String> {
+    let uri = client
+        .upstream()
+        .uri_for(path)
+        .map_err(|error| error.to_string())?;
+    let mut request = if body.is_some() {
+        Request::post(uri)
+    } else {
+        Request::get(uri)
+    };
     if !key.is_empty() {
         let mut bearer = HeaderValue::try_from(format!("Bearer {key}"))
             .map_err(|_| "the key has characters that no header may have".to_owned())?;
@@ -210,28 +260,47 @@ async fn send(client: &Client, path: &str, key: &str, body: Option<String>) -> R
         request = request.header(AUTHORIZATION, bearer);
     }
     let body = body.map_or_else(Body::empty, Body::full);
-    let request = request.header(CONTENT_TYPE, "application/json").body(body).map_err(|error| error.to_string())?;
+    let request = request
+        .header(CONTENT_TYPE, "application/json")
+        .body(body)
+        .map_err(|error| error.to_string())?;
     let answered = timeout(PATIENCE, async {
-        let response = client.send(request).await.map_err(|error| error.to_string())?;
+        let response = client
+            .send(request)
+            .await
+            .map_err(|error| error.to_string())?;
         let status = response.status();
-        let body = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+        let body = response
+            .into_body()
+            .collect()
+            .await
+            .map_err(|error| error.to_string())?
+            .to_bytes();
         Ok((status, String::from_utf8_lossy(&body).into_owned()))
     });
-    answered.await.map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?
+    answered
+        .await
+        .map_err(|_| format!("no answer within {} s", PATIENCE.as_secs()))?
 }
 
 /// An answer may take this long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An array that is cut. No model would choose its white space, so that a prefill that is returned differs from an
-/// array that begins again.
+/// An array that is cut. No model would choose its white space, so that a prefill that is returned
+/// differs from an array that begins again.
 const PREFILL: &str = "[1, 2,3, 4,";
 
 /// Tries all forms of prefill, first the one that the table has for the model.
 async fn prefill(target: &Target, model: &str) -> Prefill {
     let capability = Table::default().of(model, Some(target.client.upstream().host()));
     let known = capability.prefill;
-    let forms = [known, PrefillForm::Turn, PrefillForm::Flag, PrefillForm::Partial, PrefillForm::Final];
+    let forms = [
+        known,
+        PrefillForm::Turn,
+        PrefillForm::Flag,
+        PrefillForm::Partial,
+        PrefillForm::Final,
+    ];
     let mut found = Prefill {
         model: model.to_owned(),
         form: PrefillForm::None.as_str(),
@@ -243,9 +312,19 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
         if form == PrefillForm::None || forms[..at].contains(&form) {
             continue;
         }
-        let version = capability.prefill_path.as_deref().filter(|_| form == known).unwrap_or(target.version);
+        let version = capability
+            .prefill_path
+            .as_deref()
+            .filter(|_| form == known)
+            .unwrap_or(target.version);
         let path = format!("{version}/chat/completions");
-        let answered = send(&target.client, &path, &target.key, Some(prefilled(model, form))).await;
+        let answered = send(
+            &target.client,
+            &path,
+            &target.key,
+            Some(prefilled(model, form)),
+        )
+        .await;
         let (status, answer) = match answered {
             Ok((status, body)) if status.is_success() => (Some(status.as_u16()), text_of(&body)),
             Ok((status, body)) => (Some(status.as_u16()), message(&body, &target.key)),
@@ -254,10 +333,16 @@ async fn prefill(target: &Target, model: &str) -> Prefill {
         let is_answer = status.is_some_and(|status| status < 300);
         let text = answer.trim_start();
         // Only providers with this form return the prefill. With others, the model has begun again.
-        let rest = text.strip_prefix(PREFILL).filter(|_| form == PrefillForm::Flag);
+        let rest = text
+            .strip_prefix(PREFILL)
+            .filter(|_| form == PrefillForm::Flag);
         found.returns_prefill = rest.is_some();
         let goes_on = is_answer && rest.unwrap_or(text).trim_start().starts_with('5');
-        found.tried.push(Tried { form: form.as_str(), status, answer: short(&answer) });
+        found.tried.push(Tried {
+            form: form.as_str(),
+            status,
+            answer: short(&answer),
+        });
         if goes_on {
             found.form = form.as_str();
             return found;
@@ -287,13 +372,19 @@ fn prefilled(model: &str, form: PrefillForm) -> String {
 
 fn text_of(body: &str) -> String {
     let body: Value = serde_json::from_str(body).unwrap_or_default();
-    body.pointer("/choices/0/message/content").and_then(Value::as_str).unwrap_or_default().to_owned()
+    body.pointer("/choices/0/message/content")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Returns the message of an error body, without the key.
 fn message(body: &str, key: &str) -> String {
     let value: Value = serde_json::from_str(body).unwrap_or_default();
-    let said = value.pointer("/error/message").and_then(Value::as_str).unwrap_or(body);
+    let said = value
+        .pointer("/error/message")
+        .and_then(Value::as_str)
+        .unwrap_or(body);
     short(&Key::new(key).out_of(said))
 }
 
@@ -307,21 +398,36 @@ const SHOWN: usize = 200;
 fn print(report: &Report, console: &mut Console) -> io::Result<()> {
     print_reached("upstream", &report.upstream, console)?;
     if let Some(prefill) = &report.prefill {
-        for Tried { form, status, answer } in &prefill.tried {
+        for Tried {
+            form,
+            status,
+            answer,
+        } in &prefill.tried
+        {
             let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
-            console.line(format_args!("tried     prefill = \"{form}\": {status}: {answer}"))?;
+            console.line(format_args!(
+                "tried     prefill = \"{form}\": {status}: {answer}"
+            ))?;
         }
-        let Prefill { model, form, known, .. } = prefill;
+        let Prefill {
+            model, form, known, ..
+        } = prefill;
         let words = match *form {
             "none" => "does not continue one: restitch uses a re-prompt",
             _ => "continues one",
         };
         console.line(format_args!("prefill   {model} {words}"))?;
         if form != known {
-            let returns = if prefill.returns_prefill { "\nreturns_prefill = true" } else { "" };
+            let returns = if prefill.returns_prefill {
+                "\nreturns_prefill = true"
+            } else {
+                ""
+            };
             console.line("          the built-in table differs; for the configuration file:")?;
             let model = crate::json::string::quoted(model);
-            console.lines(&format!("\n[[capability]]\nmodel = {model}\nprefill = \"{form}\"{returns}\n\n"))?;
+            console.lines(&format!(
+                "\n[[capability]]\nmodel = {model}\nprefill = \"{form}\"{returns}\n\n"
+            ))?;
         }
     }
     match &report.proxy {
@@ -331,17 +437,27 @@ fn print(report: &Report, console: &mut Console) -> io::Result<()> {
 }
 
 fn print_reached(name: &str, reached: &Reached, console: &mut Console) -> io::Result<()> {
-    let Reached { url, status, milliseconds, error } = reached;
-    let error = error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+    let Reached {
+        url,
+        status,
+        milliseconds,
+        error,
+    } = reached;
+    let error = error
+        .as_ref()
+        .map_or_else(String::new, |error| format!(": {error}"));
     match status {
-        Some(status) => {
-            console.line(format_args!("{name:<9} {url}: reachable, answers {status} in {milliseconds} ms{error}"))
-        }
+        Some(status) => console.line(format_args!(
+            "{name:<9} {url}: reachable, answers {status} in {milliseconds} ms{error}"
+        )),
         None => console.line(format_args!("{name:<9} {url}: not reachable{error}")),
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a command that is asked how long an answer takes has a clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a command that is asked how long an answer takes has a clock"
+)]
 fn now() -> Instant {
     Instant::now()
 }

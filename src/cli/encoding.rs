@@ -8,7 +8,8 @@ pub(super) struct Text {
     pub(super) text: String,
     /// Bytes that are not UTF-8.
     pub(super) removed: usize,
-    /// The bytes of the character that the end of the file cuts. Empty if the file ends with a whole one.
+    /// The bytes of the character that the end of the file cuts. Empty if the file ends with a
+    /// whole one.
     pub(super) half: Vec<u8>,
 }
 
@@ -16,10 +17,18 @@ impl Text {
     pub(super) fn new(mut bytes: Vec<u8>) -> Self {
         let half = bytes.split_off(open_character(&bytes).unwrap_or(bytes.len()));
         match String::from_utf8(bytes) {
-            Ok(text) => Self { text, removed: 0, half },
+            Ok(text) => Self {
+                text,
+                removed: 0,
+                half,
+            },
             Err(error) => {
                 let (text, removed) = clean_encoding(error.as_bytes());
-                Self { text: text.into_owned(), removed, half }
+                Self {
+                    text: text.into_owned(),
+                    removed,
+                    half,
+                }
             }
         }
     }
@@ -32,7 +41,10 @@ impl Text {
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self { text, ..Self::default() }
+        Self {
+            text,
+            ..Self::default()
+        }
     }
 }
 
@@ -61,7 +73,14 @@ mod tests {
             (b"a\xff", "a", 1, b""),
             (b"a\x80\x80\x80\x80", "a", 4, b""),
         ] {
-            assert_eq!(Text::new(bytes.to_vec()), Text { text: text.to_owned(), removed, half: half.to_vec() });
+            assert_eq!(
+                Text::new(bytes.to_vec()),
+                Text {
+                    text: text.to_owned(),
+                    removed,
+                    half: half.to_vec()
+                }
+            );
         }
     }
 }

@@ -10,8 +10,8 @@ use super::{Args, Console};
 
 /// Reads the process's arguments. Ends the process at an error, and for help and the version.
 ///
-/// An empty variable counts as unset. An error names the variable of the value. An unknown `RESTITCH_*` variable is
-/// reported, since it was probably meant to be a known one.
+/// An empty variable counts as unset. An error names the variable of the value. An unknown
+/// `RESTITCH_*` variable is reported, since it was probably meant to be a known one.
 pub fn parse() -> Args {
     let command = without_empty(Args::command());
     let parsed = command.clone().try_get_matches().and_then(|matches| {
@@ -46,9 +46,13 @@ fn is_empty(variable: &OsStr) -> bool {
 fn named(mut error: clap::Error, mut command: Command) -> clap::Error {
     // Only an argument of a built command can be displayed.
     command.build();
-    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else { return error };
+    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
     let variable = arguments(&command).find_map(|arg| {
-        let variable = arg.get_env().filter(|_| arg.to_string() == *shown && !is_given(arg))?;
+        let variable = arg
+            .get_env()
+            .filter(|_| arg.to_string() == *shown && !is_given(arg))?;
         std::env::var_os(variable).map(|_| variable.to_string_lossy().into_owned())
     });
     if let Some(variable) = variable {
@@ -57,9 +61,12 @@ fn named(mut error: clap::Error, mut command: Command) -> clap::Error {
     error
 }
 
-/// Returns whether the flag itself is among the process's arguments, so that its variable does not count.
+/// Returns whether the flag itself is among the process's arguments, so that its variable does not
+/// count.
 fn is_given(arg: &Arg) -> bool {
-    let Some(long) = arg.get_long() else { return false };
+    let Some(long) = arg.get_long() else {
+        return false;
+    };
     std::env::args().any(|given| {
         let name = given.strip_prefix("--");
         name.is_some_and(|name| name.split('=').next() == Some(long))
@@ -68,30 +75,43 @@ fn is_given(arg: &Arg) -> bool {
 
 /// Returns all arguments of a command and of its subcommands.
 fn arguments(command: &Command) -> Box<dyn Iterator<Item = &Arg> + '_> {
-    Box::new(command.get_arguments().chain(command.get_subcommands().flat_map(arguments)))
+    Box::new(
+        command
+            .get_arguments()
+            .chain(command.get_subcommands().flat_map(arguments)),
+    )
 }
 
 /// Returns whether the command that was called reads any variable.
 fn reads_variables(command: &Command, matches: &ArgMatches) -> bool {
     match matches.subcommand() {
-        Some((name, matches)) => command.find_subcommand(name).is_some_and(|command| reads_variables(command, matches)),
+        Some((name, matches)) => command
+            .find_subcommand(name)
+            .is_some_and(|command| reads_variables(command, matches)),
         None => command.get_arguments().any(|arg| arg.get_env().is_some()),
     }
 }
 
 fn tell_unknown(console: &Console) {
     let all = Args::command();
-    let known: BTreeSet<&str> = arguments(&all).filter_map(|arg| arg.get_env()?.to_str()).collect();
+    let known: BTreeSet<&str> = arguments(&all)
+        .filter_map(|arg| arg.get_env()?.to_str())
+        .collect();
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     // A variable that an argument names, for example one that holds a key, is the user's own.
     let is_named = |name: &str| std::env::args().any(|argument| argument == name);
-    let is_ours = |name: &str| name.starts_with("RESTITCH_") && !known.contains(name) && !BUILD.contains(&name);
-    let unknown: BTreeSet<String> = names.filter(|name| is_ours(name) && !is_named(name)).collect();
+    let is_ours = |name: &str| {
+        name.starts_with("RESTITCH_") && !known.contains(name) && !BUILD.contains(&name)
+    };
+    let unknown: BTreeSet<String> = names
+        .filter(|name| is_ours(name) && !is_named(name))
+        .collect();
     let known = known.into_iter().collect::<Vec<_>>().join(", ");
     for name in unknown {
         console.note(format_args!("{name}: no such variable; known are {known}"));
     }
 }
 
-/// Set by the build script for the compiler. Cargo passes them on to the programs that it runs, too.
+/// Set by the build script for the compiler. Cargo passes them on to the programs that it runs,
+/// too.
 const BUILD: [&str; 2] = ["RESTITCH_BUILD", "RESTITCH_FEATURES"];

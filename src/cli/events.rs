@@ -103,7 +103,11 @@ impl Sink for Log<'_> {
         self.root += usize::from(event.ends_value() && live.frames.is_empty());
         if self.lines.len() > LINES {
             // A path may be as long as the text, so the lines of one chunk could fill the memory.
-            self.failed = self.writer.borrow_mut().write_all(self.lines.as_bytes()).err();
+            self.failed = self
+                .writer
+                .borrow_mut()
+                .write_all(self.lines.as_bytes())
+                .err();
             self.lines.clear();
         }
     }
@@ -159,14 +163,21 @@ impl Log<'_> {
         let value = match event {
             Event::Key(_) => Some(live.key(span)),
             Event::Fragment(_) => Some(live.decoded(span)),
-            Event::StringEnd(_) => Some(string::decode(text.get(1..text.len().saturating_sub(1)).unwrap_or_default())),
+            Event::StringEnd(_) => Some(string::decode(
+                text.get(1..text.len().saturating_sub(1))
+                    .unwrap_or_default(),
+            )),
             _ => None,
         };
         let path = live.path().to_string();
         let is_cut = path.len() > PATH;
         let line = Line {
             event: event.name(),
-            path: if is_cut { short(&path).into_owned() } else { path },
+            path: if is_cut {
+                short(&path).into_owned()
+            } else {
+                path
+            },
             path_cut: is_cut,
             start: self.base + span.start,
             end: self.base + span.end,
@@ -177,27 +188,44 @@ impl Log<'_> {
             file: self.file,
         };
         // A line of strings and numbers can always be serialized.
-        self.lines.push_str(&serde_json::to_string(&line).unwrap_or_default());
+        self.lines
+            .push_str(&serde_json::to_string(&line).unwrap_or_default());
         self.lines.push('\n');
     }
 
     fn words(&mut self, event: Event, live: &Live<'_>) {
         let span = event.span();
         let text = span.of(live.text);
-        let quote = if matches!(event, Event::Key(_) | Event::Fragment(_)) { "\"" } else { "" };
+        let quote = if matches!(event, Event::Key(_) | Event::Fragment(_)) {
+            "\""
+        } else {
+            ""
+        };
         let (piece, dots) = match text.char_indices().nth(SHOWN) {
             Some((end, _)) => (text.get(..end).unwrap_or_default(), "…"),
             None => (text, ""),
         };
         let indent = 2 * live.frames.len().min(DEEP);
-        let path = if live.path().is_empty() { "(root)".to_owned() } else { live.path().to_string() };
-        let span = Span { start: self.base + span.start, end: self.base + span.end }.to_string();
+        let path = if live.path().is_empty() {
+            "(root)".to_owned()
+        } else {
+            live.path().to_string()
+        };
+        let span = Span {
+            start: self.base + span.start,
+            end: self.base + span.end,
+        }
+        .to_string();
         let (name, path) = (event.name(), short(&path));
         // Paths are aligned unless their depth leaves no room.
         let width = NAMES.saturating_sub(indent).max(NAME);
         let start = self.lines.len();
         // Writing to a string does not fail.
-        let _ = write!(self.lines, "{span:<17} {:indent$}{name:<width$} {path}  {quote}{piece}{dots}{quote}", "");
+        let _ = write!(
+            self.lines,
+            "{span:<17} {:indent$}{name:<width$} {path}  {quote}{piece}{dots}{quote}",
+            ""
+        );
         escape_controls(&mut self.lines, start);
         self.lines.push('\n');
     }
@@ -206,7 +234,8 @@ impl Log<'_> {
 /// More bytes of lines than these are written before the end of their chunk.
 const LINES: usize = 1 << 20;
 
-/// Bytes of the longest path that is written whole. Deep in a document, paths would be most of the output.
+/// Bytes of the longest path that is written whole. Deep in a document, paths would be most of the
+/// output.
 const PATH: usize = 512;
 
 /// Characters that are shown of a text.

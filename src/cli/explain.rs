@@ -13,7 +13,8 @@ use crate::splice::{AttemptStatus, Candidate, Expect, RequestedAnchor};
 pub(super) struct Explain {
     /// The parts count from 1 here.
     part: usize,
-    /// A part before it was skipped, so only repeated text proves where it belongs. Left out if false.
+    /// A part before it was skipped, so only repeated text proves where it belongs. Left out if
+    /// false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     after_gap: bool,
     expect: &'static str,
@@ -60,7 +61,11 @@ impl From<&Explanation> for Explain {
         let explained = &why.explained;
         let cut = &explained.cut;
         let seam = why.seam();
-        let places = explained.candidates.iter().zip(&explained.paths).zip(&why.adds);
+        let places = explained
+            .candidates
+            .iter()
+            .zip(&explained.paths)
+            .zip(&why.adds);
         let candidates = places.map(|((candidate, path), adds)| Tried {
             candidate: candidate.clone(),
             path: path.clone(),
@@ -70,7 +75,11 @@ impl From<&Explanation> for Explain {
             part: why.part + 1,
             after_gap: why.after_gap,
             expect: name_of(explained.expect),
-            cut: Cut { offset: cut.offset, path: cut.path.clone(), state: cut.state.as_str() },
+            cut: Cut {
+                offset: cut.offset,
+                path: cut.path.clone(),
+                state: cut.state.as_str(),
+            },
             anchor: explained.anchor,
             candidates: candidates.collect(),
             unlisted: explained.unlisted,
@@ -83,16 +92,26 @@ impl From<&Explanation> for Explain {
 }
 
 impl Failed {
-    /// Creates the report on a part that failed. `why`: the explanations of all parts, or empty without `--explain`.
+    /// Creates the report on a part that failed. `why`: the explanations of all parts, or empty
+    /// without `--explain`.
     pub(super) fn new(failed: &FailedPart, why: &[Explanation]) -> Self {
-        let own = why.iter().find(|why| why.part == failed.part && why.seam().is_none());
-        Self { part: failed.part + 1, reason: failed.reason.to_string(), explain: own.map(Explain::from) }
+        let own = why
+            .iter()
+            .find(|why| why.part == failed.part && why.seam().is_none());
+        Self {
+            part: failed.part + 1,
+            reason: failed.reason.to_string(),
+            explain: own.map(Explain::from),
+        }
     }
 }
 
 impl From<&crate::splice::Repair> for Repair {
     fn from(repair: &crate::splice::Repair) -> Self {
-        Self { rule: repair.rule.as_str(), offset: repair.offset }
+        Self {
+            rule: repair.rule.as_str(),
+            offset: repair.offset,
+        }
     }
 }
 
@@ -102,36 +121,73 @@ pub(super) fn print(why: &Explanation, console: &Console) {
     let number = why.part + 1;
     match why.seam() {
         Some(seam) => {
-            console.note(format_args!("part {number}: joined at byte {}: {}", seam.offset, seam.alignment.as_str()));
+            console.note(format_args!(
+                "part {number}: joined at byte {}: {}",
+                seam.offset,
+                seam.alignment.as_str()
+            ));
         }
         None => {
-            let reason = explained.failure.as_ref().map(ToString::to_string).unwrap_or_default();
+            let reason = explained
+                .failure
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
             console.note(format_args!("part {number}: skipped: {reason}"));
         }
     }
     let say = |name: &str, words: String| console.detail(format_args!("  {name:<10}  {words}"));
     say("expected", name_of(explained.expect).to_owned());
     let cut = &explained.cut;
-    say("cut", format!("byte {}, in `{}`, at {}", cut.offset, cut.state.as_str(), place(&cut.path)));
+    say(
+        "cut",
+        format!(
+            "byte {}, in `{}`, at {}",
+            cut.offset,
+            cut.state.as_str(),
+            place(&cut.path)
+        ),
+    );
     let anchor = explained.anchor.map(|anchor| {
-        let unique = if anchor.ambiguous { "ambiguous" } else { "unique" };
+        let unique = if anchor.ambiguous {
+            "ambiguous"
+        } else {
+            "unique"
+        };
         format!("{} bytes, {unique}", anchor.length)
     });
     say("anchor", anchor.unwrap_or_else(|| "none".to_owned()));
     if why.after_gap {
-        say("after", "a gap: the text of a part before this one may be missing".to_owned());
+        say(
+            "after",
+            "a gap: the text of a part before this one may be missing".to_owned(),
+        );
     }
     if !explained.candidates.is_empty() {
-        say("candidates", format!("{:20} {:>7} {:>8} {:>6} {:>9}", "", "prior", "surprise", "misfit", "posterior"));
+        say(
+            "candidates",
+            format!(
+                "{:20} {:>7} {:>8} {:>6} {:>9}",
+                "", "prior", "surprise", "misfit", "posterior"
+            ),
+        );
     }
-    for ((candidate, path), adds) in explained.candidates.iter().zip(&explained.paths).zip(&why.adds) {
+    for ((candidate, path), adds) in explained
+        .candidates
+        .iter()
+        .zip(&explained.paths)
+        .zip(&why.adds)
+    {
         say("", describe(candidate, path));
         if !matches!(candidate.status, AttemptStatus::Rejected { .. }) {
             say("", format!("  adds `{adds}`"));
         }
     }
     if explained.unlisted > 0 {
-        say("", format!("{} more, which were rejected", explained.unlisted));
+        say(
+            "",
+            format!("{} more, which were rejected", explained.unlisted),
+        );
     }
     if explained.is_crowded {
         say("", "and more than are tried".to_owned());
@@ -140,9 +196,15 @@ pub(super) fn print(why: &Explanation, console: &Console) {
         Some(seam) => format!("at byte {} of the fragment", seam.decided),
         None => "never".to_owned(),
     };
-    say("decided", format!("{decided}; {} bytes pending", explained.pending));
+    say(
+        "decided",
+        format!("{decided}; {} bytes pending", explained.pending),
+    );
     for repair in &explained.repairs {
-        say("repair", format!("{} at byte {}", repair.rule.as_str(), repair.offset));
+        say(
+            "repair",
+            format!("{} at byte {}", repair.rule.as_str(), repair.offset),
+        );
     }
     if let Some(failure) = explained.failure.as_ref().filter(|_| why.seam().is_some()) {
         say("broke off", failure.to_string());
@@ -151,7 +213,13 @@ pub(super) fn print(why: &Explanation, console: &Console) {
 
 /// Describes where the candidate begins, its bits, and its result.
 fn describe(candidate: &Candidate, path: &str) -> String {
-    let Candidate { overlap, from, at, evidence, .. } = candidate;
+    let Candidate {
+        overlap,
+        from,
+        at,
+        evidence,
+        ..
+    } = candidate;
     let repeats = match overlap {
         0 => String::from("repeats nothing"),
         _ => format!("repeats {overlap} bytes from byte {from}, {}", place(path)),
@@ -161,7 +229,11 @@ fn describe(candidate: &Candidate, path: &str) -> String {
         AttemptStatus::Same => "gives the same document".to_owned(),
         status => status.as_str().to_owned(),
     };
-    let kind = format!("{}, {}", candidate.alignment.as_str(), candidate.start.as_str());
+    let kind = format!(
+        "{}, {}",
+        candidate.alignment.as_str(),
+        candidate.start.as_str()
+    );
     let bits = match candidate.status {
         AttemptStatus::Rejected { .. } => format!("{:7} {:8} {:6} {:9}", "", "", "", ""),
         _ => format!(
@@ -173,7 +245,11 @@ fn describe(candidate: &Candidate, path: &str) -> String {
 }
 
 fn place(path: &str) -> String {
-    if path.is_empty() { "the root".to_owned() } else { short(path).into_owned() }
+    if path.is_empty() {
+        "the root".to_owned()
+    } else {
+        short(path).into_owned()
+    }
 }
 
 fn name_of(expect: Expect) -> &'static str {
@@ -184,7 +260,10 @@ fn name_of(expect: Expect) -> &'static str {
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape that the attribute asks for")]
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the shape that the attribute asks for"
+)]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }

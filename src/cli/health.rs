@@ -23,7 +23,8 @@ use crate::config;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = epilogue(EXAMPLES))]
 pub struct Args {
-    /// Where the proxy listens, as `restitch proxy --listen` takes it, or its URL. [default: 127.0.0.1:7378]
+    /// Where the proxy listens, as `restitch proxy --listen` takes it, or its URL. [default:
+    /// 127.0.0.1:7378]
     #[arg(value_name = "ADDRESS", env = "RESTITCH_LISTEN")]
     address: Option<Target>,
     /// Certificates in PEM that are trusted in addition to the system's, for an `https` URL.
@@ -55,19 +56,28 @@ impl FromStr for Target {
         if !written.contains("://") {
             return written.parse().map(Self::Address);
         }
-        Upstream::parse(written).map(|_| Self::Url(written.to_owned())).map_err(|error| error.to_string())
+        Upstream::parse(written)
+            .map(|_| Self::Url(written.to_owned()))
+            .map_err(|error| error.to_string())
     }
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let target = args.address.clone().unwrap_or(Target::Address(config::Proxy::LISTEN.into()));
+    let target = args
+        .address
+        .clone()
+        .unwrap_or(Target::Address(config::Proxy::LISTEN.into()));
     let asked = block_on(async {
         let asked = timeout(PATIENCE, ask(&target, args.ca_file.clone())).await;
-        Ok(asked.unwrap_or_else(|_| Err(format!("no answer within {} seconds", PATIENCE.as_secs()))))
+        Ok(asked
+            .unwrap_or_else(|_| Err(format!("no answer within {} seconds", PATIENCE.as_secs()))))
     })?;
     match asked {
         Ok(StatusCode::OK) => {}
-        Ok(status) => console.fail(Exit::Io, format_args!("the proxy is not healthy: it answers {status}")),
+        Ok(status) => console.fail(
+            Exit::Io,
+            format_args!("the proxy is not healthy: it answers {status}"),
+        ),
         Err(error) => console.fail(Exit::Io, format_args!("the proxy is not healthy: {error}")),
     }
     Ok(())
@@ -78,22 +88,43 @@ async fn ask(target: &Target, ca_file: Option<PathBuf>) -> Result<StatusCode, St
     match target {
         Target::Url(url) => {
             let upstream = Upstream::parse(url).map_err(|error| error.to_string())?;
-            let files = TlsFiles { ca_file, ..TlsFiles::default() };
+            let files = TlsFiles {
+                ca_file,
+                ..TlsFiles::default()
+            };
             let client = Client::with_tls(upstream, &files).map_err(|error| error.to_string())?;
-            let uri = client.upstream().uri_for("/healthz").map_err(|error| error.to_string())?;
-            let request = Request::get(uri).body(Body::empty()).map_err(|error| error.to_string())?;
-            client.send(request).await.map(|response| response.status()).map_err(|error| error.to_string())
+            let uri = client
+                .upstream()
+                .uri_for("/healthz")
+                .map_err(|error| error.to_string())?;
+            let request = Request::get(uri)
+                .body(Body::empty())
+                .map_err(|error| error.to_string())?;
+            client
+                .send(request)
+                .await
+                .map(|response| response.status())
+                .map_err(|error| error.to_string())
         }
-        Target::Address(address) => ask_at(address).await.map_err(|error| format!("{address}: {error}")),
+        Target::Address(address) => ask_at(address)
+            .await
+            .map_err(|error| format!("{address}: {error}")),
     }
 }
 
 /// Asks without TLS. Leaves out the proxies of the environment: the address is one of this machine.
 async fn ask_at(address: &ListenAddress) -> io::Result<StatusCode> {
-    let at_loopback = |port| vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
+    let at_loopback = |port| {
+        vec![
+            (Ipv4Addr::LOCALHOST, port).into(),
+            (Ipv6Addr::LOCALHOST, port).into(),
+        ]
+    };
     let addresses: Vec<SocketAddr> = match address {
         #[cfg(unix)]
-        ListenAddress::Unix(path) => return ask_over(tokio::net::UnixStream::connect(path).await?).await,
+        ListenAddress::Unix(path) => {
+            return ask_over(tokio::net::UnixStream::connect(path).await?).await;
+        }
         #[cfg(not(unix))]
         ListenAddress::Unix(_) => return Err(io::ErrorKind::Unsupported.into()),
         ListenAddress::Tcp(address) if address.ip().is_unspecified() => at_loopback(address.port()),
@@ -104,8 +135,12 @@ async fn ask_at(address: &ListenAddress) -> io::Result<StatusCode> {
 }
 
 async fn ask_over(stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<StatusCode> {
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    let request = Request::get("/healthz").header("host", "localhost").body(Empty::<&[u8]>::new());
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
+    let request = Request::get("/healthz")
+        .header("host", "localhost")
+        .body(Empty::<&[u8]>::new());
     let response = sender.send_request(request.map_err(io::Error::other)?);
     tokio::select! {
         response = response => response.map(|response| response.status()).map_err(io::Error::other),

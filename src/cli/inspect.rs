@@ -61,7 +61,11 @@ pub(super) struct Cut {
 impl Cut {
     fn of(document: &Document) -> Self {
         let cut = document.cut();
-        Self { offset: cut.offset, path: cut.path, state: cut.state.as_str() }
+        Self {
+            offset: cut.offset,
+            path: cut.path,
+            state: cut.state.as_str(),
+        }
     }
 }
 
@@ -93,27 +97,52 @@ impl Answers for Args {
         let document = &parsed.document;
         let yes_or_no = |yes| if yes { "yes" } else { "no" };
         let cut = Cut::of(document);
-        let path = if cut.path.is_empty() { "the root" } else { &cut.path };
-        console.line(format_args!("cut              byte {}, in `{}`", cut.offset, cut.state))?;
+        let path = if cut.path.is_empty() {
+            "the root"
+        } else {
+            &cut.path
+        };
+        console.line(format_args!(
+            "cut              byte {}, in `{}`",
+            cut.offset, cut.state
+        ))?;
         console.line(format_args!("path             {path}"))?;
         match document.complete() {
             Some(part) => {
-                let start = part.char_indices().rev().nth(SHOWN - 1).map_or(0, |(at, _)| at);
+                let start = part
+                    .char_indices()
+                    .rev()
+                    .nth(SHOWN - 1)
+                    .map_or(0, |(at, _)| at);
                 let end = part.get(start..).unwrap_or_default();
                 let dots = if start > 0 { "…" } else { "" };
-                console.line(format_args!("complete part    {}: {dots}{end}", count(part.len(), "byte")))?;
+                console.line(format_args!(
+                    "complete part    {}: {dots}{end}",
+                    count(part.len(), "byte")
+                ))?;
             }
             None => console.line("complete part    none yet")?,
         }
-        let overlap = context::overlap_context(document, Limits::default().continuation.max_anchor_chars);
+        let overlap =
+            context::overlap_context(document, Limits::default().continuation.max_anchor_chars);
         if overlap.text.is_empty() {
             console.line("overlap context  none")?;
         } else {
             console.line(format_args!("overlap context  {}", overlap.text))?;
-            console.line(format_args!("ambiguous        {}", yes_or_no(overlap.ambiguous)))?;
+            console.line(format_args!(
+                "ambiguous        {}",
+                yes_or_no(overlap.ambiguous)
+            ))?;
         }
-        console.line(format_args!("complete         {}", yes_or_no(parsed.is_complete())))?;
-        if are_several { console.line("") } else { Ok(()) }
+        console.line(format_args!(
+            "complete         {}",
+            yes_or_no(parsed.is_complete())
+        ))?;
+        if are_several {
+            console.line("")
+        } else {
+            Ok(())
+        }
     }
 }
 

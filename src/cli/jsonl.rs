@@ -9,8 +9,8 @@ use super::{Console, Exit};
 use crate::json::string::Unescaper;
 use crate::json::walk::{Raw, ValueKind};
 
-/// One line: `{"id": …, …}`. It has spans instead of a parsed tree: an id is returned as written, and a string may have
-/// half a surrogate pair, which readers of whole values refuse.
+/// One line: `{"id": …, …}`. It has spans instead of a parsed tree: an id is returned as written,
+/// and a string may have half a surrogate pair, which readers of whole values refuse.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
     root: Raw<'a>,
@@ -18,8 +18,9 @@ pub(super) struct Request<'a> {
     pub(super) name: String,
 }
 
-/// Reads requests to the end of standard input. A line that is not a request, or that `answer` refuses, is answered
-/// with an error, under its id if it has one; other lines are not affected. Empty lines have no answer.
+/// Reads requests to the end of standard input. A line that is not a request, or that `answer`
+/// refuses, is answered with an error, under its id if it has one; other lines are not affected.
+/// Empty lines have no answer.
 pub(super) fn serve<A: Serialize>(
     console: &mut Console,
     mut answer: impl FnMut(&Request<'_>, &mut Console) -> Result<A, String>,
@@ -41,13 +42,21 @@ pub(super) fn serve<A: Serialize>(
         }
         let name = format!("line {number}");
         let request = read(&line, &name);
-        let id = request.as_ref().ok().and_then(|request| request.root.member("id"));
+        let id = request
+            .as_ref()
+            .ok()
+            .and_then(|request| request.root.member("id"));
         let id = id.map_or("null", |id| id.as_str()).to_owned();
         match request.and_then(|request| answer(&request, console)) {
             Ok(answer) => console.answer_to(&id, &answer)?,
             Err(error) => {
                 console.verdict(Exit::Invalid);
-                console.answer_to(&id, &Refusal { error: format!("{name}: {error}") })?;
+                console.answer_to(
+                    &id,
+                    &Refusal {
+                        error: format!("{name}: {error}"),
+                    },
+                )?;
             }
         }
     }
@@ -60,15 +69,20 @@ struct Refusal {
 }
 
 fn read<'a>(line: &'a [u8], name: &str) -> Result<Request<'a>, String> {
-    let text = std::str::from_utf8(line).map_err(|error| format!("not UTF-8 (byte {})", error.valid_up_to()))?;
+    let text = std::str::from_utf8(line)
+        .map_err(|error| format!("not UTF-8 (byte {})", error.valid_up_to()))?;
     let mut checker = Checker::new();
     checker.feed(line);
     if let Some(error) = checker.finish().error {
         return Err(error.to_string());
     }
-    let root = Raw::root(text).filter(|root| root.kind() == ValueKind::Object && checker.is_complete());
+    let root =
+        Raw::root(text).filter(|root| root.kind() == ValueKind::Object && checker.is_complete());
     let root = root.ok_or("not a whole JSON object")?;
-    Ok(Request { root, name: name.to_owned() })
+    Ok(Request {
+        root,
+        name: name.to_owned(),
+    })
 }
 
 impl Request<'_> {
@@ -81,7 +95,10 @@ impl Request<'_> {
 
     /// Returns the strings under `parts`. The halves of a surrogate pair may be in two of them.
     pub(super) fn parts(&self, console: &Console) -> Result<Vec<String>, String> {
-        let parts = self.root.member("parts").filter(|parts| parts.kind() == ValueKind::Array);
+        let parts = self
+            .root
+            .member("parts")
+            .filter(|parts| parts.kind() == ValueKind::Array);
         let parts = parts.ok_or("there is no array `parts`")?;
         let raw: Option<Vec<_>> = parts.elements().map(|part| part.inner()).collect();
         Ok(self.decode(raw.ok_or("not all of `parts` are strings")?, console))
@@ -90,9 +107,10 @@ impl Request<'_> {
     /// Returns the string under `key`; `None` if it is missing or `null`.
     pub(super) fn word(&self, key: &str) -> Result<Option<String>, String> {
         match self.root.member(key) {
-            Some(raw) if !raw.is_null() => {
-                raw.decode().map(|word| Some(word.into_owned())).ok_or(format!("`{key}` is no string"))
-            }
+            Some(raw) if !raw.is_null() => raw
+                .decode()
+                .map(|word| Some(word.into_owned()))
+                .ok_or(format!("`{key}` is no string")),
             _ => Ok(None),
         }
     }
@@ -107,8 +125,11 @@ impl Request<'_> {
         let texts = raw.into_iter().map(&mut decode).collect();
         let removed = unescaper.finish();
         if removed > 0 {
-            let halves =
-                if removed == 1 { "half a surrogate pair" } else { &format!("{removed} halves of surrogate pairs") };
+            let halves = if removed == 1 {
+                "half a surrogate pair"
+            } else {
+                &format!("{removed} halves of surrogate pairs")
+            };
             console.note(format_args!("{}: removed {halves}", self.name));
         }
         texts

@@ -86,10 +86,17 @@ impl Input {
         console.write_to(self.to.output.as_deref());
     }
 
-    /// Reads a file, or standard input for `-`, passes the parser's events to `watcher`, and flushes the output after
-    /// each read. At the end reports how the text ended.
-    pub(super) fn watch(&self, file: &Path, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<()> {
-        let Some(mut input) = console.open(file, true) else { return Ok(()) };
+    /// Reads a file, or standard input for `-`, passes the parser's events to `watcher`, and
+    /// flushes the output after each read. At the end reports how the text ended.
+    pub(super) fn watch(
+        &self,
+        file: &Path,
+        watcher: &mut impl Watcher,
+        console: &mut Console,
+    ) -> io::Result<()> {
+        let Some(mut input) = console.open(file, true) else {
+            return Ok(());
+        };
         let mut text = Text::new(self);
         let mut buffer = vec![0; BUFFER.get()];
         let end = loop {
@@ -132,45 +139,74 @@ struct Text {
 impl Text {
     fn new(input: &Input) -> Self {
         let source = Source::new(input.dialect, input.slot);
-        Self { source, document: Document::new(0), has_begun: false, trailing: input.trailing, new: String::new() }
+        Self {
+            source,
+            document: Document::new(0),
+            has_begun: false,
+            trailing: input.trailing,
+            new: String::new(),
+        }
     }
 
     /// Takes a chunk. Returns the reason if no other one is read.
-    fn next(&mut self, chunk: &[u8], watcher: &mut impl Watcher, console: &mut Console) -> io::Result<Option<End>> {
+    fn next(
+        &mut self,
+        chunk: &[u8],
+        watcher: &mut impl Watcher,
+        console: &mut Console,
+    ) -> io::Result<Option<End>> {
         self.new.clear();
         let fed = self.source.feed(chunk, &mut self.new);
-        let end = self.push(watcher, console)?.or_else(|| fed.err().map(|refusal| self.refused(refusal)));
+        let end = self
+            .push(watcher, console)?
+            .or_else(|| fed.err().map(|refusal| self.refused(refusal)));
         // An event stream is read to its end, since it may end with an error.
         Ok(end.or(self.is_over().then_some(End::Whole)))
     }
 
     fn is_over(&self) -> bool {
-        self.document.is_settled() && self.trailing == Some(Trailing::Stop) && !self.source.is_events()
+        self.document.is_settled()
+            && self.trailing == Some(Trailing::Stop)
+            && !self.source.is_events()
     }
 
     /// Ends the bytes.
     fn last(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<End> {
         self.new.clear();
         let fed = self.source.finish(&mut self.new);
-        let end = self.push(watcher, console)?.or_else(|| fed.err().map(|refusal| self.refused(refusal)));
+        let end = self
+            .push(watcher, console)?
+            .or_else(|| fed.err().map(|refusal| self.refused(refusal)));
         if let Some(end) = end {
             return Ok(end);
         }
-        // Fails if the root is open, which the document knows itself. Only a number needs this call to end.
+        // Fails if the root is open, which the document knows itself. Only a number needs this call
+        // to end.
         let _ = self.document.finish_with(watcher);
         let is_enough = watcher.write(&self.document, console)?.is_break();
         Ok(if is_enough { End::Enough } else { End::Whole })
     }
 
     /// Pushes the new text root by root, and drops the text of roots that were written.
-    fn push(&mut self, watcher: &mut impl Watcher, console: &mut Console) -> io::Result<Option<End>> {
+    fn push(
+        &mut self,
+        watcher: &mut impl Watcher,
+        console: &mut Console,
+    ) -> io::Result<Option<End>> {
         if !self.has_begun && !self.new.is_empty() {
             self.has_begun = true;
             // The type of the bytes is only known from here on.
-            let usual = if self.source.is_events() { Trailing::Stop } else { Trailing::Next };
+            let usual = if self.source.is_events() {
+                Trailing::Stop
+            } else {
+                Trailing::Next
+            };
             let trailing = *self.trailing.get_or_insert(usual);
-            self.document =
-                Document::with_options(Limits::default().parser.max_depth, AllowedRoots::Any, trailing.into());
+            self.document = Document::with_options(
+                Limits::default().parser.max_depth,
+                AllowedRoots::Any,
+                trailing.into(),
+            );
         }
         let mut taken = 0;
         while let Some(rest) = self.new.get(taken..).filter(|rest| !rest.is_empty())
@@ -195,7 +231,9 @@ impl Text {
 
     /// Returns how the text ended, for a source that gives no more.
     fn refused(&self, refusal: Refusal) -> End {
-        let Refusal::Encoding(bytes) = &refusal else { return End::Refusal(refusal) };
+        let Refusal::Encoding(bytes) = &refusal else {
+            return End::Refusal(refusal);
+        };
         if self.document.is_complete() && self.trailing == Some(Trailing::Stop) {
             return End::Whole;
         }
@@ -203,7 +241,10 @@ impl Text {
             return half_mistake(&self.document, bytes).map_or(End::Whole, End::Deviation);
         }
         let kind = SyntaxErrorKind::InvalidUtf8(bytes.first().copied().unwrap_or_default());
-        End::Deviation(SyntaxError { kind, offset: self.document.text().len() })
+        End::Deviation(SyntaxError {
+            kind,
+            offset: self.document.text().len(),
+        })
     }
 
     /// Reports how the text ended, and adds the verdict.
@@ -229,12 +270,18 @@ impl Text {
                 Exit::Invalid
             }
             End::Whole if !self.has_begun && self.source.is_events() => {
-                console.note(format_args!("{name}: the stream has no text in this slot: see --slot"));
+                console.note(format_args!(
+                    "{name}: the stream has no text in this slot: see --slot"
+                ));
                 Exit::Cut
             }
             End::Whole => {
                 let (cut, base) = (document.cut(), document.base());
-                let place = if cut.path.is_empty() { "the root".into() } else { short(&cut.path) };
+                let place = if cut.path.is_empty() {
+                    "the root".into()
+                } else {
+                    short(&cut.path)
+                };
                 console.note(format_args!(
                     "{name}: cut at byte {}, in `{}`, at {place}",
                     base + cut.offset,

@@ -1,7 +1,8 @@
 //! The commands, one per file, and the code that they share.
 //!
-//! Standard output carries only data: with `--json` and `--jsonl` one answer per line, else the requested text, to the
-//! byte. Messages go to standard error. A reader that leaves early (`| head`) ends a command quietly.
+//! Standard output carries only data: with `--json` and `--jsonl` one answer per line, else the
+//! requested text, to the byte. Messages go to standard error. A reader that leaves early
+//! (`| head`) ends a command quietly.
 
 use std::io;
 use std::process::ExitCode;
@@ -78,7 +79,8 @@ struct General {
     /// Log more of what the proxy and the model server do; -vv logs every step.
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
-    /// When to use colors: auto, always or never. `auto` follows NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM.
+    /// When to use colors: auto, always or never. `auto` follows NO_COLOR, CLICOLOR, CLICOLOR_FORCE
+    /// and TERM.
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_possible_values = true)]
     color: ColorChoice,
 }
@@ -169,8 +171,8 @@ pub fn run(args: &Args) -> Exit {
     console.exit()
 }
 
-/// How a command ended, from best to worst. Of several files, lines and messages the worst counts. A file that could
-/// not be read is worse than one that is wrong.
+/// How a command ended, from best to worst. Of several files, lines and messages the worst counts.
+/// A file that could not be read is worse than one that is wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Exit {
@@ -230,13 +232,14 @@ Examples:
 
 `-`, or no file, is standard input. `restitch COMMAND --help` has more examples.";
 
-/// The text below a command's help. Lines that are not indented are joined to paragraphs, which clap wraps to the width
-/// of the terminal; indented lines are kept.
+/// The text below a command's help. Lines that are not indented are joined to paragraphs, which
+/// clap wraps to the width of the terminal; indented lines are kept.
 fn epilogue(text: &str) -> String {
     let mut joined = String::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        let is_heading = line.ends_with(':') && lines.peek().is_some_and(|next| next.starts_with(' '));
+        let is_heading =
+            line.ends_with(':') && lines.peek().is_some_and(|next| next.starts_with(' '));
         let is_kept = line.is_empty() || line.starts_with(' ') || is_heading;
         let is_open = !joined.is_empty() && !joined.ends_with('\n');
         if is_open && is_kept {
@@ -258,17 +261,23 @@ fn epilogue(text: &str) -> String {
 /// The runtime can't be made, or the future fails.
 #[cfg(any(feature = "proxy", feature = "sim"))]
 fn block_on<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(future)
 }
 
-/// Returns a future that is ready when the process is asked to end: by Ctrl-C, or by SIGTERM on Unix. From this call on
-/// these signals no longer kill the process. Needs a runtime.
+/// Returns a future that is ready when the process is asked to end: by Ctrl-C, or by SIGTERM on
+/// Unix. From this call on these signals no longer kill the process. Needs a runtime.
 #[cfg(any(feature = "proxy", feature = "sim"))]
 fn interrupted() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let (mut interrupt, mut terminate) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        );
         Ok(async move {
             tokio::select! {
                 _ = interrupt.recv() => {}

@@ -40,8 +40,12 @@ impl Output {
 
     /// Returns whether the output is the file at `path`.
     pub(super) fn is_same(&self, path: &Path) -> bool {
-        let Self::File(own, _) = self else { return false };
-        let (Ok(own), Ok(path)) = (fs::canonicalize(own), fs::canonicalize(path)) else { return false };
+        let Self::File(own, _) = self else {
+            return false;
+        };
+        let (Ok(own), Ok(path)) = (fs::canonicalize(own), fs::canonicalize(path)) else {
+            return false;
+        };
         own == path
     }
 }
@@ -51,11 +55,15 @@ impl Write for Output {
         match self {
             Self::Stdout(stdout) => stdout.write(bytes),
             Self::File(path, file) => {
-                let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+                let named = |error: io::Error| {
+                    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+                };
                 if file.is_none() {
                     *file = Some(File::create(&*path).map_err(named)?);
                 }
-                file.as_mut().map_or(Ok(0), |file| file.write(bytes)).map_err(named)
+                file.as_mut()
+                    .map_or(Ok(0), |file| file.write(bytes))
+                    .map_err(named)
             }
         }
     }
@@ -68,8 +76,9 @@ impl Write for Output {
     }
 }
 
-/// Returns whether a stream may have colors. `--color` decides. If it is `auto`, `NO_COLOR`, `CLICOLOR_FORCE` and
-/// `CLICOLOR` decide, then whether the stream is a terminal with colors (`TERM=dumb` has none).
+/// Returns whether a stream may have colors. `--color` decides. If it is `auto`, `NO_COLOR`,
+/// `CLICOLOR_FORCE` and `CLICOLOR` decide, then whether the stream is a terminal with colors
+/// (`TERM=dumb` has none).
 pub(super) fn has_colors(stream: &impl anstream::stream::RawStream) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }

@@ -1,4 +1,5 @@
-//! `restitch completions` and `restitch man`: write the files that a package installs beside the program.
+//! `restitch completions` and `restitch man`: write the files that a package installs beside the
+//! program.
 
 use std::io;
 use std::path::PathBuf;
@@ -50,7 +51,12 @@ Examples:
 pub(super) fn completions(args: &Completions, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut super::Args::command(), "restitch", &mut script);
+    clap_complete::generate(
+        args.shell,
+        &mut super::Args::command(),
+        "restitch",
+        &mut script,
+    );
     console.lines(&String::from_utf8_lossy(&script))
 }
 
@@ -58,7 +64,8 @@ pub(super) fn man(args: &Man, console: &mut Console) -> io::Result<()> {
     console.write_to(args.to.output.as_deref());
     let mut restitch = super::Args::command();
     if let Some(dir) = &args.dir {
-        let written = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(restitch, dir));
+        let written =
+            std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(restitch, dir));
         if let Err(error) = written {
             console.fail(Exit::Io, format_args!("{}: {error}", dir.display()));
         }
@@ -70,7 +77,10 @@ pub(super) fn man(args: &Man, console: &mut Console) -> io::Result<()> {
         Some(name) => match restitch.find_subcommand(name) {
             Some(command) => command.clone(),
             None => {
-                console.fail(Exit::Usage, format_args!("`{name}` is no command: see `restitch --help`"));
+                console.fail(
+                    Exit::Usage,
+                    format_args!("`{name}` is no command: see `restitch --help`"),
+                );
                 return Ok(());
             }
         },

@@ -21,7 +21,8 @@ pub struct Args {
     /// The shape of the response: a stage, or a shape of the configuration file. `list` prints all.
     #[arg(long, value_name = "NAME", conflicts_with = "schema")]
     stage: Option<String>,
-    /// The JSON Schema that the value is checked against. Of several roots the first valid one is taken.
+    /// The JSON Schema that the value is checked against. Of several roots the first valid one is
+    /// taken.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
     /// Where there is no JSON, write an empty array. The exit code stays the same.
@@ -53,13 +54,22 @@ expected; 1 unreadable. Of several files the worst counts, in this order."#;
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     args.texts.start(console);
-    let Some(config) = settings::read(args.config.as_deref(), console) else { return Ok(()) };
+    let Some(config) = settings::read(args.config.as_deref(), console) else {
+        return Ok(());
+    };
     let shapes: Vec<Shape> = Shape::stages().into_iter().chain(config.shapes).collect();
     if args.stage.as_deref() == Some("list") {
-        return shapes.iter().try_for_each(|shape| console.line(describe(shape)));
+        return shapes
+            .iter()
+            .try_for_each(|shape| console.line(describe(shape)));
     }
     let options = RepairOptions::default().within(&config.limits);
-    let mut parser = Parser { args, shapes, expect: Expect::any().repairs(options.clone()), options };
+    let mut parser = Parser {
+        args,
+        shapes,
+        expect: Expect::any().repairs(options.clone()),
+        options,
+    };
     if let Some(name) = &args.stage {
         match parser.expected(name) {
             Ok(expect) => parser.expect = expect,
@@ -70,7 +80,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         }
     }
     if let Some(path) = &args.schema {
-        let Some(schema) = repair::schema(path, console) else { return Ok(()) };
+        let Some(schema) = repair::schema(path, console) else {
+            return Ok(());
+        };
         parser.expect = parser.expect.schema(schema);
     }
     args.texts.run(console, &parser)
@@ -82,9 +94,18 @@ fn describe(shape: &Shape) -> String {
         true => String::new(),
         false => format!("; {before} {}", words.join(", ")),
     };
-    let wraps = if shape.wrap { "; a single object is wrapped" } else { "" };
+    let wraps = if shape.wrap {
+        "; a single object is wrapped"
+    } else {
+        ""
+    };
     let keys = words(&shape.required, "has") + &words(&shape.any_of, "has one of");
-    format!("{}: {}{keys}{}{wraps}", shape.name, shape.root.as_str(), words(&shape.unwrap, "is taken out of"))
+    format!(
+        "{}: {}{keys}{}{wraps}",
+        shape.name,
+        shape.root.as_str(),
+        words(&shape.unwrap, "is taken out of")
+    )
 }
 
 struct Parser<'a> {
@@ -96,18 +117,38 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn expected(&self, name: &str) -> Result<Expect, String> {
-        let found = self.shapes.iter().find(|shape| shape.name == name || shape.name == name.replace('-', "_"));
-        let known = || self.shapes.iter().map(|shape| shape.name.as_str()).collect::<Vec<_>>().join(", ");
+        let found = self
+            .shapes
+            .iter()
+            .find(|shape| shape.name == name || shape.name == name.replace('-', "_"));
+        let known = || {
+            self.shapes
+                .iter()
+                .map(|shape| shape.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         let expect = |shape: &Shape| Expect::shape(shape.clone()).repairs(self.options.clone());
-        found.map(expect).ok_or_else(|| format!("`{name}` is no stage: there are {}", known()))
+        found
+            .map(expect)
+            .ok_or_else(|| format!("`{name}` is no stage: there are {}", known()))
     }
 
     fn parse<'t>(&self, text: &'t str, expect: &Expect) -> Answer<'t> {
         let parsed = shape::parse(text, expect);
-        let is_text =
-            |name: &String| self.shapes.iter().any(|shape| shape.name == *name && shape.root == RootKind::Text);
-        let is_text = parsed.as_ref().is_ok_and(|parsed| parsed.shape.as_ref().is_some_and(is_text));
-        Answer { parsed, is_text, or_empty: self.args.or_empty }
+        let is_text = |name: &String| {
+            self.shapes
+                .iter()
+                .any(|shape| shape.name == *name && shape.root == RootKind::Text)
+        };
+        let is_text = parsed
+            .as_ref()
+            .is_ok_and(|parsed| parsed.shape.as_ref().is_some_and(is_text));
+        Answer {
+            parsed,
+            is_text,
+            or_empty: self.args.or_empty,
+        }
     }
 }
 
@@ -176,9 +217,15 @@ impl Reads for Parser<'_> {
     }
 
     fn read_line(&self, line: &jsonl::Request<'_>, text: &str) -> Result<Answer<'static>, String> {
-        let own = line.word("stage")?.map(|name| self.expected(&name)).transpose()?;
+        let own = line
+            .word("stage")?
+            .map(|name| self.expected(&name))
+            .transpose()?;
         let answer = self.parse(text, own.as_ref().unwrap_or(&self.expect));
-        Ok(Answer { parsed: answer.parsed.map(Parsed::into_owned), ..answer })
+        Ok(Answer {
+            parsed: answer.parsed.map(Parsed::into_owned),
+            ..answer
+        })
     }
 
     fn exit(&self, answer: &Answer<'_>) -> Exit {
@@ -205,7 +252,10 @@ impl Reads for Parser<'_> {
         repairs::print(name, text, &parsed.repairs, false, console);
         repairs::note_status(name, text, parsed.status, &parsed.others, console);
         for renamed in &parsed.renamed {
-            console.note(format_args!("{name}: {}: renamed to `{}`", renamed.path, renamed.to));
+            console.note(format_args!(
+                "{name}: {}: renamed to `{}`",
+                renamed.path, renamed.to
+            ));
         }
         for dropped in &parsed.dropped {
             console.note(format_args!("{name}: {}: left out", dropped.path));

@@ -38,8 +38,8 @@ pub(super) trait Answers {
 
     fn answer<'a>(&self, parsed: &'a Parsed<Self::Sink>) -> Self::Answer<'a>;
 
-    /// Writes the answer in readable form. `file` is the text's name, and `are_several` is set if there are other
-    /// files.
+    /// Writes the answer in readable form. `file` is the text's name, and `are_several` is set if
+    /// there are other files.
     fn print(
         &self,
         file: &str,
@@ -58,7 +58,11 @@ impl Input {
                 let parsed = Parsed::new(&request.text(console)?);
                 parsed.note_deviation(&request.name, console);
                 console.verdict(parsed.exit());
-                Ok(Said { file: None, answers, parsed })
+                Ok(Said {
+                    file: None,
+                    answers,
+                    parsed,
+                })
             });
         }
         if !console.names_stdin_once(&self.files) {
@@ -69,7 +73,10 @@ impl Input {
             let file = path.display().to_string();
             let Some(text) = console.read_text(path) else {
                 if self.json && are_several {
-                    console.answer(&Unread { file, error: "can't be read" })?;
+                    console.answer(&Unread {
+                        file,
+                        error: "can't be read",
+                    })?;
                 }
                 continue;
             };
@@ -79,7 +86,11 @@ impl Input {
             parsed.note_deviation(&file, console);
             console.verdict(parsed.exit());
             if self.json {
-                console.answer(&Said { file: are_several.then_some(file), answers, parsed })?;
+                console.answer(&Said {
+                    file: are_several.then_some(file),
+                    answers,
+                    parsed,
+                })?;
             } else {
                 answers.print(&file, are_several, &parsed, console)?;
             }
@@ -118,11 +129,18 @@ impl<T: Answers> Serialize for Said<'_, T> {
         }
         let parsed = &self.parsed;
         let (answer, error) = (self.answers.answer(parsed), parsed.mistake());
-        Named { file: self.file.as_deref(), answer, error, removed_bytes: parsed.removed }.serialize(serializer)
+        Named {
+            file: self.file.as_deref(),
+            answer,
+            error,
+            removed_bytes: parsed.removed,
+        }
+        .serialize(serializer)
     }
 }
 
-/// A whole text as a document, its deviation from the grammar if it has one, and the sink that followed it.
+/// A whole text as a document, its deviation from the grammar if it has one, and the sink that
+/// followed it.
 pub(super) struct Parsed<S> {
     pub(super) document: Document,
     pub(super) deviation: Option<SyntaxError>,
@@ -140,22 +158,38 @@ impl<S: Sink + Default> Parsed<S> {
 
     /// Reads the text of a file, which may end inside a character.
     pub(super) fn of(text: &Text) -> Self {
-        Self { removed: text.left_out(), ..Self::with_half(&text.text, &text.half) }
+        Self {
+            removed: text.left_out(),
+            ..Self::with_half(&text.text, &text.half)
+        }
     }
 
     fn with_half(text: &str, half: &[u8]) -> Self {
         let mut sink = S::default();
-        let mut document = Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
-        let mut deviation = document.push_with(text, &mut sink).err().or_else(|| half_mistake(&document, half));
+        let mut document =
+            Document::with_roots(Limits::default().parser.max_depth, AllowedRoots::Any);
+        let mut deviation = document
+            .push_with(text, &mut sink)
+            .err()
+            .or_else(|| half_mistake(&document, half));
         if deviation.is_none() {
-            // Ends a number, and settles an array of numbers after prose as the root. The error of an open root is not
-            // needed: the document has its cut.
+            // Ends a number, and settles an array of numbers after prose as the root. The error of
+            // an open root is not needed: the document has its cut.
             let _ = document.finish_with(&mut sink);
             deviation = document.text_after_scalar();
         }
-        let after_root = document.root_end().and_then(|end| document.text().get(end..));
-        let is_cut_later = deviation.is_none() && after_root.is_some_and(|after| document.ends_in_later_root(after));
-        Self { document, deviation, sink, is_cut_later, removed: 0 }
+        let after_root = document
+            .root_end()
+            .and_then(|end| document.text().get(end..));
+        let is_cut_later = deviation.is_none()
+            && after_root.is_some_and(|after| document.ends_in_later_root(after));
+        Self {
+            document,
+            deviation,
+            sink,
+            is_cut_later,
+            removed: 0,
+        }
     }
 
     pub(super) fn exit(&self) -> Exit {
@@ -178,18 +212,26 @@ impl<S: Sink + Default> Parsed<S> {
         self.exit() == Exit::Cut
     }
 
-    /// Returns whether the text is JSON, perhaps cut. Prose may begin with a scalar that other text touches, or with a
-    /// bracket without JSON after it: `1.4.5`, `[the docs]`.
+    /// Returns whether the text is JSON, perhaps cut. Prose may begin with a scalar that other text
+    /// touches, or with a bracket without JSON after it: `1.4.5`, `[the docs]`.
     pub(super) fn shows_json(&self) -> bool {
-        let inside = || self.document.root().and_then(|root| root.strip_prefix(['{', '[']));
+        let inside = || {
+            self.document
+                .root()
+                .and_then(|root| root.strip_prefix(['{', '[']))
+        };
         self.deviation.is_none() || inside().is_some_and(|inside| !inside.trim().is_empty())
     }
 
-    /// Returns the mistake in the text. A cut is not a mistake, unless it is in a root that is not in the answer.
+    /// Returns the mistake in the text. A cut is not a mistake, unless it is in a root that is not
+    /// in the answer.
     pub(super) fn mistake(&self) -> Option<String> {
         let prose = || self.document.is_prose().then(|| NO_JSON.to_owned());
         let later = || self.is_cut_later.then(|| LATER_ROOT.to_owned());
-        self.deviation.map(|error| error.to_string()).or_else(prose).or_else(later)
+        self.deviation
+            .map(|error| error.to_string())
+            .or_else(prose)
+            .or_else(later)
     }
 
     /// Reports where the text leaves the grammar. `name` is the name of the file or line.
@@ -202,15 +244,18 @@ impl<S: Sink + Default> Parsed<S> {
     }
 }
 
-/// Returns the mistake at the end of a document whose last bytes are the first bytes of a character. If a character may
-/// follow there, the text is only cut and has no mistake.
+/// Returns the mistake at the end of a document whose last bytes are the first bytes of a
+/// character. If a character may follow there, the text is only cut and has no mistake.
 pub(super) fn half_mistake(document: &Document, half: &[u8]) -> Option<SyntaxError> {
     let first = *half.first()?;
     match document.root_start() {
         _ if document.is_complete() => None,
         // The machine reads bytes, so the answer is the one of `check`.
         Some(_) => document.machine().clone().feed(half).err(),
-        None => Some(SyntaxError { kind: SyntaxErrorKind::InvalidUtf8(first), offset: document.text().len() }),
+        None => Some(SyntaxError {
+            kind: SyntaxErrorKind::InvalidUtf8(first),
+            offset: document.text().len(),
+        }),
     }
 }
 

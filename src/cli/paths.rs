@@ -17,9 +17,9 @@ use crate::paths::{Match, Paths, Phase};
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = USAGE, after_help = epilogue(EXAMPLES))]
 pub struct Args {
-    /// JSON Pointers in which `*` is any key or index; "" is the root. The last argument is the file if it does not
-    /// begin with `/`, or if a file of this name exists. The file is JSON text or an event stream of Chat Completions.
-    /// Default: standard input, as with `-`.
+    /// JSON Pointers in which `*` is any key or index; "" is the root. The last argument is the
+    /// file if it does not begin with `/`, or if a file of this name exists. The file is JSON text
+    /// or an event stream of Chat Completions. Default: standard input, as with `-`.
     #[arg(value_name = "PATTERN", required = true)]
     patterns: Vec<String>,
     /// The file, whatever its name is. All other arguments are patterns then.
@@ -66,22 +66,39 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     let mut patterns: Vec<&str> = args.patterns.iter().map(String::as_str).collect();
     let is_alone = patterns.len() == 1;
     let exists = |last: &str| !is_alone && Path::new(last).is_file();
-    let is_file = |last: &mut &str| args.file.is_none() && !last.is_empty() && (!last.starts_with('/') || exists(last));
-    let named = args.file.as_deref().or_else(|| patterns.pop_if(is_file).map(Path::new));
+    let is_file = |last: &mut &str| {
+        args.file.is_none() && !last.is_empty() && (!last.starts_with('/') || exists(last))
+    };
+    let named = args
+        .file
+        .as_deref()
+        .or_else(|| patterns.pop_if(is_file).map(Path::new));
     let file = named.unwrap_or("-".as_ref());
-    let paths = if args.grow { Paths::new(&patterns) } else { Paths::completions(&patterns) };
+    let paths = if args.grow {
+        Paths::new(&patterns)
+    } else {
+        Paths::completions(&patterns)
+    };
     let paths = match paths {
         Ok(paths) if !patterns.is_empty() => paths,
         result => {
             match result {
-                Ok(_) => console.fail(Exit::Usage, format_args!("no pattern: `{}` is the file", file.display())),
+                Ok(_) => console.fail(
+                    Exit::Usage,
+                    format_args!("no pattern: `{}` is the file", file.display()),
+                ),
                 Err(error) => console.fail(Exit::Usage, error),
             }
             return Ok(());
         }
     };
-    let mut found =
-        Found { paths, patterns: &patterns, args, left: args.first.map(NonZeroUsize::get), line: String::new() };
+    let mut found = Found {
+        paths,
+        patterns: &patterns,
+        args,
+        left: args.first.map(NonZeroUsize::get),
+        line: String::new(),
+    };
     args.input.prepare(console);
     args.input.watch(file, &mut found, console)
 }
@@ -112,8 +129,18 @@ impl Watcher for Found<'_> {
             if self.args.raw {
                 one_line_into(&mut self.line, found.text(document.text()));
             } else {
-                let pattern = self.patterns.get(found.pattern).copied().unwrap_or_default();
-                describe(&mut self.line, &found, pattern, self.args.grow, document.text());
+                let pattern = self
+                    .patterns
+                    .get(found.pattern)
+                    .copied()
+                    .unwrap_or_default();
+                describe(
+                    &mut self.line,
+                    &found,
+                    pattern,
+                    self.args.grow,
+                    document.text(),
+                );
             }
             self.line.push('\n');
             console.lines(&self.line)?;
@@ -137,7 +164,12 @@ fn describe(line: &mut String, found: &Match<'_>, pattern: &str, phases: bool, t
     if phases {
         let _ = write!(line, "\"phase\":\"{}\",", found.phase.as_str());
     }
-    let _ = write!(line, "\"pattern\":{},\"path\":{}", quoted(pattern), quoted(found.path));
+    let _ = write!(
+        line,
+        "\"pattern\":{},\"path\":{}",
+        quoted(pattern),
+        quoted(found.path)
+    );
     match found.phase {
         Phase::Begin => {}
         Phase::Grow => {
@@ -154,7 +186,8 @@ fn describe(line: &mut String, found: &Match<'_>, pattern: &str, phases: bool, t
     line.push('}');
 }
 
-/// Appends a value without its line ends and the white space around them. Strings have none: theirs are escaped.
+/// Appends a value without its line ends and the white space around them. Strings have none: theirs
+/// are escaped.
 fn one_line_into(line: &mut String, value: &str) {
     for part in value.split(['\n', '\r']) {
         line.push_str(part.trim_matches([' ', '\t']));
@@ -171,7 +204,10 @@ mod tests {
             ("1", "1"),
             ("\" a\\n \"", "\" a\\n \""),
             ("{ \"a\" : 1 }", "{ \"a\" : 1 }"),
-            ("{\r\n  \"a\": 1,\n\n\t\"b\" :\n[1, 2]  \n}", "{\"a\": 1,\"b\" :[1, 2]}"),
+            (
+                "{\r\n  \"a\": 1,\n\n\t\"b\" :\n[1, 2]  \n}",
+                "{\"a\": 1,\"b\" :[1, 2]}",
+            ),
         ] {
             let mut line = String::new();
             one_line_into(&mut line, value);

@@ -24,7 +24,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 impl StatusLine {
     /// Makes a line. It is never shown unless `is_live`.
     pub(super) fn new(is_live: bool) -> Self {
-        Self { is_live, shown_at: None, is_shown: false }
+        Self {
+            is_live,
+            shown_at: None,
+            is_shown: false,
+        }
     }
 
     /// Shows `words`, unless the line was changed a moment ago.
@@ -64,7 +68,13 @@ const LONG: Duration = Duration::from_millis(700);
 
 impl<R> Watched<R> {
     pub(super) fn new(input: R, length: Option<u64>, is_live: bool) -> Self {
-        Self { input, length, read: 0, started_at: now(), line: StatusLine::new(is_live) }
+        Self {
+            input,
+            length,
+            read: 0,
+            started_at: now(),
+            line: StatusLine::new(is_live),
+        }
     }
 
     fn words(&self) -> String {
@@ -72,7 +82,11 @@ impl<R> Watched<R> {
         match self.length.filter(|length| *length > 0) {
             Some(length) => {
                 let percentage = self.read.saturating_mul(100) / length;
-                format!("read {} of {}, {percentage} %", megabytes(self.read), megabytes(length))
+                format!(
+                    "read {} of {}, {percentage} %",
+                    megabytes(self.read),
+                    megabytes(length)
+                )
             }
             None => format!("read {}", megabytes(self.read)),
         }
@@ -99,7 +113,10 @@ impl<R> Drop for Watched<R> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a line that people read has a clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a line that people read has a clock"
+)]
 fn now() -> Instant {
     Instant::now()
 }

@@ -18,19 +18,22 @@ use crate::shape::{self, Expect, Repaired, Schema, Violation};
 pub struct Args {
     #[command(flatten)]
     texts: Texts,
-    /// How much may be changed: nothing; what leaves every whole token as it is; or also what is a guess.
+    /// How much may be changed: nothing; what leaves every whole token as it is; or also what is a
+    /// guess.
     #[arg(long, value_name = "LEVEL", default_value = "guess", value_parser = level())]
     level: RepairLevel,
     /// Switch a rule off. Can be given several times.
     #[arg(long, value_name = "RULE", value_parser = rule(), hide_possible_values = true)]
     without: Vec<RepairRule>,
-    /// List the repairs on standard error, a line each. On a terminal they are shown as changes otherwise.
+    /// List the repairs on standard error, a line each. On a terminal they are shown as changes
+    /// otherwise.
     #[arg(long)]
     log: bool,
     /// Write no JSON, and exit with 5 if something would be repaired.
     #[arg(long)]
     check: bool,
-    /// The JSON Schema that the result is checked against. Of several roots the first valid one is taken.
+    /// The JSON Schema that the result is checked against. Of several roots the first valid one is
+    /// taken.
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
 }
@@ -58,12 +61,19 @@ the schema, or not UTF-8; 1 unreadable. Of several files the worst counts, in th
 
 /// Parses a level by its name. Help and completions list the names.
 pub(super) fn level() -> impl TypedValueParser<Value = RepairLevel> {
-    PossibleValuesParser::new(RepairLevel::ALL.map(RepairLevel::as_str)).try_map(|name| RepairLevel::named(&name))
+    PossibleValuesParser::new(RepairLevel::ALL.map(RepairLevel::as_str))
+        .try_map(|name| RepairLevel::named(&name))
 }
 
 /// Parses a rule by its name.
 fn rule() -> impl TypedValueParser<Value = RepairRule> {
-    let find = |name: String| RepairRule::ALL.iter().copied().find(|rule| rule.as_str() == name).ok_or("no such rule");
+    let find = |name: String| {
+        RepairRule::ALL
+            .iter()
+            .copied()
+            .find(|rule| rule.as_str() == name)
+            .ok_or("no such rule")
+    };
     PossibleValuesParser::new(RepairRule::ALL.iter().map(|rule| rule.as_str())).try_map(find)
 }
 
@@ -87,12 +97,24 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         },
         None => None,
     };
-    let options = args.without.iter().fold(RepairOptions::new(args.level), |options, rule| options.without(*rule));
+    let options = args
+        .without
+        .iter()
+        .fold(RepairOptions::new(args.level), |options, rule| {
+            options.without(*rule)
+        });
     let mut expect = Expect::any().repairs(options);
     if let Some(schema) = &schema {
         expect = expect.schema(schema.clone());
     }
-    args.texts.run(console, &Repairer { args, expect, schema })
+    args.texts.run(
+        console,
+        &Repairer {
+            args,
+            expect,
+            schema,
+        },
+    )
 }
 
 struct Repairer<'a> {
@@ -109,7 +131,13 @@ pub(super) struct Answer<'t> {
 
 impl Serialize for Answer<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Repaired { status, json, repairs, others, .. } = &self.repaired;
+        let Repaired {
+            status,
+            json,
+            repairs,
+            others,
+            ..
+        } = &self.repaired;
         let mut row = serializer.serialize_map(None)?;
         row.serialize_entry("status", shape::status_name(*status))?;
         row.serialize_entry("json", json)?;
@@ -130,15 +158,29 @@ impl Reads for Repairer<'_> {
 
     fn read<'t>(&self, text: &'t str) -> Answer<'t> {
         let repaired = shape::repair_expected(text, &self.expect);
-        let is_whole = matches!(repaired.status, RepairStatus::Valid | RepairStatus::Repaired);
+        let is_whole = matches!(
+            repaired.status,
+            RepairStatus::Valid | RepairStatus::Repaired
+        );
         let schema = self.schema.as_ref().filter(|_| is_whole);
-        let violations = schema.map(|schema| schema.violations(&repaired.json)).unwrap_or_default();
-        Answer { repaired, violations }
+        let violations = schema
+            .map(|schema| schema.violations(&repaired.json))
+            .unwrap_or_default();
+        Answer {
+            repaired,
+            violations,
+        }
     }
 
     fn read_line(&self, _: &jsonl::Request<'_>, text: &str) -> Result<Answer<'static>, String> {
-        let Answer { repaired, violations } = self.read(text);
-        Ok(Answer { repaired: repaired.into_owned(), violations })
+        let Answer {
+            repaired,
+            violations,
+        } = self.read(text);
+        Ok(Answer {
+            repaired: repaired.into_owned(),
+            violations,
+        })
     }
 
     fn exit(&self, answer: &Answer<'_>) -> Exit {
@@ -154,7 +196,13 @@ impl Reads for Repairer<'_> {
     }
 
     fn note(&self, name: &str, text: &str, answer: &Answer<'_>, console: &Console) {
-        let Repaired { status, repairs, others, range, .. } = &answer.repaired;
+        let Repaired {
+            status,
+            repairs,
+            others,
+            range,
+            ..
+        } = &answer.repaired;
         repairs::print(name, text, repairs, self.args.log, console);
         match status {
             RepairStatus::Malformed(_) if range.is_empty() => {
@@ -166,6 +214,10 @@ impl Reads for Repairer<'_> {
     }
 
     fn output<'a>(&self, answer: &'a Answer<'_>) -> Cow<'a, str> {
-        Cow::Borrowed(if self.args.check { "" } else { &answer.repaired.json })
+        Cow::Borrowed(if self.args.check {
+            ""
+        } else {
+            &answer.repaired.json
+        })
     }
 }

@@ -16,8 +16,15 @@ pub(super) fn print(name: &str, text: &str, repairs: &[Repair], in_lines: bool, 
     for repair in repairs.iter().take(most) {
         position.advance(text, repair.range.start);
         let Position { line, column, .. } = position;
-        let path = if repair.path.is_empty() { String::new() } else { format!(", at {}", short(&repair.path)) };
-        let place = format!("{name}: line {line}, column {column}{path}: {}", repair.rule);
+        let path = if repair.path.is_empty() {
+            String::new()
+        } else {
+            format!(", at {}", short(&repair.path))
+        };
+        let place = format!(
+            "{name}: line {line}, column {column}{path}: {}",
+            repair.rule
+        );
         if in_lines {
             let (before, after) = (short(&repair.original), short(&repair.replacement));
             console.note(format_args!("{place}: `{before}` -> `{after}`"));
@@ -31,7 +38,10 @@ pub(super) fn print(name: &str, text: &str, repairs: &[Repair], in_lines: bool, 
         }
     }
     if repairs.len() > most {
-        console.note(format_args!("{name}: {} more: --log lists all", count(repairs.len() - most, "repair")));
+        console.note(format_args!(
+            "{name}: {} more: --log lists all",
+            count(repairs.len() - most, "repair")
+        ));
     }
 }
 
@@ -45,23 +55,42 @@ pub(super) fn exit(status: RepairStatus) -> Exit {
 }
 
 /// Reports how an incomplete text ended, and its other roots.
-pub(super) fn note_status(name: &str, text: &str, status: RepairStatus, others: &[Root<'_>], console: &Console) {
+pub(super) fn note_status(
+    name: &str,
+    text: &str,
+    status: RepairStatus,
+    others: &[Root<'_>],
+    console: &Console,
+) {
     match status {
         RepairStatus::Malformed(error) => {
-            console.note(format_args!("{name}: {}, {}", error.kind, error.place(text)));
+            console.note(format_args!(
+                "{name}: {}, {}",
+                error.kind,
+                error.place(text)
+            ));
         }
-        RepairStatus::Truncated => console.note(format_args!("{name}: the text ends before its root is closed")),
+        RepairStatus::Truncated => console.note(format_args!(
+            "{name}: the text ends before its root is closed"
+        )),
         _ => {}
     }
     if !others.is_empty() {
-        console.note(format_args!("{name}: left out {}: --json shows them", count(others.len(), "further root")));
+        console.note(format_args!(
+            "{name}: left out {}: --json shows them",
+            count(others.len(), "further root")
+        ));
     }
 }
 
 /// Reports how a value differs from the expected shape.
 pub(super) fn note_violations(name: &str, violations: &[Violation], console: &Console) {
     for Violation { path, message } in violations {
-        let path = if path.is_empty() { "the root".into() } else { short(path) };
+        let path = if path.is_empty() {
+            "the root".into()
+        } else {
+            short(path)
+        };
         console.note(format_args!("{name}: {path}: {message}"));
     }
 }
@@ -76,7 +105,11 @@ struct Position {
 
 impl Default for Position {
     fn default() -> Self {
-        Self { at: 0, line: 1, column: 1 }
+        Self {
+            at: 0,
+            line: 1,
+            column: 1,
+        }
     }
 }
 
@@ -94,14 +127,31 @@ impl Position {
     }
 }
 
-/// Returns the text of the line before and after a repair, up to [`Place::EXCERPT`] characters on each side.
+/// Returns the text of the line before and after a repair, up to [`Place::EXCERPT`] characters on
+/// each side.
 fn around<'t>(text: &'t str, repair: &Repair) -> (&'t str, &'t str) {
     let before = text.get(..repair.range.start).unwrap_or_default();
-    let near = before.char_indices().rev().take(Place::EXCERPT).take_while(|(_, c)| *c != '\n').last();
+    let near = before
+        .char_indices()
+        .rev()
+        .take(Place::EXCERPT)
+        .take_while(|(_, c)| *c != '\n')
+        .last();
     let after = text.get(repair.range.end..).unwrap_or_default();
-    let end = after.char_indices().take(Place::EXCERPT).take_while(|(_, c)| *c != '\n').last();
-    let before = before.get(near.map_or(before.len(), |(at, _)| at)..).unwrap_or_default();
-    (before, after.get(..end.map_or(0, |(at, c)| at + c.len_utf8())).unwrap_or_default())
+    let end = after
+        .char_indices()
+        .take(Place::EXCERPT)
+        .take_while(|(_, c)| *c != '\n')
+        .last();
+    let before = before
+        .get(near.map_or(before.len(), |(at, _)| at)..)
+        .unwrap_or_default();
+    (
+        before,
+        after
+            .get(..end.map_or(0, |(at, c)| at + c.len_utf8()))
+            .unwrap_or_default(),
+    )
 }
 
 /// Changes that are shown on a terminal.

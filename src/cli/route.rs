@@ -36,14 +36,23 @@ fn header(written: &str) -> Result<(HeaderName, String), String> {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let Some(config) = args.settings.config(console) else { return Ok(()) };
+    let Some(config) = args.settings.config(console) else {
+        return Ok(());
+    };
     if !args.path.starts_with('/') {
-        console.fail(Exit::Usage, format_args!("--path: `{}` is no path: it starts with `/`", args.path));
+        console.fail(
+            Exit::Usage,
+            format_args!("--path: `{}` is no path: it starts with `/`", args.path),
+        );
         return Ok(());
     }
     let path = args.path.split('?').next().unwrap_or_default();
     let dialect = Dialect::of_path(path);
-    let model = args.model.clone().or_else(|| model_of_path(dialect, path)).unwrap_or_default();
+    let model = args
+        .model
+        .clone()
+        .or_else(|| model_of_path(dialect, path))
+        .unwrap_or_default();
     let asked = Asked {
         model: &model,
         is_json: args.response_format != ResponseFormat::Text.as_str(),
@@ -56,7 +65,9 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     };
     let mut found = None;
     for route in &config.routes {
-        let mismatch = route.head_mismatch(path, &headers).or_else(|| route.body_mismatch(asked.as_ref()));
+        let mismatch = route
+            .head_mismatch(path, &headers)
+            .or_else(|| route.body_mismatch(asked.as_ref()));
         match mismatch {
             Some(mismatch) => console.line(format_args!("# {}: no, {mismatch}", route.name))?,
             None => {
@@ -67,23 +78,32 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         }
     }
     if found.is_none() {
-        console.line(format_args!("# {}: what no route matches", crate::route::DEFAULT))?;
+        console.line(format_args!(
+            "# {}: what no route matches",
+            crate::route::DEFAULT
+        ))?;
     }
     let effective = config.effective(found);
     #[cfg(feature = "proxy")]
     let effective = match apply(&args.header, &config, effective, console)? {
         Ok(effective) => effective,
         Err(mistake) => {
-            console.fail(Exit::Usage, format_args!("--header: {mistake}: such a request is refused"));
+            console.fail(
+                Exit::Usage,
+                format_args!("--header: {mistake}: such a request is refused"),
+            );
             return Ok(());
         }
     };
     console.lines(&Config::show_route(&effective))?;
-    console.line(format_args!("# {}", how(&config, &effective, dialect, &model)))
+    console.line(format_args!(
+        "# {}",
+        how(&config, &effective, dialect, &model)
+    ))
 }
 
-/// Applies the request's headers that control its answer, like the proxy. The error is the one that the client
-/// receives.
+/// Applies the request's headers that control its answer, like the proxy. The error is the one that
+/// the client receives.
 #[cfg(feature = "proxy")]
 fn apply(
     headers: &[(HeaderName, String)],
@@ -93,10 +113,21 @@ fn apply(
 ) -> io::Result<Result<RouteConfig, String>> {
     let mut route = route;
     let mut own = http::HeaderMap::new();
-    for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with("x-restitch")) {
-        match (http::HeaderName::try_from(name.as_str()), http::HeaderValue::try_from(value)) {
+    for (name, value) in headers
+        .iter()
+        .filter(|(name, _)| name.as_str().starts_with("x-restitch"))
+    {
+        match (
+            http::HeaderName::try_from(name.as_str()),
+            http::HeaderValue::try_from(value),
+        ) {
             (Ok(header), Ok(value)) => drop(own.insert(header, value)),
-            _ => return Ok(Err(format!("`{}` has a value that no header can have", name.as_str()))),
+            _ => {
+                return Ok(Err(format!(
+                    "`{}` has a value that no header can have",
+                    name.as_str()
+                )));
+            }
         }
     }
     let directives = match RequestDirectives::read(&own) {
@@ -107,7 +138,11 @@ fn apply(
         let names: Vec<_> = own.keys().map(http::HeaderName::as_str).collect();
         console.line(format_args!("# {}: applied below", names.join(", ")))?;
     }
-    let wanted = config.routes.iter().filter_map(|route| route.keep).chain(config.proxy.keep);
+    let wanted = config
+        .routes
+        .iter()
+        .filter_map(|route| route.keep)
+        .chain(config.proxy.keep);
     let longest = u32::try_from(config.limits.keep.max_keep_time.as_secs()).unwrap_or(u32::MAX);
     directives.apply(&mut route, wanted.fold(longest, u32::max));
     Ok(Ok(route))
@@ -115,7 +150,10 @@ fn apply(
 
 /// Returns the model that a path names, where the API has it there.
 fn model_of_path(dialect: Option<Dialect>, path: &str) -> Option<String> {
-    let request = dialect?.wire().parse(path, br#"{"contents": [], "messages": [], "prompt": "", "input": ""}"#)?;
+    let request = dialect?.wire().parse(
+        path,
+        br#"{"contents": [], "messages": [], "prompt": "", "input": ""}"#,
+    )?;
     Some(request.model).filter(|model| !model.is_empty())
 }
 
@@ -131,9 +169,13 @@ fn how(config: &Config, route: &RouteConfig, dialect: Option<Dialect>, model: &s
     let known = config.table().of(model, host.as_deref()).prefill;
     match route.continuation.direct(known) {
         _ if dialect.wire().always_continues() => {
-            format!("A request of {dialect}; the rest of a cut answer is asked for by the prompt that goes on.")
+            format!(
+                "A request of {dialect}; the rest of a cut answer is asked for by the prompt that goes on."
+            )
         }
-        PrefillForm::None => format!("A request of {dialect}; the rest of a cut answer is asked for by a re-prompt."),
+        PrefillForm::None => {
+            format!("A request of {dialect}; the rest of a cut answer is asked for by a re-prompt.")
+        }
         form => format!(
             "A request of {dialect}; the rest of a cut answer is asked for by a prefill (`{}`), and by a re-prompt where that \
              is refused.",

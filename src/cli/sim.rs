@@ -71,9 +71,17 @@ The server runs until Ctrl-C or SIGTERM, and ends with 0."#;
 
 /// Returns the examples with the names of all styles and profiles.
 fn after_help() -> String {
-    let names: Vec<&str> = ContinuationStyle::ALL.iter().map(|style| style.name()).collect();
-    let profiles: Vec<&str> = ProviderProfile::NAMES.iter().map(|(name, _)| *name).collect();
-    EXAMPLES.replace("STYLES", &names.join(", ")).replace("PROFILES", &profiles.join(", "))
+    let names: Vec<&str> = ContinuationStyle::ALL
+        .iter()
+        .map(|style| style.name())
+        .collect();
+    let profiles: Vec<&str> = ProviderProfile::NAMES
+        .iter()
+        .map(|(name, _)| *name)
+        .collect();
+    EXAMPLES
+        .replace("STYLES", &names.join(", "))
+        .replace("PROFILES", &profiles.join(", "))
 }
 
 /// The built-in document: several kinds of values, long enough to be cut a few times.
@@ -108,7 +116,10 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
         // A signal may arrive as soon as the address is shown.
         let interrupted = interrupted()?;
         let server = sim.bind(args.listen).await?;
-        console.note(format_args!("listening on {}/v1/chat/completions", server.url()));
+        console.note(format_args!(
+            "listening on {}/v1/chat/completions",
+            server.url()
+        ));
         server.serve_until(interrupted).await;
         Ok(())
     });
@@ -118,8 +129,8 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the document. Reports a document that no model could write, and returns `None`: it is empty, cut, malformed or
-/// not UTF-8. Prose is a document, too.
+/// Reads the document. Reports a document that no model could write, and returns `None`: it is
+/// empty, cut, malformed or not UTF-8. Prose is a document, too.
 fn document(path: &Path, console: &mut Console) -> Option<String> {
     let read = console.read_text(path)?;
     let parsed = Parsed::<()>::of(&read);
@@ -134,7 +145,10 @@ fn document(path: &Path, console: &mut Console) -> Option<String> {
     }
     if parsed.is_cut() {
         let offset = parsed.document.cut().offset;
-        console.fail(Exit::Cut, format_args!("{name}: the document is cut at byte {offset}: give a complete one"));
+        console.fail(
+            Exit::Cut,
+            format_args!("{name}: the document is cut at byte {offset}: give a complete one"),
+        );
         return None;
     }
     if let Some(error) = parsed.deviation {

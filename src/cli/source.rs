@@ -1,4 +1,5 @@
-//! Reads text from bytes that arrive piece by piece: the bytes themselves, or the deltas of an answer.
+//! Reads text from bytes that arrive piece by piece: the bytes themselves, or the deltas of an
+//! answer.
 
 use std::fmt;
 use std::mem;
@@ -16,8 +17,8 @@ use crate::{Utf8, Utf8Error};
 /// The type of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// Found by the first bytes: an event stream begins with the name of a field, or with a comment. Its API is found by
-    /// its events.
+    /// Found by the first bytes: an event stream begins with the name of a field, or with a
+    /// comment. Its API is found by its events.
     Auto,
     /// The text itself.
     Text,
@@ -44,7 +45,8 @@ impl ValueEnum for Dialect {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         Some(match self {
-            Self::Auto => PossibleValue::new("auto").help("An event stream of any API, or else the text itself"),
+            Self::Auto => PossibleValue::new("auto")
+                .help("An event stream of any API, or else the text itself"),
             Self::Text => PossibleValue::new("text").help("The text itself"),
             Self::Known(dialect) => PossibleValue::new(dialect.as_str()),
         })
@@ -88,7 +90,9 @@ impl fmt::Display for Refusal {
             Self::Encoding(_) => f.write_str("the text is not UTF-8"),
             Self::Stream(error) => error.fmt(f),
             Self::Server(message) => write!(f, "the server reports an error: {message}"),
-            Self::Restart => f.write_str("the server begins its answer again, and what was read is void"),
+            Self::Restart => {
+                f.write_str("the server begins its answer again, and what was read is void")
+            }
             Self::Wire => Error::UnknownDialect.fmt(f),
         }
     }
@@ -117,9 +121,15 @@ impl Source {
         let mut head = Vec::new();
         if let State::Undecided(start) = &mut self.state {
             start.extend_from_slice(bytes);
-            let Some(is_events) = is_event_stream(start) else { return Ok(()) };
+            let Some(is_events) = is_event_stream(start) else {
+                return Ok(());
+            };
             head = mem::take(start);
-            self.state = if is_events { State::Deltas(Box::new(Deltas::new(None))) } else { State::Text(Utf8::new()) };
+            self.state = if is_events {
+                State::Deltas(Box::new(Deltas::new(None)))
+            } else {
+                State::Text(Utf8::new())
+            };
         }
         let bytes = if head.is_empty() { bytes } else { &head };
         match &mut self.state {
@@ -159,18 +169,27 @@ fn feed_text(utf8: &mut Utf8, mut bytes: &[u8], text: &mut String) -> Result<(),
 
 /// Fails if the bytes end inside a character.
 fn finish_text(utf8: &Utf8) -> Result<(), Refusal> {
-    if utf8.open().is_empty() { Ok(()) } else { Err(Refusal::Encoding(utf8.open().to_vec())) }
+    if utf8.open().is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::Encoding(utf8.open().to_vec()))
+    }
 }
 
-/// Returns whether a body with this beginning is an event stream; `None` if the beginning is too short.
+/// Returns whether a body with this beginning is an event stream; `None` if the beginning is too
+/// short.
 fn is_event_stream(head: &[u8]) -> Option<bool> {
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
-    let blank = head.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
+    let blank = head
+        .iter()
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
+        .count();
     let first = head.get(blank..).unwrap_or_default();
     if FIELDS.iter().any(|field| first.starts_with(field)) {
         return Some(true);
     }
-    let is_open = FIELDS.iter().any(|field| field.starts_with(first)) || BYTE_ORDER_MARK.starts_with(head);
+    let is_open =
+        FIELDS.iter().any(|field| field.starts_with(first)) || BYTE_ORDER_MARK.starts_with(head);
     (!is_open || head.len() > BLANK).then_some(false)
 }
 
@@ -214,7 +233,9 @@ mod tests {
     fn feed(pieces: &[&[u8]]) -> (String, Result<(), Refusal>) {
         let mut source = Source::new(Dialect::Auto, SlotId::default());
         let mut text = String::new();
-        let fed = pieces.iter().try_for_each(|piece| source.feed(piece, &mut text));
+        let fed = pieces
+            .iter()
+            .try_for_each(|piece| source.feed(piece, &mut text));
         let result = fed.and_then(|()| source.finish(&mut text));
         (text, result)
     }
@@ -234,7 +255,10 @@ mod tests {
             (&[b"\xef\xbb"], "", b"\xef\xbb"),
         ] {
             let (got, result) = feed(pieces);
-            assert!(matches!(&result, Err(Refusal::Encoding(rest)) if rest == bytes), "{result:?}");
+            assert!(
+                matches!(&result, Err(Refusal::Encoding(rest)) if rest == bytes),
+                "{result:?}"
+            );
             assert_eq!(got, text);
         }
     }

@@ -27,11 +27,12 @@ pub struct Args {
     /// How the requests asked for the continuations.
     #[arg(long, value_enum, default_value_t = Expected::Any)]
     expect: Expected,
-    /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was asked for.
-    /// [default: 0.001]
+    /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
+    /// asked for. [default: 0.001]
     #[arg(long, value_name = "RISK", value_parser = max_risk)]
     max_risk: Option<f64>,
-    /// Explain for each part why it was joined where it was, or skipped. docs/seam.md has an example.
+    /// Explain for each part why it was joined where it was, or skipped. docs/seam.md has an
+    /// example.
     #[arg(long)]
     explain: bool,
     /// If a part contradicts the element that was cut, replace the element by the part's own.
@@ -146,7 +147,11 @@ impl Answer {
             seam.explain = Some(why.into());
         }
         Self {
-            failed: stitched.failed.iter().map(|failed| explain::Failed::new(failed, why)).collect(),
+            failed: stitched
+                .failed
+                .iter()
+                .map(|failed| explain::Failed::new(failed, why))
+                .collect(),
             status: stitched.status.as_str(),
             json: Some(stitched.json),
             text: None,
@@ -201,8 +206,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
     let mut parts = Vec::new();
     for path in &args.parts {
-        // Without one of them the others may be joined wrongly, so all are read before any is joined.
-        let Some(part) = console.read(path) else { continue };
+        // Without one of them the others may be joined wrongly, so all are read before any is
+        // joined.
+        let Some(part) = console.read(path) else {
+            continue;
+        };
         parts.push(part);
     }
     if parts.len() < args.parts.len() {
@@ -210,10 +218,20 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
     mend_characters(&mut parts);
     let texts: Vec<Text> = parts.into_iter().map(Text::new).collect();
-    texts.iter().zip(&args.parts).for_each(|(text, path)| console.left_out(path, text));
-    let Outcome { status, answer, why, wrong } = stitched(args, &texts, args.expect, &limits);
+    texts
+        .iter()
+        .zip(&args.parts)
+        .for_each(|(text, path)| console.left_out(path, text));
+    let Outcome {
+        status,
+        answer,
+        why,
+        wrong,
+    } = stitched(args, &texts, args.expect, &limits);
     console.verdict(exit(status, wrong.is_some()));
-    if let Some((path, parsed)) = wrong.and_then(|(part, parsed)| Some((args.parts.get(part)?, parsed))) {
+    if let Some((path, parsed)) =
+        wrong.and_then(|(part, parsed)| Some((args.parts.get(part)?, parsed)))
+    {
         parsed.note_deviation(&path.display().to_string(), console);
     }
     if args.json {
@@ -221,7 +239,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
     why.iter().for_each(|why| explain::print(why, console));
     print_notes(&answer, console);
-    let is_empty = answer.json.as_ref().or(answer.text.as_ref()).is_none_or(String::is_empty);
+    let is_empty = answer
+        .json
+        .as_ref()
+        .or(answer.text.as_ref())
+        .is_none_or(String::is_empty);
     match (status, answer.error.is_some()) {
         (Status::Complete, _) => {}
         (Status::Closed, false) if args.text => {}
@@ -236,14 +258,22 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
 /// Answers each line of standard input, which has the parts of one document.
 fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<()> {
     jsonl::serve(console, |request, console| {
-        let parts: Vec<Text> = request.parts(console)?.into_iter().map(Text::from).collect();
+        let parts: Vec<Text> = request
+            .parts(console)?
+            .into_iter()
+            .map(Text::from)
+            .collect();
         let expect = match request.word("expect")? {
-            Some(word) => {
-                Expected::from_str(&word, false).map_err(|_| "`expect` is anchor, exact or any".to_owned())?
-            }
+            Some(word) => Expected::from_str(&word, false)
+                .map_err(|_| "`expect` is anchor, exact or any".to_owned())?,
             None => args.expect,
         };
-        let Outcome { status, answer, wrong, .. } = stitched(args, &parts, expect, limits);
+        let Outcome {
+            status,
+            answer,
+            wrong,
+            ..
+        } = stitched(args, &parts, expect, limits);
         console.verdict(exit(status, wrong.is_some()));
         Ok(answer)
     })
@@ -251,7 +281,15 @@ fn run_jsonl(args: &Args, limits: &Limits, console: &mut Console) -> io::Result<
 
 /// Prints the seams, the replaced values, and the number of failed parts.
 fn print_notes(answer: &Answer, console: &Console) {
-    for Join { offset, overlap, alignment, ambiguous, early_end, .. } in &answer.seams {
+    for Join {
+        offset,
+        overlap,
+        alignment,
+        ambiguous,
+        early_end,
+        ..
+    } in &answer.seams
+    {
         let ambiguous = if *ambiguous { ", ambiguous" } else { "" };
         let early_end = if *early_end { ", an early end" } else { "" };
         console.note(format_args!(
@@ -260,13 +298,22 @@ fn print_notes(answer: &Answer, console: &Console) {
         ));
     }
     for path in &answer.rewound {
-        console.note(format_args!("replaced: {}", if path.is_empty() { "the root" } else { path }));
+        console.note(format_args!(
+            "replaced: {}",
+            if path.is_empty() { "the root" } else { path }
+        ));
     }
     for failed in &answer.failed {
-        console.note(format_args!("part {} failed: {}", failed.part, failed.reason));
+        console.note(format_args!(
+            "part {} failed: {}",
+            failed.part, failed.reason
+        ));
     }
     if answer.failures > 0 {
-        console.note(format_args!("{} failed to merge", count(answer.failures, "part")));
+        console.note(format_args!(
+            "{} failed to merge",
+            count(answer.failures, "part")
+        ));
     }
 }
 
@@ -275,7 +322,8 @@ struct Outcome {
     status: Status,
     answer: Answer,
     why: Vec<Explanation>,
-    /// The part that the document begins with, and its number, if that part has a mistake. No other part is joined to it then.
+    /// The part that the document begins with, and its number, if that part has a mistake. No other
+    /// part is joined to it then.
     wrong: Option<(usize, Parsed<()>)>,
 }
 
@@ -293,9 +341,21 @@ fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> O
     if args.text {
         let stitched = stitch_text(parts, expect.into(), limits);
         let status = stitched.status;
-        return Outcome { status, answer: Answer { removed_bytes, ..stitched.into() }, why: Vec::new(), wrong: None };
+        return Outcome {
+            status,
+            answer: Answer {
+                removed_bytes,
+                ..stitched.into()
+            },
+            why: Vec::new(),
+            wrong: None,
+        };
     }
-    let rewind = if args.rewind { Rewind::Element } else { Rewind::Never };
+    let rewind = if args.rewind {
+        Rewind::Element
+    } else {
+        Rewind::Never
+    };
     let mut options = StitchOptions::new().expect(expect.into()).rewind(rewind);
     if args.explain {
         options = options.explained();
@@ -303,16 +363,30 @@ fn stitched(args: &Args, texts: &[Text], expect: Expected, limits: &Limits) -> O
     let mut stitched = stitch_with(parts, &options, limits);
     let why = std::mem::take(&mut stitched.explanations);
     let status = stitched.status;
-    let first = texts.iter().enumerate().find(|(_, part)| !part.text.is_empty() || !part.half.is_empty());
-    let first = first.filter(|(_, part)| status == Status::Failed || texts.len() == 1 && !part.half.is_empty());
+    let first = texts
+        .iter()
+        .enumerate()
+        .find(|(_, part)| !part.text.is_empty() || !part.half.is_empty());
+    let first = first
+        .filter(|(_, part)| status == Status::Failed || texts.len() == 1 && !part.half.is_empty());
     let wrong = first.map(|(number, part)| (number, Parsed::of(part)));
     let wrong = wrong.filter(|(_, parsed)| parsed.mistake().is_some());
     let error = wrong.as_ref().and_then(|(_, parsed)| parsed.mistake());
-    Outcome { status, answer: Answer { error, removed_bytes, ..Answer::new(stitched, &why) }, why, wrong }
+    Outcome {
+        status,
+        answer: Answer {
+            error,
+            removed_bytes,
+            ..Answer::new(stitched, &why)
+        },
+        why,
+        wrong,
+    }
 }
 
-/// Moves a character that is cut between two parts into the later one, since neither half is text. Parts between the
-/// two that do not begin with the rest of the character are answers that did not continue, for example refusals.
+/// Moves a character that is cut between two parts into the later one, since neither half is text.
+/// Parts between the two that do not begin with the rest of the character are answers that did not
+/// continue, for example refusals.
 fn mend_characters(parts: &mut [Vec<u8>]) {
     let mut open: Option<(usize, usize)> = None;
     for at in 0..parts.len() {
@@ -354,7 +428,10 @@ mod tests {
         let smile = "😀".as_bytes();
         for cut in 1..4 {
             let (head, tail) = smile.split_at(cut);
-            check(&[&[b"[\"a", head].concat(), &[tail, b"b\"]"].concat()], &[b"[\"a", "😀b\"]".as_bytes()]);
+            check(
+                &[&[b"[\"a", head].concat(), &[tail, b"b\"]"].concat()],
+                &[b"[\"a", "😀b\"]".as_bytes()],
+            );
             // A refusal is between the two.
             check(&[head, b"no", tail], &[b"", b"no", smile]);
             // The next part repeats all of it: the half is kept, and removed later.

@@ -33,7 +33,11 @@ pub(super) trait Reads {
     fn read<'t>(&self, text: &'t str) -> Self::Answer<'t>;
 
     /// Answers a line, which may have settings of its own.
-    fn read_line(&self, line: &jsonl::Request<'_>, text: &str) -> Result<Self::Answer<'static>, String>;
+    fn read_line(
+        &self,
+        line: &jsonl::Request<'_>,
+        text: &str,
+    ) -> Result<Self::Answer<'static>, String>;
 
     fn exit(&self, answer: &Self::Answer<'_>) -> Exit;
 
@@ -91,7 +95,10 @@ impl Texts {
             let file = path.display().to_string();
             let Some(read) = console.read_text(path) else {
                 if self.json && are_several {
-                    console.answer(&Unread { file: &file, error: "can't be read" })?;
+                    console.answer(&Unread {
+                        file: &file,
+                        error: "can't be read",
+                    })?;
                 }
                 continue;
             };
@@ -103,7 +110,11 @@ impl Texts {
             console.verdict(reads.exit(&answer));
             if self.json {
                 let file = are_several.then_some(file.as_str());
-                console.answer(&Named { file, answer: &answer, removed_bytes })?;
+                console.answer(&Named {
+                    file,
+                    answer: &answer,
+                    removed_bytes,
+                })?;
                 continue;
             }
             let output = reads.output(&answer);

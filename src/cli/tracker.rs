@@ -1,6 +1,7 @@
 //! Knows line, column and path of a text that is read in pieces and not kept.
 //!
-//! It keeps the keys of the open containers, each up to a limit, so that memory depends only on the depth.
+//! It keeps the keys of the open containers, each up to a limit, so that memory depends only on the
+//! depth.
 
 use crate::json::{Frame, Live, Machine, Span};
 
@@ -28,24 +29,32 @@ impl Tracker {
         // All bytes of a character except the first have the form 10xxxxxx.
         let is_first = |byte: &u8| u8::from(byte & 0xc0 != 0x80);
         // A run of 255 can't overflow its sum of bytes, which is fast to compute.
-        let runs = bytes.chunks(255).map(|run| run.iter().map(is_first).sum::<u8>());
+        let runs = bytes
+            .chunks(255)
+            .map(|run| run.iter().map(is_first).sum::<u8>());
         self.characters += runs.map(usize::from).sum::<usize>();
     }
 
-    /// Remembers the keys in `bytes`, which begin at offset `base`. `machine` has consumed them up to the first error.
+    /// Remembers the keys in `bytes`, which begin at offset `base`. `machine` has consumed them up
+    /// to the first error.
     pub(super) fn remember(&mut self, machine: &Machine, base: usize, bytes: &[u8]) {
         let frames = machine.frames();
         self.keys.truncate(frames.len());
         // If a container is the same and has no newer key, so are all around it.
         while let Some((seen, _)) = self.keys.last()
-            && frames.get(self.keys.len() - 1).is_none_or(|frame| (frame.start, frame.key) != (seen.start, seen.key))
+            && frames
+                .get(self.keys.len() - 1)
+                .is_none_or(|frame| (frame.start, frame.key) != (seen.start, seen.key))
         {
             self.keys.pop();
         }
-        self.text.truncate(self.keys.last().map_or(0, |(_, key)| key.end));
+        self.text
+            .truncate(self.keys.last().map_or(0, |(_, key)| key.end));
         for frame in frames.iter().skip(self.keys.len()) {
             let until = frame.key.end.saturating_sub(base);
-            let new = bytes.get(frame.key.start.saturating_sub(base)..until).unwrap_or_default();
+            let new = bytes
+                .get(frame.key.start.saturating_sub(base)..until)
+                .unwrap_or_default();
             if frame.key.start < base {
                 self.lengthen(new);
             } else {
@@ -56,7 +65,13 @@ impl Tracker {
             if !frame.key.is_empty() {
                 self.text.push_str(&String::from_utf8_lossy(&self.open));
             }
-            self.keys.push((*frame, Span { start, end: self.text.len() }));
+            self.keys.push((
+                *frame,
+                Span {
+                    start,
+                    end: self.text.len(),
+                },
+            ));
         }
         let in_key = machine.in_string() && machine.path("").len() < frames.len();
         let start_of_key = machine.token_start() + 1;
@@ -64,7 +79,11 @@ impl Tracker {
             self.open.clear();
         }
         if in_key {
-            self.lengthen(bytes.get(start_of_key.saturating_sub(base)..).unwrap_or_default());
+            self.lengthen(
+                bytes
+                    .get(start_of_key.saturating_sub(base)..)
+                    .unwrap_or_default(),
+            );
         }
     }
 
@@ -87,10 +106,18 @@ impl Tracker {
     pub(super) fn path(&self, machine: &Machine) -> String {
         // The same containers, with the spans of their keys in `text`.
         let keys = machine.frames().iter().zip(&self.keys);
-        let frames: Vec<Frame> =
-            keys.map(|(frame, (_, key))| Frame::known(frame.kind, frame.start, *key, frame.count, frame.end)).collect();
+        let frames: Vec<Frame> = keys
+            .map(|(frame, (_, key))| {
+                Frame::known(frame.kind, frame.start, *key, frame.count, frame.end)
+            })
+            .collect();
         let named = frames.get(..machine.path("").len()).unwrap_or_default();
-        Live { text: &self.text, frames: named }.path().to_string()
+        Live {
+            text: &self.text,
+            frames: named,
+        }
+        .path()
+        .to_string()
     }
 }
 

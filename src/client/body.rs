@@ -53,7 +53,10 @@ impl Body {
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BodyError>,
     {
-        Self(Content::Coming { body: body.map_err(Into::into).boxed_unsync(), _sent: None })
+        Self(Content::Coming {
+            body: body.map_err(Into::into).boxed_unsync(),
+            _sent: None,
+        })
     }
 
     /// Returns the same body once more, if its bytes are all there.
@@ -64,14 +67,20 @@ impl Body {
         }
     }
 
-    /// Returns the same body, and a future that is ready when the body is sent or dropped. A complete body counts as
-    /// sent.
+    /// Returns the same body, and a future that is ready when the body is sent or dropped. A
+    /// complete body counts as sent.
     #[cfg(feature = "proxy")]
     pub(crate) fn awaited(self) -> (Self, impl Future<Output = ()> + use<>) {
         let (content, sent) = match self.0 {
             Content::Coming { body, .. } => {
                 let (sender, sent) = oneshot::channel();
-                (Content::Coming { body, _sent: Some(sender) }, Some(sent))
+                (
+                    Content::Coming {
+                        body,
+                        _sent: Some(sender),
+                    },
+                    Some(sent),
+                )
             }
             full @ Content::Full(_) => (full, None),
         };
@@ -99,7 +108,9 @@ impl<B: Into<Bytes>> From<B> for Body {
 impl fmt::Debug for Body {
     /// Prints only the size, since bodies have private text of users.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Body").field(&hyper::body::Body::size_hint(self)).finish()
+        f.debug_tuple("Body")
+            .field(&hyper::body::Body::size_hint(self))
+            .finish()
     }
 }
 
@@ -107,9 +118,14 @@ impl hyper::body::Body for Body {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.get_mut().0 {
-            Content::Full(bytes) => Pin::new(bytes).poll_frame(cx).map_err(|never| match never {}),
+            Content::Full(bytes) => Pin::new(bytes)
+                .poll_frame(cx)
+                .map_err(|never| match never {}),
             Content::Coming { body, .. } => Pin::new(body).poll_frame(cx),
         }
     }

@@ -1,10 +1,12 @@
-//! The chunked transfer coding ([RFC 9112, section 7.1](https://www.rfc-editor.org/rfc/rfc9112#section-7.1)).
+//! The chunked transfer coding ([RFC 9112, section
+//! 7.1](https://www.rfc-editor.org/rfc/rfc9112#section-7.1)).
 
 use bytes::BytesMut;
 
 use super::ConnectionError;
 
-/// A decoder of a chunked body. It keeps its position between reads, so the bytes may arrive in any pieces.
+/// A decoder of a chunked body. It keeps its position between reads, so the bytes may arrive in any
+/// pieces.
 #[derive(Debug, Default)]
 pub(super) struct Chunked {
     place: Place,
@@ -51,22 +53,34 @@ impl Default for Place {
 }
 
 impl Place {
-    const NEXT_SIZE: Self = Self::Size { size: 0, is_empty: true };
+    const NEXT_SIZE: Self = Self::Size {
+        size: 0,
+        is_empty: true,
+    };
 }
 
 impl Chunked {
-    /// Appends the body's bytes in `input` to `body`. Returns how many bytes of `input` belong to the body: fewer than
-    /// all if the body ends in them.
-    pub(super) fn decode(&mut self, input: &[u8], body: &mut BytesMut) -> Result<usize, ConnectionError> {
+    /// Appends the body's bytes in `input` to `body`. Returns how many bytes of `input` belong to
+    /// the body: fewer than all if the body ends in them.
+    pub(super) fn decode(
+        &mut self,
+        input: &[u8],
+        body: &mut BytesMut,
+    ) -> Result<usize, ConnectionError> {
         let mut rest = input;
         while let Some((&byte, after)) = rest.split_first() {
             match self.place {
                 Place::End => break,
                 Place::Data { left } => {
-                    let length = usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
+                    let length =
+                        usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
                     body.extend_from_slice(&rest[..length]);
                     let left = left - length as u64;
-                    self.place = if left == 0 { Place::DataCr } else { Place::Data { left } };
+                    self.place = if left == 0 {
+                        Place::DataCr
+                    } else {
+                        Place::Data { left }
+                    };
                     rest = &rest[length..];
                 }
                 place => {
@@ -89,27 +103,61 @@ impl Chunked {
             (Place::Size { size, .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let digit = char::from(byte).to_digit(16).unwrap_or_default();
                 let size = size.checked_mul(16).map(|size| size + u64::from(digit));
-                Place::Size { size: size.ok_or(ConnectionError::Invalid("a chunk is too long"))?, is_empty: false }
+                Place::Size {
+                    size: size.ok_or(ConnectionError::Invalid("a chunk is too long"))?,
+                    is_empty: false,
+                }
             }
-            (Place::Size { is_empty: true, .. }, _) => return Err(ConnectionError::Invalid("a chunk has no size")),
-            (Place::Size { size, .. } | Place::Extension { size, .. }, b'\r') => Place::SizeLf { size },
-            (Place::Size { size, .. } | Place::Extension { size, has_begun: false }, b' ' | b'\t') => {
-                self.skip(Place::Extension { size, has_begun: false })?
+            (Place::Size { is_empty: true, .. }, _) => {
+                return Err(ConnectionError::Invalid("a chunk has no size"));
             }
-            (Place::Size { size, .. } | Place::Extension { size, has_begun: false }, b';') => {
-                self.skip(Place::Extension { size, has_begun: true })?
+            (Place::Size { size, .. } | Place::Extension { size, .. }, b'\r') => {
+                Place::SizeLf { size }
             }
-            (Place::Extension { has_begun: true, .. }, byte) if byte != b'\n' => self.skip(place)?,
+            (
+                Place::Size { size, .. }
+                | Place::Extension {
+                    size,
+                    has_begun: false,
+                },
+                b' ' | b'\t',
+            ) => self.skip(Place::Extension {
+                size,
+                has_begun: false,
+            })?,
+            (
+                Place::Size { size, .. }
+                | Place::Extension {
+                    size,
+                    has_begun: false,
+                },
+                b';',
+            ) => self.skip(Place::Extension {
+                size,
+                has_begun: true,
+            })?,
+            (
+                Place::Extension {
+                    has_begun: true, ..
+                },
+                byte,
+            ) if byte != b'\n' => self.skip(place)?,
             (Place::SizeLf { size: 0 }, b'\n') => Place::TrailerStart,
             (Place::SizeLf { size }, b'\n') => Place::Data { left: size },
             (Place::DataCr, b'\r') => Place::DataLf,
             (Place::DataLf, b'\n') => Place::NEXT_SIZE,
             (Place::TrailerStart, b'\r') => Place::EndLf,
             (Place::Trailer, b'\r') => Place::TrailerLf,
-            (Place::TrailerStart | Place::Trailer, byte) if byte != b'\n' => self.skip(Place::Trailer)?,
+            (Place::TrailerStart | Place::Trailer, byte) if byte != b'\n' => {
+                self.skip(Place::Trailer)?
+            }
             (Place::TrailerLf, b'\n') => Place::TrailerStart,
             (Place::EndLf, b'\n') => Place::End,
-            _ => return Err(ConnectionError::Invalid("a line between chunks is not valid")),
+            _ => {
+                return Err(ConnectionError::Invalid(
+                    "a line between chunks is not valid",
+                ));
+            }
         })
     }
 
@@ -117,7 +165,9 @@ impl Chunked {
     fn skip(&mut self, next: Place) -> Result<Place, ConnectionError> {
         self.extra += 1;
         if self.extra > MOST_EXTRA {
-            Err(ConnectionError::Invalid("its chunks have too much beside their data"))
+            Err(ConnectionError::Invalid(
+                "its chunks have too much beside their data",
+            ))
         } else {
             Ok(next)
         }
@@ -131,7 +181,8 @@ const MOST_EXTRA: usize = 16 << 10;
 mod tests {
     use super::*;
 
-    /// Decodes `text` in pieces of `size` bytes. Returns the body, the bytes after it, and whether it has ended.
+    /// Decodes `text` in pieces of `size` bytes. Returns the body, the bytes after it, and whether
+    /// it has ended.
     fn decode(text: &[u8], size: usize) -> Result<(Vec<u8>, usize, bool), ConnectionError> {
         let (mut chunked, mut body, mut used) = (Chunked::default(), BytesMut::new(), 0);
         for piece in text.chunks(size) {
@@ -147,7 +198,12 @@ mod tests {
             ("0\r\n\r\n", "", 0, true),
             ("3\r\nabc\r\n0\r\n\r\n", "abc", 0, true),
             ("3\r\nabc\r\n0\r\n\r\nHTTP/1.1", "abc", 8, true),
-            ("3\r\nabc\r\n0B\r\n0123\r\n56789\r\n00\r\n\r\n", "abc0123\r\n56789", 0, true),
+            (
+                "3\r\nabc\r\n0B\r\n0123\r\n56789\r\n00\r\n\r\n",
+                "abc0123\r\n56789",
+                0,
+                true,
+            ),
             ("003;a=\"b\"\r\nabc\r\n0 ;x\r\n\r\n", "abc", 0, true),
             ("3  \r\nabc\r\n0\r\nx-t: 1\r\ny: 2\r\n\r\n", "abc", 0, true),
             ("3\r\nabc\r\n0\r\nx-t: 1\r\n", "abc", 0, false),
@@ -157,7 +213,11 @@ mod tests {
         ] {
             for size in [1, 2, 3, 7, 1 << 20] {
                 let decoded = decode(text.as_bytes(), size).unwrap();
-                assert_eq!(decoded, (body.as_bytes().to_vec(), after, is_at_end), "{text:?} in pieces of {size}");
+                assert_eq!(
+                    decoded,
+                    (body.as_bytes().to_vec(), after, is_at_end),
+                    "{text:?} in pieces of {size}"
+                );
             }
         }
     }
@@ -188,7 +248,10 @@ mod tests {
             &trailers,
         ] {
             for size in [1, 2, 1 << 20] {
-                assert!(decode(text.as_bytes(), size).is_err(), "{text:?} in pieces of {size}");
+                assert!(
+                    decode(text.as_bytes(), size).is_err(),
+                    "{text:?} in pieces of {size}"
+                );
             }
         }
     }

@@ -33,12 +33,18 @@ impl Connection {
         Self { io }
     }
 
-    /// Sends a request and waits for the head of its response. The connection goes back to `pool` after the response.
-    pub(super) async fn send(mut self, request: Request<Body>, pool: &Arc<Pool>) -> Result<Response<Received>, Error> {
+    /// Sends a request and waits for the head of its response. The connection goes back to `pool`
+    /// after the response.
+    pub(super) async fn send(
+        mut self,
+        request: Request<Body>,
+        pool: &Arc<Pool>,
+    ) -> Result<Response<Received>, Error> {
         let method = request.method().clone();
         let mut outgoing = Some(Outgoing::new(request));
         let (mut head, mut unsent) = (Head::default(), None);
-        let parts = poll_fn(|cx| poll_head(&mut self.io, &mut outgoing, &mut head, &mut unsent, cx)).await;
+        let parts =
+            poll_fn(|cx| poll_head(&mut self.io, &mut outgoing, &mut head, &mut unsent, cx)).await;
         let parts = match parts {
             Ok(parts) => parts,
             // The failed write is the reason why no answer came.
@@ -49,19 +55,31 @@ impl Connection {
         };
         let decoder = Decoder::of(&method, &parts)?;
         let stays_open = stays_open(&parts) && unsent.is_none();
-        let body = Received::new(self.io, outgoing, decoder, head.rest(), stays_open.then(|| Arc::clone(pool)));
+        let body = Received::new(
+            self.io,
+            outgoing,
+            decoder,
+            head.rest(),
+            stays_open.then(|| Arc::clone(pool)),
+        );
         Ok(Response::from_parts(parts, body))
     }
 
-    /// Returns whether another request can be sent now. False if the upstream has closed its side in the meantime, or
-    /// has sent unrequested bytes.
+    /// Returns whether another request can be sent now. False if the upstream has closed its side
+    /// in the meantime, or has sent unrequested bytes.
     pub(super) fn is_idle(&mut self) -> bool {
-        read(&mut self.io, &mut Context::from_waker(Waker::noop()), |_| ()).is_pending()
+        read(
+            &mut self.io,
+            &mut Context::from_waker(Waker::noop()),
+            |_| (),
+        )
+        .is_pending()
     }
 }
 
-/// Writes and reads as many bytes as possible, until the head of the response is complete. An upstream may answer and
-/// close before it has read the whole request, so an error while writing (`unsent`) counts only if no answer comes.
+/// Writes and reads as many bytes as possible, until the head of the response is complete. An
+/// upstream may answer and close before it has read the whole request, so an error while writing
+/// (`unsent`) counts only if no answer comes.
 fn poll_head(
     io: &mut Io,
     outgoing: &mut Option<Outgoing>,
@@ -70,7 +88,9 @@ fn poll_head(
     cx: &mut Context<'_>,
 ) -> Poll<Result<http::response::Parts, Error>> {
     match outgoing.as_mut().map(|outgoing| outgoing.poll(io, cx)) {
-        Some(Poll::Ready(Err(error))) if !error.is_of_connection() => return Poll::Ready(Err(error.into())),
+        Some(Poll::Ready(Err(error))) if !error.is_of_connection() => {
+            return Poll::Ready(Err(error.into()));
+        }
         Some(Poll::Ready(result)) => (*outgoing, *unsent) = (None, result.err()),
         Some(Poll::Pending) | None => {}
     }
@@ -86,18 +106,27 @@ fn poll_head(
 }
 
 /// Reads the bytes that have arrived and passes them to `take`. `None`: the connection has ended.
-pub(super) fn read<T>(io: &mut Io, cx: &mut Context<'_>, take: impl FnOnce(&[u8]) -> T) -> Poll<io::Result<Option<T>>> {
+pub(super) fn read<T>(
+    io: &mut Io,
+    cx: &mut Context<'_>,
+    take: impl FnOnce(&[u8]) -> T,
+) -> Poll<io::Result<Option<T>>> {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(BUFFER_BYTES, 0);
         let mut buffer = ReadBuf::new(buffer);
         ready!(Pin::new(io).poll_read(cx, buffer.unfilled()))?;
         let bytes = buffer.filled();
-        Poll::Ready(Ok(if bytes.is_empty() { None } else { Some(take(bytes)) }))
+        Poll::Ready(Ok(if bytes.is_empty() {
+            None
+        } else {
+            Some(take(bytes))
+        }))
     })
 }
 
 thread_local! {
-    /// The buffer that all connections of a thread read into, so that a waiting connection needs none.
+    /// The buffer that all connections of a thread read into, so that a waiting connection needs
+    /// none.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

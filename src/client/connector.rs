@@ -1,7 +1,7 @@
 //! Makes connections to the upstream: directly or through a proxy of the environment.
 //!
-//! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in either case, are read once, when a client is created. An
-//! upstream on this machine is always reached directly.
+//! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`, in either case, are read once, when a
+//! client is created. An upstream on this machine is always reached directly.
 
 use std::env;
 use std::future::Future;
@@ -33,7 +33,8 @@ pub(super) struct Connector {
     tcp: Tcp,
     /// `None`: the upstream has no TLS.
     tls: Option<Arc<ClientConfig>>,
-    /// How long a connection may take before TLS, with the look-up of its name and a proxy on the way.
+    /// How long a connection may take before TLS, with the look-up of its name and a proxy on the
+    /// way.
     connect_timeout: Duration,
     /// How long TLS may take on a connection.
     tls_timeout: Duration,
@@ -41,25 +42,42 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) fn new(upstream: &Upstream, files: &TlsFiles) -> Result<Self, Error> {
-        // Named files are read even for an upstream without TLS, so that a mistake in them shows at the start.
-        let tls = if upstream.is_https() || files.is_named() { Some(Arc::new(tls::config(files)?)) } else { None };
+        // Named files are read even for an upstream without TLS, so that a mistake in them shows at
+        // the start.
+        let tls = if upstream.is_https() || files.is_named() {
+            Some(Arc::new(tls::config(files)?))
+        } else {
+            None
+        };
         let tls = tls.filter(|_| upstream.is_https());
         let (connect_timeout, tls_timeout) = (Duration::ZERO, Duration::ZERO);
-        let connector = Self { tcp: Tcp::new(upstream)?, tls, connect_timeout, tls_timeout };
+        let connector = Self {
+            tcp: Tcp::new(upstream)?,
+            tls,
+            connect_timeout,
+            tls_timeout,
+        };
         Ok(connector.limited(&TransportLimits::default()))
     }
 
     /// Returns the same with other times.
     pub(super) fn limited(mut self, limits: &TransportLimits) -> Self {
         (self.connect_timeout, self.tls_timeout) = (limits.connect_timeout, limits.tls_timeout);
-        self.tcp.connector.set_connect_timeout(Some(self.connect_timeout));
+        self.tcp
+            .connector
+            .set_connect_timeout(Some(self.connect_timeout));
         self
     }
 
     /// Connects to the host of an address.
     pub(super) async fn connect(&self, address: Uri) -> Result<Connection, Error> {
         let mut tcp = self.tcp.clone();
-        let stream = within("connect_timeout", self.connect_timeout, tcp.call(address.clone())).await?;
+        let stream = within(
+            "connect_timeout",
+            self.connect_timeout,
+            tcp.call(address.clone()),
+        )
+        .await?;
         let stream = match &self.tls {
             None => MaybeHttpsStream::Http(stream),
             Some(tls) => {
@@ -101,7 +119,11 @@ impl Service<Uri> for Connected {
     }
 
     fn call(&mut self, _address: Uri) -> Self::Future {
-        std::future::ready(self.0.take().ok_or_else(|| "the connection is in use".into()))
+        std::future::ready(
+            self.0
+                .take()
+                .ok_or_else(|| "the connection is in use".into()),
+        )
     }
 }
 
@@ -122,15 +144,22 @@ impl Tcp {
         // The TLS connector passes it `https` addresses.
         connector.enforce_http(false);
         if is_local(upstream.host()) {
-            return Ok(Self { connector, proxy: None });
+            return Ok(Self {
+                connector,
+                proxy: None,
+            });
         }
         // The path does not matter here; `/` has no dot segment.
         let uri = upstream.uri_for("/")?;
         check_variables(&uri, upstream.is_https())?;
         let proxy = Matcher::from_env().intercept(&uri);
-        let scheme = proxy.as_ref().map_or("http", |proxy| proxy.uri().scheme_str().unwrap_or_default());
+        let scheme = proxy
+            .as_ref()
+            .map_or("http", |proxy| proxy.uri().scheme_str().unwrap_or_default());
         if scheme != "http" {
-            let words = format!("the environment names a proxy with `{scheme}://`: only `http://` proxies are used");
+            let words = format!(
+                "the environment names a proxy with `{scheme}://`: only `http://` proxies are used"
+            );
             return Err(Error::Setting(words));
         }
         Ok(Self { connector, proxy })
@@ -162,19 +191,32 @@ impl Service<Uri> for Tcp {
     }
 }
 
-/// Fails if a variable of the environment names no proxy, though it is not empty: [`Matcher`] would ignore it. The error has
-/// the variable's name and not its value, which may have a password.
+/// Fails if a variable of the environment names no proxy, though it is not empty: [`Matcher`] would
+/// ignore it. The error has the variable's name and not its value, which may have a password.
 fn check_variables(upstream: &Uri, is_https: bool) -> Result<(), Error> {
-    let of_scheme = if is_https { ["HTTPS_PROXY", "https_proxy"] } else { ["HTTP_PROXY", "http_proxy"] };
+    let of_scheme = if is_https {
+        ["HTTPS_PROXY", "https_proxy"]
+    } else {
+        ["HTTP_PROXY", "http_proxy"]
+    };
     for names in [of_scheme, ["ALL_PROXY", "all_proxy"]] {
         // Of two the matcher reads the first.
-        let Some((name, value)) = names.iter().find_map(|name| Some((name, env::var_os(name)?))) else { continue };
+        let Some((name, value)) = names
+            .iter()
+            .find_map(|name| Some((name, env::var_os(name)?)))
+        else {
+            continue;
+        };
         if value.is_empty() {
             continue;
         }
-        let alone = value.to_str().and_then(|value| Matcher::builder().all(value).build().intercept(upstream));
+        let alone = value
+            .to_str()
+            .and_then(|value| Matcher::builder().all(value).build().intercept(upstream));
         if !alone.is_some_and(|proxy| proxy.uri().authority().is_some_and(is_host_and_port)) {
-            return Err(Error::Setting(format!("`{name}` names no proxy: set it to `http://host:port`, or unset it")));
+            return Err(Error::Setting(format!(
+                "`{name}` names no proxy: set it to `http://host:port`, or unset it"
+            )));
         }
         // The other pair is not read then.
         break;
@@ -184,8 +226,12 @@ fn check_variables(upstream: &Uri, is_https: bool) -> Result<(), Error> {
 
 /// Returns whether a host is this machine.
 fn is_local(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.to_canonical().is_loopback())
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<IpAddr>();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 /// Returns an `http` address with its port. The tunnel takes 443 for any address without one.
@@ -193,7 +239,9 @@ fn with_port(uri: Uri) -> Uri {
     if uri.scheme_str() != Some("http") || uri.port().is_some() {
         return uri;
     }
-    let with_port = uri.host().and_then(|host| format!("http://{host}:80/").parse().ok());
+    let with_port = uri
+        .host()
+        .and_then(|host| format!("http://{host}:80/").parse().ok());
     with_port.unwrap_or(uri)
 }
 

@@ -22,7 +22,12 @@ impl Decoder {
     /// 6.3](https://www.rfc-editor.org/rfc/rfc9112#section-6.3)).
     pub(super) fn of(method: &Method, head: &response::Parts) -> Result<Self, ConnectionError> {
         let is_chunked = is_chunked(head)?;
-        if *method == Method::HEAD || matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        if *method == Method::HEAD
+            || matches!(
+                head.status,
+                StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+            )
+        {
             return Ok(Self::Length(0));
         }
         if is_chunked {
@@ -31,12 +36,13 @@ impl Decoder {
         Ok(length(&head.headers)?.map_or(Self::UntilClose, Self::Length))
     }
 
-    /// Returns the bytes of the body in `input`, and how many bytes of `input` belong to it: fewer than all when its end is among
-    /// them.
+    /// Returns the bytes of the body in `input`, and how many bytes of `input` belong to it: fewer
+    /// than all when its end is among them.
     pub(super) fn decode(&mut self, input: &[u8]) -> Result<(Bytes, usize), ConnectionError> {
         match self {
             Self::Length(left) => {
-                let length = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                let length =
+                    usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
                 *left -= length as u64;
                 Ok((Bytes::copy_from_slice(&input[..length]), length))
             }
@@ -67,12 +73,17 @@ impl Decoder {
     }
 }
 
-/// Returns whether a body is chunked. Any other transfer coding is an error: its name belongs to this connection, so
-/// the proxy's client could not remove it.
+/// Returns whether a body is chunked. Any other transfer coding is an error: its name belongs to
+/// this connection, so the proxy's client could not remove it.
 fn is_chunked(head: &response::Parts) -> Result<bool, ConnectionError> {
     let mut codings = head.headers.get_all(TRANSFER_ENCODING).iter();
-    let Some(coding) = codings.next() else { return Ok(false) };
-    let is_chunked = coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    let Some(coding) = codings.next() else {
+        return Ok(false);
+    };
+    let is_chunked = coding
+        .as_bytes()
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"chunked");
     match is_chunked && codings.next().is_none() && head.version == Version::HTTP_11 {
         true => Ok(true),
         false => Err(ConnectionError::Invalid("its transfer coding is not known")),
@@ -87,8 +98,14 @@ fn length(headers: &HeaderMap) -> Result<Option<u64>, ConnectionError> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
         let length = text.parse::<u64>().ok().filter(|_| is_number);
         match length {
-            Some(length) if announced.is_none_or(|other| other == length) => announced = Some(length),
-            _ => return Err(ConnectionError::Invalid("its content length is not one number")),
+            Some(length) if announced.is_none_or(|other| other == length) => {
+                announced = Some(length)
+            }
+            _ => {
+                return Err(ConnectionError::Invalid(
+                    "its content length is not one number",
+                ));
+            }
         }
     }
     Ok(announced)
@@ -98,12 +115,22 @@ fn length(headers: &HeaderMap) -> Result<Option<u64>, ConnectionError> {
 pub(super) fn stays_open(head: &response::Parts) -> bool {
     let headers = &head.headers;
     // Two lengths may mean different bodies to a server on the way.
-    let is_framed_twice = headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH);
+    let is_framed_twice =
+        headers.contains_key(TRANSFER_ENCODING) && headers.contains_key(CONTENT_LENGTH);
     let has = |wanted: &str| {
-        let values = headers.get_all(CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case(wanted))
+        let values = headers
+            .get_all(CONNECTION)
+            .into_iter()
+            .filter_map(|value| value.to_str().ok());
+        values
+            .flat_map(|value| value.split(','))
+            .any(|token| token.trim().eq_ignore_ascii_case(wanted))
     };
-    let is_kept = if head.version == Version::HTTP_11 { !has("close") } else { has("keep-alive") };
+    let is_kept = if head.version == Version::HTTP_11 {
+        !has("close")
+    } else {
+        has("keep-alive")
+    };
     is_kept && !is_framed_twice
 }
 
@@ -111,7 +138,11 @@ pub(super) fn stays_open(head: &response::Parts) -> bool {
 mod tests {
     use super::*;
 
-    fn of(method: &Method, status: u16, headers: &[(&'static str, &'static str)]) -> Result<Option<u64>, String> {
+    fn of(
+        method: &Method,
+        status: u16,
+        headers: &[(&'static str, &'static str)],
+    ) -> Result<Option<u64>, String> {
         let mut response = http::Response::builder().status(status);
         for (name, value) in headers {
             response = response.header(*name, *value);
@@ -131,9 +162,15 @@ mod tests {
         let get = |headers: &[(&'static str, &'static str)]| of(&Method::GET, 200, headers);
         assert_eq!(get(&[]), Ok(None));
         assert_eq!(get(&[("content-length", "5")]), Ok(Some(5)));
-        assert_eq!(get(&[("content-length", "5"), ("content-length", " 5")]), Ok(Some(5)));
+        assert_eq!(
+            get(&[("content-length", "5"), ("content-length", " 5")]),
+            Ok(Some(5))
+        );
         assert_eq!(get(&[("transfer-encoding", "Chunked")]), Ok(CHUNKS));
-        assert_eq!(get(&[("transfer-encoding", "chunked"), ("content-length", "5")]), Ok(CHUNKS));
+        assert_eq!(
+            get(&[("transfer-encoding", "chunked"), ("content-length", "5")]),
+            Ok(CHUNKS)
+        );
         for headers in [
             &[("content-length", "5"), ("content-length", "6")][..],
             &[("content-length", "+5")],
@@ -142,12 +179,19 @@ mod tests {
             &[("content-length", "99999999999999999999")],
             &[("transfer-encoding", "gzip, chunked")],
             &[("transfer-encoding", "identity")],
-            &[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")],
+            &[
+                ("transfer-encoding", "chunked"),
+                ("transfer-encoding", "chunked"),
+            ],
         ] {
             assert!(get(headers).is_err(), "{headers:?}");
         }
         for (method, status) in [(Method::HEAD, 200), (Method::GET, 204), (Method::POST, 304)] {
-            assert_eq!(of(&method, status, &[("content-length", "5")]), Ok(Some(0)), "{method} {status}");
+            assert_eq!(
+                of(&method, status, &[("content-length", "5")]),
+                Ok(Some(0)),
+                "{method} {status}"
+            );
         }
     }
 }

@@ -18,8 +18,8 @@ use crate::limits::TimeLimit;
 pub enum Error {
     /// The system has no certificate roots, so no `https` upstream can be trusted.
     NoRoots(io::Error),
-    /// A file with certificates or a key cannot be used, or the environment names a proxy that cannot. The text is for
-    /// people.
+    /// A file with certificates or a key cannot be used, or the environment names a proxy that
+    /// cannot. The text is for people.
     Setting(String),
     /// The request's address is not the upstream's.
     Foreign(Uri),
@@ -76,10 +76,14 @@ impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => write!(f, "the connection failed: {error}"),
-            Self::Closed => f.write_str("the upstream closed the connection before the end of its response"),
+            Self::Closed => {
+                f.write_str("the upstream closed the connection before the end of its response")
+            }
             Self::Invalid(words) => write!(f, "the response can't be read: {words}"),
             Self::Body(error) => with_sources(f, &**error),
-            Self::BodyLength => f.write_str("the request's body has another length than it announced"),
+            Self::BodyLength => {
+                f.write_str("the request's body has another length than it announced")
+            }
         }
     }
 }
@@ -95,7 +99,10 @@ impl From<ConnectionError> for Error {
 #[cfg(feature = "proxy")]
 impl From<TimeLimit> for Error {
     fn from(limit: TimeLimit) -> Self {
-        Self::Late { limit: limit.name, after: limit.time }
+        Self::Late {
+            limit: limit.name,
+            after: limit.time,
+        }
     }
 }
 
@@ -115,7 +122,8 @@ impl Error {
         matches!(self, Self::Late { .. } | Self::Slow { .. })
     }
 
-    /// Returns whether no connection was made, so that the upstream has seen nothing of the request.
+    /// Returns whether no connection was made, so that the upstream has seen nothing of the
+    /// request.
     pub fn is_connect(&self) -> bool {
         matches!(self, Self::Connect(_) | Self::Slow { .. })
     }
@@ -124,18 +132,34 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoRoots(error) => write!(f, "https needs the system's certificate roots: {error}"),
+            Self::NoRoots(error) => {
+                write!(f, "https needs the system's certificate roots: {error}")
+            }
             Self::Setting(words) => f.write_str(words),
             Self::Foreign(uri) => {
                 // The path and the query may hold secrets, and errors are logged.
-                let host = uri.authority().map_or("no host", |authority| authority.as_str());
+                let host = uri
+                    .authority()
+                    .map_or("no host", |authority| authority.as_str());
                 write!(f, "the request is for {host}, which is not the upstream")
             }
             Self::Path(error) => error.fmt(f),
-            Self::Informational => write!(f, "more than {} informational responses came", MOST_INFORMATIONAL),
-            Self::Late { limit, after } => write!(f, "no answer came for {} s (`{limit}`)", after.as_secs_f64()),
+            Self::Informational => write!(
+                f,
+                "more than {} informational responses came",
+                MOST_INFORMATIONAL
+            ),
+            Self::Late { limit, after } => write!(
+                f,
+                "no answer came for {} s (`{limit}`)",
+                after.as_secs_f64()
+            ),
             Self::Slow { limit, after } => {
-                write!(f, "no connection came about in {} s (`{limit}`)", after.as_secs_f64())
+                write!(
+                    f,
+                    "no connection came about in {} s (`{limit}`)",
+                    after.as_secs_f64()
+                )
             }
             Self::Connect(error) => {
                 with_sources(f, &**error)?;
@@ -162,12 +186,16 @@ fn advice(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return advice(error.get_ref()?);
     }
-    let rustls::Error::InvalidCertificate(reason) = error.downcast_ref()? else { return None };
+    let rustls::Error::InvalidCertificate(reason) = error.downcast_ref()? else {
+        return None;
+    };
     match reason {
-        CertificateError::UnknownIssuer => Some("if the certificate is of your own, name it or its CA as `ca_file`"),
-        CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => {
-            Some("a certificate that may sign others is none of a server: make one with `basicConstraints=CA:FALSE`")
+        CertificateError::UnknownIssuer => {
+            Some("if the certificate is of your own, name it or its CA as `ca_file`")
         }
+        CertificateError::Other(other) if other.to_string() == "CaUsedAsEndEntity" => Some(
+            "a certificate that may sign others is none of a server: make one with `basicConstraints=CA:FALSE`",
+        ),
         _ => None,
     }
 }

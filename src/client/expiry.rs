@@ -46,7 +46,11 @@ pub(crate) enum Validity {
 impl Expiry {
     pub(crate) fn of(role: Role, file: &Path, certificates: &[CertificateDer<'_>]) -> Self {
         let ends = certificates.iter().map(end_of).collect::<Option<Vec<_>>>();
-        Self { role, file: file.to_owned(), at: ends.and_then(|ends| ends.into_iter().min()) }
+        Self {
+            role,
+            file: file.to_owned(),
+            at: ends.and_then(|ends| ends.into_iter().min()),
+        }
     }
 
     /// Returns whether the certificates are valid.
@@ -63,7 +67,11 @@ impl Expiry {
 /// Returns the last moment at which a certificate is valid.
 fn end_of(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let certificate = Certificate::from_der(certificate).ok()?;
-    let end = certificate.tbs_certificate().validity().not_after.to_unix_duration();
+    let end = certificate
+        .tbs_certificate()
+        .validity()
+        .not_after
+        .to_unix_duration();
     SystemTime::UNIX_EPOCH.checked_add(end)
 }
 
@@ -99,8 +107,9 @@ impl fmt::Display for Role {
     }
 }
 
-/// How long before its end a certificate expires soon. Programs renew certificates of 90 days 30 days before their end, and
-/// those of 45 days 15 days before: one that is still here has not been renewed.
+/// How long before its end a certificate expires soon. Programs renew certificates of 90 days 30
+/// days before their end, and those of 45 days 15 days before: one that is still here has not been
+/// renewed.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 #[cfg(test)]
@@ -111,11 +120,16 @@ mod tests {
     use crate::client::tls::certificates;
 
     fn file(name: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/it/tls")
+            .join(name)
     }
 
     fn of(names: &[&str]) -> Expiry {
-        let all = names.iter().flat_map(|name| certificates(&file(name)).unwrap()).collect::<Vec<_>>();
+        let all = names
+            .iter()
+            .flat_map(|name| certificates(&file(name)).unwrap())
+            .collect::<Vec<_>>();
         Expiry::of(Role::Server, Path::new("x.pem"), &all)
     }
 
@@ -129,10 +143,14 @@ mod tests {
     #[test]
     fn the_first_certificate_that_expires_counts() {
         assert_eq!(of(&["expired.pem"]).at, Some(at(EXPIRED)));
-        // 30 October 2126, 15:18:39 and 15:18:38 UTC: from 2050 on certificates write years in another format.
+        // 30 October 2126, 15:18:39 and 15:18:38 UTC: from 2050 on certificates write years in
+        // another format.
         assert_eq!(of(&["server.pem"]).at, Some(at(4_949_047_119)));
         assert_eq!(of(&["server.pem", "ca.pem"]).at, Some(at(4_949_047_118)));
-        assert_eq!(of(&["server.pem", "expired.pem", "ca.pem"]).at, Some(at(EXPIRED)));
+        assert_eq!(
+            of(&["server.pem", "expired.pem", "ca.pem"]).at,
+            Some(at(EXPIRED))
+        );
         let unread = [CertificateDer::from(vec![0x30, 0x00])];
         assert_eq!(Expiry::of(Role::Ca, Path::new("x.pem"), &unread).at, None);
     }
@@ -149,7 +167,10 @@ mod tests {
         ] {
             assert_eq!(expiry.validity(at(now)), validity, "{now}");
         }
-        assert_eq!(Expiry { at: None, ..expiry }.validity(at(0)), Validity::Unknown);
+        assert_eq!(
+            Expiry { at: None, ..expiry }.validity(at(0)),
+            Validity::Unknown
+        );
     }
 
     #[cfg(feature = "cli")]
@@ -161,7 +182,13 @@ mod tests {
             client_key: Some(file(key)),
         };
         let expiries = files("ca.pem", "client.pem", "client.key").check().unwrap();
-        assert_eq!(expiries.iter().map(|expiry| expiry.role).collect::<Vec<_>>(), [Role::Client, Role::Ca]);
+        assert_eq!(
+            expiries
+                .iter()
+                .map(|expiry| expiry.role)
+                .collect::<Vec<_>>(),
+            [Role::Client, Role::Ca]
+        );
         assert_eq!(TlsFiles::default().check().unwrap(), []);
         for (ca, cert, key, named) in [
             ("missing.pem", "client.pem", "client.key", "missing.pem"),

@@ -28,18 +28,28 @@ impl Head {
         self.bytes.is_empty() && self.informational == 0
     }
 
-    /// Returns the head once it is complete. The bytes after it stay in [`rest`](Self::rest). Informational responses
-    /// (1xx) are skipped.
+    /// Returns the head once it is complete. The bytes after it stay in [`rest`](Self::rest).
+    /// Informational responses (1xx) are skipped.
     pub(super) fn take(&mut self) -> Result<Option<response::Parts>, Error> {
         loop {
             // Empty lines may precede a head.
-            let blank = self.bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            let blank = self
+                .bytes
+                .iter()
+                .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+                .count();
             let line = &self.bytes[blank..];
             if !START.starts_with(&line[..line.len().min(START.len())]) {
-                return Err(ConnectionError::Invalid("it does not begin like one of HTTP/1").into());
+                return Err(
+                    ConnectionError::Invalid("it does not begin like one of HTTP/1").into(),
+                );
             }
             let Some(end) = self.end(blank) else {
-                return if self.bytes.len() > MOST_BYTES { Err(LARGE.into()) } else { Ok(None) };
+                return if self.bytes.len() > MOST_BYTES {
+                    Err(LARGE.into())
+                } else {
+                    Ok(None)
+                };
             };
             if end > MOST_BYTES {
                 return Err(LARGE.into());
@@ -47,7 +57,10 @@ impl Head {
             let head = parse(&self.bytes.split_to(end).freeze())?;
             self.searched = 0;
             if head.status == StatusCode::SWITCHING_PROTOCOLS {
-                return Err(ConnectionError::Invalid("it switches protocols, which was not asked for").into());
+                return Err(ConnectionError::Invalid(
+                    "it switches protocols, which was not asked for",
+                )
+                .into());
             }
             if !head.status.is_informational() {
                 return Ok(Some(head));
@@ -69,7 +82,8 @@ impl Head {
         let from = self.searched.max(start);
         self.searched = self.bytes.len().saturating_sub(2);
         let new = &self.bytes[from..];
-        let ends = [&b"\n\r\n"[..], b"\n\n"].map(|line| memmem::find(new, line).map(|at| from + at + line.len()));
+        let ends = [&b"\n\r\n"[..], b"\n\n"]
+            .map(|line| memmem::find(new, line).map(|at| from + at + line.len()));
         ends.into_iter().flatten().min()
     }
 }
@@ -80,7 +94,11 @@ fn parse(bytes: &Bytes) -> Result<response::Parts, ConnectionError> {
     let mut parsed = httparse::Response::new(&mut fields);
     match parsed.parse(bytes) {
         Ok(httparse::Status::Complete(_)) => {}
-        Ok(httparse::Status::Partial) => return Err(ConnectionError::Invalid("its head has an empty line too early")),
+        Ok(httparse::Status::Partial) => {
+            return Err(ConnectionError::Invalid(
+                "its head has an empty line too early",
+            ));
+        }
         Err(httparse::Error::TooManyHeaders) => return Err(LARGE),
         Err(_) => return Err(ConnectionError::Invalid("its head is not valid")),
     }
@@ -97,10 +115,16 @@ fn parse(bytes: &Bytes) -> Result<response::Parts, ConnectionError> {
     let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
     let status = status.ok_or(ConnectionError::Invalid("its status is not valid"))?;
     let (mut head, ()) = Response::new(()).into_parts();
-    head.version = if parsed.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
+    head.version = if parsed.version == Some(0) {
+        Version::HTTP_10
+    } else {
+        Version::HTTP_11
+    };
     head.status = status;
     head.headers = headers;
-    if let Some(reason) = parsed.reason.filter(|reason| status.canonical_reason() != Some(reason))
+    if let Some(reason) = parsed
+        .reason
+        .filter(|reason| status.canonical_reason() != Some(reason))
         && let Ok(reason) = ReasonPhrase::try_from(reason.as_bytes())
     {
         head.extensions.insert(reason);
@@ -114,16 +138,19 @@ const START: &[u8] = b"HTTP/1.";
 const MOST_BYTES: usize = 64 << 10;
 /// The most header fields of a head.
 const MOST_FIELDS: usize = 100;
-/// The most informational responses of one call. Servers send one or two: `100 Continue`, `103 Early Hints`.
+/// The most informational responses of one call. Servers send one or two: `100 Continue`,
+/// `103 Early Hints`.
 pub(super) const MOST_INFORMATIONAL: u32 = 8;
 
-const LARGE: ConnectionError = ConnectionError::Invalid("its head has more than 64 KiB or 100 fields");
+const LARGE: ConnectionError =
+    ConnectionError::Invalid("its head has more than 64 KiB or 100 fields");
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Reads a head in pieces of `size` bytes. Returns it, the bytes after it, and the last bytes that were not read.
+    /// Reads a head in pieces of `size` bytes. Returns it, the bytes after it, and the last bytes
+    /// that were not read.
     fn read(text: &str, size: usize) -> Result<Option<(response::Parts, Bytes)>, String> {
         let mut head = Head::default();
         let mut pieces = text.as_bytes().chunks(size);
@@ -146,24 +173,45 @@ mod tests {
         ] {
             for size in [1, 2, 3, 5, 1000] {
                 let (head, rest) = read(text, size).unwrap().unwrap();
-                assert_eq!((head.status, head.version), (StatusCode::OK, Version::HTTP_11));
-                let values: Vec<_> = ["a", "b"].iter().flat_map(|name| head.headers.get_all(*name)).collect();
+                assert_eq!(
+                    (head.status, head.version),
+                    (StatusCode::OK, Version::HTTP_11)
+                );
+                let values: Vec<_> = ["a", "b"]
+                    .iter()
+                    .flat_map(|name| head.headers.get_all(*name))
+                    .collect();
                 assert_eq!(values, ["1", "3", "two"]);
                 assert_eq!(rest, "body\r\n\r\n", "{text:?} in pieces of {size}");
                 for cut in 1..text.len() - "body\r\n\r\n".len() {
-                    assert_eq!(read(&text[..cut], size).map(|head| head.is_some()), Ok(false), "{:?}", &text[..cut]);
+                    assert_eq!(
+                        read(&text[..cut], size).map(|head| head.is_some()),
+                        Ok(false),
+                        "{:?}",
+                        &text[..cut]
+                    );
                 }
             }
         }
-        let (head, _) = read("HTTP/1.0 299 Nearly Fine\r\n\r\n", 4).unwrap().unwrap();
+        let (head, _) = read("HTTP/1.0 299 Nearly Fine\r\n\r\n", 4)
+            .unwrap()
+            .unwrap();
         assert_eq!(head.version, Version::HTTP_10);
-        assert_eq!(head.extensions.get::<ReasonPhrase>().map(ReasonPhrase::as_bytes), Some(&b"Nearly Fine"[..]));
+        assert_eq!(
+            head.extensions
+                .get::<ReasonPhrase>()
+                .map(ReasonPhrase::as_bytes),
+            Some(&b"Nearly Fine"[..])
+        );
     }
 
     #[test]
     fn what_is_not_a_head() {
         let long = format!("HTTP/1.1 200 OK\r\na: {}", "x".repeat(MOST_BYTES));
-        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: 1\r\n".repeat(MOST_FIELDS + 1));
+        let many = format!(
+            "HTTP/1.1 200 OK\r\n{}\r\n",
+            "a: 1\r\n".repeat(MOST_FIELDS + 1)
+        );
         for text in [
             "SSH-2.0",
             "\r\rHTTP/1.1 200 OK\r\n\r\n",
@@ -181,7 +229,11 @@ mod tests {
             &many,
         ] {
             for size in [1, 4096] {
-                assert!(read(text, size).is_err(), "{:?}", &text[..text.len().min(60)]);
+                assert!(
+                    read(text, size).is_err(),
+                    "{:?}",
+                    &text[..text.len().min(60)]
+                );
             }
         }
     }

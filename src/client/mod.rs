@@ -1,10 +1,11 @@
-//! A thin HTTP client for one upstream: pooled HTTP/1.1 connections, TLS with the system's certificate roots and those of
-//! a file, and addresses that no request can change.
+//! A thin HTTP client for one upstream: pooled HTTP/1.1 connections, TLS with the system's
+//! certificate roots and those of a file, and addresses that no request can change.
 //!
-//! The body of a response reads from the connection that carries it; no other task does. All connections of a thread
-//! read into one buffer, so that a waiting stream needs no buffer. The client does not examine requests or responses.
-//! Only a request whose connection was used before and ended within a second without a byte of an answer is sent again:
-//! the upstream had closed the connection in the meantime. The caller is responsible for timeouts, retries and headers.
+//! The body of a response reads from the connection that carries it; no other task does. All
+//! connections of a thread read into one buffer, so that a waiting stream needs no buffer. The
+//! client does not examine requests or responses. Only a request whose connection was used before
+//! and ended within a second without a byte of an answer is sent again: the upstream had closed the
+//! connection in the meantime. The caller is responsible for timeouts, retries and headers.
 
 mod body;
 mod chunked;
@@ -83,7 +84,10 @@ impl Client {
     pub fn with_tls(upstream: Upstream, files: &TlsFiles) -> Result<Self, Error> {
         let connector = Connector::new(&upstream, files)?;
         let host = HeaderValue::from_str(upstream.authority());
-        debug_assert!(host.is_ok(), "an authority has no byte that a header may not have");
+        debug_assert!(
+            host.is_ok(),
+            "an authority has no byte that a header may not have"
+        );
         let host = host.unwrap_or(HeaderValue::from_static(""));
         let most = TransportLimits::default().max_idle_connections;
         let pool = Arc::new(Pool::new(most));
@@ -111,17 +115,25 @@ impl Client {
     }
 
     /// Sets how long a connection may take, and how many unused ones are kept; see
-    /// [`max_idle_connections`](crate::TransportLimits::max_idle_connections). Clones made before have connections of their own.
+    /// [`max_idle_connections`](crate::TransportLimits::max_idle_connections). Clones made before
+    /// have connections of their own.
     #[must_use]
     pub fn limited(self, limits: &TransportLimits) -> Self {
         let connector = self.connector.limited(limits);
-        Self { connector, pool: Arc::new(Pool::new(limits.max_idle_connections)), ..self }
+        Self {
+            connector,
+            pool: Arc::new(Pool::new(limits.max_idle_connections)),
+            ..self
+        }
     }
 
     /// Returns a client of the same upstream with connections of its own.
     #[must_use]
     pub fn apart(&self) -> Self {
-        Self { pool: Arc::new(self.pool.apart()), ..self.clone() }
+        Self {
+            pool: Arc::new(self.pool.apart()),
+            ..self.clone()
+        }
     }
 
     /// Connects to the upstream like a call, and closes the connection.
@@ -130,12 +142,15 @@ impl Client {
     /// Fails when no connection was made.
     #[cfg(feature = "proxy")]
     pub(crate) async fn reach(&self) -> Result<(), Error> {
-        self.connector.connect(self.upstream.uri_for("/")?).await.map(drop)
+        self.connector
+            .connect(self.upstream.uri_for("/")?)
+            .await
+            .map(drop)
     }
 
     /// Sends a request and waits for the head of the response. The request's address must come from
-    /// [`Upstream::uri_for`]; its `Host` header is replaced by the upstream's. Dropping the future or the response's
-    /// body ends the call.
+    /// [`Upstream::uri_for`]; its `Host` header is replaced by the upstream's. Dropping the future
+    /// or the response's body ends the call.
     ///
     /// # Errors
     /// [`Error::Foreign`] if the address is not the upstream's, [`Error::Connect`] if there was no connection,
@@ -148,15 +163,27 @@ impl Client {
         let mut request = request;
         request.headers_mut().insert(HOST, self.host.clone());
         *request.version_mut() = Version::HTTP_11;
-        *request.uri_mut() = address.path_and_query().cloned().map_or_else(|| Uri::from_static("/"), Uri::from);
+        *request.uri_mut() = address
+            .path_and_query()
+            .cloned()
+            .map_or_else(|| Uri::from_static("/"), Uri::from);
         if let Some(connection) = self.pool.take() {
             let (parts, body) = request.into_parts();
-            let again = body.again().map(|body| Request::from_parts(parts.clone(), body));
+            let again = body
+                .again()
+                .map(|body| Request::from_parts(parts.clone(), body));
             let sent_at = Instant::now();
-            match (connection.send(Request::from_parts(parts, body), &self.pool).await, again) {
-                // The upstream has closed the connection while it was unused. Had it been open, the upstream may have read the
-                // request, and a second one would be billed, too.
-                (Err(Error::Unanswered(_)), Some(again)) if sent_at.elapsed() <= STALE => request = again,
+            match (
+                connection
+                    .send(Request::from_parts(parts, body), &self.pool)
+                    .await,
+                again,
+            ) {
+                // The upstream has closed the connection while it was unused. Had it been open, the
+                // upstream may have read the request, and a second one would be billed, too.
+                (Err(Error::Unanswered(_)), Some(again)) if sent_at.elapsed() <= STALE => {
+                    request = again
+                }
                 (answer, _) => return answer,
             }
         }
@@ -165,6 +192,6 @@ impl Client {
     }
 }
 
-/// How soon a connection shows that the upstream has closed it: the closing packet has already arrived, or arrives
-/// after one round trip.
+/// How soon a connection shows that the upstream has closed it: the closing packet has already
+/// arrived, or arrives after one round trip.
 const STALE: Duration = Duration::from_secs(1);

@@ -17,7 +17,8 @@ use super::{Body, ConnectionError};
 /// A request that is being written.
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    /// The bytes to send before the next frame of the body: the head or the line of a chunk, data, the end of a chunk.
+    /// The bytes to send before the next frame of the body: the head or the line of a chunk, data,
+    /// the end of a chunk.
     pending: [Bytes; 3],
     /// `None` after its last frame.
     body: Option<Body>,
@@ -43,7 +44,13 @@ impl Outgoing {
         let mut head = BytesMut::with_capacity(TYPICAL_HEAD);
         head.extend_from_slice(parts.method.as_str().as_bytes());
         head.extend_from_slice(b" ");
-        head.extend_from_slice(parts.uri.path_and_query().map_or("/", |path| path.as_str()).as_bytes());
+        head.extend_from_slice(
+            parts
+                .uri
+                .path_and_query()
+                .map_or("/", |path| path.as_str())
+                .as_bytes(),
+        );
         head.extend_from_slice(b" HTTP/1.1\r\n");
         let own = [CONTENT_LENGTH, TRANSFER_ENCODING];
         for (name, value) in parts.headers.iter().filter(|(name, _)| !own.contains(name)) {
@@ -55,17 +62,29 @@ impl Outgoing {
         // Writing to memory does not fail.
         let _ = match framing {
             // A method without a body of its own needs no length.
-            Framing::Length(0) if parts.method.is_safe() || parts.method == http::Method::DELETE => Ok(()),
+            Framing::Length(0)
+                if parts.method.is_safe() || parts.method == http::Method::DELETE =>
+            {
+                Ok(())
+            }
             Framing::Length(length) => write!(head, "content-length: {length}\r\n"),
             Framing::Chunks => head.write_str("transfer-encoding: chunked\r\n"),
         };
         head.extend_from_slice(b"\r\n");
         let body = Some(body).filter(|_| !matches!(framing, Framing::Length(0)));
-        Self { pending: [head.freeze(), Bytes::new(), Bytes::new()], body, framing }
+        Self {
+            pending: [head.freeze(), Bytes::new(), Bytes::new()],
+            body,
+            framing,
+        }
     }
 
     /// Writes as many bytes as possible. Ready when everything has been written.
-    pub(super) fn poll(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
+    pub(super) fn poll(
+        &mut self,
+        io: &mut Io,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), ConnectionError>> {
         loop {
             self.fill(cx)?;
             if !self.pending.iter().any(Buf::has_remaining) {
@@ -75,12 +94,21 @@ impl Outgoing {
         }
         // No bytes are ready: the body has ended, or its next frame is not there yet.
         ready!(Pin::new(io).poll_flush(cx)).map_err(ConnectionError::Io)?;
-        if self.body.is_none() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if self.body.is_none() {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Pending
+        }
     }
 
-    /// Takes the next frame of the body if there is room for it. The first goes out together with the head.
+    /// Takes the next frame of the body if there is room for it. The first goes out together with
+    /// the head.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<(), ConnectionError> {
-        while let Some(body) = self.body.as_mut().filter(|_| self.pending[1..].iter().all(Bytes::is_empty)) {
+        while let Some(body) = self
+            .body
+            .as_mut()
+            .filter(|_| self.pending[1..].iter().all(Bytes::is_empty))
+        {
             let data = match Pin::new(body).poll_frame(cx) {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
@@ -99,7 +127,9 @@ impl Outgoing {
                 continue;
             }
             if let Framing::Length(left) = &mut self.framing {
-                *left = left.checked_sub(data.len() as u64).ok_or(ConnectionError::BodyLength)?;
+                *left = left
+                    .checked_sub(data.len() as u64)
+                    .ok_or(ConnectionError::BodyLength)?;
             } else {
                 let line = format!("{:x}\r\n", data.len());
                 self.pending[0] = [&self.pending[0][..], line.as_bytes()].concat().into();

@@ -8,12 +8,13 @@ use tokio::time::{Instant, sleep};
 
 use super::connection::Connection;
 
-/// The unused connections to one upstream. The most recently used one is taken first, so that the others grow old and
-/// are closed: the pool shrinks to the number lately in use.
+/// The unused connections to one upstream. The most recently used one is taken first, so that the
+/// others grow old and are closed: the pool shrinks to the number lately in use.
 #[derive(Debug)]
 pub(super) struct Pool {
     idle: Mutex<Idle>,
-    /// The most that are kept. More calls at a time are possible; their connections are closed afterwards.
+    /// The most that are kept. More calls at a time are possible; their connections are closed
+    /// afterwards.
     most: usize,
 }
 
@@ -27,7 +28,10 @@ struct Idle {
 
 impl Pool {
     pub(super) fn new(most: usize) -> Self {
-        Self { idle: Mutex::default(), most }
+        Self {
+            idle: Mutex::default(),
+            most,
+        }
     }
 
     /// Returns an empty pool with the same capacity.
@@ -63,10 +67,12 @@ impl Pool {
         }
     }
 
-    /// Closes the connections that are old, or that the upstream has closed. Returns whether others are left.
+    /// Closes the connections that are old, or that the upstream has closed. Returns whether others
+    /// are left.
     fn close_old(&self) -> bool {
         let mut idle = self.lock();
-        idle.list.retain_mut(|(since, connection)| since.elapsed() < MOST_IDLE && connection.is_idle());
+        idle.list
+            .retain_mut(|(since, connection)| since.elapsed() < MOST_IDLE && connection.is_idle());
         idle.is_swept = !idle.list.is_empty();
         idle.is_swept
     }
@@ -86,7 +92,8 @@ async fn sweep(pool: Weak<Pool>) {
     }
 }
 
-/// How long an unused connection is kept. Servers usually close theirs after 60 seconds; the client must be first.
+/// How long an unused connection is kept. Servers usually close theirs after 60 seconds; the client
+/// must be first.
 const MOST_IDLE: Duration = Duration::from_secs(50);
 
 /// How often old connections are looked for.

@@ -13,9 +13,9 @@ use super::decoder::Decoder;
 use super::outgoing::Outgoing;
 use super::pool::Pool;
 
-/// The body of a response. Polling it reads from its connection, which goes back to the pool after the last byte.
-/// Dropping it earlier closes the connection. All bytes that have arrived form one frame, since later stages have a
-/// cost for each frame, too.
+/// The body of a response. Polling it reads from its connection, which goes back to the pool after
+/// the last byte. Dropping it earlier closes the connection. All bytes that have arrived form one
+/// frame, since later stages have a cost for each frame, too.
 #[derive(Debug)]
 pub struct Received {
     /// `None` after the last byte, or an error.
@@ -48,13 +48,25 @@ impl Received {
         unread: Bytes,
         pool: Option<Arc<Pool>>,
     ) -> Self {
-        let incoming = Incoming { io, outgoing, decoder, unread, pool };
+        let incoming = Incoming {
+            io,
+            outgoing,
+            decoder,
+            unread,
+            pool,
+        };
         if incoming.decoder.is_at_end() {
             let is_all = incoming.unread.is_empty();
             incoming.release(is_all);
-            return Self { incoming: None, first: None };
+            return Self {
+                incoming: None,
+                first: None,
+            };
         }
-        Self { incoming: Some(incoming), first: None }
+        Self {
+            incoming: Some(incoming),
+            first: None,
+        }
     }
 
     /// Waits for the first bytes without taking them. Returns whether there are any.
@@ -75,14 +87,17 @@ impl Received {
 
     /// Returns how many bytes were read before the body was polled.
     fn read_ahead(&self) -> u64 {
-        let frame = self.first.as_ref().and_then(|first| first.as_ref()?.as_ref().ok()?.data_ref());
+        let frame = self
+            .first
+            .as_ref()
+            .and_then(|first| first.as_ref()?.as_ref().ok()?.data_ref());
         frame.map_or(0, |bytes| bytes.len() as u64)
     }
 }
 
 impl Incoming {
-    /// Returns the next bytes of the body, and whether they are the last on the connection that belong to it. No bytes: the
-    /// body has ended with its connection.
+    /// Returns the next bytes of the body, and whether they are the last on the connection that
+    /// belong to it. No bytes: the body has ended with its connection.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Bytes, bool), ConnectionError>> {
         if let Some(outgoing) = &mut self.outgoing
             && let Poll::Ready(sent) = outgoing.poll(&mut self.io, cx)
@@ -94,7 +109,11 @@ impl Incoming {
         }
         loop {
             let decoder = &mut self.decoder;
-            let mut decode = |input: &[u8]| decoder.decode(input).map(|(body, used)| (body, used == input.len()));
+            let mut decode = |input: &[u8]| {
+                decoder
+                    .decode(input)
+                    .map(|(body, used)| (body, used == input.len()))
+            };
             let decoded = if self.unread.is_empty() {
                 ready!(read(&mut self.io, cx, decode)).map_err(ConnectionError::Io)?
             } else {
@@ -103,7 +122,9 @@ impl Incoming {
             match decoded.transpose()? {
                 Some((body, _)) if body.is_empty() && !self.decoder.is_at_end() => {}
                 Some(decoded) => return Poll::Ready(Ok(decoded)),
-                None if matches!(self.decoder, Decoder::UntilClose) => return Poll::Ready(Ok((Bytes::new(), false))),
+                None if matches!(self.decoder, Decoder::UntilClose) => {
+                    return Poll::Ready(Ok((Bytes::new(), false)));
+                }
                 None => return Poll::Ready(Err(ConnectionError::Closed)),
             }
         }
@@ -128,19 +149,31 @@ impl Body for Received {
         if let Some(first) = self.first.take() {
             return Poll::Ready(first);
         }
-        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let Some(incoming) = &mut self.incoming else {
+            return Poll::Ready(None);
+        };
         let polled = ready!(incoming.poll_bytes(cx));
         let has_ended = match &polled {
             Ok((bytes, _)) => bytes.is_empty() || incoming.decoder.is_at_end(),
             Err(_) => true,
         };
-        let incoming = if has_ended { self.incoming.take() } else { None };
+        let incoming = if has_ended {
+            self.incoming.take()
+        } else {
+            None
+        };
         let (bytes, is_all) = match polled {
             Ok(read) => read,
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
-        incoming.into_iter().for_each(|incoming| incoming.release(is_all));
-        Poll::Ready(if bytes.is_empty() { None } else { Some(Ok(Frame::data(bytes))) })
+        incoming
+            .into_iter()
+            .for_each(|incoming| incoming.release(is_all));
+        Poll::Ready(if bytes.is_empty() {
+            None
+        } else {
+            Some(Ok(Frame::data(bytes)))
+        })
     }
 
     fn is_end_stream(&self) -> bool {

@@ -12,7 +12,8 @@ use super::Error;
 #[cfg(feature = "proxy")]
 use super::{Expiry, Role};
 
-/// Files in PEM: additional root certificates for an `https` upstream, and the client's own certificate.
+/// Files in PEM: additional root certificates for an `https` upstream, and the client's own
+/// certificate.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
     /// Certificates that are trusted in addition to the system's.
@@ -45,8 +46,12 @@ impl TlsFiles {
     #[cfg(feature = "proxy")]
     pub(super) fn expiries(&self) -> Result<Vec<Expiry>, Error> {
         let files = [(Role::Client, &self.client_cert), (Role::Ca, &self.ca_file)];
-        let named = files.into_iter().filter_map(|(role, file)| Some((role, file.as_deref()?)));
-        named.map(|(role, file)| Ok(Expiry::of(role, file, &certificates(file)?))).collect()
+        let named = files
+            .into_iter()
+            .filter_map(|(role, file)| Some((role, file.as_deref()?)));
+        named
+            .map(|(role, file)| Ok(Expiry::of(role, file, &certificates(file)?)))
+            .collect()
     }
 }
 
@@ -61,9 +66,15 @@ pub(super) fn config(files: &TlsFiles) -> Result<ClientConfig, Error> {
         (None, None) => Ok(builder.with_no_client_auth()),
         (Some(cert), Some(key)) => builder
             .with_client_auth_cert(certificates(cert)?, private_key(key)?)
-            .map_err(|error| Error::Setting(format!("{} and {}: {error}", cert.display(), key.display()))),
-        (Some(_), None) => Err(Error::Setting("a client certificate needs its key: set `client_key`, too".to_owned())),
-        (None, Some(_)) => Err(Error::Setting("a client key needs its certificate: set `client_cert`, too".to_owned())),
+            .map_err(|error| {
+                Error::Setting(format!("{} and {}: {error}", cert.display(), key.display()))
+            }),
+        (Some(_), None) => Err(Error::Setting(
+            "a client certificate needs its key: set `client_key`, too".to_owned(),
+        )),
+        (None, Some(_)) => Err(Error::Setting(
+            "a client key needs its certificate: set `client_cert`, too".to_owned(),
+        )),
     }
 }
 
@@ -71,7 +82,8 @@ pub(super) fn config(files: &TlsFiles) -> Result<ClientConfig, Error> {
 fn roots(files: &TlsFiles) -> Result<RootCertStore, Error> {
     // The loader takes a file that it cannot read for one without certificates.
     if let Some(file) = std::env::var_os("SSL_CERT_FILE") {
-        certificates(Path::new(&file)).map_err(|error| Error::Setting(format!("SSL_CERT_FILE: {error}")))?;
+        certificates(Path::new(&file))
+            .map_err(|error| Error::Setting(format!("SSL_CERT_FILE: {error}")))?;
     }
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
@@ -84,8 +96,14 @@ fn roots(files: &TlsFiles) -> Result<RootCertStore, Error> {
         }
     }
     if roots.is_empty() {
-        let reason = found.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
-        return Err(Error::NoRoots(io::Error::new(io::ErrorKind::NotFound, reason)));
+        let reason = found
+            .errors
+            .first()
+            .map_or_else(|| "there are none".to_owned(), ToString::to_string);
+        return Err(Error::NoRoots(io::Error::new(
+            io::ErrorKind::NotFound,
+            reason,
+        )));
     }
     Ok(roots)
 }
@@ -95,7 +113,10 @@ pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
     let certificates = CertificateDer::pem_slice_iter(&read(file)?).collect::<Result<Vec<_>, _>>();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(Error::Setting(format!("{} has no certificate in PEM", file.display()))),
+        Ok(_) => Err(Error::Setting(format!(
+            "{} has no certificate in PEM",
+            file.display()
+        ))),
         Err(error) => Err(no_pem(file, &error)),
     }
 }

@@ -10,8 +10,8 @@ use std::str::FromStr;
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
-/// The address that requests go to: `http` or `https`, a host, and optionally a port and a path before every request's
-/// own path.
+/// The address that requests go to: `http` or `https`, a host, and optionally a port and a path
+/// before every request's own path.
 ///
 /// Only the operator sets it. With any path, a request stays on this host and below this path.
 ///
@@ -37,7 +37,8 @@ impl Upstream {
     /// Parses `http[s]://host[:port][/prefix]`.
     ///
     /// # Errors
-    /// There is another scheme, a user or password, a query, a fragment, a dot segment in the prefix, or no host.
+    /// There is another scheme, a user or password, a query, a fragment, a dot segment in the
+    /// prefix, or no host.
     pub fn parse(text: &str) -> Result<Self, UpstreamError> {
         // `Uri` drops fragments without an error.
         if text.contains('#') {
@@ -47,7 +48,10 @@ impl Upstream {
         if !(scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")) {
             return Err(UpstreamError::Scheme);
         }
-        let parts = text.parse::<Uri>().map_err(UpstreamError::Invalid)?.into_parts();
+        let parts = text
+            .parse::<Uri>()
+            .map_err(UpstreamError::Invalid)?
+            .into_parts();
         let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else {
             return Err(UpstreamError::Scheme);
         };
@@ -60,23 +64,29 @@ impl Upstream {
         if authority.as_str().len() > authority.host().len() && authority.port_u16().is_none() {
             return Err(UpstreamError::Port);
         }
-        let path = parts.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let path = parts
+            .path_and_query
+            .unwrap_or_else(|| PathAndQuery::from_static("/"));
         if path.query().is_some() {
             return Err(UpstreamError::Query);
         }
         if has_dot_segment(path.path()) {
             return Err(UpstreamError::DotSegment);
         }
-        Ok(Self { scheme, authority, prefix: path.path().trim_end_matches('/').to_owned() })
+        Ok(Self {
+            scheme,
+            authority,
+            prefix: path.path().trim_end_matches('/').to_owned(),
+        })
     }
 
     /// Returns the address of a request's path and query: the prefix, then the path.
     ///
-    /// If a request target has the absolute form, only its path counts. The bytes of the path stay unchanged, except
-    /// that bytes which are illegal in an address are percent-encoded.
+    /// If a request target has the absolute form, only its path counts. The bytes of the path stay
+    /// unchanged, except that bytes which are illegal in an address are percent-encoded.
     ///
-    /// If the prefix ends in `/v1` and the path starts with `/v1`, the address has one `/v1`: providers document their
-    /// address with it, and clients send it.
+    /// If the prefix ends in `/v1` and the path starts with `/v1`, the address has one `/v1`:
+    /// providers document their address with it, and clients send it.
     ///
     /// ```
     /// let upstream = restitch::internal::client::Upstream::parse("https://llm.example/api/v1")?;
@@ -100,14 +110,20 @@ impl Upstream {
         if below.starts_with("//") {
             return Err(PathError::TwoSlashes);
         }
-        let is_doubled = self.prefix.ends_with(VERSION) && (below == VERSION || below.starts_with("/v1/"));
-        let below = if is_doubled { &below[VERSION.len()..] } else { &below };
+        let is_doubled =
+            self.prefix.ends_with(VERSION) && (below == VERSION || below.starts_with("/v1/"));
+        let below = if is_doubled {
+            &below[VERSION.len()..]
+        } else {
+            &below
+        };
         let mut text = [self.prefix.as_str(), below].concat();
         if let Some(query) = query {
             text.push('?');
             text.push_str(query);
         }
-        let path = PathAndQuery::try_from(text.as_str()).or_else(|_| PathAndQuery::try_from(encoded(&text)));
+        let path = PathAndQuery::try_from(text.as_str())
+            .or_else(|_| PathAndQuery::try_from(encoded(&text)));
         // Every byte is legal now, so only the length can be wrong.
         let path = path.map_err(|_| PathError::TooLong)?;
         let mut uri = Uri::default().into_parts();
@@ -115,7 +131,10 @@ impl Upstream {
         uri.authority = Some(self.authority.clone());
         uri.path_and_query = Some(path);
         let uri = Uri::from_parts(uri);
-        debug_assert!(uri.is_ok(), "scheme, authority and path are there, and have been read: {uri:?}");
+        debug_assert!(
+            uri.is_ok(),
+            "scheme, authority and path are there, and have been read: {uri:?}"
+        );
         Ok(uri.unwrap_or_default())
     }
 
@@ -190,7 +209,9 @@ impl fmt::Display for UpstreamError {
             Self::Scheme => f.write_str("an upstream starts with `http://` or `https://`"),
             Self::Host => f.write_str("the upstream names no host"),
             Self::Port => f.write_str("the upstream's port is no number up to 65535"),
-            Self::UserInfo => f.write_str("the upstream has a user or password: send the key in a header"),
+            Self::UserInfo => {
+                f.write_str("the upstream has a user or password: send the key in a header")
+            }
             Self::Query => f.write_str("the upstream has a query"),
             Self::Fragment => f.write_str("the upstream has a fragment"),
             Self::DotSegment => f.write_str("the upstream's path has a `.` or `..` segment"),
@@ -214,7 +235,8 @@ impl std::error::Error for UpstreamError {
 pub enum PathError {
     /// It has a `.` or `..` segment, plain or after up to two percent-decodings.
     DotSegment,
-    /// It begins with two slashes. Some servers read a host after them, and others take them for one.
+    /// It begins with two slashes. Some servers read a host after them, and others take them for
+    /// one.
     TwoSlashes,
     /// The address would be longer than 64 KiB.
     TooLong,
@@ -234,34 +256,40 @@ impl fmt::Display for PathError {
 
 impl std::error::Error for PathError {}
 
-/// Returns whether a host is named, and the port, if there is one, is a number up to 65,535. [`Authority`] checks
-/// neither, nor the text in brackets.
+/// Returns whether a host is named, and the port, if there is one, is a number up to 65,535.
+/// [`Authority`] checks neither, nor the text in brackets.
 pub(crate) fn is_host_and_port(authority: &Authority) -> bool {
     let host = authority.host();
     let is_host = match host.strip_prefix('[') {
-        Some(address) => address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        Some(address) => address
+            .strip_suffix(']')
+            .is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
         None => !host.is_empty(),
     };
     let is_port = |port: &str| {
         let digits = port.strip_prefix(':').unwrap_or("-");
         port.is_empty()
-            || digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits.is_empty() || digits.parse::<u16>().is_ok())
+            || digits.bytes().all(|byte| byte.is_ascii_digit())
+                && (digits.is_empty() || digits.parse::<u16>().is_ok())
     };
     is_host && authority.as_str().strip_prefix(host).is_some_and(is_port)
 }
 
-/// Returns the path of a request target from its first segment on, without scheme, host and the first slash.
+/// Returns the path of a request target from its first segment on, without scheme, host and the
+/// first slash.
 fn origin_path(target: &str) -> &str {
     match target.split_once("://") {
         // A `://` after the first slash is part of the path.
-        Some((scheme, rest)) if !scheme.contains('/') => rest.split_once('/').map_or("", |(_, path)| path),
+        Some((scheme, rest)) if !scheme.contains('/') => {
+            rest.split_once('/').map_or("", |(_, path)| path)
+        }
         _ => target.strip_prefix('/').unwrap_or(target),
     }
 }
 
-/// Returns whether a path has a `.` or `..` segment for a server that decodes it up to [`DECODINGS`] times. Such a
-/// server would leave the prefix. Clients resolve dot segments before they send a path, so this refuses none of their
-/// requests.
+/// Returns whether a path has a `.` or `..` segment for a server that decodes it up to
+/// [`DECODINGS`] times. Such a server would leave the prefix. Clients resolve dot segments before
+/// they send a path, so this refuses none of their requests.
 fn has_dot_segment(path: &str) -> bool {
     let mut path = Cow::Borrowed(path.as_bytes());
     for _ in 0..DECODINGS {
@@ -276,15 +304,17 @@ fn has_dot_segment(path: &str) -> bool {
     has_plain_dot_segment(&path)
 }
 
-/// How often a path may be decoded before a server uses it: once by a gateway, and once by the server.
+/// How often a path may be decoded before a server uses it: once by a gateway, and once by the
+/// server.
 const DECODINGS: usize = 2;
 
 fn has_plain_dot_segment(path: &[u8]) -> bool {
-    path.split(|byte| SEGMENT_ENDS.contains(byte)).any(|segment| matches!(segment, b"." | b".."))
+    path.split(|byte| SEGMENT_ENDS.contains(byte))
+        .any(|segment| matches!(segment, b"." | b".."))
 }
 
-/// Bytes that end a segment for some server: Windows has `\`, Java servers drop the text after `;`, and a server that
-/// decodes too early may find a query, a fragment or the end of a C string.
+/// Bytes that end a segment for some server: Windows has `\`, Java servers drop the text after `;`,
+/// and a server that decodes too early may find a query, a fragment or the end of a C string.
 const SEGMENT_ENDS: &[u8] = b"/\\;?#\0";
 
 /// Returns `text` percent-decoded once. An invalid escape stays unchanged.
@@ -308,7 +338,8 @@ fn decoded(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Returns `text` with every byte percent-encoded that RFC 3986 lists neither as unreserved nor as reserved.
+/// Returns `text` with every byte percent-encoded that RFC 3986 lists neither as unreserved nor as
+/// reserved.
 fn encoded(text: &str) -> String {
     use fmt::Write as _;
     let mut out = String::with_capacity(text.len());
@@ -334,28 +365,66 @@ mod tests {
             ("https://llm.example/", "https://llm.example"),
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
             ("http://[::1]:8080/", "http://[::1]:8080"),
-            ("HTTPS://llm.example:443/a/b//", "https://llm.example:443/a/b"),
+            (
+                "HTTPS://llm.example:443/a/b//",
+                "https://llm.example:443/a/b",
+            ),
         ] {
             assert_eq!(text.parse::<Upstream>().unwrap().to_string(), shown);
         }
         for (text, error) in [
             ("", "an upstream starts with `http://` or `https://`"),
-            ("llm.example:443", "an upstream starts with `http://` or `https://`"),
+            (
+                "llm.example:443",
+                "an upstream starts with `http://` or `https://`",
+            ),
             ("/v1", "an upstream starts with `http://` or `https://`"),
-            ("ftp://llm.example", "an upstream starts with `http://` or `https://`"),
-            ("https://user:key@llm.example", "the upstream has a user or password: send the key in a header"),
-            ("https://@llm.example", "the upstream has a user or password: send the key in a header"),
+            (
+                "ftp://llm.example",
+                "an upstream starts with `http://` or `https://`",
+            ),
+            (
+                "https://user:key@llm.example",
+                "the upstream has a user or password: send the key in a header",
+            ),
+            (
+                "https://@llm.example",
+                "the upstream has a user or password: send the key in a header",
+            ),
             ("https://llm.example/?a=b", "the upstream has a query"),
             ("https://llm.example?", "the upstream has a query"),
             ("https://llm.example/#a", "the upstream has a fragment"),
-            ("https://llm.example/a/../b", "the upstream's path has a `.` or `..` segment"),
-            ("https://llm.example/%2E%2e", "the upstream's path has a `.` or `..` segment"),
-            ("https://llm.example:99999", "the upstream's port is no number up to 65535"),
-            ("https://llm.example:", "the upstream's port is no number up to 65535"),
+            (
+                "https://llm.example/a/../b",
+                "the upstream's path has a `.` or `..` segment",
+            ),
+            (
+                "https://llm.example/%2E%2e",
+                "the upstream's path has a `.` or `..` segment",
+            ),
+            (
+                "https://llm.example:99999",
+                "the upstream's port is no number up to 65535",
+            ),
+            (
+                "https://llm.example:",
+                "the upstream's port is no number up to 65535",
+            ),
         ] {
-            assert_eq!(Upstream::parse(text).unwrap_err().to_string(), error, "{text:?}");
+            assert_eq!(
+                Upstream::parse(text).unwrap_err().to_string(),
+                error,
+                "{text:?}"
+            );
         }
-        for text in ["https://", "https:///path", "https://:80", "https://a b", "https://[::1", "http://a\\b"] {
+        for text in [
+            "https://",
+            "https:///path",
+            "https://:80",
+            "https://a b",
+            "https://[::1",
+            "http://a\\b",
+        ] {
             assert!(Upstream::parse(text).is_err(), "{text:?}");
         }
     }
@@ -391,15 +460,25 @@ mod tests {
         for (path, expected) in cases {
             for (upstream, prefix) in [(&bare, ""), (&deep, "/t/v1")] {
                 // A `/v1` that both the prefix and the path have is there once.
-                let expected =
-                    if prefix.is_empty() { expected } else { expected.strip_prefix("/v1").unwrap_or(expected) };
+                let expected = if prefix.is_empty() {
+                    expected
+                } else {
+                    expected.strip_prefix("/v1").unwrap_or(expected)
+                };
                 let uri = upstream.uri_for(path).unwrap();
-                assert_eq!(uri.to_string(), format!("http://up.example:81{prefix}{expected}"), "{path:?}");
+                assert_eq!(
+                    uri.to_string(),
+                    format!("http://up.example:81{prefix}{expected}"),
+                    "{path:?}"
+                );
                 assert!(upstream.owns(&uri));
             }
         }
         assert_eq!(deep.uri_for(&"/a".repeat(40_000)), Err(PathError::TooLong));
-        assert_eq!(deep.uri_for(&format!("/a?{}", "b".repeat(70_000))), Err(PathError::TooLong));
+        assert_eq!(
+            deep.uri_for(&format!("/a?{}", "b".repeat(70_000))),
+            Err(PathError::TooLong)
+        );
         assert!(!bare.owns(&Uri::from_static("http://up.example/")));
         assert!(!bare.owns(&Uri::from_static("https://up.example:81/")));
         assert!(!bare.owns(&Uri::from_static("/v1")));
@@ -409,7 +488,13 @@ mod tests {
     fn a_path_with_two_slashes_at_its_start_has_no_address() {
         for upstream in ["http://up.example", "http://up.example/prefix"] {
             let upstream = Upstream::parse(upstream).unwrap();
-            for path in ["//", "//evil.example/x", "///x", "//v1/models?a=b", "http://evil.example//x"] {
+            for path in [
+                "//",
+                "//evil.example/x",
+                "///x",
+                "//v1/models?a=b",
+                "http://evil.example//x",
+            ] {
                 assert_eq!(upstream.uri_for(path), Err(PathError::TwoSlashes), "{path}");
             }
         }
@@ -437,7 +522,12 @@ mod tests {
             ("[127.0.0.1]", false),
         ];
         for (text, expected) in rows {
-            assert_eq!(text.parse().is_ok_and(|authority| is_host_and_port(&authority)), expected, "{text}");
+            assert_eq!(
+                text.parse()
+                    .is_ok_and(|authority| is_host_and_port(&authority)),
+                expected,
+                "{text}"
+            );
         }
     }
 

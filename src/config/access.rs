@@ -3,12 +3,14 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The restrictions on the proxy's clients and on their requests. An empty list is the default that its key describes.
+/// The restrictions on the proxy's clients and on their requests. An empty list is the default that
+/// its key describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Access {
-    /// The environment variable that has the token which every request has to carry. `None`: no token is needed.
+    /// The environment variable that has the token which every request has to carry. `None`: no
+    /// token is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_variable: Option<String>,
     /// The accepted hosts of requests, with or without a port. Empty: all.
@@ -40,15 +42,24 @@ fn list<'de, D: Deserializer<'de>>(
 
 fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let is_right = |host: &str| !host.is_empty() && !host.contains(['/', '@', '*', ',', ' ']);
-    list(deserializer, is_right, "a host like `llm.example`, `llm.example:8080` or `[::1]`")
+    list(
+        deserializer,
+        is_right,
+        "a host like `llm.example`, `llm.example:8080` or `[::1]`",
+    )
 }
 
 fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let is_right = |origin: &str| {
         let host = origin.split_once("://").map_or("", |(_, host)| host);
-        matches!(origin, "*" | "null") || !host.is_empty() && !host.contains(['/', '@', '*', ',', ' '])
+        matches!(origin, "*" | "null")
+            || !host.is_empty() && !host.contains(['/', '@', '*', ',', ' '])
     };
-    list(deserializer, is_right, "an origin like `https://app.example`, without a path, nor `null`, nor `*`")
+    list(
+        deserializer,
+        is_right,
+        "an origin like `https://app.example`, without a path, nor `null`, nor `*`",
+    )
 }
 
 fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -56,12 +67,19 @@ fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
         let path = path.strip_suffix('*').unwrap_or(path);
         path.starts_with('/') && !path.contains(['*', '?', '#', ' '])
     };
-    list(deserializer, is_right, "a path like `/v1/models` or `/v1/*`")
+    list(
+        deserializer,
+        is_right,
+        "a path like `/v1/models` or `/v1/*`",
+    )
 }
 
 fn methods<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let is_right = |method: &str| {
-        !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_'))
+        !method.is_empty()
+            && method
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_'))
     };
     list(deserializer, is_right, "a method like `POST`, in capitals")
 }

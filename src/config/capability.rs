@@ -84,7 +84,10 @@ impl From<Row> for capability::Row {
         row.tools = file.tools;
         row.web_search = file.web_search;
         row.keeps_streams = file.keeps_streams;
-        row.reasoning_off = file.reasoning_off.map(|off| Switch { key: off.key, value: off.value.0 });
+        row.reasoning_off = file.reasoning_off.map(|off| Switch {
+            key: off.key,
+            value: off.value.0,
+        });
         row
     }
 }
@@ -104,7 +107,10 @@ impl From<&capability::Row> for Row {
             tools: row.tools,
             web_search: row.web_search,
             keeps_streams: row.keeps_streams,
-            reasoning_off: row.reasoning_off.map(|switch| Off { key: switch.key, value: Json(switch.value) }),
+            reasoning_off: row.reasoning_off.map(|switch| Off {
+                key: switch.key,
+                value: Json(switch.value),
+            }),
         }
     }
 }
@@ -114,8 +120,14 @@ impl<'de> Deserialize<'de> for PrefillName {
         let name = String::deserialize(deserializer)?;
         let found = PrefillForm::NAMES.iter().find(|(known, _)| *known == name);
         found.map(|(_, prefix)| Self(*prefix)).ok_or_else(|| {
-            let names: Vec<_> = PrefillForm::NAMES.iter().map(|(name, _)| format!("`{name}`")).collect();
-            D::Error::custom(format!("`{name}` is not a prefill form: there are {}", names.join(", ")))
+            let names: Vec<_> = PrefillForm::NAMES
+                .iter()
+                .map(|(name, _)| format!("`{name}`"))
+                .collect();
+            D::Error::custom(format!(
+                "`{name}` is not a prefill form: there are {}",
+                names.join(", ")
+            ))
         })
     }
 }
@@ -141,10 +153,13 @@ impl<'de> Deserialize<'de> for PrefillPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let path = String::deserialize(deserializer)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
-        let fits = path.is_empty() || path.starts_with('/') && path.len() > 1 && !path.ends_with('/');
+        let fits =
+            path.is_empty() || path.starts_with('/') && path.len() > 1 && !path.ends_with('/');
         if fits && path.chars().all(plain) {
             return Ok(Self(path));
         }
-        Err(D::Error::custom(format!("`{path}` is no path as `/beta` is one: letters, digits, `-`, `_` and slashes")))
+        Err(D::Error::custom(format!(
+            "`{path}` is no path as `/beta` is one: letters, digits, `-`, `_` and slashes"
+        )))
     }
 }

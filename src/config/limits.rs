@@ -112,7 +112,9 @@ impl<'de> Deserialize<'de> for Positive {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = usize::deserialize(deserializer)?;
         let refused = || D::Error::invalid_value(Unexpected::Unsigned(0), &"a number above 0");
-        Some(Self(number)).filter(|_| number > 0).ok_or_else(refused)
+        Some(Self(number))
+            .filter(|_| number > 0)
+            .ok_or_else(refused)
     }
 }
 
@@ -138,9 +140,13 @@ impl<'de, const LEAST: usize> Deserialize<'de> for SeamBytes<LEAST> {
         if (LEAST..=MAX_SEAM_BYTES).contains(&number) {
             return Ok(Self(number));
         }
-        let expected =
-            format!("a number from {LEAST} to {MAX_SEAM_BYTES}: in text that repeats itself, a seam takes seconds");
-        Err(D::Error::invalid_value(Unexpected::Unsigned(number as u64), &expected.as_str()))
+        let expected = format!(
+            "a number from {LEAST} to {MAX_SEAM_BYTES}: in text that repeats itself, a seam takes seconds"
+        );
+        Err(D::Error::invalid_value(
+            Unexpected::Unsigned(number as u64),
+            &expected.as_str(),
+        ))
     }
 }
 
@@ -163,8 +169,11 @@ struct Risk(f64);
 impl<'de> Deserialize<'de> for Risk {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let risk = f64::deserialize(deserializer)?;
-        let refused = || D::Error::invalid_value(Unexpected::Float(risk), &"`max_risk` from 0 to 1");
-        crate::limits::is_probability(risk).then_some(Self(risk)).ok_or_else(refused)
+        let refused =
+            || D::Error::invalid_value(Unexpected::Float(risk), &"`max_risk` from 0 to 1");
+        crate::limits::is_probability(risk)
+            .then_some(Self(risk))
+            .ok_or_else(refused)
     }
 }
 
@@ -235,11 +244,18 @@ impl Visitor<'_> for SecondsVisitor {
     type Value = Duration;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.zero { "seconds, from 0 to a year" } else { "seconds, more than 0 and at most a year" })
+        f.write_str(if self.zero {
+            "seconds, from 0 to a year"
+        } else {
+            "seconds, more than 0 and at most a year"
+        })
     }
 
     fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
-        #[expect(clippy::cast_precision_loss, reason = "a year of seconds is far below the precision of a double")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a year of seconds is far below the precision of a double"
+        )]
         self.visit_f64(seconds as f64)
     }
 
@@ -252,18 +268,25 @@ impl Visitor<'_> for SecondsVisitor {
 
 impl<'de> Deserialize<'de> for Seconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SecondsVisitor { zero: true }).map(Self)
+        deserializer
+            .deserialize_any(SecondsVisitor { zero: true })
+            .map(Self)
     }
 }
 
 impl<'de> Deserialize<'de> for PositiveSeconds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SecondsVisitor { zero: false }).map(Self)
+        deserializer
+            .deserialize_any(SecondsVisitor { zero: false })
+            .map(Self)
     }
 }
 
 fn write<S: Serializer>(seconds: Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    match u32::try_from(seconds.as_secs()).ok().filter(|_| seconds.subsec_nanos() == 0) {
+    match u32::try_from(seconds.as_secs())
+        .ok()
+        .filter(|_| seconds.subsec_nanos() == 0)
+    {
         Some(whole) => serializer.serialize_u32(whole),
         None => serializer.serialize_f64(seconds.as_secs_f64()),
     }

@@ -1,6 +1,6 @@
-//! The configuration file: a TOML text with the limits, the templates of the re-prompt, the capabilities of models, the
-//! shapes of responses, the settings of the proxy, and the restrictions on its clients. docs/configuration.md describes
-//! it.
+//! The configuration file: a TOML text with the limits, the templates of the re-prompt, the
+//! capabilities of models, the shapes of responses, the settings of the proxy, and the restrictions
+//! on its clients. docs/configuration.md describes it.
 //!
 //! ```
 //! use restitch::internal::config::Config;
@@ -25,7 +25,8 @@
 //! assert_eq!(error.line, 2);
 //! # Ok::<(), restitch::internal::config::ConfigError>(())
 //! ```
-//! This module parses text; it reads no files and no environment. One default depends on the machine: `threads`.
+//! This module parses text; it reads no files and no environment. One default depends on the
+//! machine: `threads`.
 
 mod access;
 mod capability;
@@ -107,11 +108,12 @@ impl Config {
         })
     }
 
-    /// Like [`parse`](Self::parse), and also checks the addresses of the upstreams: no request can be sent to an
-    /// invalid one.
+    /// Like [`parse`](Self::parse), and also checks the addresses of the upstreams: no request can
+    /// be sent to an invalid one.
     ///
     /// # Errors
-    /// Fails like [`parse`](Self::parse), or when an upstream is not an address. The error does not repeat the address.
+    /// Fails like [`parse`](Self::parse), or when an upstream is not an address. The error does not
+    /// repeat the address.
     #[cfg(feature = "client")]
     pub fn parse_checked(text: &str) -> Result<Self, ConfigError> {
         let config = Self::parse(text)?;
@@ -123,11 +125,11 @@ impl Config {
         Table::default().with(self.capabilities.iter().cloned())
     }
 
-    /// Returns the whole configuration as a file's text, with the defaults. Parsing that text gives the same
-    /// configuration.
+    /// Returns the whole configuration as a file's text, with the defaults. Parsing that text gives
+    /// the same configuration.
     ///
-    /// The built-in capability rows are comments: a file that is made from this text gets the rows of later versions. A
-    /// password in the upstream is replaced by `***`.
+    /// The built-in capability rows are comments: a file that is made from this text gets the rows
+    /// of later versions. A password in the upstream is replaced by `***`.
     pub fn show(&self) -> String {
         let mut text = self.show_own();
         let built_in = written_rows(&self.built_in());
@@ -140,8 +142,9 @@ impl Config {
         text
     }
 
-    /// Returns the same text with the built-in capability rows as rows. A file that is made from it keeps these rows
-    /// even when a later version has others. A row that the configuration has is not repeated.
+    /// Returns the same text with the built-in capability rows as rows. A file that is made from it
+    /// keeps these rows even when a later version has others. A row that the configuration has is
+    /// not repeated.
     pub fn show_all(&self) -> String {
         self.show_own() + &written_rows(&self.built_in())
     }
@@ -160,10 +163,21 @@ impl Config {
             text.push_str(NO_TOKEN);
         }
         text += &format!("\n[tls]\n{}", written(&self.tls));
-        text += &format!("\n[limits]\n{}", written(&limits::Limits::from(&self.limits)));
-        text += &format!("\n[prompt]\n{}", written(&prompt::Prompt::from(&self.prompt)));
+        text += &format!(
+            "\n[limits]\n{}",
+            written(&limits::Limits::from(&self.limits))
+        );
+        text += &format!(
+            "\n[prompt]\n{}",
+            written(&prompt::Prompt::from(&self.prompt))
+        );
         if !self.shapes.is_empty() {
-            text += &format!("\n{}", written(&Shapes { shape: shape::Shapes::from(&self.shapes[..]) }));
+            text += &format!(
+                "\n{}",
+                written(&Shapes {
+                    shape: shape::Shapes::from(&self.shapes[..])
+                })
+            );
         }
         if !self.routes.is_empty() {
             let without_password = |route: &RouteConfig| RouteConfig {
@@ -171,7 +185,12 @@ impl Config {
                 fallback: route::without_passwords(&route.fallback),
                 ..route.clone()
             };
-            text += &format!("\n{}", written(&Routes { route: self.routes.iter().map(without_password).collect() }));
+            text += &format!(
+                "\n{}",
+                written(&Routes {
+                    route: self.routes.iter().map(without_password).collect()
+                })
+            );
         }
         text + &written_rows(&self.capabilities)
     }
@@ -179,7 +198,12 @@ impl Config {
     /// Returns the built-in rows that this configuration does not have.
     fn built_in(&self) -> Vec<Row> {
         let known = Table::default();
-        known.rows().iter().filter(|row| !self.capabilities.contains(row)).cloned().collect()
+        known
+            .rows()
+            .iter()
+            .filter(|row| !self.capabilities.contains(row))
+            .cloned()
+            .collect()
     }
 }
 
@@ -205,7 +229,12 @@ struct Shapes {
 fn written_rows(rows: &[Row]) -> String {
     match rows.is_empty() {
         true => String::new(),
-        false => format!("\n{}", written(&Rows { capability: rows.iter().map(capability::Row::from).collect() })),
+        false => format!(
+            "\n{}",
+            written(&Rows {
+                capability: rows.iter().map(capability::Row::from).collect()
+            })
+        ),
     }
 }
 
@@ -240,13 +269,20 @@ pub struct ConfigError {
 
 impl ConfigError {
     fn new(text: &str, error: &toml::de::Error) -> Self {
-        Self::at(text, error.span().map_or(0, |span| span.start), error.message())
+        Self::at(
+            text,
+            error.span().map_or(0, |span| span.start),
+            error.message(),
+        )
     }
 
     /// Creates an error at a byte of the text.
     fn at(text: &str, start: usize, message: &str) -> Self {
         let at = start.min(text.len());
-        debug_assert!(text.is_char_boundary(at), "a span of the parser's starts inside a character");
+        debug_assert!(
+            text.is_char_boundary(at),
+            "a span of the parser's starts inside a character"
+        );
         let before = text.get(..at).unwrap_or_default();
         let line = before.rsplit('\n').next().unwrap_or_default();
         Self {
@@ -259,14 +295,21 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+        write!(
+            f,
+            "line {}, column {}: {}",
+            self.line, self.column, self.message
+        )
     }
 }
 
 impl std::error::Error for ConfigError {}
 
-/// Returns whether a text can name a variable of the environment, as shells take it. Most keys can't.
+/// Returns whether a text can name a variable of the environment, as shells take it. Most keys
+/// can't.
 pub(crate) fn is_variable(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !name.is_empty() && name.bytes().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit())
+    !name.is_empty()
+        && name.bytes().all(is_plain)
+        && !name.starts_with(|c: char| c.is_ascii_digit())
 }

@@ -63,7 +63,10 @@ enum Words {
 
 impl From<Prompt> for session::Prompt {
     fn from(file: Prompt) -> Self {
-        let prompt = Self::default().with_mark(file.mark.map_or_else(session::MarkUse::default, |mark| mark.0));
+        let prompt = Self::default().with_mark(
+            file.mark
+                .map_or_else(session::MarkUse::default, |mark| mark.0),
+        );
         file.named().fold(prompt, |prompt, (part, words)| {
             let template = match &words {
                 Words::Own(true) => Some(part.template()),
@@ -81,7 +84,9 @@ impl From<Prompt> for session::Prompt {
 impl From<&session::Prompt> for Prompt {
     fn from(prompt: &session::Prompt) -> Self {
         Self::of(prompt.mark_use(), |part| {
-            let template = prompt.template(part).map(|template| Words::Other(template.as_str().to_owned()));
+            let template = prompt
+                .template(part)
+                .map(|template| Words::Other(template.as_str().to_owned()));
             template.unwrap_or(Words::Own(false))
         })
     }
@@ -90,7 +95,10 @@ impl From<&session::Prompt> for Prompt {
 impl<'de> Deserialize<'de> for MarkUse {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let found = session::MarkUse::ALL.into_iter().find(|known| known.as_str() == name).map(Self);
+        let found = session::MarkUse::ALL
+            .into_iter()
+            .find(|known| known.as_str() == name)
+            .map(Self);
         found.ok_or_else(|| {
             let names = session::MarkUse::ALL.map(|known| format!("`{}`", known.as_str()));
             D::Error::custom(format!("`{name}` is not one of {}", names.join(", ")))

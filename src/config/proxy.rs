@@ -28,7 +28,8 @@ pub struct Proxy {
     /// The private key of that certificate, in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_key: Option<PathBuf>,
-    /// The address of the listener for metrics and readiness. Without one there is no such listener.
+    /// The address of the listener for metrics and readiness. Without one there is no such
+    /// listener.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "admin")]
     pub admin: Option<SocketAddr>,
     /// How many of the last answers keep their text, for the page of that listener.
@@ -53,16 +54,21 @@ pub struct Proxy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prose: Option<Prose>,
     /// How much of the JSON in an answer may be changed.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::repair")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::repair"
+    )]
     pub repair: Option<RepairLevel>,
-    /// Seconds for which answers are kept for clients that lose their connection, if the request does not set it.
+    /// Seconds for which answers are kept for clients that lose their connection, if the request
+    /// does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<u32>,
     /// The store of kept answers: `memory`, or the address of a Redis or Valkey server.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "store")]
     pub store: Option<String>,
-    /// The filter of the log on standard error: one of [`LEVELS`](Self::LEVELS), or a comma-separated list of
-    /// `module=level`, in which a level without a module applies to all other modules.
+    /// The filter of the log on standard error: one of [`LEVELS`](Self::LEVELS), or a
+    /// comma-separated list of `module=level`, in which a level without a module applies to all
+    /// other modules.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "log")]
     pub log: Option<String>,
     /// The format of its lines.
@@ -93,7 +99,8 @@ impl Proxy {
     /// The default address.
     pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7378);
 
-    /// The default for answers whose rest can't be obtained: a client would take a closed document for a whole one.
+    /// The default for answers whose rest can't be obtained: a client would take a closed document
+    /// for a whole one.
     pub const ON_GIVE_UP: GiveUp = GiveUp::Leave;
 
     /// The most threads that can be set.
@@ -104,8 +111,8 @@ impl Proxy {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 
-    /// Returns the settings, with defaults for unset ones. There is no default upstream, and no admin listener by
-    /// default.
+    /// Returns the settings, with defaults for unset ones. There is no default upstream, and no
+    /// admin listener by default.
     #[must_use]
     pub fn filled(&self) -> Self {
         Self {
@@ -131,14 +138,21 @@ impl Proxy {
     }
 }
 
-/// Returns an upstream's address with `***` instead of a password or a query. It may have neither, but people write
-/// them, and shown addresses end up in logs.
+/// Returns an upstream's address with `***` instead of a password or a query. It may have neither,
+/// but people write them, and shown addresses end up in logs.
 pub(super) fn without_password(upstream: &str) -> String {
-    let (scheme, rest) = upstream.split_once("://").map_or(("", upstream), |(scheme, rest)| (scheme, rest));
+    let (scheme, rest) = upstream
+        .split_once("://")
+        .map_or(("", upstream), |(scheme, rest)| (scheme, rest));
     // A password may have any character, so it ends at the last `@`.
-    let (user_info, rest) = rest.rsplit_once('@').map_or((None, rest), |(user_info, rest)| (Some(user_info), rest));
+    let (user_info, rest) = rest
+        .rsplit_once('@')
+        .map_or((None, rest), |(user_info, rest)| (Some(user_info), rest));
     let (address, query) = match rest.find(['?', '#']) {
-        Some(at) => (rest.get(..at).unwrap_or_default(), format!("{}***", rest.get(at..=at).unwrap_or_default())),
+        Some(at) => (
+            rest.get(..at).unwrap_or_default(),
+            format!("{}***", rest.get(at..=at).unwrap_or_default()),
+        ),
         None => (rest, String::new()),
     };
     let user = user_info.map(|user_info| match user_info.split_once(':') {
@@ -146,22 +160,32 @@ pub(super) fn without_password(upstream: &str) -> String {
         // A name without a password may be a key.
         None => "***@".to_owned(),
     });
-    let scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    let scheme = if scheme.is_empty() {
+        String::new()
+    } else {
+        format!("{scheme}://")
+    };
     format!("{scheme}{}{address}{query}", user.unwrap_or_default())
 }
 
 fn log<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    log_filter(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+    log_filter(&String::deserialize(deserializer)?)
+        .map(Some)
+        .map_err(D::Error::custom)
 }
 
 fn store<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    store_address(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+    store_address(&String::deserialize(deserializer)?)
+        .map(Some)
+        .map_err(D::Error::custom)
 }
 
 /// Checks the address of a store. It is not repeated, since it may have a password.
 pub(crate) fn store_address(address: &str) -> Result<String, &'static str> {
     let is_known = address == "memory"
-        || address.strip_prefix("file:").is_some_and(|folder| !folder.trim_start_matches("//").is_empty())
+        || address
+            .strip_prefix("file:")
+            .is_some_and(|folder| !folder.trim_start_matches("//").is_empty())
         || STORES.iter().any(|scheme| address.starts_with(scheme));
     is_known.then(|| address.to_owned()).ok_or(
         "a store is `memory`, `file:/path/of/a/folder`, `redis://host:port`, `rediss://host:port` or \
@@ -170,17 +194,34 @@ pub(crate) fn store_address(address: &str) -> Result<String, &'static str> {
 }
 
 /// The schemes of the addresses of stores.
-const STORES: [&str; 6] = ["redis://", "rediss://", "redis+unix://", "valkey://", "valkeys://", "unix://"];
+const STORES: [&str; 6] = [
+    "redis://",
+    "rediss://",
+    "redis+unix://",
+    "valkey://",
+    "valkeys://",
+    "unix://",
+];
 
-/// Checks a filter of the log. A word that is not a level would be taken for a module whose events are all logged.
+/// Checks a filter of the log. A word that is not a level would be taken for a module whose events
+/// are all logged.
 pub(crate) fn log_filter(filter: &str) -> Result<String, String> {
     for directive in filter.split(',') {
-        let (module, level) = directive.rsplit_once('=').unwrap_or(("restitch", directive));
+        let (module, level) = directive
+            .rsplit_once('=')
+            .unwrap_or(("restitch", directive));
         if !Proxy::LEVELS.contains(&level) {
-            return Err(format!("`{level}` is no level: there are {}", Proxy::LEVELS.join(", ")));
+            return Err(format!(
+                "`{level}` is no level: there are {}",
+                Proxy::LEVELS.join(", ")
+            ));
         }
-        if module.is_empty() || module.contains(|letter: char| letter.is_whitespace() || letter == '=') {
-            return Err(format!("`{directive}` names no module: write `module=level`"));
+        if module.is_empty()
+            || module.contains(|letter: char| letter.is_whitespace() || letter == '=')
+        {
+            return Err(format!(
+                "`{directive}` names no module: write `module=level`"
+            ));
         }
     }
     Ok(filter.to_owned())
@@ -194,7 +235,10 @@ fn admin<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr
 fn threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     let threads = usize::deserialize(deserializer)?;
     let wrong = || D::Error::custom(format!("there can be 1 to {} threads", Proxy::MOST_THREADS));
-    (1..=Proxy::MOST_THREADS).contains(&threads).then_some(Some(threads)).ok_or_else(wrong)
+    (1..=Proxy::MOST_THREADS)
+        .contains(&threads)
+        .then_some(Some(threads))
+        .ok_or_else(wrong)
 }
 
 fn factor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {

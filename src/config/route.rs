@@ -14,13 +14,25 @@ use super::{Config, written};
 use crate::route::{DEFAULT, FallbackConfig, RouteConfig};
 
 /// Returns the routes, each with a name.
-pub(super) fn checked(text: &str, routes: Vec<Spanned<RouteConfig>>) -> Result<Vec<RouteConfig>, ConfigError> {
+pub(super) fn checked(
+    text: &str,
+    routes: Vec<Spanned<RouteConfig>>,
+) -> Result<Vec<RouteConfig>, ConfigError> {
     let starts: Vec<usize> = routes.iter().map(|route| route.span().start).collect();
     let mut checked: Vec<RouteConfig> = Vec::with_capacity(routes.len());
-    for (number, (route, start)) in routes.into_iter().map(Spanned::into_inner).zip(&starts).enumerate() {
+    for (number, (route, start)) in routes
+        .into_iter()
+        .map(Spanned::into_inner)
+        .zip(&starts)
+        .enumerate()
+    {
         let mut route = route;
         let at = |message: String| ConfigError::at(text, *start, &message);
-        let line = |other: usize| starts.get(other).map_or(0, |start| ConfigError::at(text, *start, "").line);
+        let line = |other: usize| {
+            starts
+                .get(other)
+                .map_or(0, |start| ConfigError::at(text, *start, "").line)
+        };
         if number >= MAX_ROUTES {
             return Err(at(format!("there can be {MAX_ROUTES} routes")));
         }
@@ -28,18 +40,35 @@ pub(super) fn checked(text: &str, routes: Vec<Spanned<RouteConfig>>) -> Result<V
             route.name = format!("route-{}", number + 1);
         }
         let taken = checked.iter().position(|other| other.name == route.name);
-        let taken = taken.map(|other| format!("the route of line {} has the name `{}`, too", line(other), route.name));
+        let taken = taken.map(|other| {
+            format!(
+                "the route of line {} has the name `{}`, too",
+                line(other),
+                route.name
+            )
+        });
         if let Some(mistake) = mistake_of_name(&route.name).or(taken) {
             let name_start = Places::of(text).name_start(number).unwrap_or(*start);
             return Err(ConfigError::at(text, name_start, &mistake));
         }
-        let variables = route.fallback.iter().filter_map(|fallback| fallback.key_variable.as_deref());
-        if variables.into_iter().any(|variable| !super::is_variable(variable)) {
-            return Err(at("`key_variable` of a fallback is no name of a variable: is it the key itself?".to_owned()));
+        let variables = route
+            .fallback
+            .iter()
+            .filter_map(|fallback| fallback.key_variable.as_deref());
+        if variables
+            .into_iter()
+            .any(|variable| !super::is_variable(variable))
+        {
+            return Err(at(
+                "`key_variable` of a fallback is no name of a variable: is it the key itself?"
+                    .to_owned(),
+            ));
         }
         if let Some(other) = checked.iter().position(|other| other.covers(&route)) {
             let (name, line) = (&checked[other].name, line(other));
-            return Err(at(format!("this route is never reached: route `{name}` of line {line} takes its requests")));
+            return Err(at(format!(
+                "this route is never reached: route `{name}` of line {line} takes its requests"
+            )));
         }
         checked.push(route);
     }
@@ -48,16 +77,22 @@ pub(super) fn checked(text: &str, routes: Vec<Spanned<RouteConfig>>) -> Result<V
 
 #[cfg(feature = "cli")]
 impl Config {
-    /// Returns the settings for the requests of a route, or of no route: its own settings, and the general ones for the
-    /// rest. The result has no conditions, and `***` replaces a password in the upstream.
+    /// Returns the settings for the requests of a route, or of no route: its own settings, and the
+    /// general ones for the rest. The result has no conditions, and `***` replaces a password in
+    /// the upstream.
     pub(crate) fn effective(&self, route: Option<&RouteConfig>) -> RouteConfig {
         let (limits, proxy) = (&self.limits.continuation, self.proxy.filled());
         let mut route = route.cloned().unwrap_or_default();
         if route.name.is_empty() {
             route.name = DEFAULT.to_owned();
         }
-        (route.path, route.model, route.response_format, route.header) = (None, None, None, BTreeMap::new());
-        route.upstream = route.upstream.or(proxy.upstream).as_deref().map(without_password);
+        (route.path, route.model, route.response_format, route.header) =
+            (None, None, None, BTreeMap::new());
+        route.upstream = route
+            .upstream
+            .or(proxy.upstream)
+            .as_deref()
+            .map(without_password);
         route.fallback = without_passwords(&route.fallback);
         let silence = self.limits.transport.first_byte().time.as_secs_f64();
         route.first_byte_timeout = route.first_byte_timeout.or(Some(silence));
@@ -66,7 +101,9 @@ impl Config {
         route.on_give_up = route.on_give_up.or(proxy.on_give_up);
         route.prose = route.prose.or(proxy.prose);
         route.max_continuations = route.max_continuations.or(Some(limits.max_continuations));
-        route.max_extra_share = route.max_extra_share.or(Some(limits.max_extra_share.unwrap_or_default()));
+        route.max_extra_share = route
+            .max_extra_share
+            .or(Some(limits.max_extra_share.unwrap_or_default()));
         let time = limits.max_total_time.unwrap_or_default().as_secs_f64();
         route.max_total_time = route.max_total_time.or(Some(time));
         route.keep = route.keep.or(proxy.keep);
@@ -98,11 +135,15 @@ fn mistake_of_name(name: &str) -> Option<String> {
     (name == DEFAULT).then(|| format!("`{name}` is the name of what no route matches"))
 }
 
-/// Checks the upstreams of a file whose text is right otherwise. The addresses are not repeated, since they may have passwords.
+/// Checks the upstreams of a file whose text is right otherwise. The addresses are not repeated,
+/// since they may have passwords.
 #[cfg(feature = "client")]
 pub(super) fn check_upstreams(text: &str) -> Result<(), ConfigError> {
     let places = Places::of(text);
-    let routes = places.route.iter().flat_map(|route| std::iter::once(route).chain(&route.fallback));
+    let routes = places
+        .route
+        .iter()
+        .flat_map(|route| std::iter::once(route).chain(&route.fallback));
     let routes = routes.filter_map(|place| place.upstream.as_ref());
     for upstream in places.proxy.upstream.iter().chain(routes) {
         crate::client::Upstream::parse(upstream.get_ref())
@@ -135,7 +176,11 @@ impl Places {
 
     /// Returns where the name of a route is.
     fn name_start(&self, number: usize) -> Option<usize> {
-        self.route.get(number)?.name.as_ref().map(|name| name.span().start)
+        self.route
+            .get(number)?
+            .name
+            .as_ref()
+            .map(|name| name.span().start)
     }
 }
 

@@ -52,7 +52,17 @@ impl From<&[shape::Shape]> for Shapes {
         let table = |shape: &shape::Shape| {
             let shape = shape.clone();
             let (required, any_of, unwrap) = (shape.required, shape.any_of, shape.unwrap);
-            (shape.name, Shape { root: Kind(shape.root), required, any_of, unwrap, wrap: shape.wrap, keys: shape.keys })
+            (
+                shape.name,
+                Shape {
+                    root: Kind(shape.root),
+                    required,
+                    any_of,
+                    unwrap,
+                    wrap: shape.wrap,
+                    keys: shape.keys,
+                },
+            )
         };
         Self(shapes.iter().map(table).collect())
     }
@@ -63,10 +73,14 @@ impl<'de> Deserialize<'de> for Shapes {
         let tables = BTreeMap::<String, Shape>::deserialize(deserializer)?;
         for (name, table) in &tables {
             if name == "list" || shape::Shape::stage(name).is_some() {
-                return Err(D::Error::custom(format!("`{name}` is a built-in stage: a shape needs another name")));
+                return Err(D::Error::custom(format!(
+                    "`{name}` is a built-in stage: a shape needs another name"
+                )));
             }
             if table.wrap && table.root.0 != RootKind::Array {
-                return Err(D::Error::custom(format!("`{name}`: `wrap` needs `root = \"array\"`")));
+                return Err(D::Error::custom(format!(
+                    "`{name}`: `wrap` needs `root = \"array\"`"
+                )));
             }
         }
         Ok(Self(tables))
@@ -76,7 +90,10 @@ impl<'de> Deserialize<'de> for Shapes {
 impl<'de> Deserialize<'de> for Kind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let found = RootKind::ALL.into_iter().find(|kind| kind.as_str() == name).map(Self);
+        let found = RootKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == name)
+            .map(Self);
         found.ok_or_else(|| {
             let names = RootKind::ALL.map(|kind| format!("`{}`", kind.as_str()));
             D::Error::custom(format!("`{name}` is not one of {}", names.join(", ")))

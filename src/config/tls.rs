@@ -1,4 +1,5 @@
-//! Reads and writes `[tls]`: which servers are trusted, and how the program identifies itself to them.
+//! Reads and writes `[tls]`: which servers are trusted, and how the program identifies itself to
+//! them.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,9 @@
 //! A reader of valid JSON text that goes backwards from an offset between values.
 //!
-//! The start of a value can be found from its end without reading the text before it: brackets match, and a string
-//! starts at the next quote with an even number of backslashes before it. Refused text is never part of a document, so
-//! its text can be read like this from the end of any value.
+//! The start of a value can be found from its end without reading the text before it: brackets
+//! match, and a string starts at the next quote with an even number of backslashes before it.
+//! Refused text is never part of a document, so its text can be read like this from the end of any
+//! value.
 
 use memchr::memrchr;
 
@@ -25,9 +26,18 @@ pub(super) struct Back<'a> {
 impl<'a> Back<'a> {
     /// Starts at `end` and goes down to `floor`.
     pub(super) fn new(text: &'a str, floor: usize, end: usize, reach: usize) -> Self {
-        debug_assert!(end <= text.len() && floor <= end, "{floor}..{end} is within the text");
+        debug_assert!(
+            end <= text.len() && floor <= end,
+            "{floor}..{end} is within the text"
+        );
         let bytes = text.as_bytes().get(..end).unwrap_or_default();
-        Self { bytes, at: bytes.len(), floor: floor.min(bytes.len()), reach, bytes_examined: 0 }
+        Self {
+            bytes,
+            at: bytes.len(),
+            floor: floor.min(bytes.len()),
+            reach,
+            bytes_examined: 0,
+        }
     }
 
     pub(super) fn at(&self) -> usize {
@@ -45,7 +55,10 @@ impl<'a> Back<'a> {
 
     /// Returns the next byte; `None` at the floor, or where the reach ends.
     pub(super) fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at.checked_sub(1)?).copied().filter(|_| self.at > self.floor && self.reach > 0)
+        self.bytes
+            .get(self.at.checked_sub(1)?)
+            .copied()
+            .filter(|_| self.at > self.floor && self.reach > 0)
     }
 
     /// Skips white space. `None` if the reach ends in it.
@@ -71,7 +84,8 @@ impl<'a> Back<'a> {
             b'"' => self.string()?,
             b'}' | b']' => self.container()?,
             _ => {
-                let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+                let is_part =
+                    |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
                 while self.peek().is_some_and(is_part) {
                     self.pass(1);
                 }
@@ -80,7 +94,10 @@ impl<'a> Back<'a> {
                 }
             }
         }
-        Some(Span { start: self.at, end })
+        Some(Span {
+            start: self.at,
+            end,
+        })
     }
 
     /// Skips the string that ends here.
@@ -89,13 +106,21 @@ impl<'a> Back<'a> {
         self.pass(1);
         loop {
             let lowest = self.floor.max(self.at.saturating_sub(self.reach));
-            let Some(quote) = self.bytes.get(lowest..self.at).and_then(|text| memrchr(b'"', text)) else {
+            let Some(quote) = self
+                .bytes
+                .get(lowest..self.at)
+                .and_then(|text| memrchr(b'"', text))
+            else {
                 self.pass(self.at - lowest);
                 return None;
             };
             let quote = lowest + quote;
             let before = self.bytes.get(lowest..quote).unwrap_or_default();
-            let slashes = before.iter().rev().take_while(|&&byte| byte == b'\\').count();
+            let slashes = before
+                .iter()
+                .rev()
+                .take_while(|&&byte| byte == b'\\')
+                .count();
             self.pass(self.at - (quote - slashes));
             if slashes == before.len() && slashes > 0 && lowest > self.floor {
                 // More backslashes may be out of reach.
@@ -107,7 +132,8 @@ impl<'a> Back<'a> {
         }
     }
 
-    /// Skips the container that ends here. Counts brackets without matching them: the text is valid.
+    /// Skips the container that ends here. Counts brackets without matching them: the text is
+    /// valid.
     fn container(&mut self) -> Option<()> {
         let mut depth = 0_usize;
         loop {
@@ -149,7 +175,9 @@ mod tests {
     use super::*;
 
     fn last(text: &str, reach: usize) -> Option<&str> {
-        Back::new(text, 0, text.len(), reach).value().map(|span| span.of(text))
+        Back::new(text, 0, text.len(), reach)
+            .value()
+            .map(|span| span.of(text))
     }
 
     #[test]
@@ -172,7 +200,11 @@ mod tests {
         ];
         for value in values {
             for before in ["[", "[\"x\\\\\",", "{\"k\":", "[1, "] {
-                assert_eq!(last(&format!("{before}{value}"), usize::MAX), Some(value), "{before}");
+                assert_eq!(
+                    last(&format!("{before}{value}"), usize::MAX),
+                    Some(value),
+                    "{before}"
+                );
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The text as cut, for a prompt: a budget is spent from the cut towards the root.
 //!
-//! The rendering is the text itself with some parts replaced. They are found backwards from the cut, container by
-//! container, so text far from the cut is not read.
+//! The rendering is the text itself with some parts replaced. They are found backwards from the
+//! cut, container by container, so text far from the cut is not read.
 
 mod walk;
 
@@ -19,8 +19,8 @@ pub struct Rendering {
     pub text: String,
     /// The number of characters of values in it: at most the budget.
     pub spent: usize,
-    /// The number of bytes of the document that were examined, except bytes that were only copied. At most a constant
-    /// and a few for each character of the budget.
+    /// The number of bytes of the document that were examined, except bytes that were only copied.
+    /// At most a constant and a few for each character of the budget.
     pub bytes_examined: usize,
 }
 
@@ -30,36 +30,37 @@ const LEAST: usize = 50;
 /// The number of hints and keys that are printed for each open container.
 const HINTS: usize = 16;
 
-/// The number of bytes outside the path that may be examined over all open containers, in addition to those that the
-/// budget pays for.
+/// The number of bytes outside the path that may be examined over all open containers, in addition
+/// to those that the budget pays for.
 const REACH: usize = 64 << 10;
 
-/// The same for one open container: while its values are shown, and while only hints and keys are shown.
+/// The same for one open container: while its values are shown, and while only hints and keys are
+/// shown.
 const REACH_OF_VALUES: usize = 4 << 10;
 const REACH_OF_HINTS: usize = 16 << 10;
 
 /// The number of bytes of a key or of white space on the path that are always shown at each end.
 const GAP: usize = 256;
 
-/// The most bytes of keys and white space on the path that are shown, over all open containers, if the budget is not
-/// larger. They are shared evenly: up to 64 open containers get their full share.
+/// The most bytes of keys and white space on the path that are shown, over all open containers, if
+/// the budget is not larger. They are shared evenly: up to 64 open containers get their full share.
 const PATH: usize = 64 << 10;
 
 /// The number of open containers up to which the shared limit has no effect.
 const FEW: usize = 64;
 
-/// The number of bytes that a character of the budget pays for: the character, and the keys, brackets and space around
-/// it.
+/// The number of bytes that a character of the budget pays for: the character, and the keys,
+/// brackets and space around it.
 const REACH_PER_CHARACTER: usize = 16;
 
 /// Returns the text as cut, with at most `budget` characters of values: those nearest the cut.
 ///
-/// Other values become hints (`<str>`), containers nearer the root show their keys, and many members become a count. If
-/// nothing exceeds the budget, the result is the text itself. Empty before the root. The cut of a closed root is its
-/// end.
+/// Other values become hints (`<str>`), containers nearer the root show their keys, and many
+/// members become a count. If nothing exceeds the budget, the result is the text itself. Empty
+/// before the root. The cut of a closed root is its end.
 ///
-/// `index` finds the start of large values without reading them; without an index, less may be shown. Costs O(depth +
-/// budget).
+/// `index` finds the start of large values without reading them; without an index, less may be
+/// shown. Costs O(depth + budget).
 ///
 /// ```
 /// use restitch::{Document, internal::context};
@@ -70,9 +71,17 @@ const REACH_PER_CHARACTER: usize = 16;
 /// assert_eq!(rendering.text, r#"{"id": …, "title": …, "rows": [{"n": …}, {"n": <number>, "text": "It fell in tor"#);
 /// # Ok::<(), restitch::SyntaxError>(())
 /// ```
-pub fn hierarchy_context_for_prompt(document: &Document, index: Option<&ChildIndex>, budget: usize) -> Rendering {
+pub fn hierarchy_context_for_prompt(
+    document: &Document,
+    index: Option<&ChildIndex>,
+    budget: usize,
+) -> Rendering {
     let (Some(start), Some(root)) = (document.root_start(), document.root()) else {
-        return Rendering { text: String::new(), spent: 0, bytes_examined: 0 };
+        return Rendering {
+            text: String::new(),
+            spent: 0,
+            bytes_examined: 0,
+        };
     };
     let text = document.text().get(..start + root.len());
     debug_assert!(text.is_some(), "the root is in the text");
@@ -93,7 +102,10 @@ pub fn hierarchy_context_for_prompt(document: &Document, index: Option<&ChildInd
         },
     };
     if document.is_complete() {
-        rendering.closed_root(Span { start, end: text.len() });
+        rendering.closed_root(Span {
+            start,
+            end: text.len(),
+        });
     } else {
         rendering.open_root(document);
     }
@@ -128,17 +140,27 @@ impl Budget<'_> {
         // An open key has the path of its object.
         if machine.in_token() && document.path().len() == machine.frames().len() {
             let quote = usize::from(machine.in_string());
-            self.cut_value(Span { start: machine.token_start() + quote, end: self.text.len() });
+            self.cut_value(Span {
+                start: machine.token_start() + quote,
+                end: self.text.len(),
+            });
             after = machine.token_start();
             if self.is_out {
                 style = Style::Hints;
             }
         }
         for (depth, frame) in machine.frames().iter().enumerate().rev() {
-            self.gap(Span { start: frame.end, end: after });
+            self.gap(Span {
+                start: frame.end,
+                end: after,
+            });
             after = frame.start;
             Walk::open(self, frame, Some(depth), style).walk();
-            style = if self.is_out { Style::Outline } else { Style::Values };
+            style = if self.is_out {
+                Style::Outline
+            } else {
+                Style::Values
+            };
         }
     }
 
@@ -150,12 +172,21 @@ impl Budget<'_> {
             Some(b'[') if self.left >= LEAST => Kind::Array,
             _ => {
                 if self.left < LEAST || !self.pay(span) {
-                    self.edits.push((span, Cow::Borrowed(hint(text.bytes().next_back().unwrap_or_default()))));
+                    self.edits.push((
+                        span,
+                        Cow::Borrowed(hint(text.bytes().next_back().unwrap_or_default())),
+                    ));
                 }
                 return;
             }
         };
-        let frame = Frame::known(kind, span.start, Span::default(), usize::MAX, span.end.saturating_sub(1));
+        let frame = Frame::known(
+            kind,
+            span.start,
+            Span::default(),
+            usize::MAX,
+            span.end.saturating_sub(1),
+        );
         Walk::open(self, &frame, None, Style::Values).walk();
     }
 
@@ -167,26 +198,41 @@ impl Budget<'_> {
         self.bytes_examined += text.len() - start;
         self.spend(characters);
         if start > 0 {
-            self.edits.push((Span { start: span.start, end: span.start + start }, Cow::Borrowed("…")));
+            self.edits.push((
+                Span {
+                    start: span.start,
+                    end: span.start + start,
+                },
+                Cow::Borrowed("…"),
+            ));
             self.run_out();
         }
     }
 
-    /// Shows the text of the path between two values: keys and white space. The middle of very long text is left out.
+    /// Shows the text of the path between two values: keys and white space. The middle of very long
+    /// text is left out.
     fn gap(&mut self, span: Span) {
         if span.len() <= self.gap.saturating_mul(2) {
             return;
         }
         let is_start = |at: &usize| self.text.is_char_boundary(*at);
-        let start = (span.start + self.gap..span.end).find(is_start).unwrap_or(span.end);
-        let end = (start..=span.end - self.gap).rev().find(is_start).unwrap_or(start);
+        let start = (span.start + self.gap..span.end)
+            .find(is_start)
+            .unwrap_or(span.end);
+        let end = (start..=span.end - self.gap)
+            .rev()
+            .find(is_start)
+            .unwrap_or(start);
         self.edits.push((Span { start, end }, Cow::Borrowed("…")));
     }
 
     /// Pays for a scalar, if enough is left.
     fn pay(&mut self, span: Span) -> bool {
         let text = span.of(self.text);
-        let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
+        let text = text
+            .strip_prefix('"')
+            .and_then(|text| text.strip_suffix('"'))
+            .unwrap_or(text);
         let size = text.chars().take(self.left.saturating_add(1)).count();
         self.bytes_examined += text.len().min(size.saturating_mul(4));
         let fits = size <= self.left;
@@ -214,13 +260,20 @@ impl Budget<'_> {
         let mut at = start;
         for (span, shown) in self.edits.iter().rev() {
             let kept = self.text.get(at..span.start);
-            debug_assert!(kept.is_some(), "edits lie in order and between characters: {at}, {span}");
+            debug_assert!(
+                kept.is_some(),
+                "edits lie in order and between characters: {at}, {span}"
+            );
             text.push_str(kept.unwrap_or_default());
             text.push_str(shown);
             at = span.end;
         }
         text.push_str(self.text.get(at..).unwrap_or_default());
-        Rendering { text, spent: self.spent, bytes_examined: self.bytes_examined }
+        Rendering {
+            text,
+            spent: self.spent,
+            bytes_examined: self.bytes_examined,
+        }
     }
 }
 
@@ -239,5 +292,7 @@ fn hint(last: u8) -> &'static str {
 
 /// Returns the text for this many members or elements; without a count, for some.
 fn members(count: Option<usize>) -> Cow<'static, str> {
-    count.map_or(Cow::Borrowed("…"), |count| Cow::Owned(format!("… {count} members …")))
+    count.map_or(Cow::Borrowed("…"), |count| {
+        Cow::Owned(format!("… {count} members …"))
+    })
 }

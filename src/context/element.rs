@@ -5,8 +5,8 @@ use crate::children::ChildIndex;
 use crate::document::Document;
 use crate::json::{Frame, Kind, Span};
 
-/// Returns the innermost array element that holds the cut, as cut. `None` if the cut is in no element: outside of
-/// arrays, between elements, after the root. O(depth).
+/// Returns the innermost array element that holds the cut, as cut. `None` if the cut is in no
+/// element: outside of arrays, between elements, after the root. O(depth).
 ///
 /// ```
 /// use restitch::{Document, internal::context};
@@ -22,14 +22,22 @@ pub fn cut_off_element(document: &Document) -> Option<&str> {
     document.text().get(start..)
 }
 
-/// Returns the last complete sibling of the element at the cut. If no element holds the cut, returns the last complete
-/// element of the innermost container. `None` if there is no such element. Costs O(depth + its length).
-pub fn element_before_cutoff<'a>(document: &'a Document, index: Option<&ChildIndex>) -> Option<&'a str> {
+/// Returns the last complete sibling of the element at the cut. If no element holds the cut,
+/// returns the last complete element of the innermost container. `None` if there is no such
+/// element. Costs O(depth + its length).
+pub fn element_before_cutoff<'a>(
+    document: &'a Document,
+    index: Option<&ChildIndex>,
+) -> Option<&'a str> {
     let frames = document.machine().frames();
     let last = frames.len().checked_sub(1);
     let depth = match holder(document) {
         Some((depth, _)) => depth,
-        None => last.filter(|&last| frames.get(last).is_some_and(|frame| frame.kind == Kind::Array))?,
+        None => last.filter(|&last| {
+            frames
+                .get(last)
+                .is_some_and(|frame| frame.kind == Kind::Array)
+        })?,
     };
     let frame = frames.get(depth).filter(|frame| frame.count > 0)?;
     let span = last_child(document.text(), index, depth, frame)?;
@@ -45,13 +53,23 @@ pub(crate) struct CutChild {
     pub path: String,
 }
 
-/// Returns the innermost array element that holds the cut, or else the innermost member. `None` if nothing but the root
-/// does. O(depth).
+/// Returns the innermost array element that holds the cut, or else the innermost member. `None` if
+/// nothing but the root does. O(depth).
 pub(crate) fn cut_child(document: &Document) -> Option<CutChild> {
     let members = document.machine().frames().iter().enumerate().rev();
-    let member = || members.map(|(depth, frame)| (depth, frame.key.start)).find(|(_, key)| *key > 0);
-    let (depth, start) = holder(document).or_else(|| member().map(|(depth, key)| (depth, key - 1)))?;
-    let path = document.path().tokens().take(depth + 1).map(|token| format!("/{token}")).collect();
+    let member = || {
+        members
+            .map(|(depth, frame)| (depth, frame.key.start))
+            .find(|(_, key)| *key > 0)
+    };
+    let (depth, start) =
+        holder(document).or_else(|| member().map(|(depth, key)| (depth, key - 1)))?;
+    let path = document
+        .path()
+        .tokens()
+        .take(depth + 1)
+        .map(|token| format!("/{token}"))
+        .collect();
     Some(CutChild { start, path })
 }
 
@@ -62,8 +80,12 @@ fn holder(document: &Document) -> Option<(usize, usize)> {
     // Every open token in an array is an element.
     let token = machine.in_token().then(|| machine.token_start());
     (0..frames.len()).rev().find_map(|depth| {
-        frames.get(depth).filter(|frame| frame.kind == Kind::Array)?;
-        let start = frames.get(depth + 1).map_or(token, |inner| Some(inner.start));
+        frames
+            .get(depth)
+            .filter(|frame| frame.kind == Kind::Array)?;
+        let start = frames
+            .get(depth + 1)
+            .map_or(token, |inner| Some(inner.start));
         start.map(|start| (depth, start))
     })
 }
@@ -78,5 +100,8 @@ fn last_child(text: &str, index: Option<&ChildIndex>, depth: usize, frame: &Fram
 pub(super) fn known_child(index: &ChildIndex, depth: usize, end: usize) -> Option<Span> {
     let children = index.children(depth);
     let at = children.partition_point(|child| child.span.end < end);
-    children.get(at).map(|child| child.span).filter(|span| span.end == end)
+    children
+        .get(at)
+        .map(|child| child.span)
+        .filter(|span| span.end == end)
 }

@@ -1,9 +1,9 @@
 //! Contexts: descriptions of a cut document for the prompt that asks a model to continue it.
 //!
-//! Contexts are read off a [`Document`] and a [`ContextIndex`]; nothing is parsed again. The open containers determine
-//! the cut, spans locate the values before it, and the visible part of text without spans is read backwards from the
-//! cut. Each context costs O(depth + its length) at any document size, except the search of the overlap context.
-//! docs/contexts.md lists all contexts.
+//! Contexts are read off a [`Document`] and a [`ContextIndex`]; nothing is parsed again. The open
+//! containers determine the cut, spans locate the values before it, and the visible part of text
+//! without spans is read backwards from the cut. Each context costs O(depth + its length) at any
+//! document size, except the search of the overlap context. docs/contexts.md lists all contexts.
 //!
 //! ```
 //! use restitch::context::{ContextIndex, ContextOptions, Contexts};
@@ -18,8 +18,9 @@
 //! # Ok::<(), restitch::SyntaxError>(())
 //! ```
 //!
-//! A context holds unchanged text of the document: separate it from the other words of a prompt. Document text cannot
-//! imitate the additions of this module: a hint is outside of quotes, and a section is one line.
+//! A context holds unchanged text of the document: separate it from the other words of a prompt.
+//! Document text cannot imitate the additions of this module: a hint is outside of quotes, and a
+//! section is one line.
 
 mod back;
 mod budget;
@@ -55,8 +56,9 @@ pub(crate) mod internal {
 
 /// The data for contexts besides the document's text: a [`Sink`] to lend to every push.
 ///
-/// Follows the document's sections and the complete children of its open containers. Keeps spans and counts, no text.
-/// If a document is [restored](Document::restore), continue with a clone that was made with the checkpoint.
+/// Follows the document's sections and the complete children of its open containers. Keeps spans
+/// and counts, no text. If a document is [restored](Document::restore), continue with a clone that
+/// was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct ContextIndex {
     sections: Sections,
@@ -64,9 +66,14 @@ pub struct ContextIndex {
 }
 
 impl ContextIndex {
-    /// Creates an index of at most [`ParserLimits::max_children`](crate::ParserLimits::max_children) children and 4,096 sections.
+    /// Creates an index of at most
+    /// [`ParserLimits::max_children`](crate::ParserLimits::max_children) children and 4,096
+    /// sections.
     pub fn new(limits: &Limits) -> Self {
-        Self { sections: Sections::default(), children: ChildIndex::new(limits.parser.max_children) }
+        Self {
+            sections: Sections::default(),
+            children: ChildIndex::new(limits.parser.max_children),
+        }
     }
 
     /// Returns the remembered sections, in the order in which they start. O(sections).
@@ -102,7 +109,11 @@ pub struct ContextOptions<'a> {
 
 impl Default for ContextOptions<'_> {
     fn default() -> Self {
-        Self { budget: BUDGET, max_anchor: Limits::default().continuation.max_anchor_chars, last_raw_json: None }
+        Self {
+            budget: BUDGET,
+            max_anchor: Limits::default().continuation.max_anchor_chars,
+            last_raw_json: None,
+        }
     }
 }
 
@@ -133,11 +144,14 @@ impl<'a> ContextOptions<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Contexts<'a> {
-    /// The end of the text that a continuation is asked to repeat. Empty before the root and after it.
+    /// The end of the text that a continuation is asked to repeat. Empty before the root and after
+    /// it.
     pub overlap_context: &'a str,
-    /// The overlap context occurs elsewhere too, or its end repeats its start: its position is not certain.
+    /// The overlap context occurs elsewhere too, or its end repeats its start: its position is not
+    /// certain.
     pub ambiguous: bool,
-    /// The root up to its last safe point, closed. Serialized as empty text before the first safe point.
+    /// The root up to its last safe point, closed. Serialized as empty text before the first safe
+    /// point.
     #[serde(serialize_with = "part_or_empty")]
     pub complete_part: Option<CompletePart<'a>>,
     /// Whether there is a complete part, which is valid JSON.
@@ -170,7 +184,12 @@ impl<'a> Contexts<'a> {
             json_parsing_success: complete_part.is_some(),
             complete_part,
             hierarchy_context: hierarchy_context(document),
-            hierarchy_context_for_prompt: hierarchy_context_for_prompt(document, children, options.budget).text,
+            hierarchy_context_for_prompt: hierarchy_context_for_prompt(
+                document,
+                children,
+                options.budget,
+            )
+            .text,
             delivered_summary: index.summary(document),
             cut_off_element: cut_off_element(document),
             element_before_cutoff: element_before_cutoff(document, children),
@@ -180,7 +199,10 @@ impl<'a> Contexts<'a> {
     }
 }
 
-fn part_or_empty<S: Serializer>(part: &Option<CompletePart<'_>>, serializer: S) -> Result<S::Ok, S::Error> {
+fn part_or_empty<S: Serializer>(
+    part: &Option<CompletePart<'_>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match part {
         Some(part) => part.serialize(serializer),
         None => serializer.serialize_str(""),

@@ -1,7 +1,7 @@
 //! The sections of a document, found while it is received.
 //!
-//! Only the text shows what counts as a section. So three readings are followed in parallel, and the first reading in
-//! this list that has found a section counts:
+//! Only the text shows what counts as a section. So three readings are followed in parallel, and
+//! the first reading in this list that has found a section counts:
 //!
 //! 1. the elements of arrays under a key `sections`, at any depth,
 //! 2. the objects of the outermost array that holds objects,
@@ -16,11 +16,11 @@ pub(super) use list::{Entry, NAMES};
 
 use super::summary::{Section, merge_sections};
 
-/// Follows the sections of a document: a [`Sink`] to lend to every push. Keeps spans and counts, no text. Remembers
-/// sections up to a limit; beyond it, only the first and the newest ones.
+/// Follows the sections of a document: a [`Sink`] to lend to every push. Keeps spans and counts, no
+/// text. Remembers sections up to a limit; beyond it, only the first and the newest ones.
 ///
-/// If a document is [restored](Document::restore), continue with a clone that was made with the checkpoint. Without
-/// one, sections of dropped text are forgotten when others start.
+/// If a document is [restored](Document::restore), continue with a clone that was made with the
+/// checkpoint. Without one, sections of dropped text are forgotten when others start.
 ///
 /// ```
 /// use restitch::{Document, internal::context::Sections};
@@ -37,7 +37,8 @@ use super::summary::{Section, merge_sections};
 pub struct Sections {
     /// The elements of arrays under a key `sections`. They may be nested.
     named: List,
-    /// The objects of the outermost array that holds objects; and the depth and the bracket of this array.
+    /// The objects of the outermost array that holds objects; and the depth and the bracket of this
+    /// array.
     rows: List,
     array: Option<(usize, usize)>,
     /// A string under a key `code` is open.
@@ -57,9 +58,16 @@ impl Default for Sections {
 pub(super) const SECTIONS: &str = "sections";
 
 impl Sections {
-    /// Creates a sink that remembers at most `limit` sections of each reading, but always the newest few.
+    /// Creates a sink that remembers at most `limit` sections of each reading, but always the
+    /// newest few.
     pub fn new(limit: usize) -> Self {
-        Self { named: List::new(limit), rows: List::new(limit), array: None, in_code: false, members: List::new(limit) }
+        Self {
+            named: List::new(limit),
+            rows: List::new(limit),
+            array: None,
+            in_code: false,
+            members: List::new(limit),
+        }
     }
 
     /// Returns the number of sections that have started, remembered or not.
@@ -73,13 +81,16 @@ impl Sections {
     }
 
     fn list_at(&self, end: &Live<'_>) -> Vec<Section> {
-        let sections = self.current().entries().map(|entry| Section::of(entry, end));
+        let sections = self
+            .current()
+            .entries()
+            .map(|entry| Section::of(entry, end));
         sections.filter(|section| section.is_in(end.text)).collect()
     }
 
-    /// Returns the `delivered_summary`: a line for each section. More than twenty become the first ten, a count, and
-    /// the last ten. Document text is quoted unless it is a word, so that each section is one line. Lines that are left
-    /// out cost nothing.
+    /// Returns the `delivered_summary`: a line for each section. More than twenty become the first
+    /// ten, a count, and the last ten. Document text is quoted unless it is a word, so that each
+    /// section is one line. Lines that are left out cost nothing.
     pub fn summary(&self, document: &Document) -> String {
         let (first, left_out, last) = self.current().ends(SHOWN);
         let end = end_of(document);
@@ -88,14 +99,20 @@ impl Sections {
             section.is_in(end.text).then(|| section.line())
         };
         let count = (left_out > 0).then(|| format!("… {left_out} more sections …"));
-        let lines = first.filter_map(line).chain(count).chain(last.filter_map(line));
+        let lines = first
+            .filter_map(line)
+            .chain(count)
+            .chain(last.filter_map(line));
         lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the reading that counts.
     fn current(&self) -> &List {
         let lists = [&self.named, &self.rows];
-        lists.into_iter().find(|list| list.count() > 0).unwrap_or(&self.members)
+        lists
+            .into_iter()
+            .find(|list| list.count() > 0)
+            .unwrap_or(&self.members)
     }
 
     /// A value starts at `at`.
@@ -147,8 +164,9 @@ impl Sections {
     }
 }
 
-/// Returns the sections of all roots in a document, in order. If the first section of a root continues the last one of
-/// the root before, they are one section ([`merge_sections`]). Reads the whole text once.
+/// Returns the sections of all roots in a document, in order. If the first section of a root
+/// continues the last one of the root before, they are one section ([`merge_sections`]). Reads the
+/// whole text once.
 ///
 /// ```
 /// use restitch::Document;
@@ -185,7 +203,10 @@ impl Sink for AllRoots {
 
 /// Returns the end of a document's text, and the containers that are open there.
 fn end_of(document: &Document) -> Live<'_> {
-    Live { text: document.text(), frames: document.machine().frames() }
+    Live {
+        text: document.text(),
+        frames: document.machine().frames(),
+    }
 }
 
 /// The length of the key `sections` with every character escaped.
@@ -196,7 +217,18 @@ const SHOWN: usize = 10;
 
 /// Returns whether the innermost container is an array under a key `sections`.
 fn is_sections(live: &Live<'_>) -> bool {
-    let [.., Frame { kind: Kind::Object, key, .. }, _] = live.frames else { return false };
+    let [
+        ..,
+        Frame {
+            kind: Kind::Object,
+            key,
+            ..
+        },
+        _,
+    ] = live.frames
+    else {
+        return false;
+    };
     let key = key.of(live.text);
     // A longer key is not decoded for each element.
     key == SECTIONS || (key.len() <= WRITTEN && key.contains('\\') && string::key(key) == SECTIONS)
@@ -213,14 +245,18 @@ impl Sink for Sections {
                     self.lists().for_each(|list| list.code_starts(live));
                 }
             }
-            Event::Fragment(span) if self.in_code => self.lists().for_each(|list| list.fragment(span, live)),
+            Event::Fragment(span) if self.in_code => {
+                self.lists().for_each(|list| list.fragment(span, live))
+            }
             Event::Fragment(_) => {}
             Event::StringEnd(span) => self.scalar(span, live),
             Event::Scalar { span, .. } => {
                 self.value_starts(None, span.start, live);
                 self.scalar(span, live);
             }
-            Event::End { kind, count, span } => self.lists().for_each(|list| list.end(kind, count, span, live)),
+            Event::End { kind, count, span } => self
+                .lists()
+                .for_each(|list| list.end(kind, count, span, live)),
             Event::Key(_) => {}
         }
     }

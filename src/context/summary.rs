@@ -29,8 +29,8 @@ pub struct Section {
     pub id: Option<String>,
     /// Its member `title`, else `name`.
     pub title: Option<String>,
-    /// The complete elements of its arrays, by key; arrays with the same key are added up. At most eight keys of at
-    /// most 1 KiB.
+    /// The complete elements of its arrays, by key; arrays with the same key are added up. At most
+    /// eight keys of at most 1 KiB.
     pub counts: Vec<Count>,
     /// The lines of code in it: of strings under a key `code`.
     pub code_lines: usize,
@@ -46,7 +46,8 @@ pub struct Count {
     pub count: usize,
 }
 
-/// The arrays whose sizes are the length of a section. A section without them is measured by all its arrays.
+/// The arrays whose sizes are the length of a section. A section without them is measured by all
+/// its arrays.
 const LENGTHS: [&str; 3] = ["items", "rows", "lines"];
 
 /// The number of characters of a name that are shown.
@@ -64,12 +65,23 @@ impl Section {
         }
         let written = |name: &str| {
             let at = NAMES.iter().position(|known| *known == name)?;
-            entry.names.get(at).copied().flatten().and_then(|span| said(span.of(text)))
+            entry
+                .names
+                .get(at)
+                .copied()
+                .flatten()
+                .and_then(|span| said(span.of(text)))
         };
         let has_key = entry.key.start > 0;
-        let count = |&(key, count): &(Span, usize)| Count { key: string::key(key.of(text)).into_owned(), count };
+        let count = |&(key, count): &(Span, usize)| Count {
+            key: string::key(key.of(text)).into_owned(),
+            count,
+        };
         Self {
-            span: Span { start: entry.span.start, end: if complete { entry.span.end } else { text.len() } },
+            span: Span {
+                start: entry.span.start,
+                end: if complete { entry.span.end } else { text.len() },
+            },
             depth: entry.depth,
             complete,
             key: has_key.then(|| string::key(entry.key.of(text)).into_owned()),
@@ -86,8 +98,9 @@ impl Section {
         self.span.start < text.len()
     }
 
-    /// Returns its value as valid JSON: as written, or, while the section is open, its complete part. `None` if no part
-    /// of the value is certain. `document` must have the text that it had when the section was read. O(depth + length).
+    /// Returns its value as valid JSON: as written, or, while the section is open, its complete
+    /// part. `None` if no part of the value is certain. `document` must have the text that it had
+    /// when the section was read. O(depth + length).
     pub fn closed(&self, document: &Document) -> Option<String> {
         let text = document.text();
         if self.complete {
@@ -97,12 +110,14 @@ impl Section {
         let end = document.complete_into(CloseOptions::default(), &mut suffix)?;
         // The last closers are those of the containers around it.
         let own = suffix.get(..suffix.len().checked_sub(self.depth)?)?;
-        let start = text.get(self.span.start..end).filter(|start| !start.is_empty())?;
+        let start = text
+            .get(self.span.start..end)
+            .filter(|start| !start.is_empty())?;
         Some([start, own].concat())
     }
 
-    /// Returns the section as one line: `- table "section_table" with 8 rows`. Names are quoted and cut; so is a type
-    /// that is not a word.
+    /// Returns the section as one line: `- table "section_table" with 8 rows`. Names are quoted and
+    /// cut; so is a type that is not a word.
     pub fn line(&self) -> String {
         let mut line = String::from("- ");
         match (&self.content_type, &self.key) {
@@ -118,7 +133,9 @@ impl Section {
         if counts.is_empty() && self.code_lines == 0 {
             counts = self.counts.iter().collect();
         }
-        let counted = counts.iter().map(|count| format!("{} {}", count.count, word_or_quoted(&count.key)));
+        let counted = counts
+            .iter()
+            .map(|count| format!("{} {}", count.count, word_or_quoted(&count.key)));
         let code = (self.code_lines > 0).then(|| format!("{} code lines", self.code_lines));
         let counted: Vec<String> = counted.chain(code).collect();
         if !counted.is_empty() {
@@ -131,8 +148,9 @@ impl Section {
         line
     }
 
-    /// Returns whether `other` continues this section: both have the same id, or the same title and content type. A
-    /// section without id and title continues any incomplete one that nothing contradicts.
+    /// Returns whether `other` continues this section: both have the same id, or the same title and
+    /// content type. A section without id and title continues any incomplete one that nothing
+    /// contradicts.
     fn is_continued_by(&self, other: &Self) -> bool {
         let agree = |a: &Option<String>, b: &Option<String>| a.is_none() || b.is_none() || a == b;
         let no_conflict = agree(&self.content_type, &other.content_type)
@@ -147,11 +165,12 @@ impl Section {
     }
 }
 
-/// Adds the sections of a further fragment to those that were delivered. The first one may continue the last delivered
-/// one; then they become one section, and their counts are added up. So the fragment must not repeat delivered text.
+/// Adds the sections of a further fragment to those that were delivered. The first one may continue
+/// the last delivered one; then they become one section, and their counts are added up. So the
+/// fragment must not repeat delivered text.
 ///
-/// A [`Document`] that is continued does not need this: its open section continues by itself. [`sections_of`] needs it
-/// for documents with several roots.
+/// A [`Document`] that is continued does not need this: its open section continues by itself.
+/// [`sections_of`] needs it for documents with several roots.
 ///
 /// [`sections_of`]: super::sections_of
 pub fn merge_sections(delivered: &mut Vec<Section>, fragment: Vec<Section>) {
@@ -178,10 +197,17 @@ pub fn merge_sections(delivered: &mut Vec<Section>, fragment: Vec<Section>) {
 fn count_open(entry: &mut Entry, live: &Live<'_>) {
     let frames = live.frames;
     // An open section that is a container has a frame. Another section has no arrays.
-    if frames.get(entry.depth).is_none_or(|frame| frame.start != entry.span.start) {
+    if frames
+        .get(entry.depth)
+        .is_none_or(|frame| frame.start != entry.span.start)
+    {
         return;
     }
-    for pair in frames.get(entry.depth.saturating_sub(1)..).unwrap_or_default().windows(2) {
+    for pair in frames
+        .get(entry.depth.saturating_sub(1)..)
+        .unwrap_or_default()
+        .windows(2)
+    {
         if let [around, frame] = pair
             && around.kind == Kind::Object
             && frame.kind == Kind::Array
@@ -199,25 +225,37 @@ fn count_open(entry: &mut Entry, live: &Live<'_>) {
 /// Returns the text of a string, other scalars as written, and nothing for `null`.
 fn said(written: &str) -> Option<String> {
     let raw = Raw::root(written).filter(|raw| !raw.is_null())?;
-    Some(raw.decode().map_or_else(|| written.to_owned(), Cow::into_owned))
+    Some(
+        raw.decode()
+            .map_or_else(|| written.to_owned(), Cow::into_owned),
+    )
 }
 
 /// Returns a word unchanged, and other text in quotes.
 fn word_or_quoted(text: &str) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if !text.is_empty() && text.len() <= SHOWN && text.chars().all(is_word) { text.to_owned() } else { quoted(text) }
+    if !text.is_empty() && text.len() <= SHOWN && text.chars().all(is_word) {
+        text.to_owned()
+    } else {
+        quoted(text)
+    }
 }
 
 /// Returns a text, or the start of a long text, in quotes on one line.
 fn quoted(text: &str) -> String {
-    let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
+    let end = text
+        .char_indices()
+        .nth(SHOWN)
+        .map_or(text.len(), |(at, _)| at);
     let mut line = String::from("\"");
     for c in text.chars().take(SHOWN) {
         match c {
             '"' | '\\' => line.extend(['\\', c]),
             '\n' => line.push_str("\\n"),
             // Other line ends, and characters that change the direction of text.
-            _ if c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+            _ if c.is_control()
+                || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+            {
                 line.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
             _ => line.push(c),

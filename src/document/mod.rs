@@ -1,7 +1,7 @@
 //! The text of one answer: where its roots begin and end, and the machine at its end.
 //!
-//! A document doesn't know about events, calls or continuations. All of its text is final; its caller withholds text
-//! that may still change.
+//! A document doesn't know about events, calls or continuations. All of its text is final; its
+//! caller withholds text that may still change.
 
 mod parser;
 mod repair;
@@ -41,12 +41,13 @@ pub struct Document {
     parser: Parser,
     /// The start of the text that was rejected last. An excerpt shows it.
     rejected: String,
-    /// How often the document was restored, and the relevant restores, as (number, length afterwards). A checkpoint
-    /// that is older than such a restore and longer than its length refers to forgotten text. Both numbers rise.
+    /// How often the document was restored, and the relevant restores, as (number, length
+    /// afterwards). A checkpoint that is older than such a restore and longer than its length
+    /// refers to forgotten text. Both numbers rise.
     restored: u64,
     forgotten: Vec<(u64, usize)>,
-    /// Where a root that is a number ended although no byte of the text ends it: by [`finish`](Self::finish), or before
-    /// a byte that was rejected. The offsets rise.
+    /// Where a root that is a number ended although no byte of the text ends it: by
+    /// [`finish`](Self::finish), or before a byte that was rejected. The offsets rise.
     ended: Vec<usize>,
     dropped: Dropped,
     /// `None` in a strict document.
@@ -87,7 +88,8 @@ pub struct Checkpoint {
 }
 
 impl Document {
-    /// Creates an empty document whose root is an object or an array, at most `depth` containers deep.
+    /// Creates an empty document whose root is an object or an array, at most `depth` containers
+    /// deep.
     pub fn new(depth: usize) -> Self {
         Self::with_roots(depth, AllowedRoots::Containers)
     }
@@ -97,9 +99,15 @@ impl Document {
         Self::with_options(depth, roots, Trailing::Stop)
     }
 
-    /// Creates an empty document that accepts the given roots and treats text after a root according to `trailing`.
+    /// Creates an empty document that accepts the given roots and treats text after a root
+    /// according to `trailing`.
     pub fn with_options(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
-        let parser = Parser::new(depth, roots, trailing, ParserLimits::default().max_preamble_bytes);
+        let parser = Parser::new(
+            depth,
+            roots,
+            trailing,
+            ParserLimits::default().max_preamble_bytes,
+        );
         Self {
             text: String::new(),
             parser,
@@ -112,8 +120,8 @@ impl Document {
         }
     }
 
-    /// Sets the number of bytes of prose after which no root begins without a fence. Has no effect once text was
-    /// pushed.
+    /// Sets the number of bytes of prose after which no root begins without a fence. Has no effect
+    /// once text was pushed.
     #[must_use]
     pub(crate) fn max_preamble(mut self, bytes: usize) -> Self {
         if self.text.is_empty() && self.dropped.bytes == 0 {
@@ -122,21 +130,26 @@ impl Document {
         self
     }
 
-    /// Appends text: the whole text, or, if the root is malformed, the text before the deviation. [`Trailing`] decides
-    /// about text after the root: by default it is kept and not examined.
+    /// Appends text: the whole text, or, if the root is malformed, the text before the deviation.
+    /// [`Trailing`] decides about text after the root: by default it is kept and not examined.
     ///
     /// # Errors
-    /// Returns the deviation. Its offset counts from the start of the document's text, which now ends there; other text
-    /// may follow. [`explain`](Self::explain) returns its location.
+    /// Returns the deviation. Its offset counts from the start of the document's text, which now
+    /// ends there; other text may follow. [`explain`](Self::explain) returns its location.
     pub fn push(&mut self, text: &str) -> Result<(), SyntaxError> {
         self.push_with(text, &mut ())
     }
 
-    /// Like [`push`](Self::push), and emits the certain events to `sink`. Spans are offsets in [`text`](Self::text).
+    /// Like [`push`](Self::push), and emits the certain events to `sink`. Spans are offsets in
+    /// [`text`](Self::text).
     ///
     /// # Errors
     /// Those of [`push`](Self::push); the events before the deviation were emitted.
-    pub fn push_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
+    pub fn push_with<S: Sink + ?Sized>(
+        &mut self,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<(), SyntaxError> {
         if self.tolerance.is_some() {
             let mut rest = self.push_repaired(text, sink)?;
             while let Some(tail) = rest.filter(|tail| !tail.is_empty()) {
@@ -153,10 +166,11 @@ impl Document {
         result
     }
 
-    /// Appends text like [`push_with`](Self::push_with), but only up to the end of a root. Returns how many bytes were
-    /// taken: 0 if a number ended with the last byte of the push before.
+    /// Appends text like [`push_with`](Self::push_with), but only up to the end of a root. Returns
+    /// how many bytes were taken: 0 if a number ended with the last byte of the push before.
     ///
-    /// With [`forget_roots`](Self::forget_roots) it reads a stream of any number of roots with the memory for one:
+    /// With [`forget_roots`](Self::forget_roots) it reads a stream of any number of roots with the
+    /// memory for one:
     ///
     /// ```
     /// use restitch::{AllowedRoots, Document, SyntaxError, Trailing, paths::Paths};
@@ -180,15 +194,22 @@ impl Document {
     ///
     /// # Errors
     /// Those of [`push`](Self::push).
-    pub fn push_root_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<usize, SyntaxError> {
+    pub fn push_root_with<S: Sink + ?Sized>(
+        &mut self,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<usize, SyntaxError> {
         let mut taken = 0;
         while let Some(rest) = text.get(taken..).filter(|rest| !rest.is_empty()) {
-            let length = (1..=PIECE.min(rest.len())).rev().find(|&end| rest.is_char_boundary(end));
+            let length = (1..=PIECE.min(rest.len()))
+                .rev()
+                .find(|&end| rest.is_char_boundary(end));
             let piece = rest.get(..length.unwrap_or(rest.len())).unwrap_or(rest);
             if self.tolerance.is_some() {
                 taken += piece.len();
                 if let Some(tail) = self.push_repaired(piece, sink)? {
-                    // Text that earlier pushes withheld is examined now, so it must not count as taken twice.
+                    // Text that earlier pushes withheld is examined now, so it must not count as
+                    // taken twice.
                     let known = tail.len().saturating_sub(piece.len());
                     self.push_with(tail.get(..known).unwrap_or_default(), sink)?;
                     return Ok(taken - (tail.len() - known));
@@ -214,9 +235,9 @@ impl Document {
         Ok(taken)
     }
 
-    /// Drops all text up to the end of the newest root, if that has ended. From then on all offsets count from the
-    /// start of the remaining text; [`base`](Self::base) is the length of the dropped text. Earlier checkpoints, and
-    /// spans that sinks have kept, refer to dropped text.
+    /// Drops all text up to the end of the newest root, if that has ended. From then on all offsets
+    /// count from the start of the remaining text; [`base`](Self::base) is the length of the
+    /// dropped text. Earlier checkpoints, and spans that sinks have kept, refer to dropped text.
     pub fn forget_roots(&mut self) {
         let Some(end) = self.root_end() else { return };
         let gone = self.text.get(..end).unwrap_or_default();
@@ -234,17 +255,26 @@ impl Document {
         self.ended.clear();
     }
 
-    /// Returns the number of bytes that [`forget_roots`](Self::forget_roots) has dropped: they preceded
-    /// [`text`](Self::text).
+    /// Returns the number of bytes that [`forget_roots`](Self::forget_roots) has dropped: they
+    /// preceded [`text`](Self::text).
     pub fn base(&self) -> usize {
         self.dropped.bytes
     }
 
     /// Forgets the text from `offset` on, except for its start, which an excerpt shows.
     fn reject(&mut self, offset: usize) {
-        debug_assert!(self.text.is_char_boundary(offset), "an error is at the first byte of a character");
+        debug_assert!(
+            self.text.is_char_boundary(offset),
+            "an error is at the first byte of a character"
+        );
         self.rejected.clear();
-        self.rejected.extend(self.text.get(offset..).unwrap_or_default().chars().take(Place::EXCERPT));
+        self.rejected.extend(
+            self.text
+                .get(offset..)
+                .unwrap_or_default()
+                .chars()
+                .take(Place::EXCERPT),
+        );
         self.text.truncate(offset);
         self.mark_end();
     }
@@ -261,7 +291,8 @@ impl Document {
     /// Ends the text: a root that is a number ends here.
     ///
     /// # Errors
-    /// Fails with [`UnexpectedEnd`](crate::SyntaxErrorKind::UnexpectedEnd) if the root is not closed.
+    /// Fails with [`UnexpectedEnd`](crate::SyntaxErrorKind::UnexpectedEnd) if the root is not
+    /// closed.
     pub fn finish(&mut self) -> Result<(), SyntaxError> {
         self.finish_with(&mut ())
     }
@@ -280,19 +311,23 @@ impl Document {
             self.parser.end_touching(&self.text);
         }
         match result {
-            Err(error) if !self.parser.is_whole() => Err(SyntaxError { offset: self.text.len(), ..error }),
+            Err(error) if !self.parser.is_whole() => Err(SyntaxError {
+                offset: self.text.len(),
+                ..error
+            }),
             _ => Ok(()),
         }
     }
 
-    /// Ends the search for the root, as [`finish`](Self::finish) does: if no root is certain yet, it is chosen from the
-    /// text as it ends here. An open root stays open.
+    /// Ends the search for the root, as [`finish`](Self::finish) does: if no root is certain yet,
+    /// it is chosen from the text as it ends here. An open root stays open.
     pub(crate) fn settle<S: Sink + ?Sized>(&mut self, sink: &mut S) {
         self.parser.settle(&self.text, sink);
     }
 
-    /// Emits to `sink` all events of the present text, as a single push of the text would: for a sink that is added
-    /// late. Reads the whole text again; roots that were dropped are not emitted.
+    /// Emits to `sink` all events of the present text, as a single push of the text would: for a
+    /// sink that is added late. Reads the whole text again; roots that were dropped are not
+    /// emitted.
     pub fn replay<S: Sink + ?Sized>(&self, sink: &mut S) {
         let mut parser = match self.dropped.roots {
             0 => self.parser.rewound(),
@@ -300,13 +335,22 @@ impl Document {
         };
         let mut start = 0;
         let settled = self.parser.settled;
-        let mut ends: Vec<usize> = self.ended.iter().copied().chain(settled).chain([self.text.len()]).collect();
+        let mut ends: Vec<usize> = self
+            .ended
+            .iter()
+            .copied()
+            .chain(settled)
+            .chain([self.text.len()])
+            .collect();
         ends.sort_unstable();
         ends.dedup();
         for end in ends {
             let text = self.text.get(..end).unwrap_or_default();
             let accepted = parser.run(text, start, sink);
-            debug_assert!(accepted.is_ok(), "a replay accepts the present text: {accepted:?}");
+            debug_assert!(
+                accepted.is_ok(),
+                "a replay accepts the present text: {accepted:?}"
+            );
             if settled == Some(end) {
                 parser.settle(text, sink);
             }
@@ -322,14 +366,23 @@ impl Document {
         }
     }
 
-    /// Returns the location of `error`, an error of this document, in all text that was pushed: line, column, and the
-    /// text around it. The path is that of the text's end, so ask before the next push. Reads all text before the
-    /// error.
+    /// Returns the location of `error`, an error of this document, in all text that was pushed:
+    /// line, column, and the text around it. The path is that of the text's end, so ask before the
+    /// next push. Reads all text before the error.
     pub fn explain(&self, error: &SyntaxError) -> Place {
         let at = error.offset.min(self.text.len());
         let (before, after) = self.text.split_at_checked(at).unwrap_or((&self.text, ""));
-        let after = if after.is_empty() { &self.rejected } else { after };
-        let mut place = Place::of(before, after, error.offset + self.dropped.bytes, self.path().to_string());
+        let after = if after.is_empty() {
+            &self.rejected
+        } else {
+            after
+        };
+        let mut place = Place::of(
+            before,
+            after,
+            error.offset + self.dropped.bytes,
+            self.path().to_string(),
+        );
         if place.line == 1 {
             place.column += self.dropped.columns;
         }
@@ -357,8 +410,8 @@ impl Document {
         self.root_end().unwrap_or(self.text.len())
     }
 
-    /// Returns how many roots have ended. Only [`Trailing::Next`] and [`Trailing::Block`] allow more than one; all
-    /// other methods are about the newest root.
+    /// Returns how many roots have ended. Only [`Trailing::Next`] and [`Trailing::Block`] allow
+    /// more than one; all other methods are about the newest root.
     pub fn roots(&self) -> usize {
         self.parser.before + usize::from(self.is_complete())
     }
@@ -368,8 +421,8 @@ impl Document {
         self.parser.start
     }
 
-    /// Forgets the text after the end of a closed root. The caller makes no checkpoint between the arrival of that text
-    /// and this call.
+    /// Forgets the text after the end of a closed root. The caller makes no checkpoint between the
+    /// arrival of that text and this call.
     pub(crate) fn drop_tail(&mut self) {
         if !self.is_complete() && self.tolerance.is_none() {
             return;
@@ -385,7 +438,11 @@ impl Document {
     /// Returns the first significant byte after a closed root, if it is near.
     pub(crate) fn byte_after_root(&self) -> Option<u8> {
         let after = self.text.as_bytes().get(self.root_end()?..)?;
-        after.iter().take(AFTER_ROOT).copied().find(|byte| !byte.is_ascii_whitespace())
+        after
+            .iter()
+            .take(AFTER_ROOT)
+            .copied()
+            .find(|byte| !byte.is_ascii_whitespace())
     }
 
     /// Returns whether this text, which follows the root, ends inside a later root.
@@ -403,15 +460,15 @@ impl Document {
         self.parser.depth
     }
 
-    /// Whether the root is closed and certain without further text: white space follows a scalar, and the root is not a
-    /// possible reference (`[1]`).
+    /// Whether the root is closed and certain without further text: white space follows a scalar,
+    /// and the root is not a possible reference (`[1]`).
     #[cfg(any(feature = "live", feature = "cli"))]
     pub(crate) fn is_settled(&self) -> bool {
         self.is_complete() && self.parser.is_settled(&self.text)
     }
 
-    /// Returns the error for significant text after a scalar root without a fence. Such a scalar is a word of a
-    /// sentence: `2026 was …`.
+    /// Returns the error for significant text after a scalar root without a fence. Such a scalar is
+    /// a word of a sentence: `2026 was …`.
     #[cfg(feature = "cli")]
     pub(crate) fn text_after_scalar(&self) -> Option<SyntaxError> {
         self.parser.text_after_scalar(&self.text)
@@ -422,8 +479,8 @@ impl Document {
         self.parser.machine.is_done()
     }
 
-    /// Whether the text is JSON or will be: a root has begun, or a fence promises one. A bracket after prose begins the
-    /// root once JSON follows.
+    /// Whether the text is JSON or will be: a root has begun, or a fence promises one. A bracket
+    /// after prose begins the root once JSON follows.
     pub fn is_json(&self) -> bool {
         self.parser.is_in_json() || self.parser.finder().promises_json()
     }
@@ -440,13 +497,19 @@ impl Document {
 
     /// Returns the rest of the line that opens a fence, if the text ends inside one.
     pub fn rest_of_fence(&self) -> Option<&'static str> {
-        self.parser.finder().rest_of_fence().filter(|_| self.parser.start.is_none())
+        self.parser
+            .finder()
+            .rest_of_fence()
+            .filter(|_| self.parser.start.is_none())
     }
 
-    /// Returns the line that closes the fence after a closed root, or the rest of that line if some of its backticks
-    /// are there. `None` if no fence is open.
+    /// Returns the line that closes the fence after a closed root, or the rest of that line if some
+    /// of its backticks are there. `None` if no fence is open.
     pub fn open_fence(&self) -> Option<String> {
-        let tail = self.text.get(self.end()..).filter(|_| self.is_complete() && self.has_fence())?;
+        let tail = self
+            .text
+            .get(self.end()..)
+            .filter(|_| self.is_complete() && self.has_fence())?;
         missing_fence(self.parser.finder().ticks(), tail)
     }
 
@@ -461,7 +524,8 @@ impl Document {
         !self.parser.is_in_json() && self.parser.finder().is_prose()
     }
 
-    /// Takes the text for one that is not JSON, with all that follows: no root begins in it any more. No root has begun.
+    /// Takes the text for one that is not JSON, with all that follows: no root begins in it any
+    /// more. No root has begun.
     pub(crate) fn read_as_text(&mut self) {
         debug_assert!(self.parser.start.is_none(), "a root is JSON");
         (self.parser, self.tolerance) = (self.parser.of_text(self.text.len()), None);
@@ -479,7 +543,11 @@ impl Document {
 
     /// Returns how many bytes of prose the text ends with. 0 if a root or a fence has begun.
     pub(crate) fn prose_len(&self) -> usize {
-        if self.parser.is_in_json() { 0 } else { self.parser.finder().prose_len() }
+        if self.parser.is_in_json() {
+            0
+        } else {
+            self.parser.finder().prose_len()
+        }
     }
 
     /// Returns the machine at the end of the root; its offsets count in [`text`](Self::text).
@@ -493,19 +561,25 @@ impl Document {
         self.parser.machine.cut_state()
     }
 
-    /// Returns the path of the value that is due or open, else of the innermost open container. O(1): it is a view.
+    /// Returns the path of the value that is due or open, else of the innermost open container.
+    /// O(1): it is a view.
     pub fn path(&self) -> Path<'_> {
         self.parser.machine.path(&self.text)
     }
 
     /// Returns the position where the text stops, as owned data. O(depth).
     pub fn cut(&self) -> Cut {
-        Cut { offset: self.text.len(), path: self.path().to_string(), state: self.cut_state() }
+        Cut {
+            offset: self.text.len(),
+            path: self.path().to_string(),
+            state: self.cut_state(),
+        }
     }
 
-    /// Returns the complete part: the root up to its last safe point, and closing brackets. It is always valid JSON. It
-    /// leaves out uncertain text (an unfinished number, literal, escape or key, a comma, a key without its value) and
-    /// includes a partial string. `None` before the first safe point. Takes O(depth) and the copy.
+    /// Returns the complete part: the root up to its last safe point, and closing brackets. It is
+    /// always valid JSON. It leaves out uncertain text (an unfinished number, literal, escape or
+    /// key, a comma, a key without its value) and includes a partial string. `None` before the
+    /// first safe point. Takes O(depth) and the copy.
     #[must_use]
     pub fn complete(&self) -> Option<String> {
         self.complete_with(CloseOptions::default())
@@ -519,8 +593,9 @@ impl Document {
         Some([self.text.get(self.parser.start?..end)?, &suffix].concat())
     }
 
-    /// Returns the complete part without a copy: it is the text from [`root_start`](Self::root_start) to the returned
-    /// offset, and then `suffix`, which is overwritten. `None` before the first safe point. O(depth).
+    /// Returns the complete part without a copy: it is the text from
+    /// [`root_start`](Self::root_start) to the returned offset, and then `suffix`, which is
+    /// overwritten. `None` before the first safe point. O(depth).
     ///
     /// ```
     /// use restitch::json::{CloseOptions, Partial};
@@ -557,14 +632,20 @@ impl Document {
         }
     }
 
-    /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed again. Returns
-    /// `false` and changes nothing if the text of the checkpoint itself was forgotten. The owners of sinks restore
-    /// those.
+    /// Forgets all text since the checkpoint, which must be this document's own; nothing is parsed
+    /// again. Returns `false` and changes nothing if the text of the checkpoint itself was
+    /// forgotten. The owners of sinks restore those.
     #[must_use = "a checkpoint that is gone leaves the document as it is"]
     pub fn restore(&mut self, checkpoint: &Checkpoint) -> bool {
-        // Both numbers rise: the first entry that is younger than the checkpoint went back farthest.
-        let younger = self.forgotten.partition_point(|&(when, _)| when <= checkpoint.restored);
-        let is_gone = self.forgotten.get(younger).is_some_and(|&(_, to)| to < checkpoint.length);
+        // Both numbers rise: the first entry that is younger than the checkpoint went back
+        // farthest.
+        let younger = self
+            .forgotten
+            .partition_point(|&(when, _)| when <= checkpoint.restored);
+        let is_gone = self
+            .forgotten
+            .get(younger)
+            .is_some_and(|&(_, to)| to < checkpoint.length);
         let is_gone = is_gone || checkpoint.base != self.dropped.bytes;
         if is_gone || !self.text.is_char_boundary(checkpoint.length) {
             return false;
@@ -575,12 +656,17 @@ impl Document {
         true
     }
 
-    /// Forgets the text after `length`; `is_ended` is true if a root has ended there. The caller restores the parser.
+    /// Forgets the text after `length`; `is_ended` is true if a root has ended there. The caller
+    /// restores the parser.
     fn forget(&mut self, length: usize, is_ended: bool) {
         self.restored += 1;
         while self.forgotten.pop_if(|&mut (_, to)| to >= length).is_some() {}
         self.forgotten.push((self.restored, length));
-        while self.ended.pop_if(|&mut end| end > length || end == length && !is_ended).is_some() {}
+        while self
+            .ended
+            .pop_if(|&mut end| end > length || end == length && !is_ended)
+            .is_some()
+        {}
         self.text.truncate(length);
         if let Some(tolerance) = &mut self.tolerance {
             tolerance.set_back(length + self.dropped.bytes);
@@ -588,7 +674,8 @@ impl Document {
     }
 }
 
-/// The number of bytes that are examined after a root: more than the white space between two parts of a document.
+/// The number of bytes that are examined after a root: more than the white space between two parts
+/// of a document.
 const AFTER_ROOT: usize = 1024;
 
 /// [`Document::push_root_with`] appends text in pieces of this many bytes. A piece may reach beyond the end of the

@@ -1,31 +1,32 @@
-//! Finds where the roots of a text begin and end: reads the envelope before a root, runs the machine of the open root,
-//! and handles the text after it. Keeps no text.
+//! Finds where the roots of a text begin and end: reads the envelope before a root, runs the
+//! machine of the open root, and handles the text after it. Keeps no text.
 
 use super::search::{FoundRoot, RootSearch, SCALARS, ends_in_root, ends_root};
 use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::{Machine, Sink};
 
-/// The treatment of text after the end of a root. White space and the fence around the root are always accepted.
+/// The treatment of text after the end of a root. White space and the fence around the root are
+/// always accepted.
 ///
-/// Text that touches the end of a root is malformed, except with [`Next`](Self::Next): white space, a fence or the end
-/// of the text ends a scalar (`1.2.3` and `"a""b"` are malformed), and no JSON touches the closing bracket of a root
-/// (`{}}` is malformed). Prose may touch that bracket: `{}.`.
+/// Text that touches the end of a root is malformed, except with [`Next`](Self::Next): white space,
+/// a fence or the end of the text ends a scalar (`1.2.3` and `"a""b"` are malformed), and no JSON
+/// touches the closing bracket of a root (`{}}` is malformed). Prose may touch that bracket: `{}.`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trailing {
-    /// The text is kept. [`Document::root_end`](crate::Document::root_end) returns the end of the root. A next root is
-    /// found in two cases: JSON after a tag that ends reasoning; and, if the root is a scalar or a short array of
-    /// scalars (`[1]`) without a fence, an object or an array with an object. Such an array is prose if more prose
-    /// follows it in its line: `[1] Smith`.
+    /// The text is kept. [`Document::root_end`](crate::Document::root_end) returns the end of the
+    /// root. A next root is found in two cases: JSON after a tag that ends reasoning; and, if the
+    /// root is a scalar or a short array of scalars (`[1]`) without a fence, an object or an array
+    /// with an object. Such an array is prose if more prose follows it in its line: `[1] Smith`.
     #[default]
     Stop,
     /// The text is an error: [`SyntaxErrorKind::TrailingText`].
     Error,
-    /// The text is the next root: NDJSON, or concatenated values. Prose and a fence may precede only the first root;
-    /// backticks after it count as white space.
+    /// The text is the next root: NDJSON, or concatenated values. Prose and a fence may precede
+    /// only the first root; backticks after it count as white space.
     Next,
-    /// A fenced block that follows a fenced root and has the label `json` is the next root. All other text is kept as
-    /// with [`Stop`](Self::Stop).
+    /// A fenced block that follows a fenced root and has the label `json` is the next root. All
+    /// other text is kept as with [`Stop`](Self::Stop).
     Block,
 }
 
@@ -67,7 +68,12 @@ enum Tail {
 }
 
 impl Parser {
-    pub(super) fn new(depth: usize, roots: AllowedRoots, trailing: Trailing, max_preamble: usize) -> Self {
+    pub(super) fn new(
+        depth: usize,
+        roots: AllowedRoots,
+        trailing: Trailing,
+        max_preamble: usize,
+    ) -> Self {
         let search = RootSearch::new(roots, depth, max_preamble);
         Self {
             search,
@@ -96,7 +102,10 @@ impl Parser {
 
     /// Returns a parser with the same options at `offset` of a text that is not JSON.
     pub(super) fn of_text(&self, offset: usize) -> Self {
-        Self { search: RootSearch::with(RootFinder::of_text(offset), self.depth), ..self.rewound() }
+        Self {
+            search: RootSearch::with(RootFinder::of_text(offset), self.depth),
+            ..self.rewound()
+        }
     }
 
     /// Returns a search before the first byte.
@@ -120,12 +129,18 @@ impl Parser {
     }
 
     /// Consumes `text` from `from` on, up to where it was consumed before.
-    pub(super) fn run<S: Sink + ?Sized>(&mut self, text: &str, from: usize, sink: &mut S) -> Result<(), SyntaxError> {
+    pub(super) fn run<S: Sink + ?Sized>(
+        &mut self,
+        text: &str,
+        from: usize,
+        sink: &mut S,
+    ) -> Result<(), SyntaxError> {
         while self.run_root(text, from, sink)? {}
         Ok(())
     }
 
-    /// Like [`run`](Self::run), but up to the end of a root; returns whether a root has ended and text may follow it.
+    /// Like [`run`](Self::run), but up to the end of a root; returns whether a root has ended and
+    /// text may follow it.
     pub(super) fn run_root<S: Sink + ?Sized>(
         &mut self,
         text: &str,
@@ -144,11 +159,19 @@ impl Parser {
         }
     }
 
-    /// Treats a first root that is malformed at `at` as prose, if it begins with a word (`then`), a capital in brackets
-    /// (`[INST]`), a list marker (`- one`, `1. one`), or a rule (`---`). Returns whether it does. A sink begins anew with the next root.
+    /// Treats a first root that is malformed at `at` as prose, if it begins with a word (`then`), a
+    /// capital in brackets (`[INST]`), a list marker (`- one`, `1. one`), or a rule (`---`).
+    /// Returns whether it does. A sink begins anew with the next root.
     pub(super) fn reject_prose(&mut self, text: &str, at: usize) -> bool {
-        let Some(start) = self.start.filter(|_| self.before == 0 && !self.finder().has_fence()) else { return false };
-        let Some(first) = text.get(start..).and_then(|root| root.chars().next()) else { return false };
+        let Some(start) = self
+            .start
+            .filter(|_| self.before == 0 && !self.finder().has_fence())
+        else {
+            return false;
+        };
+        let Some(first) = text.get(start..).and_then(|root| root.chars().next()) else {
+            return false;
+        };
         let next = text.get(at..).and_then(|rest| rest.chars().next());
         let is_prose = match first {
             '[' => {
@@ -171,7 +194,8 @@ impl Parser {
         is_prose
     }
 
-    /// Ends the search for the root, because the text ends here. Emits the remaining events of the root's text.
+    /// Ends the search for the root, because the text ends here. Emits the remaining events of the
+    /// root's text.
     pub(super) fn settle<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
         if self.start.is_some() {
             return;
@@ -180,16 +204,27 @@ impl Parser {
         let is_last = matches!(self.trailing, Trailing::Error | Trailing::Next);
         let mut found = self.search.settle(text, is_last);
         if found.is_none()
-            && let Some(search) = self.search.without_reasoning(RootFinder::new(self.roots, self.max_preamble))
+            && let Some(search) = self
+                .search
+                .without_reasoning(RootFinder::new(self.roots, self.max_preamble))
         {
             self.search = search;
-            found = self.search.feed(text).or_else(|| self.search.settle(text, is_last));
+            found = self
+                .search
+                .feed(text)
+                .or_else(|| self.search.settle(text, is_last));
         }
         let Some(found) = found else { return };
-        let read = self.start_root(text, found.start).and_then(|()| self.machine.feed_text(text, sink));
+        let read = self
+            .start_root(text, found.start)
+            .and_then(|()| self.machine.feed_text(text, sink));
         if read.is_err() {
-            // Only a root inside reasoning is read here for the first time. Malformed text there is not an answer.
-            (self.start, self.search) = (None, RootSearch::with(RootFinder::of_text(text.len()), self.depth));
+            // Only a root inside reasoning is read here for the first time. Malformed text there is
+            // not an answer.
+            (self.start, self.search) = (
+                None,
+                RootSearch::with(RootFinder::of_text(text.len()), self.depth),
+            );
             self.machine.restart(0);
         }
         // All text was read.
@@ -201,9 +236,18 @@ impl Parser {
         self.start.is_some() && !self.machine.is_done()
     }
 
-    /// Consumes `text` from `from` on up to the start of the next root, if that is in it; returns where it begins.
-    pub(super) fn find_root(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
-        let found = if self.start.is_some() { self.next_root(text, from)? } else { self.search.feed(text) };
+    /// Consumes `text` from `from` on up to the start of the next root, if that is in it; returns
+    /// where it begins.
+    pub(super) fn find_root(
+        &mut self,
+        text: &str,
+        from: usize,
+    ) -> Result<Option<FoundRoot>, SyntaxError> {
+        let found = if self.start.is_some() {
+            self.next_root(text, from)?
+        } else {
+            self.search.feed(text)
+        };
         if let Some(found) = found {
             let is_next = self.start.is_some();
             self.start_root(text, found.start)?;
@@ -234,8 +278,8 @@ impl Parser {
         }
     }
 
-    /// Returns where a further root begins in the text after a root, which may be prose; the text before `from` was
-    /// examined before.
+    /// Returns where a further root begins in the text after a root, which may be prose; the text
+    /// before `from` was examined before.
     fn root_in_tail(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
         let end = self.machine.offset();
         loop {
@@ -249,18 +293,25 @@ impl Parser {
                     return Ok(found);
                 }
                 Tail::Touching => {
-                    let Some(&byte) = text.as_bytes().get(end) else { return Ok(None) };
+                    let Some(&byte) = text.as_bytes().get(end) else {
+                        return Ok(None);
+                    };
                     self.tail = match byte {
                         // A definition of a reference: `[1]: https://…`
                         b':' if self.is_reference(text) => return Ok(self.reject_array(text)),
-                        b'{' | b'[' | b'}' | b']' | b'"' | b':' | b'0'..=b'9' => return Err(self.deviation(byte, end)),
+                        b'{' | b'[' | b'}' | b']' | b'"' | b':' | b'0'..=b'9' => {
+                            return Err(self.deviation(byte, end));
+                        }
                         b',' => Tail::Comma,
                         _ if self.is_reference(text) => Tail::Line,
                         _ => self.tail_of(text),
                     };
                 }
                 Tail::Line => {
-                    let line = text.get(end.max(from)..).unwrap_or_default().trim_start_matches([' ', '\t', '\r']);
+                    let line = text
+                        .get(end.max(from)..)
+                        .unwrap_or_default()
+                        .trim_start_matches([' ', '\t', '\r']);
                     match line.chars().next() {
                         None => return Ok(None),
                         Some(c) if ends_root(c) => self.tail = self.tail_of(text),
@@ -269,10 +320,14 @@ impl Parser {
                 }
                 Tail::Comma => {
                     let after = text.get(end + 1..).unwrap_or_default().bytes();
-                    let first = after.enumerate().find(|(_, byte)| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+                    let first = after
+                        .enumerate()
+                        .find(|(_, byte)| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
                     match first {
                         None => return Ok(None),
-                        Some((at, byte @ (b'{' | b'[' | b'"'))) => return Err(self.deviation(byte, end + 1 + at)),
+                        Some((at, byte @ (b'{' | b'[' | b'"'))) => {
+                            return Err(self.deviation(byte, end + 1 + at));
+                        }
                         Some(_) if self.is_reference(text) => return Ok(self.reject_array(text)),
                         Some(_) => self.tail = self.tail_of(text),
                     }
@@ -281,8 +336,8 @@ impl Parser {
         }
     }
 
-    /// Treats a reference that has ended as prose, since its line continues: `[1] Smith`. Returns where a root begins
-    /// in the text after it.
+    /// Treats a reference that has ended as prose, since its line continues: `[1] Smith`. Returns
+    /// where a root begins in the text after it.
     fn reject_array(&mut self, text: &str) -> Option<FoundRoot> {
         let finder = RootFinder::after_root(self.machine.offset(), self.max_preamble, false);
         self.search = RootSearch::with(finder, self.depth);
@@ -301,30 +356,42 @@ impl Parser {
         Tail::Searched(RootSearch::with(finder, self.depth))
     }
 
-    /// Whether a following object would replace this ended root: this one is a scalar or a short array of scalars, as
-    /// at the start of a list of references.
+    /// Whether a following object would replace this ended root: this one is a scalar or a short
+    /// array of scalars, as at the start of a list of references.
     fn is_weak(&self, text: &str) -> bool {
         let root = self.root(text);
         let has_scalars = root.len() <= SCALARS && root.starts_with('[') && !root.contains('{');
         self.before == 0 && !self.finder().has_fence() && (self.is_scalar || has_scalars)
     }
 
-    /// Whether the ended root looks like a reference, `[12]`. It is one if its line continues as prose.
+    /// Whether the ended root looks like a reference, `[12]`. It is one if its line continues as
+    /// prose.
     fn is_reference(&self, text: &str) -> bool {
-        let number = self.root(text).strip_prefix('[').and_then(|root| root.strip_suffix(']')).unwrap_or_default();
-        let is_number = (1..=REFERENCE).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = self
+            .root(text)
+            .strip_prefix('[')
+            .and_then(|root| root.strip_suffix(']'))
+            .unwrap_or_default();
+        let is_number = (1..=REFERENCE).contains(&number.len())
+            && number.bytes().all(|byte| byte.is_ascii_digit());
         self.before == 0 && !self.finder().has_fence() && is_number
     }
 
     /// Whether the ended root is certain without further text.
     #[cfg(any(feature = "live", feature = "cli"))]
     pub(super) fn is_settled(&self, text: &str) -> bool {
-        if self.is_scalar { text.len() > self.machine.offset() } else { !self.is_reference(text) }
+        if self.is_scalar {
+            text.len() > self.machine.offset()
+        } else {
+            !self.is_reference(text)
+        }
     }
 
     /// Returns the text of a root that has ended.
     fn root<'t>(&self, text: &'t str) -> &'t str {
-        self.start.and_then(|start| text.get(start..self.machine.offset())).unwrap_or_default()
+        self.start
+            .and_then(|start| text.get(start..self.machine.offset()))
+            .unwrap_or_default()
     }
 
     /// Records that the newest root ended with the text: later text does not touch it.
@@ -347,7 +414,14 @@ impl Parser {
         let before = before.saturating_sub(1);
         let machine = Machine::ended_at(0, self.depth);
         let (search, is_scalar) = (self.search.clone(), self.is_scalar);
-        Self { search, is_scalar, start: Some(0), before, machine, ..self.rewound() }
+        Self {
+            search,
+            is_scalar,
+            start: Some(0),
+            before,
+            machine,
+            ..self.rewound()
+        }
     }
 
     /// Whether the text needs no more: the root is closed, or none is due.
@@ -367,12 +441,15 @@ impl Parser {
         SyntaxError { kind, offset: at }
     }
 
-    /// Returns the first significant byte after the root that has ended, and its offset; the text before `from` was
-    /// examined before.
+    /// Returns the first significant byte after the root that has ended, and its offset; the text
+    /// before `from` was examined before.
     pub(super) fn first_after_root(&self, text: &str, from: usize) -> Option<(usize, u8)> {
         let from = from.max(self.machine.offset());
         let mut rest = text.as_bytes().get(from..)?.iter();
-        let is_space = |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r') || byte == b'`' && self.finder().has_fence();
+        let is_space = |byte| {
+            matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+                || byte == b'`' && self.finder().has_fence()
+        };
         let at = rest.position(|&byte| !is_space(byte))?;
         Some((from + at, *text.as_bytes().get(from + at)?))
     }
@@ -380,8 +457,13 @@ impl Parser {
     /// Returns the error for text after a scalar root, except white space and a fence.
     #[cfg(feature = "cli")]
     pub(super) fn text_after_scalar(&self, text: &str) -> Option<SyntaxError> {
-        let (at, byte) = self.first_after_root(text, 0).filter(|_| self.is_scalar && self.machine.is_done())?;
-        (!self.finder().has_fence()).then_some(SyntaxError { kind: SyntaxErrorKind::TrailingText(byte), offset: at })
+        let (at, byte) = self
+            .first_after_root(text, 0)
+            .filter(|_| self.is_scalar && self.machine.is_done())?;
+        (!self.finder().has_fence()).then_some(SyntaxError {
+            kind: SyntaxErrorKind::TrailingText(byte),
+            offset: at,
+        })
     }
 
     /// Returns whether this text after a root ends inside a later root.
@@ -393,7 +475,8 @@ impl Parser {
         let first = text.as_bytes().get(start).copied();
         let is_container = matches!(first, Some(b'{' | b'['));
         if let Some(byte) = first.filter(|_| is_container && self.depth == 0) {
-            // The text ends before this byte, and no root has begun. Only this case reads the text before a root again.
+            // The text ends before this byte, and no root has begun. Only this case reads the text
+            // before a root again.
             if self.start.is_none() {
                 self.search = self.fresh_search();
                 self.search.feed(text.get(..start).unwrap_or_default());

@@ -1,4 +1,5 @@
-//! Finds the root among the brackets of a text. After prose, the bytes after a bracket decide whether it begins the root.
+//! Finds the root among the brackets of a text. After prose, the bytes after a bracket decide
+//! whether it begins the root.
 
 use std::ops::Range;
 
@@ -7,8 +8,9 @@ use crate::json::{CutState, Kind, Machine};
 
 /// A push parser for the text up to a root. Each byte is pushed once, in chunks of any size.
 ///
-/// A separate machine reads the text after a bracket in prose until there is evidence of JSON. If the bracket turns out
-/// to be prose, no text is read again: the next root begins after the byte that is not JSON, never before it.
+/// A separate machine reads the text after a bracket in prose until there is evidence of JSON. If
+/// the bracket turns out to be prose, no text is read again: the next root begins after the byte
+/// that is not JSON, never before it.
 #[derive(Clone, Debug)]
 pub(crate) struct RootSearch {
     finder: RootFinder,
@@ -43,8 +45,8 @@ struct Closed {
 }
 
 impl Closed {
-    /// Whether its line or sentence ends after it, or a tag or a fence follows. After a link, or an array within a
-    /// sentence, the sentence continues.
+    /// Whether its line or sentence ends after it, or a tag or a fence follows. After a link, or an
+    /// array within a sentence, the sentence continues.
     fn ends_line(&self, text: &str) -> bool {
         let rest = text.get(self.range.end..).unwrap_or_default();
         let line = rest.split('\n').next().unwrap_or_default().trim();
@@ -57,13 +59,15 @@ pub(super) fn ends_root(c: char) -> bool {
     matches!(c, '\n' | '<' | '`' | '*' | '.' | ';' | '!' | '。')
 }
 
-/// Returns whether the text after a root ends inside a later root, for example in the last of several records, or in the
-/// answer after an example.
+/// Returns whether the text after a root ends inside a later root, for example in the last of
+/// several records, or in the answer after an example.
 pub(super) fn ends_in_root(after: &str, depth: usize, max_preamble: usize) -> bool {
     let mut end = 0;
     loop {
         let mut search = RootSearch::with(RootFinder::after_root(end, max_preamble, false), depth);
-        let Some(root) = search.feed(after) else { return search.is_in_json() };
+        let Some(root) = search.feed(after) else {
+            return search.is_in_json();
+        };
         let mut machine = Machine::starting_at(root.start, depth);
         match machine.feed_text(after, &mut ()) {
             Ok(_) if machine.is_done() => end = machine.offset(),
@@ -88,7 +92,12 @@ impl RootSearch {
 
     /// Creates a search with this finder.
     pub(super) fn with(finder: RootFinder, depth: usize) -> Self {
-        Self { finder, depth, candidate: None, closed: None }
+        Self {
+            finder,
+            depth,
+            candidate: None,
+            closed: None,
+        }
     }
 
     /// Returns the reader of the text around the root.
@@ -96,15 +105,21 @@ impl RootSearch {
         &self.finder
     }
 
-    /// Reads the new part of `text`. `text` has all text until now. Returns the root once it is certain, and then reads
-    /// no further.
+    /// Reads the new part of `text`. `text` has all text until now. Returns the root once it is
+    /// certain, and then reads no further.
     pub(crate) fn feed(&mut self, text: &str) -> Option<FoundRoot> {
         loop {
-            let rest = text.get(self.finder.offset()..).filter(|rest| !rest.is_empty());
+            let rest = text
+                .get(self.finder.offset()..)
+                .filter(|rest| !rest.is_empty());
             let c = rest.and_then(|rest| rest.chars().next())?;
             let rest = rest.unwrap_or_default();
             let before = self.finder.offset();
-            let piece = if self.candidate.is_some() { rest.get(..c.len_utf8()).unwrap_or_default() } else { rest };
+            let piece = if self.candidate.is_some() {
+                rest.get(..c.len_utf8()).unwrap_or_default()
+            } else {
+                rest
+            };
             let start = self.finder.feed(piece);
             if let Some(RootStart::Certain(start)) = start {
                 self.candidate = None;
@@ -118,7 +133,10 @@ impl RootSearch {
                     }
                     Step::Root => {
                         self.finder.accept();
-                        return Some(FoundRoot { start: candidate.start, end: before + piece.len() });
+                        return Some(FoundRoot {
+                            start: candidate.start,
+                            end: before + piece.len(),
+                        });
                     }
                     Step::Closed(closed) => {
                         self.note_closed(closed, text);
@@ -144,7 +162,11 @@ impl RootSearch {
 
     fn note_closed(&mut self, closed: Closed, text: &str) {
         // A reference counts only at the end of the text, so the last one matters.
-        if self.closed.as_ref().is_none_or(|known| known.is_reference || !known.ends_line(text)) {
+        if self
+            .closed
+            .as_ref()
+            .is_none_or(|known| known.is_reference || !known.ends_line(text))
+        {
             self.closed = Some(closed);
         }
     }
@@ -155,28 +177,43 @@ impl RootSearch {
     }
 
     fn open_root(&self) -> Option<&Candidate> {
-        let candidate = self.candidate.as_deref().filter(|candidate| candidate.is_evident())?;
-        self.closed.as_ref().is_none_or(|closed| closed.is_reference).then_some(candidate)
+        let candidate = self
+            .candidate
+            .as_deref()
+            .filter(|candidate| candidate.is_evident())?;
+        self.closed
+            .as_ref()
+            .is_none_or(|closed| closed.is_reference)
+            .then_some(candidate)
     }
 
     /// Returns the root if `text` is all there is. `is_last`: only white space may follow the root.
     pub(crate) fn settle(&mut self, text: &str, is_last: bool) -> Option<FoundRoot> {
-        let open = self.open_root().map(|candidate| candidate.start..text.len());
+        let open = self
+            .open_root()
+            .map(|candidate| candidate.start..text.len());
         let closed = || {
             let closed = self.closed.as_ref()?;
             let rest = text.get(closed.range.end..).unwrap_or_default();
-            let is_free = !closed.is_reference && !is_last && closed.ends_line(text) || rest.trim().is_empty();
+            let is_free = !closed.is_reference && !is_last && closed.ends_line(text)
+                || rest.trim().is_empty();
             (is_free && self.candidate.is_none()).then(|| closed.range.clone())
         };
         let range = open.or_else(closed)?;
         self.candidate = None;
         self.finder.accept();
-        Some(FoundRoot { start: range.start, end: range.end })
+        Some(FoundRoot {
+            start: range.start,
+            end: range.end,
+        })
     }
 
-    /// Returns a fresh search that treats tags around reasoning as prose, if the text ends inside reasoning.
+    /// Returns a fresh search that treats tags around reasoning as prose, if the text ends inside
+    /// reasoning.
     pub(super) fn without_reasoning(&self, fresh: RootFinder) -> Option<Self> {
-        self.finder.in_reasoning().then(|| Self::with(fresh.ignoring_reasoning(), self.depth))
+        self.finder
+            .in_reasoning()
+            .then(|| Self::with(fresh.ignoring_reasoning(), self.depth))
     }
 
     /// Rejects a root that was certain. The search continues after its first character, `c`.
@@ -187,7 +224,12 @@ impl RootSearch {
 
 impl Candidate {
     fn at(start: usize, depth: usize) -> Self {
-        Self { start, machine: Machine::starting_at(start, depth), member: None, has_string: false }
+        Self {
+            start,
+            machine: Machine::starting_at(start, depth),
+            member: None,
+            has_string: false,
+        }
     }
 
     fn len(&self) -> usize {
@@ -201,7 +243,10 @@ impl Candidate {
         let state = self.machine.cut_state();
         let Some(last) = self.machine.frames().last() else {
             let is_reference = !self.has_string && self.len() <= REFERENCE;
-            return Step::Closed(Closed { range: self.start..self.machine.offset(), is_reference });
+            return Step::Closed(Closed {
+                range: self.start..self.machine.offset(),
+                is_reference,
+            });
         };
         let open = self.machine.frames().len();
         let is_after_colon = last.kind == Kind::Object && state == CutState::Value;
@@ -209,25 +254,33 @@ impl Candidate {
             self.member.get_or_insert(open);
         }
         self.has_string |= state == CutState::String;
-        let is_member = self.member.is_some_and(|member| !(is_after_colon && open == member));
+        let is_member = self
+            .member
+            .is_some_and(|member| !(is_after_colon && open == member));
         // In code and prose a word may follow the colon: `{"a": file`.
         let is_word = state == CutState::Literal;
-        if is_member && !is_word || self.len() >= SCALARS { Step::Root } else { Step::Open }
+        if is_member && !is_word || self.len() >= SCALARS {
+            Step::Root
+        } else {
+            Step::Open
+        }
     }
 
     /// Whether prose is unlikely to begin like this.
     fn is_evident(&self) -> bool {
         let state = self.machine.cut_state();
-        let has_element = self.machine.frames().iter().any(|frame| frame.count > 0) && state != CutState::AfterValue;
+        let has_element = self.machine.frames().iter().any(|frame| frame.count > 0)
+            && state != CutState::AfterValue;
         self.has_string && has_element || self.len() >= EVIDENT
     }
 }
 
-/// The length in bytes of the longest array without strings that may be a reference, a citation or an interval.
+/// The length in bytes of the longest array without strings that may be a reference, a citation or
+/// an interval.
 const REFERENCE: usize = 16;
-/// A series of numbers in brackets of this length in bytes is JSON even while it is open: citations, vectors and
-/// matrices in prose are shorter.
+/// A series of numbers in brackets of this length in bytes is JSON even while it is open:
+/// citations, vectors and matrices in prose are shorter.
 const EVIDENT: usize = 64;
-/// An array of this length in bytes is the root even if it holds only scalars. A shorter one may be a list of
-/// references before an object, so its events wait.
+/// An array of this length in bytes is the root even if it holds only scalars. A shorter one may be
+/// a list of references before an object, so its events wait.
 pub(super) const SCALARS: usize = 256;

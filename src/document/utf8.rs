@@ -34,25 +34,32 @@ impl Utf8 {
         Self::default()
     }
 
-    /// Returns the start of an incomplete character: at most three bytes. After an error: the first four bytes, at
-    /// most, of the invalid UTF-8.
+    /// Returns the start of an incomplete character: at most three bytes. After an error: the first
+    /// four bytes, at most, of the invalid UTF-8.
     pub fn open(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Returns the next whole characters, and moves `bytes` past them. `None` when `bytes` has no more; the start of an
-    /// incomplete character is kept.
+    /// Returns the next whole characters, and moves `bytes` past them. `None` when `bytes` has no
+    /// more; the start of an incomplete character is kept.
     ///
     /// # Errors
     /// Fails if the next bytes are not UTF-8; from then on every call returns the same error.
-    pub fn next_text<'a, 'b: 'a>(&'a mut self, bytes: &mut &'b [u8]) -> Result<Option<&'a str>, Utf8Error> {
+    pub fn next_text<'a, 'b: 'a>(
+        &'a mut self,
+        bytes: &mut &'b [u8],
+    ) -> Result<Option<&'a str>, Utf8Error> {
         loop {
-            // An incomplete character takes byte after byte, until it is whole or cannot become one.
+            // An incomplete character takes byte after byte, until it is whole or cannot become
+            // one.
             while self.len > 0 {
                 match std::str::from_utf8(self.open()) {
                     Ok(_) => {
                         let len = std::mem::take(&mut self.len);
-                        return Ok(self.bytes.get(..len).and_then(|whole| std::str::from_utf8(whole).ok()));
+                        return Ok(self
+                            .bytes
+                            .get(..len)
+                            .and_then(|whole| std::str::from_utf8(whole).ok()));
                     }
                     Err(error) if error.error_len().is_some() => {
                         self.keep(bytes, 4);
@@ -81,7 +88,9 @@ impl Utf8 {
     fn keep(&mut self, bytes: &mut &[u8], count: usize) {
         let room = self.bytes.get_mut(self.len..).unwrap_or_default();
         let (new, rest) = bytes.split_at(count.min(room.len()).min(bytes.len()));
-        room.iter_mut().zip(new).for_each(|(slot, byte)| *slot = *byte);
+        room.iter_mut()
+            .zip(new)
+            .for_each(|(slot, byte)| *slot = *byte);
         self.len += new.len();
         *bytes = rest;
     }
@@ -90,7 +99,9 @@ impl Utf8 {
 // Not derived: the bytes belong to a text, which must not be printed.
 impl fmt::Debug for Utf8 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Utf8").field("open", &self.len).finish_non_exhaustive()
+        f.debug_struct("Utf8")
+            .field("open", &self.len)
+            .finish_non_exhaustive()
     }
 }
 
@@ -106,7 +117,8 @@ impl std::error::Error for Utf8Error {}
 mod tests {
     use super::{Utf8, Utf8Error};
 
-    /// Returns the decoded text of some pieces, with runs joined, the incomplete rest, and whether there was an error.
+    /// Returns the decoded text of some pieces, with runs joined, the incomplete rest, and whether
+    /// there was an error.
     fn read(pieces: &[&[u8]]) -> (String, Vec<u8>, bool) {
         let (mut utf8, mut text) = (Utf8::new(), String::new());
         for piece in pieces {
@@ -137,7 +149,11 @@ mod tests {
         for first in 0..=text.len() {
             for second in first..=text.len() {
                 let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
-                assert_eq!(read(&pieces), (text.to_owned(), vec![], false), "{first} {second}");
+                assert_eq!(
+                    read(&pieces),
+                    (text.to_owned(), vec![], false),
+                    "{first} {second}"
+                );
             }
         }
         let bytes: Vec<_> = bytes.chunks(1).collect();
@@ -158,7 +174,11 @@ mod tests {
             (&[b"a\xf0\x9f\x8e"], "a", b"\xf0\x9f\x8e", false),
             (&[b"a\xf0\x9f", b"", b"\x8e"], "a", b"\xf0\x9f\x8e", false),
         ] {
-            assert_eq!(read(pieces), (before.to_owned(), open.to_vec(), is_error), "{pieces:?}");
+            assert_eq!(
+                read(pieces),
+                (before.to_owned(), open.to_vec(), is_error),
+                "{pieces:?}"
+            );
         }
     }
 }

@@ -5,11 +5,13 @@ use memchr::memchr2;
 /// The shortest fence.
 pub(crate) const FENCE: &str = "```";
 
-/// A push scanner that takes out the line that closes a fence around a fragment, and all text after it.
+/// A push scanner that takes out the line that closes a fence around a fragment, and all text after
+/// it.
 #[derive(Clone, Debug)]
 pub(crate) struct FenceCloser {
     kind: Kind,
-    /// A line end and the text after it, while that may be a fence; once the fence is closed, the closing line.
+    /// A line end and the text after it, while that may be a fence; once the fence is closed, the
+    /// closing line.
     line: String,
     is_closed: bool,
 }
@@ -18,25 +20,33 @@ pub(crate) struct FenceCloser {
 enum Kind {
     /// Around JSON: its strings hold no line ends, so any fence closes.
     Json,
-    /// Around text that was opened with `ticks` backticks. A block inside it whose fence has a label (`` ```rust ``) is
-    /// a part of the text.
+    /// Around text that was opened with `ticks` backticks. A block inside it whose fence has a
+    /// label (`` ```rust ``) is a part of the text.
     Text { ticks: usize, in_block: bool },
 }
 
 impl FenceCloser {
     /// A closer of a fence around JSON.
     pub(crate) fn json() -> Self {
-        Self { kind: Kind::Json, line: String::new(), is_closed: false }
+        Self {
+            kind: Kind::Json,
+            line: String::new(),
+            is_closed: false,
+        }
     }
 
-    /// Creates a closer of a fence that was opened with `ticks` backticks around text. `in_block` is true if the text
-    /// begins in a block of its own.
+    /// Creates a closer of a fence that was opened with `ticks` backticks around text. `in_block`
+    /// is true if the text begins in a block of its own.
     pub(crate) fn text(ticks: usize, in_block: bool) -> Self {
-        Self { kind: Kind::Text { ticks, in_block }, line: String::new(), is_closed: false }
+        Self {
+            kind: Kind::Text { ticks, in_block },
+            line: String::new(),
+            is_closed: false,
+        }
     }
 
-    /// Takes more of the fragment, and appends to `out` the text that is certain to be inside the fence. Returns the
-    /// text after the fence.
+    /// Takes more of the fragment, and appends to `out` the text that is certain to be inside the
+    /// fence. Returns the text after the fence.
     pub(crate) fn feed<'t>(&mut self, text: &'t str, out: &mut String) -> &'t str {
         let mut rest = text;
         while !self.is_closed
@@ -57,14 +67,23 @@ impl FenceCloser {
         rest
     }
 
-    /// The line that has closed the fence, with the line end before it; empty while the fence is open.
+    /// The line that has closed the fence, with the line end before it; empty while the fence is
+    /// open.
     pub(crate) fn take_closing_line(&mut self) -> String {
-        if self.is_closed { std::mem::take(&mut self.line) } else { String::new() }
+        if self.is_closed {
+            std::mem::take(&mut self.line)
+        } else {
+            String::new()
+        }
     }
 
     /// Ends the fragment. A pending line end is white space at the end of the fragment.
     pub(crate) fn finish(&mut self, out: &mut String) {
-        if let Kind::Text { ticks, in_block: true } = self.kind {
+        if let Kind::Text {
+            ticks,
+            in_block: true,
+        } = self.kind
+        {
             self.end_line(ticks, true, out);
         }
         self.line.clear();
@@ -109,7 +128,10 @@ impl FenceCloser {
         if is_fence(line, ticks) {
             let is_bare = line.trim_start_matches('`').is_empty();
             self.is_closed = is_bare && !in_block;
-            self.kind = Kind::Text { ticks, in_block: !is_bare };
+            self.kind = Kind::Text {
+                ticks,
+                in_block: !is_bare,
+            };
         }
         if !self.is_closed {
             out.push_str(&self.line);
@@ -126,8 +148,8 @@ impl FenceCloser {
     }
 }
 
-/// A filter for the text of a continuation after the root. If the answer began with prose, the text from the line that
-/// closes the answer's fence belongs to the answer. Other text is left out.
+/// A filter for the text of a continuation after the root. If the answer began with prose, the text
+/// from the line that closes the answer's fence belongs to the answer. Other text is left out.
 #[derive(Clone, Debug)]
 pub(crate) struct AfterRoot {
     /// Backticks that close the fence; `None` if the rest is left out.
@@ -138,15 +160,21 @@ pub(crate) struct AfterRoot {
 }
 
 impl AfterRoot {
-    /// Creates the filter for an answer whose fence has `ticks` backticks; `None` if the answer has no preamble and
-    /// fence.
+    /// Creates the filter for an answer whose fence has `ticks` backticks; `None` if the answer has
+    /// no preamble and fence.
     pub(crate) fn new(ticks: Option<usize>) -> Self {
-        Self { ticks, pending: String::new(), is_open: false }
+        Self {
+            ticks,
+            pending: String::new(),
+            is_open: false,
+        }
     }
 
     /// Takes text after the root; returns the part that belongs to the answer.
     pub(crate) fn feed(&mut self, text: &str) -> String {
-        let Some(ticks) = self.ticks else { return String::new() };
+        let Some(ticks) = self.ticks else {
+            return String::new();
+        };
         self.pending.push_str(text);
         let line = self.pending.trim_ascii_start();
         let found = line.len() - line.trim_start_matches('`').len();
@@ -154,17 +182,25 @@ impl AfterRoot {
         if !self.is_open && (found < line.len() || self.pending.len() > SPACES) {
             *self = Self::new(None);
         }
-        if self.is_open { std::mem::take(&mut self.pending) } else { String::new() }
+        if self.is_open {
+            std::mem::take(&mut self.pending)
+        } else {
+            String::new()
+        }
     }
 }
 
-/// Returns the line that closes the fence of `ticks` backticks around a root before `tail`, or the rest of that line if
-/// some of its backticks are there. `None` if no fence is open at the end.
+/// Returns the line that closes the fence of `ticks` backticks around a root before `tail`, or the
+/// rest of that line if some of its backticks are there. `None` if no fence is open at the end.
 pub(crate) fn missing_fence(ticks: usize, tail: &str) -> Option<String> {
     let end = tail.rfind('\n').map_or(0, |at| at + 1);
     let (lines, last) = tail.split_at(end);
     let mut open = Some(ticks);
-    for line in lines.lines().map(str::trim).filter(|line| is_fence(line, FENCE.len())) {
+    for line in lines
+        .lines()
+        .map(str::trim)
+        .filter(|line| is_fence(line, FENCE.len()))
+    {
         let found = ticks_of(line);
         let is_bare = line.trim_start_matches('`').is_empty();
         open = match open {
@@ -176,7 +212,9 @@ pub(crate) fn missing_fence(ticks: usize, tail: &str) -> Option<String> {
     let last = last.trim();
     let Some(ticks) = open else {
         let opens = is_fence(last, FENCE.len());
-        return ticks_of(last).filter(|_| opens).map(|ticks| format!("\n{}", "`".repeat(ticks)));
+        return ticks_of(last)
+            .filter(|_| opens)
+            .map(|ticks| format!("\n{}", "`".repeat(ticks)));
     };
     let fence = "`".repeat(ticks);
     match fence.strip_prefix(last) {
@@ -187,8 +225,8 @@ pub(crate) fn missing_fence(ticks: usize, tail: &str) -> Option<String> {
     }
 }
 
-/// Returns the length of the block that `text` begins with, up to the closing line of its fence of `ticks` backticks.
-/// `None` if there is no such line.
+/// Returns the length of the block that `text` begins with, up to the closing line of its fence of
+/// `ticks` backticks. `None` if there is no such line.
 pub(crate) fn block_end(text: &str, ticks: usize) -> Option<usize> {
     let mut closer = FenceCloser::text(ticks, false);
     let mut inside = String::new();
@@ -200,8 +238,13 @@ pub(crate) fn block_end(text: &str, ticks: usize) -> Option<usize> {
 
 /// Whether the text ends inside a fenced block of its own.
 pub(crate) fn ends_in_block(text: &str) -> bool {
-    let fences = text.lines().map(str::trim).filter(|line| is_fence(line, FENCE.len()));
-    fences.fold(false, |in_block, line| !in_block || !line.trim_start_matches('`').is_empty())
+    let fences = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| is_fence(line, FENCE.len()));
+    fences.fold(false, |in_block, line| {
+        !in_block || !line.trim_start_matches('`').is_empty()
+    })
 }
 
 /// The number of backticks that a line begins with, if they make it a fence.
@@ -213,7 +256,8 @@ pub(crate) fn ticks_of(line: &str) -> Option<usize> {
 
 /// Code between backticks in a line is not a fence.
 fn is_fence(line: &str, ticks: usize) -> bool {
-    ticks_of(line).is_some_and(|found| found >= ticks) && !line.trim_start_matches('`').contains('`')
+    ticks_of(line).is_some_and(|found| found >= ticks)
+        && !line.trim_start_matches('`').contains('`')
 }
 
 /// The most spaces before a fence: with more, CommonMark reads the line as code.
@@ -248,9 +292,15 @@ mod tests {
             ("one\r\n```\r\nBye", "one"),
             ("one\n\n  ```  \nBye\n", "one\n"),
             // A block inside.
-            ("one\n```rust\nlet a = 1;\n```\ntwo\n```\nBye", "one\n```rust\nlet a = 1;\n```\ntwo"),
+            (
+                "one\n```rust\nlet a = 1;\n```\ntwo\n```\nBye",
+                "one\n```rust\nlet a = 1;\n```\ntwo",
+            ),
             // No fences.
-            ("one\n``\ntwo\n```x``` y\n     ```\nend", "one\n``\ntwo\n```x``` y\n     ```\nend"),
+            (
+                "one\n``\ntwo\n```x``` y\n     ```\nend",
+                "one\n``\ntwo\n```x``` y\n     ```\nend",
+            ),
             // Cut in the fence, or before it.
             ("one\n``", "one"),
             ("one\n", "one"),
@@ -258,9 +308,15 @@ mod tests {
         ] {
             assert_eq!(unfenced(FenceCloser::text(3, false), text), out, "{text:?}");
         }
-        assert_eq!(unfenced(FenceCloser::text(4, false), "one\n```\ntwo\n````\nBye"), "one\n```\ntwo");
+        assert_eq!(
+            unfenced(FenceCloser::text(4, false), "one\n```\ntwo\n````\nBye"),
+            "one\n```\ntwo"
+        );
         // The text was cut in a block: the first closing line is the block's.
-        assert_eq!(unfenced(FenceCloser::text(3, true), "a = 1\n```\ntwo\n```\nBye"), "a = 1\n```\ntwo");
+        assert_eq!(
+            unfenced(FenceCloser::text(3, true), "a = 1\n```\ntwo\n```\nBye"),
+            "a = 1\n```\ntwo"
+        );
         assert_eq!(unfenced(FenceCloser::text(3, true), "a = 1\n"), "a = 1\n");
     }
 
@@ -279,7 +335,13 @@ mod tests {
         let mut out = String::new();
         assert_eq!(closer.feed("1\n``", &mut out), "");
         assert_eq!(closer.take_closing_line(), "");
-        assert_eq!((closer.feed("`\nBye", &mut out), closer.take_closing_line().as_str()), ("\nBye", "\n```"));
+        assert_eq!(
+            (
+                closer.feed("`\nBye", &mut out),
+                closer.take_closing_line().as_str()
+            ),
+            ("\nBye", "\n```")
+        );
         assert_eq!(closer.feed("!", &mut out), "!");
     }
 
@@ -301,9 +363,12 @@ mod tests {
         let mut after = AfterRoot::new(Some(3));
         let told = ["", "\n", "``", "`", "\nBye", "."].map(|text| after.feed(text));
         assert_eq!(told, ["", "", "", "\n```", "\nBye", "."]);
-        for (ticks, text) in
-            [(Some(3), "\nBye ```"), (Some(4), "\n```\nBye"), (None, "\n```\nBye"), (Some(3), "}\n```")]
-        {
+        for (ticks, text) in [
+            (Some(3), "\nBye ```"),
+            (Some(4), "\n```\nBye"),
+            (None, "\n```\nBye"),
+            (Some(3), "}\n```"),
+        ] {
             assert_eq!(AfterRoot::new(ticks).feed(text), "", "{text:?}");
         }
     }
@@ -328,9 +393,12 @@ mod tests {
 
     #[test]
     fn a_text_ends_in_a_block_or_not() {
-        for (text, is_inside) in
-            [("a", false), ("a\n```rust\nb", true), ("```\nb\n```", false), ("a `b`\n```c``` d\n", false)]
-        {
+        for (text, is_inside) in [
+            ("a", false),
+            ("a\n```rust\nb", true),
+            ("```\nb\n```", false),
+            ("a `b`\n```c``` d\n", false),
+        ] {
             assert_eq!(ends_in_block(text), is_inside, "{text:?}");
         }
     }

@@ -4,7 +4,8 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lead {
     before: Before,
-    /// The number of open brackets in this paragraph. Text in brackets is code, or a part of a sentence.
+    /// The number of open brackets in this paragraph. Text in brackets is code, or a part of a
+    /// sentence.
     open: u32,
     tag: Tag,
 }
@@ -16,7 +17,8 @@ enum Before {
     LineStart,
     /// The colon of a label. A colon after a quote belongs to a key: `"a": {`.
     Colon,
-    /// An opening tag: `<answer>`, `<|message|>`. A marker of an instruction template: `[/INST]`, `[TOOL_CALLS]`.
+    /// An opening tag: `<answer>`, `<|message|>`. A marker of an instruction template: `[/INST]`,
+    /// `[TOOL_CALLS]`.
     Tag,
     Quote,
     Text,
@@ -35,7 +37,10 @@ struct Tag {
 impl Lead {
     /// Returns a scanner that begins inside a line.
     pub(super) fn in_line() -> Self {
-        Self { before: Before::Text, ..Self::default() }
+        Self {
+            before: Before::Text,
+            ..Self::default()
+        }
     }
 
     /// Whether the next character may begin a root, if it is a bracket.
@@ -102,7 +107,8 @@ impl Tag {
         self.is_ended = c == if self.bytes[0] == b'[' { ']' } else { '>' };
     }
 
-    /// Whether the tag has ended and is an opening tag. A marker that closes an instruction opens the answer.
+    /// Whether the tag has ended and is an opening tag. A marker that closes an instruction opens
+    /// the answer.
     fn opens(&self) -> bool {
         self.is_ended && !self.bytes.starts_with(b"</")
     }

@@ -18,17 +18,21 @@ impl AllowedRoots {
     pub(crate) fn allows(self, byte: u8) -> bool {
         match self {
             Self::Containers => matches!(byte, b'{' | b'['),
-            Self::Any => matches!(byte, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n'),
+            Self::Any => matches!(
+                byte,
+                b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n'
+            ),
         }
     }
 }
 
 /// A push parser that finds where a root begins. Each byte is pushed once, in chunks of any size.
 ///
-/// A root is the first significant character, also after reasoning, or the first after the line that opens a Markdown
-/// fence ([CommonMark, fenced code blocks](https://spec.commonmark.org/0.31.2/#fenced-code-blocks)). A fence after prose
-/// counts only if its label is `json` or empty. In prose a bracket may begin a root if it begins a line, or follows a
-/// colon, an opening tag, or the word `json` alone on its line.
+/// A root is the first significant character, also after reasoning, or the first after the line
+/// that opens a Markdown fence ([CommonMark, fenced code
+/// blocks](https://spec.commonmark.org/0.31.2/#fenced-code-blocks)). A fence after prose counts
+/// only if its label is `json` or empty. In prose a bracket may begin a root if it begins a line,
+/// or follows a colon, an opening tag, or the word `json` alone on its line.
 ///
 /// A closing tag of reasoning without an opening tag makes all text before it reasoning.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +88,12 @@ enum Label {
 
 impl Label {
     fn of(line: &str) -> Self {
-        match line.trim_start_matches('`').trim().to_ascii_lowercase().as_str() {
+        match line
+            .trim_start_matches('`')
+            .trim()
+            .to_ascii_lowercase()
+            .as_str()
+        {
             "" => Self::None,
             "json" => Self::Json,
             label if label.starts_with("json") => Self::LikeJson,
@@ -119,29 +128,50 @@ impl RootFinder {
 
     /// A finder for a further block after a fenced root that ended at `offset`.
     pub(crate) fn further(offset: usize) -> Self {
-        Self { offset, prose: true, in_block: true, is_further: true, ..Self::new(AllowedRoots::Containers, 0) }
+        Self {
+            offset,
+            prose: true,
+            in_block: true,
+            is_further: true,
+            ..Self::new(AllowedRoots::Containers, 0)
+        }
     }
 
-    /// A finder in the text after a root without a fence that ended at `offset`. `needs_reasoning`: another root
-    /// begins only after reasoning.
+    /// A finder in the text after a root without a fence that ended at `offset`. `needs_reasoning`:
+    /// another root begins only after reasoning.
     pub(crate) fn after_root(offset: usize, max_preamble: usize, needs_reasoning: bool) -> Self {
         let before = Self::new(AllowedRoots::Containers, max_preamble);
-        Self { offset, lead: Lead::in_line(), prose: true, prose_from: offset, needs_reasoning, ..before }
+        Self {
+            offset,
+            lead: Lead::in_line(),
+            prose: true,
+            prose_from: offset,
+            needs_reasoning,
+            ..before
+        }
     }
 
     /// Returns a finder at `offset` of a text that is not JSON: it finds nothing.
     pub(crate) fn of_text(offset: usize) -> Self {
-        Self { offset, prose: true, is_text: true, ..Self::new(AllowedRoots::Containers, 0) }
+        Self {
+            offset,
+            prose: true,
+            is_text: true,
+            ..Self::new(AllowedRoots::Containers, 0)
+        }
     }
 
     /// Takes tags around reasoning for prose.
     #[must_use]
     pub(crate) fn ignoring_reasoning(self) -> Self {
-        Self { knows_reasoning: false, ..self }
+        Self {
+            knows_reasoning: false,
+            ..self
+        }
     }
 
-    /// Takes text up to the first bracket that begins or may begin a root, if there is one. Takes no text after a
-    /// certain start.
+    /// Takes text up to the first bracket that begins or may begin a root, if there is one. Takes
+    /// no text after a certain start.
     pub(crate) fn feed(&mut self, text: &str) -> Option<RootStart> {
         if self.is_text {
             self.offset += text.len();
@@ -201,7 +231,11 @@ impl RootFinder {
     /// Skips text in which no root can begin. Returns the number of bytes.
     fn skip(&mut self, text: &str) -> usize {
         let is_near = !self.is_further && self.prose_len() <= self.max_preamble;
-        if is_near && !self.scanner.in_reasoning() { 0 } else { self.scanner.skip(text) }
+        if is_near && !self.scanner.in_reasoning() {
+            0
+        } else {
+            self.scanner.skip(text)
+        }
     }
 
     /// Whether reasoning is open at the end of the text.
@@ -224,8 +258,8 @@ impl RootFinder {
         self.ticks
     }
 
-    /// Whether a fence has opened, or is opening, that promises JSON: by its label, or because it has no label and is
-    /// at the start of the text.
+    /// Whether a fence has opened, or is opening, that promises JSON: by its label, or because it
+    /// has no label and is at the start of the text.
     pub(crate) fn promises_json(&self) -> bool {
         if self.prose {
             return self.fence && matches!(self.label, Label::Json | Label::LikeJson);
@@ -253,9 +287,14 @@ impl RootFinder {
         self.prose && !self.fence && !self.is_found
     }
 
-    /// The number of bytes since the first text that is neither a root nor a fence nor reasoning nor white space.
+    /// The number of bytes since the first text that is neither a root nor a fence nor reasoning
+    /// nor white space.
     pub(crate) fn prose_len(&self) -> usize {
-        if self.is_prose() { self.offset.saturating_sub(self.prose_from) } else { 0 }
+        if self.is_prose() {
+            self.offset.saturating_sub(self.prose_from)
+        } else {
+            0
+        }
     }
 
     /// Returns the rest of the line that opens a fence, if the text ends inside that line.
@@ -301,7 +340,12 @@ impl RootFinder {
             self.note_prose();
         }
         let is_over = |(_, end): &(&str, &str)| self.lead.has_ended(end);
-        if c == '>' && !was_in_reasoning && self.knows_reasoning && !self.is_further && REASONING.iter().any(is_over) {
+        if c == '>'
+            && !was_in_reasoning
+            && self.knows_reasoning
+            && !self.is_further
+            && REASONING.iter().any(is_over)
+        {
             self.end_reasoning();
         }
         start
@@ -323,11 +367,21 @@ impl RootFinder {
         start
     }
 
-    /// Whether the next character begins a root after prose, if it is a bracket and JSON follows it.
+    /// Whether the next character begins a root after prose, if it is a bracket and JSON follows
+    /// it.
     fn follows_prose(&self) -> bool {
-        let is_label = || self.scanner.line().trim_ascii().eq_ignore_ascii_case("json");
-        let is_outside = !(self.in_block || self.fence || self.is_further || self.scanner.in_reasoning());
-        is_outside && self.prose && self.prose_len() <= self.max_preamble && (self.lead.allows_root() || is_label())
+        let is_label = || {
+            self.scanner
+                .line()
+                .trim_ascii()
+                .eq_ignore_ascii_case("json")
+        };
+        let is_outside =
+            !(self.in_block || self.fence || self.is_further || self.scanner.in_reasoning());
+        is_outside
+            && self.prose
+            && self.prose_len() <= self.max_preamble
+            && (self.lead.allows_root() || is_label())
     }
 
     /// Text after the tag follows reasoning.
@@ -374,7 +428,9 @@ impl RootFinder {
     fn opens_fence(&self, labels: &[Label]) -> bool {
         let line = self.scanner.line();
         let is_fence = !self.in_block && ticks_of(line).is_some();
-        is_fence && labels.contains(&Label::of(line)) && (!self.is_further || Label::of(line) == Label::Json)
+        is_fence
+            && labels.contains(&Label::of(line))
+            && (!self.is_further || Label::of(line) == Label::Json)
     }
 
     fn open(&mut self) {
@@ -398,25 +454,41 @@ mod tests {
 
     const PREAMBLE: usize = 1024;
 
-    /// Checks the first start of a root, the fence before it, and whether JSON is promised, for the whole text and
-    /// character by character.
+    /// Checks the first start of a root, the fence before it, and whether JSON is promised, for the
+    /// whole text and character by character.
     fn look(text: &str, root: Option<RootStart>, fence: bool, promises: bool) {
         let mut whole = RootFinder::new(AllowedRoots::Containers, PREAMBLE);
         let found = whole.feed(text);
         let mut slow = RootFinder::new(AllowedRoots::Containers, PREAMBLE);
-        let slowly = text.chars().fold(None, |found, c| found.or_else(|| slow.feed(c.encode_utf8(&mut [0; 4]))));
+        let slowly = text.chars().fold(None, |found, c| {
+            found.or_else(|| slow.feed(c.encode_utf8(&mut [0; 4])))
+        });
         for (found, finder) in [(found, whole), (slowly, slow)] {
-            assert_eq!((found, finder.has_fence(), finder.promises_json()), (root, fence, promises), "{text:?}");
+            assert_eq!(
+                (found, finder.has_fence(), finder.promises_json()),
+                (root, fence, promises),
+                "{text:?}"
+            );
         }
     }
 
     fn check(text: &str, root: Option<&str>, fence: bool, promises: bool) {
-        look(text, root.map(|rest| RootStart::Certain(text.len() - rest.len())), fence, promises);
+        look(
+            text,
+            root.map(|rest| RootStart::Certain(text.len() - rest.len())),
+            fence,
+            promises,
+        );
     }
 
     fn check_possible(text: &str, root: &str) {
         let fence = text.starts_with(FENCE);
-        look(text, Some(RootStart::Possible(text.len() - root.len())), fence && root == "[1]", false);
+        look(
+            text,
+            Some(RootStart::Possible(text.len() - root.len())),
+            fence && root == "[1]",
+            false,
+        );
     }
 
     #[test]
@@ -434,9 +506,19 @@ mod tests {
         check("```js", None, false, true);
         check("``", None, false, true);
         check("```python\n", None, true, false);
-        check("<think>[1] or\n```json\n{</think>\n{", Some("{"), false, false);
+        check(
+            "<think>[1] or\n```json\n{</think>\n{",
+            Some("{"),
+            false,
+            false,
+        );
         check("<think>\n</think>```json\n{", Some("{"), true, true);
-        check("<thinking>\n</think>{</thinking>\n\nHere:\n```json\n[", Some("["), true, true);
+        check(
+            "<thinking>\n</think>{</thinking>\n\nHere:\n```json\n[",
+            Some("["),
+            true,
+            true,
+        );
     }
 
     #[test]
@@ -461,18 +543,31 @@ mod tests {
         check_possible("```js\n[1]", "[1]");
         // Inside a block, or far from the start, it may not.
         look("Code:\n```js\nlet a =\n{", None, false, false);
-        look(&format!("{}\n{{", "a".repeat(PREAMBLE + 1)), None, false, false);
+        look(
+            &format!("{}\n{{", "a".repeat(PREAMBLE + 1)),
+            None,
+            false,
+            false,
+        );
     }
 
     #[test]
     fn reasoning_may_end_without_an_opening_tag() {
-        check("So {1} or\n```js\n[2]\n</think>\n\n{", Some("{"), false, false);
+        check(
+            "So {1} or\n```js\n[2]\n</think>\n\n{",
+            Some("{"),
+            false,
+            false,
+        );
         check("A\n</think>\n```json\n{", Some("{"), true, true);
         check("A </reasoning> So", None, false, false);
         let mut finder = RootFinder::new(AllowedRoots::Containers, PREAMBLE).ignoring_reasoning();
         assert_eq!(finder.feed("<think>\n{"), Some(RootStart::Possible(8)));
         let mut finder = RootFinder::after_root(10, PREAMBLE, true);
-        assert_eq!(finder.feed(" or\n{\n```json\n[1]\n```\n</think>["), Some(RootStart::Certain(40)));
+        assert_eq!(
+            finder.feed(" or\n{\n```json\n[1]\n```\n</think>["),
+            Some(RootStart::Certain(40))
+        );
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use memchr::{memchr, memmem};
 
-/// A push scanner over text that may have an envelope: lines of prose, fence lines, reasoning between tags.
+/// A push scanner over text that may have an envelope: lines of prose, fence lines, reasoning
+/// between tags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EnvelopeScanner {
     line: Line,
@@ -32,15 +33,23 @@ pub(crate) enum ContentStart {
     Line,
 }
 
-/// Tags around reasoning, as models write them whose server does not take the reasoning out of the text.
-pub(super) const REASONING: [(&str, &str); 3] =
-    [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>")];
+/// Tags around reasoning, as models write them whose server does not take the reasoning out of the
+/// text.
+pub(super) const REASONING: [(&str, &str); 3] = [
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"),
+];
 
-/// Returns `text` without the reasoning in tags at its start. Returns all of `text` if it has no reasoning, or if the
-/// reasoning does not end.
+/// Returns `text` without the reasoning in tags at its start. Returns all of `text` if it has no
+/// reasoning, or if the reasoning does not end.
 pub(crate) fn after_reasoning(text: &str) -> &str {
-    let opened = REASONING.iter().find_map(|tags| Some((text.strip_prefix(tags.0)?, tags.1)));
-    let after = opened.and_then(|(rest, end)| rest.get(memmem::find(rest.as_bytes(), end.as_bytes())? + end.len()..));
+    let opened = REASONING
+        .iter()
+        .find_map(|tags| Some((text.strip_prefix(tags.0)?, tags.1)));
+    let after = opened.and_then(|(rest, end)| {
+        rest.get(memmem::find(rest.as_bytes(), end.as_bytes())? + end.len()..)
+    });
     after.unwrap_or(text)
 }
 
@@ -59,7 +68,14 @@ const LINE: usize = 16;
 impl EnvelopeScanner {
     pub(crate) fn new() -> Self {
         let (due, began) = (ContentStart::First, ContentStart::First);
-        Self { line: Line::default(), due, began, reasoning: None, last: ' ', is_prose: true }
+        Self {
+            line: Line::default(),
+            due,
+            began,
+            reasoning: None,
+            last: ' ',
+            is_prose: true,
+        }
     }
 
     /// Whether the text before this line looks like prose.
@@ -72,7 +88,8 @@ impl EnvelopeScanner {
         self.reasoning.is_some()
     }
 
-    /// Ends reasoning whose opening tag is not in the text: chat templates write it into the request.
+    /// Ends reasoning whose opening tag is not in the text: chat templates write it into the
+    /// request.
     pub(super) fn end_reasoning(&mut self) {
         (self.reasoning, self.due, self.is_prose) = (None, ContentStart::Reasoning, true);
         self.line.clear();
@@ -95,7 +112,10 @@ impl EnvelopeScanner {
 
     /// Whether the open line may still become a tag that opens reasoning.
     pub(crate) fn may_open_reasoning(&self) -> bool {
-        self.began != ContentStart::Line && REASONING.iter().any(|(tag, _)| tag.starts_with(self.line()))
+        self.began != ContentStart::Line
+            && REASONING
+                .iter()
+                .any(|(tag, _)| tag.starts_with(self.line()))
     }
 
     /// Whether the rest of this line changes nothing but how the line ends.
@@ -108,7 +128,8 @@ impl EnvelopeScanner {
         self.last = text.trim_end().chars().next_back().unwrap_or(self.last);
     }
 
-    /// Takes the bytes at the start of `text` that have no effect on later results, and returns their number.
+    /// Takes the bytes at the start of `text` that have no effect on later results, and returns
+    /// their number.
     pub(crate) fn skip(&mut self, text: &str) -> usize {
         match self.reasoning {
             Some((_, 0)) => memchr(b'<', text.as_bytes()).unwrap_or(text.len()),
@@ -138,7 +159,8 @@ impl EnvelopeScanner {
         }
         let is_first = self.line.is_empty();
         if is_first {
-            // Other white space may belong to a string that was cut: `tests/corpus/docs/emoji-and-directions.json`.
+            // Other white space may belong to a string that was cut:
+            // `tests/corpus/docs/emoji-and-directions.json`.
             if matches!(c, ' ' | '\t' | '\r') {
                 return None;
             }
@@ -182,7 +204,10 @@ impl EnvelopeScanner {
     /// JSON lines begin or end with characters that prose lines rarely begin or end with.
     fn line_is_prose(&self) -> bool {
         let first = self.line().chars().next().unwrap_or(' ');
-        let begins_as_json = matches!(first, '{' | '[' | '}' | ']' | '"' | ',' | ':' | '-' | '0'..='9');
+        let begins_as_json = matches!(
+            first,
+            '{' | '[' | '}' | ']' | '"' | ',' | ':' | '-' | '0'..='9'
+        );
         !begins_as_json && !matches!(self.last, '{' | '[' | '}' | ']' | '"' | ',')
     }
 }
@@ -231,8 +256,12 @@ mod tests {
     /// Returns each offset where content may begin: why, and the rest of its line.
     fn starts(text: &str) -> Vec<(ContentStart, &str)> {
         let mut scanner = EnvelopeScanner::new();
-        let places = text.char_indices().filter_map(|(at, c)| scanner.take(c).map(|start| (at, start)));
-        places.map(|(at, start)| (start, text[at..].lines().next().unwrap_or_default())).collect()
+        let places = text
+            .char_indices()
+            .filter_map(|(at, c)| scanner.take(c).map(|start| (at, start)));
+        places
+            .map(|(at, start)| (start, text[at..].lines().next().unwrap_or_default()))
+            .collect()
     }
 
     #[test]
@@ -240,29 +269,54 @@ mod tests {
         use ContentStart::*;
         assert_eq!(starts(" \n [1]"), [(First, "[1]")]);
         assert_eq!(starts("```json\n\n  {"), [(First, "```json"), (Fence, "{")]);
-        assert_eq!(starts("Sure:\n\n\"a\""), [(First, "Sure:"), (Line, "\"a\"")]);
-        assert_eq!(starts("<think>a\n[b] </think> {\n}"), [(First, "<think>a"), (Reasoning, "{")]);
-        assert_eq!(starts("<think>a<</thin</think>{"), [(First, "<think>a<</thin</think>{"), (Reasoning, "{")]);
-        assert_eq!(starts("Sure:\n```\n{\n```\n"), [(First, "Sure:"), (Line, "```"), (Fence, "{")]);
+        assert_eq!(
+            starts("Sure:\n\n\"a\""),
+            [(First, "Sure:"), (Line, "\"a\"")]
+        );
+        assert_eq!(
+            starts("<think>a\n[b] </think> {\n}"),
+            [(First, "<think>a"), (Reasoning, "{")]
+        );
+        assert_eq!(
+            starts("<think>a<</thin</think>{"),
+            [(First, "<think>a<</thin</think>{"), (Reasoning, "{")]
+        );
+        assert_eq!(
+            starts("Sure:\n```\n{\n```\n"),
+            [(First, "Sure:"), (Line, "```"), (Fence, "{")]
+        );
         // A line of JSON is not a preamble.
         assert_eq!(starts("\"a\": 1,\n\"b\": 2"), [(First, "\"a\": 1,")]);
         // White space that JSON does not know is content.
-        assert_eq!(starts("```json\n \u{a0}d\","), [(First, "```json"), (Fence, "\u{a0}d\",")]);
+        assert_eq!(
+            starts("```json\n \u{a0}d\","),
+            [(First, "```json"), (Fence, "\u{a0}d\",")]
+        );
         // No reasoning: text precedes the tag.
-        assert_eq!(starts("a\n<think>\nb"), [(First, "a"), (Line, "<think>"), (Line, "b")]);
+        assert_eq!(
+            starts("a\n<think>\nb"),
+            [(First, "a"), (Line, "<think>"), (Line, "b")]
+        );
     }
 
     #[test]
     fn what_is_skipped_makes_no_difference() {
         let text = "A line of prose that is longer than what is kept é.\n<think>\n```json\n{";
-        for text in [text.to_owned(), format!("<think>a < b, and so on </thin</think> \n{text}")] {
+        for text in [
+            text.to_owned(),
+            format!("<think>a < b, and so on </thin</think> \n{text}"),
+        ] {
             let mut skipping = EnvelopeScanner::new();
             let mut at = 0;
             let mut found = Vec::new();
             while let Some(c) = text[at..].chars().next() {
                 let skipped = skipping.skip(&text[at..]);
                 if skipped == 0 {
-                    found.extend(skipping.take(c).map(|start| (start, text[at..].lines().next().unwrap())));
+                    found.extend(
+                        skipping
+                            .take(c)
+                            .map(|start| (start, text[at..].lines().next().unwrap())),
+                    );
                 }
                 at += if skipped > 0 { skipped } else { c.len_utf8() };
             }

@@ -1,6 +1,6 @@
-//! Closes an open text, in two ways: [`close_into`] drops uncertain text and gives the complete part; [`completion`]
-//! drops nothing and gives the shortest legal suffix. A stream that gives up needs the second one, because it can't
-//! take back text that it has sent.
+//! Closes an open text, in two ways: [`close_into`] drops uncertain text and gives the complete
+//! part; [`completion`] drops nothing and gives the shortest legal suffix. A stream that gives up
+//! needs the second one, because it can't take back text that it has sent.
 
 use super::grammar::State;
 use super::stack::{self, Frame, Kind};
@@ -12,11 +12,11 @@ use super::{Machine, Span, string};
 pub struct Completion {
     /// The text to append: the rest of an open token, a `null` that is due, the closing brackets.
     pub suffix: String,
-    /// JSON Pointers of the values with invented text: a `null`, the rest of a literal, a digit, the end of an escape.
-    /// A string that is only closed is not listed.
+    /// JSON Pointers of the values with invented text: a `null`, the rest of a literal, a digit,
+    /// the end of an escape. A string that is only closed is not listed.
     pub synthesized: Vec<String>,
-    /// The JSON Pointer of the number or string value in which the text stopped: its value may be the beginning of
-    /// another one, as `5` of `5150`.
+    /// The JSON Pointer of the number or string value in which the text stopped: its value may be
+    /// the beginning of another one, as `5` of `5150`.
     pub cut_value: Option<String>,
 }
 
@@ -34,19 +34,26 @@ pub enum Partial {
 pub struct CloseOptions {
     /// A string that is a value. Included by default: it can only grow.
     pub strings: Partial,
-    /// `true`, `false` or `null` with at least one letter: the first letter determines the literal. Left out by
-    /// default.
+    /// `true`, `false` or `null` with at least one letter: the first letter determines the literal.
+    /// Left out by default.
     pub literals: Partial,
 }
 
 impl Default for CloseOptions {
     fn default() -> Self {
-        Self { strings: Partial::Include, literals: Partial::Omit }
+        Self {
+            strings: Partial::Include,
+            literals: Partial::Omit,
+        }
     }
 }
 
 /// Returns where the complete part ends, and writes to `suffix` the text that closes it there.
-pub(super) fn close_into(machine: &Machine, closing: CloseOptions, suffix: &mut String) -> Option<usize> {
+pub(super) fn close_into(
+    machine: &Machine,
+    closing: CloseOptions,
+    suffix: &mut String,
+) -> Option<usize> {
     suffix.clear();
     let mut end = machine.frames().last().map(|frame| frame.end);
     match machine.state() {
@@ -61,7 +68,13 @@ pub(super) fn close_into(machine: &Machine, closing: CloseOptions, suffix: &mut 
         }
         _ => {}
     }
-    suffix.extend(machine.frames().iter().rev().map(|frame| frame.kind.closer()));
+    suffix.extend(
+        machine
+            .frames()
+            .iter()
+            .rev()
+            .map(|frame| frame.kind.closer()),
+    );
     end
 }
 
@@ -87,7 +100,10 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
             true
         }
         state if state.in_escape() => {
-            end_of_escape(text.get(machine.pending_start()..).unwrap_or_default(), &mut suffix);
+            end_of_escape(
+                text.get(machine.pending_start()..).unwrap_or_default(),
+                &mut suffix,
+            );
             true
         }
         state if state.in_literal() => {
@@ -104,15 +120,29 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
     let in_key = machine.state() == State::Key || (machine.in_string() && machine.in_key());
     let invented = invented || in_key;
     if in_key {
-        let start = if machine.in_string() { machine.token_start() + 1 } else { text.len() };
+        let start = if machine.in_string() {
+            machine.token_start() + 1
+        } else {
+            text.len()
+        };
         let key = format!("{}{suffix}", text.get(start..).unwrap_or_default());
         let opened = usize::from(machine.state() == State::Key);
         let raw = key.get(opened..).unwrap_or_default();
-        let fresh = machine.frames().last().map_or(0, |frame| strokes_to_be_fresh(frame, text, raw));
+        let fresh = machine
+            .frames()
+            .last()
+            .map_or(0, |frame| strokes_to_be_fresh(frame, text, raw));
         suffix.extend(std::iter::repeat_n('_', fresh));
         let raw = format!("{raw}{}", "_".repeat(fresh));
-        let key = Span { start: 0, end: raw.len() };
-        let frame = Frame { key, is_escaped: true, ..Frame::open(Kind::Object, 0) };
+        let key = Span {
+            start: 0,
+            end: raw.len(),
+        };
+        let frame = Frame {
+            key,
+            is_escaped: true,
+            ..Frame::open(Kind::Object, 0)
+        };
         stack::push_token(&mut path, &frame, &raw);
         suffix.push_str("\":null");
     } else if machine.state() == State::Colon {
@@ -122,14 +152,25 @@ pub(super) fn completion(machine: &Machine, text: &str) -> Completion {
     } else if machine.in_string() {
         suffix.push('"');
     }
-    suffix.extend(machine.frames().iter().rev().map(|frame| frame.kind.closer()));
+    suffix.extend(
+        machine
+            .frames()
+            .iter()
+            .rev()
+            .map(|frame| frame.kind.closer()),
+    );
     let is_cut = machine.state().in_number() || machine.in_string() && !machine.in_key();
     let cut_value = is_cut.then(|| path.clone());
-    Completion { suffix, synthesized: if invented { vec![path] } else { Vec::new() }, cut_value }
+    Completion {
+        suffix,
+        synthesized: if invented { vec![path] } else { Vec::new() },
+        cut_value,
+    }
 }
 
-/// Finishes an open escape, or the surrogate pair to which it belongs; `open` is the part that was received. The
-/// grammar allows half of a surrogate pair but most readers reject it, so the other half is added.
+/// Finishes an open escape, or the surrogate pair to which it belongs; `open` is the part that was
+/// received. The grammar allows half of a surrogate pair but most readers reject it, so the other
+/// half is added.
 fn end_of_escape(open: &str, suffix: &mut String) {
     let (is_paired, open) = match open.get(ESCAPE..) {
         Some(second) => (true, second),
@@ -142,7 +183,9 @@ fn end_of_escape(open: &str, suffix: &mut String) {
         _ => {
             let given = open.get(2..).unwrap_or_default().to_ascii_lowercase();
             let digits = match given.as_str() {
-                low if is_paired && LOW_SURROGATE[2..].starts_with(low) => LOW_SURROGATE[2..].to_owned(),
+                low if is_paired && LOW_SURROGATE[2..].starts_with(low) => {
+                    LOW_SURROGATE[2..].to_owned()
+                }
                 "" => "fffd".to_owned(),
                 // Many readers reject U+0000.
                 "0" | "00" => "0020".to_owned(),
@@ -157,10 +200,10 @@ fn end_of_escape(open: &str, suffix: &mut String) {
     }
 }
 
-/// Returns how many `_` make `raw` a key that the open object does not have yet: in most readers a `null` under a
-/// delivered key would overwrite its value. Only this function reads delivered text again, once, when a stream gives up
-/// inside a key. Members of nested containers are skipped by their own frames. Keys are compared decoded: `"\u0061"` is
-/// `"a"`.
+/// Returns how many `_` make `raw` a key that the open object does not have yet: in most readers a
+/// `null` under a delivered key would overwrite its value. Only this function reads delivered text
+/// again, once, when a stream gives up inside a key. Members of nested containers are skipped by
+/// their own frames. Keys are compared decoded: `"\u0061"` is `"a"`.
 fn strokes_to_be_fresh(object: &Frame, text: &str, raw: &str) -> usize {
     let mut machine = Machine::new(usize::MAX);
     let wanted = string::key(raw);

@@ -1,6 +1,7 @@
 //! Changes single members of a JSON text; every other byte stays unchanged.
 //!
-//! Works on the spans of [`walk`](super::walk) and expects valid text. Inserted text has no white space.
+//! Works on the spans of [`walk`](super::walk) and expects valid text. Inserted text has no white
+//! space.
 
 use std::ops::Range;
 
@@ -21,18 +22,18 @@ use super::walk::Raw;
 /// ```
 #[derive(Debug, Default)]
 pub struct Edits {
-    /// Ranges of the text and their replacements. They never overlap. Of two edits at the same offset, the one that was
-    /// added first precedes the other.
+    /// Ranges of the text and their replacements. They never overlap. Of two edits at the same
+    /// offset, the one that was added first precedes the other.
     list: Vec<(Range<usize>, String)>,
 }
 
 impl Edits {
-    /// Removes the members named in `remove` from `object`, each with the comma that is no longer needed, and sets
-    /// those in `set` to their values (raw JSON). Every duplicate gets the value; a key that is missing is added as the
-    /// last member.
+    /// Removes the members named in `remove` from `object`, each with the comma that is no longer
+    /// needed, and sets those in `set` to their values (raw JSON). Every duplicate gets the value;
+    /// a key that is missing is added as the last member.
     ///
-    /// Call this once for each object: commas depend on all members that stay. A key may be in one of the two lists
-    /// only.
+    /// Call this once for each object: commas depend on all members that stay. A key may be in one
+    /// of the two lists only.
     pub fn object(&mut self, object: Raw<'_>, remove: &[&str], set: &[(&str, &str)]) {
         let members: Vec<_> = object.members().collect();
         let mut missing: Vec<_> = set.iter().collect();
@@ -40,8 +41,12 @@ impl Edits {
         for (at, (key, value)) in members.iter().enumerate() {
             let name = key.decode().unwrap_or_default();
             if remove.iter().any(|gone| name == *gone) {
-                let gone = match (at.checked_sub(1).and_then(|before| members.get(before)), members.get(at + 1)) {
-                    // If an earlier member stays, the edit removes the comma and the space before this member.
+                let gone = match (
+                    at.checked_sub(1).and_then(|before| members.get(before)),
+                    members.get(at + 1),
+                ) {
+                    // If an earlier member stays, the edit removes the comma and the space before
+                    // this member.
                     (Some((_, before)), _) if kept => before.range().end..value.range().end,
                     (_, Some((next, _))) => key.offset()..next.offset(),
                     (_, None) => key.offset()..value.range().end,
@@ -55,10 +60,13 @@ impl Edits {
                 self.replace(*value, new);
             }
         }
-        let end = members.last().map_or(object.offset() + 1, |(_, value)| value.range().end);
+        let end = members
+            .last()
+            .map_or(object.offset() + 1, |(_, value)| value.range().end);
         for (key, value) in missing {
             let comma = if kept { "," } else { "" };
-            self.list.push((end..end, format!("{comma}{}:{value}", quoted(key))));
+            self.list
+                .push((end..end, format!("{comma}{}:{value}", quoted(key))));
             kept = true;
         }
     }
@@ -81,7 +89,9 @@ impl Edits {
     pub fn apply(mut self, text: &str) -> String {
         // The sort is stable, so two insertions at the same offset keep their order.
         self.list.sort_by_key(|(range, _)| range.start);
-        let mut out = String::with_capacity(text.len() + self.list.iter().map(|(_, new)| new.len()).sum::<usize>());
+        let mut out = String::with_capacity(
+            text.len() + self.list.iter().map(|(_, new)| new.len()).sum::<usize>(),
+        );
         let mut copied = 0;
         for (range, new) in &self.list {
             debug_assert!(copied <= range.start, "edits overlap: {range:?}");
@@ -113,11 +123,31 @@ mod tests {
         check(r#"{"a":1,"b":2,"c":3}"#, &["a", "c"], &[], r#"{"b":2}"#);
         check(r#"{"a":1,"b":2,"c":3}"#, &["b", "c"], &[], r#"{"a":1}"#);
         check(r#"{"a":1,"b":2,"c":3}"#, &["a", "b", "c"], &[], "{}");
-        check("{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3\n}", &["b"], &[], "{\n  \"a\": 1,\n  \"c\": 3\n}");
-        check("{\n  \"a\": 1,\n  \"b\": 2\n}", &["a"], &[], "{\n  \"b\": 2\n}");
-        check("{\n  \"a\": 1,\n  \"b\": 2\n}", &["b"], &[], "{\n  \"a\": 1\n}");
+        check(
+            "{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3\n}",
+            &["b"],
+            &[],
+            "{\n  \"a\": 1,\n  \"c\": 3\n}",
+        );
+        check(
+            "{\n  \"a\": 1,\n  \"b\": 2\n}",
+            &["a"],
+            &[],
+            "{\n  \"b\": 2\n}",
+        );
+        check(
+            "{\n  \"a\": 1,\n  \"b\": 2\n}",
+            &["b"],
+            &[],
+            "{\n  \"a\": 1\n}",
+        );
         check("{ \"a\" : 1 }", &["a"], &[], "{  }");
-        check(r#"{"a":1,"\u0061":2,"b":3,"a":4}"#, &["a"], &[], r#"{"b":3}"#);
+        check(
+            r#"{"a":1,"\u0061":2,"b":3,"a":4}"#,
+            &["a"],
+            &[],
+            r#"{"b":3}"#,
+        );
     }
 
     #[test]
@@ -126,16 +156,35 @@ mod tests {
         check(r#"{"a":1,"a":2}"#, &[], &[("a", "3")], r#"{"a":3,"a":3}"#);
         check("{}", &[], &[("a", "1"), ("b", "2")], r#"{"a":1,"b":2}"#);
         check("{ }", &[], &[("a", "1")], r#"{"a":1 }"#);
-        check("{\n  \"a\": 1\n}", &[], &[("b", "2")], "{\n  \"a\": 1,\"b\":2\n}");
+        check(
+            "{\n  \"a\": 1\n}",
+            &[],
+            &[("b", "2")],
+            "{\n  \"a\": 1,\"b\":2\n}",
+        );
         check(r#"{"a":1}"#, &["a"], &[("b", "2")], r#"{"b":2}"#);
-        check(r#"{"a":1,"b":2}"#, &["b"], &[("c", "3")], r#"{"a":1,"c":3}"#);
-        check(r#"{"a":1,"b":2}"#, &["a"], &[("b", "3"), ("c\"", "4")], r#"{"b":3,"c\"":4}"#);
+        check(
+            r#"{"a":1,"b":2}"#,
+            &["b"],
+            &[("c", "3")],
+            r#"{"a":1,"c":3}"#,
+        );
+        check(
+            r#"{"a":1,"b":2}"#,
+            &["a"],
+            &[("b", "3"), ("c\"", "4")],
+            r#"{"b":3,"c\"":4}"#,
+        );
     }
 
     #[test]
     fn elements_are_appended() {
-        for (text, expected) in [("[]", "[8,9]"), ("[ ]", "[8,9 ]"), ("[1]", "[1,8,9]"), ("[1, [2] ]", "[1, [2],8,9 ]")]
-        {
+        for (text, expected) in [
+            ("[]", "[8,9]"),
+            ("[ ]", "[8,9 ]"),
+            ("[1]", "[1,8,9]"),
+            ("[1, [2] ]", "[1, [2],8,9 ]"),
+        ] {
             let mut edits = Edits::default();
             edits.append(Raw::root(text).unwrap(), "8,9");
             assert_eq!(edits.apply(text), expected);

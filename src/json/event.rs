@@ -1,7 +1,9 @@
-//! The events that a machine emits while it runs, which name spans of the text, and the sinks that take them.
+//! The events that a machine emits while it runs, which name spans of the text, and the sinks that
+//! take them.
 //!
-//! An event is final when it is emitted: later text does not change it. So a number is emitted with the byte after it,
-//! a key with its closing quote, and an escape, a surrogate pair or a UTF-8 sequence with its last byte.
+//! An event is final when it is emitted: later text does not change it. So a number is emitted with
+//! the byte after it, a key with its closing quote, and an escape, a surrogate pair or a UTF-8
+//! sequence with its last byte.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -63,9 +65,9 @@ pub enum Scalar {
 
 /// A report about a certain part of the text.
 ///
-/// A string that is a value is emitted as `StringBegin`, any number of `Fragment`s, `StringEnd`. The number of
-/// fragments depends on the pushes; joined, they are the text between the quotes. All other events are the same for
-/// every chunking.
+/// A string that is a value is emitted as `StringBegin`, any number of `Fragment`s, `StringEnd`.
+/// The number of fragments depends on the pushes; joined, they are the text between the quotes. All
+/// other events are the same for every chunking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A container begins.
@@ -88,8 +90,9 @@ pub enum Event {
     Key(Span),
     /// A string that is a value begins, with its opening quote at this offset.
     StringBegin(usize),
-    /// The next raw part of that string, never empty. A fragment never ends inside an escape, between the halves of a
-    /// surrogate pair or inside a character, so [`string::decode`] can decode each one alone.
+    /// The next raw part of that string, never empty. A fragment never ends inside an escape,
+    /// between the halves of a surrogate pair or inside a character, so [`string::decode`] can
+    /// decode each one alone.
     Fragment(Span),
     /// The string has ended. The span is the whole string, with its quotes.
     StringEnd(Span),
@@ -106,7 +109,10 @@ impl Event {
     /// Returns the bytes that the event is about.
     pub fn span(&self) -> Span {
         match *self {
-            Self::Begin { at, .. } | Self::StringBegin(at) => Span { start: at, end: at.saturating_add(1) },
+            Self::Begin { at, .. } | Self::StringBegin(at) => Span {
+                start: at,
+                end: at.saturating_add(1),
+            },
             Self::End { span, .. } | Self::Scalar { span, .. } => span,
             Self::Key(span) | Self::Fragment(span) | Self::StringEnd(span) => span,
         }
@@ -114,16 +120,22 @@ impl Event {
 
     /// Whether the event begins a value.
     pub fn begins_value(&self) -> bool {
-        matches!(self, Self::Begin { .. } | Self::StringBegin(_) | Self::Scalar { .. })
+        matches!(
+            self,
+            Self::Begin { .. } | Self::StringBegin(_) | Self::Scalar { .. }
+        )
     }
 
     /// Whether the event ends a value: the root, if no container is open around it.
     pub fn ends_value(&self) -> bool {
-        matches!(self, Self::End { .. } | Self::StringEnd(_) | Self::Scalar { .. })
+        matches!(
+            self,
+            Self::End { .. } | Self::StringEnd(_) | Self::Scalar { .. }
+        )
     }
 
-    /// Returns the name in logs: `begin`, `end`, `key`, `string_begin`, `fragment`, `string_end`, `number`, `true`,
-    /// `false`, `null`.
+    /// Returns the name in logs: `begin`, `end`, `key`, `string_begin`, `fragment`, `string_end`,
+    /// `number`, `true`, `false`, `null`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Begin { .. } => "begin",
@@ -132,10 +144,20 @@ impl Event {
             Self::StringBegin(_) => "string_begin",
             Self::Fragment(_) => "fragment",
             Self::StringEnd(_) => "string_end",
-            Self::Scalar { kind: Scalar::Number, .. } => "number",
-            Self::Scalar { kind: Scalar::True, .. } => "true",
-            Self::Scalar { kind: Scalar::False, .. } => "false",
-            Self::Scalar { kind: Scalar::Null, .. } => "null",
+            Self::Scalar {
+                kind: Scalar::Number,
+                ..
+            } => "number",
+            Self::Scalar {
+                kind: Scalar::True, ..
+            } => "true",
+            Self::Scalar {
+                kind: Scalar::False,
+                ..
+            } => "false",
+            Self::Scalar {
+                kind: Scalar::Null, ..
+            } => "null",
         }
     }
 }
@@ -145,17 +167,20 @@ impl Event {
 pub struct Live<'a> {
     /// All text so far, up to the end of the push or beyond; spans are offsets in it.
     pub text: &'a str,
-    /// The containers around the value or key that the event is about, the root first, without the container that
-    /// begins or ends. The last frame's count and key name the value.
+    /// The containers around the value or key that the event is about, the root first, without the
+    /// container that begins or ends. The last frame's count and key name the value.
     #[doc(hidden)]
     pub frames: &'a [Frame],
 }
 
 impl<'a> Live<'a> {
-    /// Returns the path of the value that the event is about; for a key, the path of its member. Its length is the
-    /// number of containers around the value.
+    /// Returns the path of the value that the event is about; for a key, the path of its member.
+    /// Its length is the number of containers around the value.
     pub fn path(&self) -> Path<'a> {
-        Path { frames: self.frames, text: self.text }
+        Path {
+            frames: self.frames,
+            text: self.text,
+        }
     }
 
     /// Decodes a key.
@@ -171,14 +196,15 @@ impl<'a> Live<'a> {
 
 /// A receiver of events. It gets each event once, in the order of the text.
 ///
-/// A sink is lent for one push. To see all events, lend it to every push, or bring it up to date with
-/// [`Document::replay`](crate::Document::replay). Sinks compose: a pair or a triple of sinks is a sink, and so is an
-/// `Option`; `()` ignores everything and costs nothing.
+/// A sink is lent for one push. To see all events, lend it to every push, or bring it up to date
+/// with [`Document::replay`](crate::Document::replay). Sinks compose: a pair or a triple of sinks
+/// is a sink, and so is an `Option`; `()` ignores everything and costs nothing.
 pub trait Sink {
     /// Takes the next event.
     fn event(&mut self, event: Event, live: &Live<'_>);
 
-    /// Takes the next change of the text, once it is final. The spans of events are in the text after it.
+    /// Takes the next change of the text, once it is final. The spans of events are in the text
+    /// after it.
     fn repaired(&mut self, repair: &Repair) {
         let _ = repair;
     }

@@ -1,12 +1,14 @@
-//! The grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259), one byte at a time: maps a state and a byte to
-//! the next state and to an act of the machine. [`rule`] is the readable form; the table that runs is computed from it.
+//! The grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259), one byte at a time: maps a
+//! state and a byte to the next state and to an act of the machine. [`rule`] is the readable form;
+//! the table that runs is computed from it.
 //!
-//! Knows neither offsets nor the open containers: an [`Act`] leaves the decision or the record to the machine.
+//! Knows neither offsets nor the open containers: an [`Act`] leaves the decision or the record to
+//! the machine.
 
 use super::CutState;
 
-/// A position in the grammar, as a number, so that a table maps it to the next state. States with a common property
-/// have consecutive numbers.
+/// A position in the grammar, as a number, so that a table maps it to the next state. States with a
+/// common property have consecutive numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State(u8);
 
@@ -44,8 +46,8 @@ impl State {
     /// After `\ud8`–`\udb`, the beginning of a high surrogate.
     pub(super) const HexHigh2: Self = Self(16);
     pub(super) const HexHigh3: Self = Self(17);
-    /// In a UTF-8 sequence: how many bytes are missing, and the range of the next one ([Unicode, table
-    /// 3-7](https://www.unicode.org/versions/latest/core-spec/chapter-3/#G7404)).
+    /// In a UTF-8 sequence: how many bytes are missing, and the range of the next one ([Unicode,
+    /// table 3-7](https://www.unicode.org/versions/latest/core-spec/chapter-3/#G7404)).
     pub(super) const Utf8Last: Self = Self(18);
     pub(super) const Utf8Two: Self = Self(19);
     pub(super) const Utf8TwoFromA0: Self = Self(20);
@@ -171,7 +173,8 @@ impl State {
         self.0 == S::FirstElement.0 || self.0 == S::FirstKey.0 || self.is_after_child()
     }
 
-    /// After a key or a value: returns the byte that nearly always follows, and the state that it leads to.
+    /// After a key or a value: returns the byte that nearly always follows, and the state that it
+    /// leads to.
     #[inline(always)]
     pub(super) fn due(self) -> Option<(u8, Self)> {
         match self {
@@ -226,8 +229,8 @@ pub(super) enum Step {
 pub(super) enum Act {
     /// A number or a literal begins. [`after`] returns the next state.
     Token,
-    /// An escape or a UTF-8 sequence begins: its text becomes certain once the sequence is whole. [`after`] returns the
-    /// next state.
+    /// An escape or a UTF-8 sequence begins: its text becomes certain once the sequence is whole.
+    /// [`after`] returns the next state.
     Pend,
     /// A `\u` escape has ended in a high surrogate; its first byte is five bytes back.
     PendHigh,
@@ -262,7 +265,14 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
     }
     match (state, byte) {
         (
-            S::Start | S::Value | S::FirstElement | S::FirstKey | S::Key | S::Colon | S::AfterElement | S::AfterMember,
+            S::Start
+            | S::Value
+            | S::FirstElement
+            | S::FirstKey
+            | S::Key
+            | S::Colon
+            | S::AfterElement
+            | S::AfterMember,
             b' ' | b'\n' | b'\r' | b'\t',
         ) => go(state),
 
@@ -285,7 +295,8 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
         (S::AfterMember, b',') => go(S::Key),
         (S::AfterElement, b']') | (S::AfterMember, b'}') => act(Act::Close),
 
-        // After a high surrogate a backslash may begin the other half; any other byte makes it a lone one.
+        // After a high surrogate a backslash may begin the other half; any other byte makes it a
+        // lone one.
         (S::Plain | S::High, b'"') => act(Act::Quote),
         (S::High, b'\\') => go(S::Escape),
         (S::Plain, b'\\') => start(Act::Pend, S::Escape),
@@ -310,10 +321,12 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
         (S::HexHigh3, _) if byte.is_ascii_hexdigit() => act(Act::PendHigh),
 
         (S::Utf8Last, 0x80..=0xbf) => go(S::Plain),
-        (S::Utf8Two, 0x80..=0xbf) | (S::Utf8TwoFromA0, 0xa0..=0xbf) | (S::Utf8TwoTo9F, 0x80..=0x9f) => go(S::Utf8Last),
-        (S::Utf8Three, 0x80..=0xbf) | (S::Utf8ThreeFrom90, 0x90..=0xbf) | (S::Utf8ThreeTo8F, 0x80..=0x8f) => {
-            go(S::Utf8Two)
-        }
+        (S::Utf8Two, 0x80..=0xbf)
+        | (S::Utf8TwoFromA0, 0xa0..=0xbf)
+        | (S::Utf8TwoTo9F, 0x80..=0x9f) => go(S::Utf8Last),
+        (S::Utf8Three, 0x80..=0xbf)
+        | (S::Utf8ThreeFrom90, 0x90..=0xbf)
+        | (S::Utf8ThreeTo8F, 0x80..=0x8f) => go(S::Utf8Two),
 
         (S::Minus, b'0') => go(S::Zero),
         (S::Minus, b'1'..=b'9') => go(S::Integer),
@@ -323,9 +336,10 @@ const fn rule(state: State, byte: u8) -> (Step, State) {
         (S::Point | S::Fraction, b'0'..=b'9') => go(S::Fraction),
         (S::Exponent, b'+' | b'-') => go(S::ExponentSign),
         (S::Exponent | S::ExponentSign | S::ExponentDigits, b'0'..=b'9') => go(S::ExponentDigits),
-        (S::Zero | S::Integer | S::Fraction | S::ExponentDigits, b' ' | b'\n' | b'\r' | b'\t' | b',' | b']' | b'}') => {
-            act(Act::NumberEnd)
-        }
+        (
+            S::Zero | S::Integer | S::Fraction | S::ExponentDigits,
+            b' ' | b'\n' | b'\r' | b'\t' | b',' | b']' | b'}',
+        ) => act(Act::NumberEnd),
 
         (S::T, b'r') => go(S::Tr),
         (S::Tr, b'u') => go(S::Tru),
@@ -365,7 +379,8 @@ fn index(state: State, byte: u8) -> usize {
 static CLASSES: [u8; 256] = CLASSES_OF;
 const CLASSES_OF: [u8; 256] = classes();
 
-/// The length of a table row, in classes; both dimensions are powers of two, so that an index needs no check.
+/// The length of a table row, in classes; both dimensions are powers of two, so that an index needs
+/// no check.
 const ROW: usize = 64;
 static STEPS: [u8; 64 * ROW] = tables().0;
 static BEHIND: [u8; 64 * ROW] = tables().1;
@@ -487,7 +502,11 @@ mod tests {
         for state in (0..State::COUNT).map(|n| State(n as u8)) {
             for byte in 0..=255 {
                 let (ruled, next) = rule(state, byte);
-                assert_eq!((step(state, byte), after(state, byte)), (ruled, next), "{state:?} {byte}");
+                assert_eq!(
+                    (step(state, byte), after(state, byte)),
+                    (ruled, next),
+                    "{state:?} {byte}"
+                );
             }
         }
     }

@@ -1,10 +1,12 @@
-//! Finds the tokens of a long push, 64 bytes at a time: brackets, colons and commas outside of strings, both quotes of
-//! a string, and the first byte of a number or a literal. These positions are the *marks*; every byte between two of
-//! them is white space, text of a string, or the rest of a number or literal.
+//! Finds the tokens of a long push, 64 bytes at a time: brackets, colons and commas outside of
+//! strings, both quotes of a string, and the first byte of a number or a literal. These positions
+//! are the *marks*; every byte between two of them is white space, text of a string, or the rest of
+//! a number or literal.
 //!
-//! The machine interprets the marks, because the index does not know the grammar. The index checks the text of strings,
-//! so that the machine need not: control characters, escapes, and the encoding. It ends before the first block of 64
-//! bytes in which it finds an error, and the machine finds the byte.
+//! The machine interprets the marks, because the index does not know the grammar. The index checks
+//! the text of strings, so that the machine need not: control characters, escapes, and the
+//! encoding. It ends before the first block of 64 bytes in which it finds an error, and the machine
+//! finds the byte.
 
 use fearless_simd::{Level, Simd, dispatch, prelude::*, u8x64};
 
@@ -32,8 +34,8 @@ pub(super) struct Index<'a> {
     level: Level,
     /// The positions that were found last, and after them several that are the end of the bytes.
     marks: [Mark; ROOM + BLOCK + 2 * AHEAD],
-    /// A bit for each byte of the newest blocks, the oldest block first: set if the byte is not a digit. `blocks_start`
-    /// is the offset of the first block.
+    /// A bit for each byte of the newest blocks, the oldest block first: set if the byte is not a
+    /// digit. `blocks_start` is the offset of the first block.
     no_digits: [u64; ROOM / BLOCK],
     blocks_start: usize,
     /// The next mark.
@@ -85,14 +87,18 @@ impl<'a> Index<'a> {
     /// The number of bytes that one index can have: a position has 31 bits.
     pub(super) const LONGEST: usize = 1 << 30;
 
-    /// Begins before `bytes`, between two tokens or, if `in_string`, between two characters of a string. `is_encoded`:
-    /// their encoding is valid. `None` on processors without the instructions that make this fast.
+    /// Begins before `bytes`, between two tokens or, if `in_string`, between two characters of a
+    /// string. `is_encoded`: their encoding is valid. `None` on processors without the instructions
+    /// that make this fast.
     pub(super) fn new(bytes: &'a [u8], in_string: bool, is_encoded: bool) -> Option<Self> {
         let level = Level::new();
         if level.is_fallback() {
             return None;
         }
-        let carry = Carry { in_string: if in_string { u64::MAX } else { 0 }, ..Carry::default() };
+        let carry = Carry {
+            in_string: if in_string { u64::MAX } else { 0 },
+            ..Carry::default()
+        };
         let encoded = if is_encoded { bytes.len() } else { 0 };
         let is_over = bytes.len() > Self::LONGEST;
         Some(Self {
@@ -118,10 +124,15 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Returns the known marks without passing them; after the last one of all, [`AHEAD`] that are at the end of the bytes.
+    /// Returns the known marks without passing them; after the last one of all, [`AHEAD`] that are
+    /// at the end of the bytes.
     #[inline(always)]
     pub(super) fn ahead(&self) -> &[Mark] {
-        let end = if self.is_over { self.count + AHEAD } else { self.count };
+        let end = if self.is_over {
+            self.count + AHEAD
+        } else {
+            self.count
+        };
         self.marks.get(self.next..end).unwrap_or_default()
     }
 
@@ -151,16 +162,27 @@ impl<'a> Index<'a> {
         self.bytes
     }
 
-    /// Returns the last offset in the open string that is known to be between two characters, outside of an escape and
-    /// of a surrogate pair, when no marks are left. The string began at `start`, or before the bytes.
+    /// Returns the last offset in the open string that is known to be between two characters,
+    /// outside of an escape and of a surrogate pair, when no marks are left. The string began at
+    /// `start`, or before the bytes.
     pub(super) fn last_place(&self, start: usize) -> usize {
         let escapes = self.carry.escapes >> (BLOCK - ESCAPE);
         if escapes != 0 {
             // The first escape that may be open. If it is the second half of a pair, it is whole.
-            return start.max((self.end + escapes.trailing_zeros() as usize).saturating_sub(ESCAPE));
+            return start
+                .max((self.end + escapes.trailing_zeros() as usize).saturating_sub(ESCAPE));
         }
-        let last = self.bytes.get(..self.end).unwrap_or_default().iter().rev().take(3);
-        let cut = last.copied().position(|byte| byte >= 0xc0).map_or(0, |n| n + 1);
+        let last = self
+            .bytes
+            .get(..self.end)
+            .unwrap_or_default()
+            .iter()
+            .rev()
+            .take(3);
+        let cut = last
+            .copied()
+            .position(|byte| byte >= 0xc0)
+            .map_or(0, |n| n + 1);
         start.max(self.end - cut)
     }
 
@@ -173,13 +195,20 @@ impl<'a> Index<'a> {
     #[inline(never)]
     fn fill(&mut self) {
         let end = Mark(self.bytes.len() as u32);
-        let known = self.marks.get(self.next..).and_then(|marks| marks.first_chunk::<AHEAD>());
+        let known = self
+            .marks
+            .get(self.next..)
+            .and_then(|marks| marks.first_chunk::<AHEAD>());
         let known = known.copied().unwrap_or([end; AHEAD]);
         self.marks[..AHEAD].copy_from_slice(&known);
         (self.next, self.count) = (0, self.count - self.next);
         let level = self.level;
         dispatch!(level, simd => self.fill_with(simd));
-        self.marks.iter_mut().skip(self.count).take(AHEAD).for_each(|mark| *mark = end);
+        self.marks
+            .iter_mut()
+            .skip(self.count)
+            .take(AHEAD)
+            .for_each(|mark| *mark = end);
     }
 
     #[inline(always)]
@@ -202,7 +231,8 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Finds the marks of the next block; its first `length` bytes are text. Returns whether the block is valid.
+    /// Finds the marks of the next block; its first `length` bytes are text. Returns whether the
+    /// block is valid.
     #[inline(always)]
     fn block<S: Simd>(&mut self, simd: S, block: &[u8; BLOCK], length: usize) -> bool {
         bytes_examined(BLOCK);
@@ -214,7 +244,11 @@ impl<'a> Index<'a> {
             return false;
         }
         if carry.in_string & !carry.is_escaped == u64::MAX && is_plain(text) {
-            carry.escapes = if length == BLOCK { 0 } else { carry.escapes >> length };
+            carry.escapes = if length == BLOCK {
+                0
+            } else {
+                carry.escapes >> length
+            };
             self.carry = carry;
             self.end += length;
             return true;
@@ -229,7 +263,9 @@ impl<'a> Index<'a> {
         let blank = text.simd_le(u8x64::splat(simd, b' ')).to_bitmask();
         let control = blank & !equal(text, b' ');
         if control != 0
-            && (control & in_string) | (control & !(equal(text, b'\n') | equal(text, b'\r') | equal(text, b'\t'))) != 0
+            && (control & in_string)
+                | (control & !(equal(text, b'\n') | equal(text, b'\r') | equal(text, b'\t')))
+                != 0
         {
             return false;
         }
@@ -237,7 +273,11 @@ impl<'a> Index<'a> {
         let mut escaped_ends = 0;
         if escaped | carry.has_escape != 0 {
             // One by one, unless there are many.
-            let simple = if escaped.count_ones() > MANY_ESCAPES { simple_escapes(text) } else { 0 };
+            let simple = if escaped.count_ones() > MANY_ESCAPES {
+                simple_escapes(text)
+            } else {
+                0
+            };
             if !self.are_escapes(escaped & !simple) {
                 return false;
             }
@@ -248,16 +288,23 @@ impl<'a> Index<'a> {
             escaped_ends = sum & quotes & !in_string;
         }
         let escapes = backslashes & !escaped;
-        carry.escapes = if length == BLOCK { escapes } else { escapes << (BLOCK - length) | carry.escapes >> length };
+        carry.escapes = if length == BLOCK {
+            escapes
+        } else {
+            escapes << (BLOCK - length) | carry.escapes >> length
+        };
 
-        let digits = (text - u8x64::splat(simd, b'0')).simd_le(u8x64::splat(simd, 9)).to_bitmask();
+        let digits = (text - u8x64::splat(simd, b'0'))
+            .simd_le(u8x64::splat(simd, 9))
+            .to_bitmask();
         self.no_digits[(self.end - self.blocks_start) / BLOCK % (ROOM / BLOCK)] = !digits;
 
         // An opening bracket and a brace differ in this bit, and so do a closing one and its brace.
         let folded = text | u8x64::splat(simd, b'{' ^ b'[');
         let openers = folded.simd_eq(u8x64::splat(simd, b'{'));
         let closers = folded.simd_eq(u8x64::splat(simd, b'}'));
-        let separators = text.simd_eq(u8x64::splat(simd, b',')) | text.simd_eq(u8x64::splat(simd, b':'));
+        let separators =
+            text.simd_eq(u8x64::splat(simd, b',')) | text.simd_eq(u8x64::splat(simd, b':'));
         let structural = (openers | closers | separators).to_bitmask() & !in_string;
         let scalars = !(structural | blank | quotes | in_string);
         let starts = scalars & !(scalars << 1 | carry.in_scalar);
@@ -273,7 +320,10 @@ impl<'a> Index<'a> {
     #[inline(always)]
     pub(super) fn number_end(&self, at: usize) -> Option<usize> {
         let (block, shift) = (at.wrapping_sub(self.blocks_start) / BLOCK, at % BLOCK);
-        let words = self.no_digits.get(block..).and_then(|words| words.first_chunk::<2>());
+        let words = self
+            .no_digits
+            .get(block..)
+            .and_then(|words| words.first_chunk::<2>());
         match words {
             // A byte of each is a bit, the first one the lowest.
             Some(&[first, second]) if at + BLOCK < self.end => {
@@ -293,13 +343,16 @@ impl<'a> Index<'a> {
         scan::number_end(self.bytes, at)
     }
 
-    /// Whether the encoding of the next `length` bytes is valid. The end of all bytes may cut the last character.
+    /// Whether the encoding of the next `length` bytes is valid. The end of all bytes may cut the
+    /// last character.
     fn is_encoded(&mut self, length: usize) -> bool {
         let end = self.end + length;
         if self.encoded < end {
             let start = self.encoded.max(self.end);
             let stop = self.bytes.len().min(start + CHECKED);
-            self.encoded = match simdutf8::compat::from_utf8(self.bytes.get(start..stop).unwrap_or_default()) {
+            self.encoded = match simdutf8::compat::from_utf8(
+                self.bytes.get(start..stop).unwrap_or_default(),
+            ) {
                 Ok(_) => stop,
                 Err(error) if error.error_len().is_none() && stop == self.bytes.len() => stop,
                 Err(error) => start + error.valid_up_to(),
@@ -308,7 +361,8 @@ impl<'a> Index<'a> {
         self.encoded >= end
     }
 
-    /// Whether each of these positions in the next block continues an escape correctly, as far as its bytes are known.
+    /// Whether each of these positions in the next block continues an escape correctly, as far as
+    /// its bytes are known.
     #[inline(always)]
     fn are_escapes(&self, places: u64) -> bool {
         // A loop, since a closure is not compiled for the instructions that the rest uses.
@@ -319,7 +373,9 @@ impl<'a> Index<'a> {
                     Some(&four) => are_hex_digits(four),
                     None => rest.iter().all(u8::is_ascii_hexdigit),
                 },
-                [byte, ..] => matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't'),
+                [byte, ..] => {
+                    matches!(byte, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't')
+                }
                 [] => true,
             };
             if !is_right {
@@ -329,14 +385,20 @@ impl<'a> Index<'a> {
         true
     }
 
-    /// Appends the marks of the next block; those of `escaped_ends` are closing quotes of strings with an escape.
+    /// Appends the marks of the next block; those of `escaped_ends` are closing quotes of strings
+    /// with an escape.
     #[inline(always)]
     fn write(&mut self, marks: u64, escaped_ends: u64) {
-        let Some(slots) = self.marks.get_mut(self.count..).and_then(|free| free.first_chunk_mut::<BLOCK>()) else {
+        let Some(slots) = self
+            .marks
+            .get_mut(self.count..)
+            .and_then(|free| free.first_chunk_mut::<BLOCK>())
+        else {
             return;
         };
         let mut rest = marks;
-        // Eight at a time, although some marks may not exist: a branch for each mark would be mispredicted too often.
+        // Eight at a time, although some marks may not exist: a branch for each mark would be
+        // mispredicted too often.
         for eight in slots.as_chunks_mut::<8>().0 {
             if rest == 0 {
                 break;
@@ -361,8 +423,8 @@ impl Carry {
         if backslashes == 0 {
             return std::mem::take(&mut self.is_escaped);
         }
-        // In a run of backslashes every second one is escaped. A subtraction borrows through each run, and so separates
-        // even positions from odd ones.
+        // In a run of backslashes every second one is escaped. A subtraction borrows through each
+        // run, and so separates even positions from odd ones.
         const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
         let begins = backslashes & !self.is_escaped;
         let alternating = (begins << 1 | ODD).wrapping_sub(begins) ^ ODD;
@@ -376,11 +438,15 @@ impl Carry {
 #[inline(always)]
 fn last_block(rest: &[u8]) -> [u8; BLOCK] {
     let mut block = [b' '; BLOCK];
-    block.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    block
+        .iter_mut()
+        .zip(rest)
+        .for_each(|(to, from)| *to = *from);
     block
 }
 
-/// Returns the offset of the closing quote of an open string; `start` is an offset in it between two characters.
+/// Returns the offset of the closing quote of an open string; `start` is an offset in it between
+/// two characters.
 pub(super) fn closing_quote(bytes: &[u8], start: usize) -> Option<usize> {
     dispatch!(Level::new(), simd => closing_quote_with(simd, bytes, start))
 }
@@ -391,7 +457,10 @@ fn closing_quote_with<S: Simd>(simd: S, bytes: &[u8], start: usize) -> Option<us
     loop {
         let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
         bytes_examined(BLOCK);
-        let block = rest.first_chunk().copied().unwrap_or_else(|| last_block(rest));
+        let block = rest
+            .first_chunk()
+            .copied()
+            .unwrap_or_else(|| last_block(rest));
         let text = u8x64::simd_from(simd, block);
         let quotes = equal(text, b'"') & !carry.escaped(equal(text, b'\\'));
         if quotes != 0 {
@@ -401,14 +470,17 @@ fn closing_quote_with<S: Simd>(simd: S, bytes: &[u8], start: usize) -> Option<us
     }
 }
 
-/// Returns the end of a number of less than 60 bytes. A bit of `no_digits` is set for each byte from `at` on that is
-/// not a digit.
+/// Returns the end of a number of less than 60 bytes. A bit of `no_digits` is set for each byte
+/// from `at` on that is not a digit.
 #[inline(always)]
 fn short_number_end(bytes: &[u8], at: usize, no_digits: u64) -> Option<usize> {
     let digits = |from: u32| (no_digits >> (from & 63)).trailing_zeros();
     let sign = u32::from(bytes.get(at) == Some(&b'-'));
     let mut length = sign + digits(sign);
-    if length == sign || length > 59 || length > sign + 1 && bytes.get(at + sign as usize) == Some(&b'0') {
+    if length == sign
+        || length > 59
+        || length > sign + 1 && bytes.get(at + sign as usize) == Some(&b'0')
+    {
         return None;
     }
     if bytes.get(at + length as usize) == Some(&b'.') {
@@ -419,7 +491,10 @@ fn short_number_end(bytes: &[u8], at: usize, no_digits: u64) -> Option<usize> {
         }
     }
     if let Some(b'e' | b'E') = bytes.get(at + length as usize) {
-        length += 1 + u32::from(matches!(bytes.get(at + length as usize + 1), Some(b'+' | b'-')));
+        length += 1 + u32::from(matches!(
+            bytes.get(at + length as usize + 1),
+            Some(b'+' | b'-')
+        ));
         let exponent = digits(length);
         length += exponent;
         if exponent == 0 || length > 62 {
@@ -433,15 +508,20 @@ fn short_number_end(bytes: &[u8], at: usize, no_digits: u64) -> Option<usize> {
 /// Returns which bytes of a block are `byte`.
 #[inline(always)]
 fn equal<S: Simd>(block: u8x64<S>, byte: u8) -> u64 {
-    block.simd_eq(u8x64::splat(block.witness(), byte)).to_bitmask()
+    block
+        .simd_eq(u8x64::splat(block.witness(), byte))
+        .to_bitmask()
 }
 
 /// Returns which bytes of a block make an escape of two bytes with a backslash before them.
 #[inline(always)]
 fn simple_escapes<S: Simd>(block: u8x64<S>) -> u64 {
     let signs = equal(block, b'"') | equal(block, b'\\') | equal(block, b'/');
-    let letters =
-        equal(block, b'b') | equal(block, b'f') | equal(block, b'n') | equal(block, b'r') | equal(block, b't');
+    let letters = equal(block, b'b')
+        | equal(block, b'f')
+        | equal(block, b'n')
+        | equal(block, b'r')
+        | equal(block, b't');
     signs | letters
 }
 

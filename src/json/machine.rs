@@ -1,8 +1,10 @@
-//! The strict grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259) as a push state machine.
+//! The strict grammar of [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259) as a push state
+//! machine.
 //!
-//! Reads each byte once, in chunks of any size, and always knows the open containers, with their keys and counts, and
-//! the token of the last byte. It keeps no text and tolerates nothing: a byte that the grammar rejects is returned
-//! through [`Machine::deviation`], and the machine stays before that byte.
+//! Reads each byte once, in chunks of any size, and always knows the open containers, with their
+//! keys and counts, and the token of the last byte. It keeps no text and tolerates nothing: a byte
+//! that the grammar rejects is returned through [`Machine::deviation`], and the machine stays
+//! before that byte.
 
 mod marked;
 
@@ -36,8 +38,8 @@ pub struct Machine {
     state: State,
     /// Whether the open string is a key.
     in_key: bool,
-    /// In an escape, in a UTF-8 sequence or after a high surrogate: the offset where that began. The text before it is
-    /// certain.
+    /// In an escape, in a UTF-8 sequence or after a high surrogate: the offset where that began.
+    /// The text before it is certain.
     pending_start: usize,
     /// The start of the open token; for a string, its opening quote.
     token: usize,
@@ -72,8 +74,8 @@ pub enum CutState {
 }
 
 impl CutState {
-    /// Returns the name in reports: `start`, `value`, `key`, `string`, `escape`, `number`, `literal`, `after_value`,
-    /// `done`.
+    /// Returns the name in reports: `start`, `value`, `key`, `string`, `escape`, `number`,
+    /// `literal`, `after_value`, `done`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -99,7 +101,9 @@ fn after_value(parent: Kind) -> State {
 /// Takes the bytes that nearly always follow a key or a value: a colon or a comma, and one space.
 #[inline(always)]
 fn follow<I: Input>(input: &mut I, state: State) -> State {
-    let Some((due, next)) = state.due() else { return state };
+    let Some((due, next)) = state.due() else {
+        return state;
+    };
     if input.first() != Some(due) {
         return state;
     }
@@ -120,7 +124,13 @@ impl<S: Sink + ?Sized> Out<'_, S> {
     #[inline(always)]
     fn tell(&mut self, event: Event, frames: &[Frame]) {
         if !self.sink.is_idle() {
-            self.sink.event(event, &Live { text: self.text, frames });
+            self.sink.event(
+                event,
+                &Live {
+                    text: self.text,
+                    frames,
+                },
+            );
         }
     }
 }
@@ -140,30 +150,44 @@ impl Machine {
         }
     }
 
-    /// Creates a machine whose first byte is at `offset` of a longer text. All its offsets count from the start of that
-    /// text.
+    /// Creates a machine whose first byte is at `offset` of a longer text. All its offsets count
+    /// from the start of that text.
     pub fn starting_at(offset: usize, depth: usize) -> Self {
-        Self { offset, ..Self::new(depth) }
+        Self {
+            offset,
+            ..Self::new(depth)
+        }
     }
 
-    /// Consumes `bytes` up to the end of the root, and returns their number, which is less than the length of `bytes`
-    /// if the root ends inside them. A root that is a number ends with the first byte after it, or with
-    /// [`finish`](Self::finish).
+    /// Consumes `bytes` up to the end of the root, and returns their number, which is less than the
+    /// length of `bytes` if the root ends inside them. A root that is a number ends with the first
+    /// byte after it, or with [`finish`](Self::finish).
     ///
     /// # Errors
-    /// Fails at the first byte that the grammar rejects. The bytes before it are consumed, and the machine stays there:
-    /// the caller may feed another byte instead.
+    /// Fails at the first byte that the grammar rejects. The bytes before it are consumed, and the
+    /// machine stays there: the caller may feed another byte instead.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8]) -> Result<usize, SyntaxError> {
-        self.take(bytes, &mut Out { text: "", sink: &mut () })
+        self.take(
+            bytes,
+            &mut Out {
+                text: "",
+                sink: &mut (),
+            },
+        )
     }
 
-    /// Like [`feed`](Self::feed), and emits the certain events to `sink`. `text` is all text from the start on; the
-    /// machine consumes the part after its [`offset`](Self::offset). Spans are offsets in `text`.
+    /// Like [`feed`](Self::feed), and emits the certain events to `sink`. `text` is all text from
+    /// the start on; the machine consumes the part after its [`offset`](Self::offset). Spans are
+    /// offsets in `text`.
     ///
     /// # Errors
     /// Those of [`feed`](Self::feed). The events before the deviation were emitted.
-    pub fn feed_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<usize, SyntaxError> {
+    pub fn feed_text<S: Sink + ?Sized>(
+        &mut self,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<usize, SyntaxError> {
         self.take(Encoded::from(text, self.offset), &mut Out { text, sink })
     }
 
@@ -179,14 +203,21 @@ impl Machine {
     ///
     /// # Errors
     /// Those of [`finish`](Self::finish).
-    pub fn finish_text<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
+    pub fn finish_text<S: Sink + ?Sized>(
+        &mut self,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<(), SyntaxError> {
         if self.frames.is_empty() && self.number_may_end() {
             self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
         }
         if self.is_done() {
             return Ok(());
         }
-        Err(SyntaxError { kind: SyntaxErrorKind::UnexpectedEnd, offset: self.offset })
+        Err(SyntaxError {
+            kind: SyntaxErrorKind::UnexpectedEnd,
+            offset: self.offset,
+        })
     }
 
     /// Returns the number of bytes consumed.
@@ -209,23 +240,32 @@ impl Machine {
         self.state.cut_state(self.in_key)
     }
 
-    /// Returns the JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) of the value that is due or open;
-    /// after a value or at a key, of the innermost open container. `text` is all text that was fed to the machine.
-    /// O(1); printing it is O(depth + length of the path).
+    /// Returns the JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) of the value
+    /// that is due or open; after a value or at a key, of the innermost open container. `text` is
+    /// all text that was fed to the machine. O(1); printing it is O(depth + length of the path).
     pub fn path<'a>(&'a self, text: &'a str) -> Path<'a> {
         let open = self.frames.len();
-        let named = if self.value_is_due_or_open() { open } else { open.saturating_sub(1) };
-        Path { frames: &self.frames[..named], text }
+        let named = if self.value_is_due_or_open() {
+            open
+        } else {
+            open.saturating_sub(1)
+        };
+        Path {
+            frames: &self.frames[..named],
+            text,
+        }
     }
 
-    /// Returns where the complete part ends, and overwrites `suffix` with the text that closes it there: a quote, the
-    /// rest of a literal, the closing brackets. `None` before the first safe point. O(depth).
+    /// Returns where the complete part ends, and overwrites `suffix` with the text that closes it
+    /// there: a quote, the rest of a literal, the closing brackets. `None` before the first safe
+    /// point. O(depth).
     pub fn close_into(&self, closing: super::CloseOptions, suffix: &mut String) -> Option<usize> {
         close::close_into(self, closing, suffix)
     }
 
-    /// Returns the shortest text that completes the document, and the paths of the values that it had to invent. `text`
-    /// is all text that was fed to the machine. See [`Completion`](super::Completion).
+    /// Returns the shortest text that completes the document, and the paths of the values that it
+    /// had to invent. `text` is all text that was fed to the machine. See
+    /// [`Completion`](super::Completion).
     pub fn completion(&self, text: &str) -> super::Completion {
         close::completion(self, text)
     }
@@ -260,7 +300,11 @@ impl Machine {
 
     /// Returns the offset up to which an open string is certain.
     pub(crate) fn certain_string(&self) -> usize {
-        if self.state == State::Plain { self.offset } else { self.pending_start }
+        if self.state == State::Plain {
+            self.offset
+        } else {
+            self.pending_start
+        }
     }
 
     fn value_is_due_or_open(&self) -> bool {
@@ -269,8 +313,14 @@ impl Machine {
 
     /// Picks the fast path for a push of this length.
     #[inline(always)]
-    fn take<P: Push, S: Sink + ?Sized>(&mut self, push: P, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
-        let Some(word) = push.short() else { return self.take_long(push, out) };
+    fn take<P: Push, S: Sink + ?Sized>(
+        &mut self,
+        push: P,
+        out: &mut Out<'_, S>,
+    ) -> Result<usize, SyntaxError> {
+        let Some(word) = push.short() else {
+            return self.take_long(push, out);
+        };
         // Most pushes of a stream are short, and lie inside a string.
         let length = push.left();
         if self.state == State::Plain && word.plain() == length {
@@ -293,9 +343,17 @@ impl Machine {
 
     /// Takes a push of more than eight bytes.
     #[inline(never)]
-    fn take_long<P: Push, S: Sink + ?Sized>(&mut self, push: P, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
+    fn take_long<P: Push, S: Sink + ?Sized>(
+        &mut self,
+        push: P,
+        out: &mut Out<'_, S>,
+    ) -> Result<usize, SyntaxError> {
         self.emitted = self.certain_string();
-        let result = if push.left() < marked::SHORTEST { self.run(push, out) } else { self.run_marked(push, out) };
+        let result = if push.left() < marked::SHORTEST {
+            self.run(push, out)
+        } else {
+            self.run_marked(push, out)
+        };
         self.end_fragment(out);
         result
     }
@@ -308,10 +366,15 @@ impl Machine {
         }
     }
 
-    /// Runs over the input with the state in a register. The table of the grammar decides every byte. The fast paths
-    /// before it take only the bytes that nearly always follow, and only bytes that the table would take, too.
+    /// Runs over the input with the state in a register. The table of the grammar decides every
+    /// byte. The fast paths before it take only the bytes that nearly always follow, and only bytes
+    /// that the table would take, too.
     #[inline(never)]
-    fn run<I: Input, S: Sink + ?Sized>(&mut self, mut input: I, out: &mut Out<'_, S>) -> Result<usize, SyntaxError> {
+    fn run<I: Input, S: Sink + ?Sized>(
+        &mut self,
+        mut input: I,
+        out: &mut Out<'_, S>,
+    ) -> Result<usize, SyntaxError> {
         let base = self.offset;
         let len = input.left();
         let mut state = self.state;
@@ -345,7 +408,9 @@ impl Machine {
                     _ => {}
                 }
             }
-            let Some(byte) = input.first() else { break Ok(len) };
+            let Some(byte) = input.first() else {
+                break Ok(len);
+            };
             work::bytes_examined(1);
             let at = len - input.left();
             let place = base + at;
@@ -363,7 +428,11 @@ impl Machine {
                 b'-' if state.takes_value() => {
                     self.token = place;
                     input.skip(1);
-                    state = if matches!(input.first(), Some(b'1'..=b'9')) { State::Integer } else { State::Minus };
+                    state = if matches!(input.first(), Some(b'1'..=b'9')) {
+                        State::Integer
+                    } else {
+                        State::Minus
+                    };
                     continue;
                 }
                 b' ' if state.takes_space() => {
@@ -408,7 +477,9 @@ impl Machine {
                     state = self.scalar(Scalar::Number, place, out);
                     continue;
                 }
-                Act::Object if self.frames.len() < self.depth => self.open(Kind::Object, place, out),
+                Act::Object if self.frames.len() < self.depth => {
+                    self.open(Kind::Object, place, out)
+                }
                 Act::Array if self.frames.len() < self.depth => self.open(Kind::Array, place, out),
                 Act::Close => self.close(place, out),
                 _ if state == State::Done => break Ok(at),
@@ -420,8 +491,8 @@ impl Machine {
                     state = self.scalar(Scalar::Number, place, out);
                     break Ok(at);
                 }
-                // A byte that cannot follow a number leaves the number open, because an error must not change the
-                // machine.
+                // A byte that cannot follow a number leaves the number open, because an error must
+                // not change the machine.
                 _ => {
                     self.state = state;
                     break Err(self.deviation(byte, place));
@@ -437,7 +508,12 @@ impl Machine {
 
     /// Opens a string with the quote at `at`; returns the next state.
     #[inline(always)]
-    fn open_string<S: Sink + ?Sized>(&mut self, at: usize, state: State, out: &mut Out<'_, S>) -> State {
+    fn open_string<S: Sink + ?Sized>(
+        &mut self,
+        at: usize,
+        state: State,
+        out: &mut Out<'_, S>,
+    ) -> State {
         self.token = at;
         self.emitted = at + 1;
         self.in_key = state.takes_key();
@@ -462,7 +538,10 @@ impl Machine {
         if self.in_key {
             self.in_key = false;
             if let Some(frame) = self.frames.last_mut() {
-                let key = Span { start: self.token + 1, end: at };
+                let key = Span {
+                    start: self.token + 1,
+                    end: at,
+                };
                 frame.key = key;
                 frame.is_escaped = self.pending_start > self.token;
                 out.tell(Event::Key(key), &self.frames);
@@ -470,13 +549,33 @@ impl Machine {
             return State::Colon;
         }
         self.fragment(at, out);
-        out.tell(Event::StringEnd(Span { start: self.token, end: at + 1 }), &self.frames);
+        out.tell(
+            Event::StringEnd(Span {
+                start: self.token,
+                end: at + 1,
+            }),
+            &self.frames,
+        );
         self.value_ended(at + 1)
     }
 
     /// Ends the open number or literal before `end`; returns the next state.
-    fn scalar<S: Sink + ?Sized>(&mut self, kind: Scalar, end: usize, out: &mut Out<'_, S>) -> State {
-        out.tell(Event::Scalar { kind, span: Span { start: self.token, end } }, &self.frames);
+    fn scalar<S: Sink + ?Sized>(
+        &mut self,
+        kind: Scalar,
+        end: usize,
+        out: &mut Out<'_, S>,
+    ) -> State {
+        out.tell(
+            Event::Scalar {
+                kind,
+                span: Span {
+                    start: self.token,
+                    end,
+                },
+            },
+            &self.frames,
+        );
         self.value_ended(end)
     }
 
@@ -490,20 +589,37 @@ impl Machine {
     #[inline(always)]
     fn pop<S: Sink + ?Sized>(&mut self, at: usize, out: &mut Out<'_, S>) {
         if let Some(frame) = self.frames.pop() {
-            let span = Span { start: frame.start, end: at + 1 };
-            out.tell(Event::End { kind: frame.kind, count: frame.count, span }, &self.frames);
+            let span = Span {
+                start: frame.start,
+                end: at + 1,
+            };
+            out.tell(
+                Event::End {
+                    kind: frame.kind,
+                    count: frame.count,
+                    span,
+                },
+                &self.frames,
+            );
         }
     }
 
     /// Emits the open string up to `end`, which is an offset in its certain part.
     fn fragment<S: Sink + ?Sized>(&mut self, end: usize, out: &mut Out<'_, S>) {
         if !out.sink.is_idle() && end > self.emitted {
-            out.tell(Event::Fragment(Span { start: self.emitted, end }), &self.frames);
+            out.tell(
+                Event::Fragment(Span {
+                    start: self.emitted,
+                    end,
+                }),
+                &self.frames,
+            );
             self.emitted = end;
         }
     }
 
-    /// Records that a child of the innermost container, or the root, is whole; returns the next state.
+    /// Records that a child of the innermost container, or the root, is whole; returns the next
+    /// state.
     #[inline]
     fn value_ended(&mut self, end: usize) -> State {
         match self.frames.last_mut() {
@@ -524,14 +640,15 @@ impl Machine {
     fn may_follow_value(&self, byte: u8) -> bool {
         match self.frames.last() {
             Some(frame) => {
-                matches!(byte, b',' | b' ' | b'\n' | b'\r' | b'\t') || char::from(byte) == frame.kind.closer()
+                matches!(byte, b',' | b' ' | b'\n' | b'\r' | b'\t')
+                    || char::from(byte) == frame.kind.closer()
             }
             None => true,
         }
     }
 
-    /// Returns the error for `byte` at offset `at` in this state and container. Only this function creates errors of
-    /// the grammar.
+    /// Returns the error for `byte` at offset `at` in this state and container. Only this function
+    /// creates errors of the grammar.
     #[cold]
     fn deviation(&self, byte: u8, at: usize) -> SyntaxError {
         let is_closer = matches!(byte, b'}' | b']');
@@ -545,7 +662,9 @@ impl Machine {
             State::Start | State::Value | State::FirstElement if matches!(byte, b'{' | b'[') => {
                 SyntaxErrorKind::TooDeep(self.depth)
             }
-            State::AfterElement | State::AfterMember if is_closer => SyntaxErrorKind::MismatchedCloser(byte),
+            State::AfterElement | State::AfterMember if is_closer => {
+                SyntaxErrorKind::MismatchedCloser(byte)
+            }
             _ => SyntaxErrorKind::UnexpectedByte(byte),
         };
         SyntaxError { kind, offset: at }
@@ -555,30 +674,40 @@ impl Machine {
     pub(crate) fn restart(&mut self, offset: usize) {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        *self = Self { frames, ..Self::starting_at(offset, self.depth) };
+        *self = Self {
+            frames,
+            ..Self::starting_at(offset, self.depth)
+        };
     }
 
     /// Creates a machine after a root that ended at `offset`.
     pub(crate) fn ended_at(offset: usize, depth: usize) -> Self {
-        Self { state: State::Done, ..Self::starting_at(offset, depth) }
+        Self {
+            state: State::Done,
+            ..Self::starting_at(offset, depth)
+        }
     }
 
     /// Like [`feed`](Self::feed), and emits events whose text the sink does not need.
-    pub(super) fn feed_with<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<usize, SyntaxError> {
+    pub(super) fn feed_with<S: Sink>(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut S,
+    ) -> Result<usize, SyntaxError> {
         self.take(bytes, &mut Out { text: "", sink })
     }
 
-    /// Ends the open number without a byte that ends it. `text` is as in [`feed_text`](Self::feed_text); for a sink
-    /// that needs no text, it may be empty.
+    /// Ends the open number without a byte that ends it. `text` is as in
+    /// [`feed_text`](Self::feed_text); for a sink that needs no text, it may be empty.
     pub(crate) fn end_number<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) {
         if self.number_may_end() {
             self.state = self.scalar(Scalar::Number, self.offset, &mut Out { text, sink });
         }
     }
 
-    /// Resets the machine to `offset`: to the start of the open number or literal, to an offset in the open string, or
-    /// before a comma to the end of the last whole child or to the opening bracket. No event was emitted for the text
-    /// after `offset`.
+    /// Resets the machine to `offset`: to the start of the open number or literal, to an offset in
+    /// the open string, or before a comma to the end of the last whole child or to the opening
+    /// bracket. No event was emitted for the text after `offset`.
     pub(super) fn set_back(&mut self, offset: usize) {
         self.state = match self.frames.last() {
             _ if self.in_string() => State::Plain,
@@ -593,12 +722,15 @@ impl Machine {
         self.offset = offset;
     }
 
-    /// Moves from the opening bracket of the innermost container to the end of its last whole child, which `known` has,
-    /// without reading the text between them.
+    /// Moves from the opening bracket of the innermost container to the end of its last whole
+    /// child, which `known` has, without reading the text between them.
     pub(crate) fn skip_children(&mut self, known: &Frame) {
         if let Some(frame) = self.frames.last_mut() {
             let has_key = known.kind == Kind::Object && known.key.start < known.end;
-            *frame = Frame { key: if has_key { known.key } else { Span::default() }, ..*known };
+            *frame = Frame {
+                key: if has_key { known.key } else { Span::default() },
+                ..*known
+            };
             self.offset = known.end;
             self.state = after_value(known.kind);
         }

@@ -1,8 +1,8 @@
-//! JSON as bytes: the strict grammar, the containers and the token that are open after each byte, and how an open text
-//! is closed.
+//! JSON as bytes: the strict grammar, the containers and the token that are open after each byte,
+//! and how an open text is closed.
 //!
-//! Nothing here keeps text. A [`Machine`] reads each byte once and emits [`Span`]s to a [`Sink`]; the owner of the text
-//! (a [`Document`](crate::Document)) lends it to print a path or a suffix.
+//! Nothing here keeps text. A [`Machine`] reads each byte once and emits [`Span`]s to a [`Sink`];
+//! the owner of the text (a [`Document`](crate::Document)) lends it to print a path or a suffix.
 
 mod close;
 pub(crate) mod edit;

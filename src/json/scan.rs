@@ -19,8 +19,8 @@ pub(super) trait Input {
     /// Skips `count` bytes, which must be there.
     fn skip(&mut self, count: usize);
 
-    /// Returns how many of the next bytes are plain text inside a string: no quote, no backslash, no control character,
-    /// and no byte beyond ASCII whose encoding is unchecked.
+    /// Returns how many of the next bytes are plain text inside a string: no quote, no backslash,
+    /// no control character, and no byte beyond ASCII whose encoding is unchecked.
     fn plain(&self) -> usize;
 
     /// Returns how many of the next bytes are digits.
@@ -29,7 +29,8 @@ pub(super) trait Input {
     /// Returns how many of the next bytes are spaces.
     fn spaces(&self) -> usize;
 
-    /// Returns the length of the next character if it is beyond ASCII, well-formed and whole; else 0.
+    /// Returns the length of the next character if it is beyond ASCII, well-formed and whole; else
+    /// 0.
     fn character(&self) -> usize;
 }
 
@@ -210,9 +211,13 @@ impl Word {
             _ if left > 8 => return None,
             // The bytes in which both overlap are equal.
             (Some(&first), Some(&last)) => {
-                u64::from(u32::from_le_bytes(first)) | u64::from(u32::from_le_bytes(last)) << (left * 8 - 32)
+                u64::from(u32::from_le_bytes(first))
+                    | u64::from(u32::from_le_bytes(last)) << (left * 8 - 32)
             }
-            _ => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            _ => bytes
+                .iter()
+                .rev()
+                .fold(0, |word, &byte| word << 8 | u64::from(byte)),
         };
         Some(Self { bytes: word, left })
     }
@@ -314,13 +319,15 @@ fn run(bytes: &[u8], stops: impl Fn(u64) -> u64) -> usize {
     bytes.len() - rest.len() + last.min(rest.len())
 }
 
-/// Sets the high bit of the first byte that is not plain, and perhaps of later ones: a borrow may carry over.
+/// Sets the high bit of the first byte that is not plain, and perhaps of later ones: a borrow may
+/// carry over.
 #[inline(always)]
 fn not_plain(v: u64) -> u64 {
     not_plain_text(v) | v & HIGH
 }
 
-/// Sets the high bit of the first byte that is a quote, a backslash or a control character, and perhaps of later ones.
+/// Sets the high bit of the first byte that is a quote, a backslash or a control character, and
+/// perhaps of later ones.
 #[inline(always)]
 fn not_plain_text(v: u64) -> u64 {
     let quote = v ^ (ONES * b'"' as u64);
@@ -331,7 +338,8 @@ fn not_plain_text(v: u64) -> u64 {
     (quote | backslash | control) & HIGH
 }
 
-/// Sets the high bit of the first byte that is not a digit, and perhaps of later ones: a carry may continue.
+/// Sets the high bit of the first byte that is not a digit, and perhaps of later ones: a carry may
+/// continue.
 #[inline(always)]
 fn not_digit(v: u64) -> u64 {
     let nibble = v ^ (ONES * b'0' as u64);
@@ -344,8 +352,9 @@ fn not_space(v: u64) -> u64 {
     v ^ (ONES * b' ' as u64)
 }
 
-/// Returns the length of the character beyond ASCII at the start of these four bytes, the first byte lowest; 0 if they
-/// are not well-formed (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
+/// Returns the length of the character beyond ASCII at the start of these four bytes, the first
+/// byte lowest; 0 if they are not well-formed (Unicode, table 3-7: no overlong forms, no
+/// surrogates, nothing above U+10FFFF).
 #[inline(always)]
 fn character(v: u32) -> usize {
     bytes_examined(4);
@@ -381,8 +390,8 @@ mod tests {
         BYTES_EXAMINED.get() as f64 / text.len() as f64
     }
 
-    /// A search may overrun its target by one word at most, not to the end of the push: else a text of quotes alone
-    /// would take quadratic time.
+    /// A search may overrun its target by one word at most, not to the end of the push: else a text
+    /// of quotes alone would take quadratic time.
     #[test]
     fn a_byte_is_looked_at_a_few_times_at_most() {
         let n = 4000;
@@ -406,7 +415,10 @@ mod tests {
         for (name, text) in texts {
             for size in [1, 2, 3, 4, 7, 8, 9, 64, 4096, usize::MAX] {
                 let looks = looks(&text, size);
-                assert!((1.0..20.0).contains(&looks), "{name} in pushes of {size}: {looks} looks at a byte");
+                assert!(
+                    (1.0..20.0).contains(&looks),
+                    "{name} in pushes of {size}: {looks} looks at a byte"
+                );
             }
         }
     }
@@ -435,8 +447,15 @@ mod tests {
         let plain = rest.iter().take_while(|&&b| is_plain(b)).count();
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
         let spaces = rest.iter().take_while(|&&b| b == b' ').count();
-        assert_eq!((input.plain(), input.digits(), input.spaces()), (plain, digits, spaces), "{text:?} from {at}");
-        assert_eq!((input.first(), input.left()), (rest.first().copied(), rest.len()));
+        assert_eq!(
+            (input.plain(), input.digits(), input.spaces()),
+            (plain, digits, spaces),
+            "{text:?} from {at}"
+        );
+        assert_eq!(
+            (input.first(), input.left()),
+            (rest.first().copied(), rest.len())
+        );
     }
 
     #[test]
@@ -444,7 +463,9 @@ mod tests {
         for length in 0..24 {
             for place in 0..length {
                 for byte in 0..=255u8 {
-                    for filler in [b'a', b'!', 0x7f, b'#', b'[', b']', b' ', b'0', b'9', b'/', b':'] {
+                    for filler in [
+                        b'a', b'!', 0x7f, b'#', b'[', b']', b' ', b'0', b'9', b'/', b':',
+                    ] {
                         let mut text = vec![filler; length];
                         text[place] = byte;
                         for at in [0, place / 2, length] {
@@ -465,21 +486,33 @@ mod tests {
     /// The slow twin of [`Input::character`]: the character as the standard library decodes it.
     #[test]
     fn characters_are_well_formed() {
-        let bytes = [0x00, 0x22, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xff];
+        let bytes = [
+            0x00, 0x22, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xff,
+        ];
         for lead in 0x80..=0xff {
             for (second, third, fourth) in triples(&bytes) {
                 let text = [lead, second, third, fourth, b'a'];
                 for end in 1..=text.len() {
                     let text = &text[..end];
-                    let slow = (2..=4.min(end)).find(|&n| std::str::from_utf8(&text[..n]).is_ok()).unwrap_or(0);
-                    assert_eq!((text.character(), Word::new(text).unwrap().character()), (slow, slow), "{text:x?}");
+                    let slow = (2..=4.min(end))
+                        .find(|&n| std::str::from_utf8(&text[..n]).is_ok())
+                        .unwrap_or(0);
+                    assert_eq!(
+                        (text.character(), Word::new(text).unwrap().character()),
+                        (slow, slow),
+                        "{text:x?}"
+                    );
                 }
             }
         }
     }
 
     fn triples(bytes: &[u8]) -> impl Iterator<Item = (u8, u8, u8)> + '_ {
-        let each = move |a: u8| bytes.iter().flat_map(move |&b| bytes.iter().map(move |&c| (a, b, c)));
+        let each = move |a: u8| {
+            bytes
+                .iter()
+                .flat_map(move |&b| bytes.iter().map(move |&c| (a, b, c)))
+        };
         bytes.iter().flat_map(move |&a| each(a))
     }
 }

@@ -65,8 +65,8 @@ pub struct Frame {
     pub count: usize,
     /// The offset after the last whole child, or after the bracket if it has no children.
     pub end: usize,
-    /// Whether the key may hold escapes; without them it needs no decoding. This is a hint: a character that was split
-    /// over two pushes may set it too.
+    /// Whether the key may hold escapes; without them it needs no decoding. This is a hint: a
+    /// character that was split over two pushes may set it too.
     pub(super) is_escaped: bool,
 }
 
@@ -82,16 +82,30 @@ impl Eq for Frame {}
 impl Frame {
     /// Returns a frame from known parts.
     pub(crate) fn known(kind: Kind, start: usize, key: Span, count: usize, end: usize) -> Self {
-        Self { kind, start, key, count, end, is_escaped: true }
+        Self {
+            kind,
+            start,
+            key,
+            count,
+            end,
+            is_escaped: true,
+        }
     }
 
     pub(super) fn open(kind: Kind, start: usize) -> Self {
-        Self { kind, start, key: Span::default(), count: 0, end: start + 1, is_escaped: false }
+        Self {
+            kind,
+            start,
+            key: Span::default(),
+            count: 0,
+            end: start + 1,
+            is_escaped: false,
+        }
     }
 }
 
-/// A JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) as a view of the open containers. Its `Display`
-/// writes the pointer.
+/// A JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) as a view of the open
+/// containers. Its `Display` writes the pointer.
 #[derive(Clone, Copy)]
 pub struct Path<'a> {
     pub(super) frames: &'a [Frame],
@@ -115,14 +129,17 @@ impl PathSegment<'_> {
 
     /// Reads a reference token as an index: digits without a leading zero.
     pub(crate) fn read_index(written: &str) -> Option<usize> {
-        let is_index = written == "0" || (!written.starts_with('0') && written.bytes().all(|b| b.is_ascii_digit()));
+        let is_index = written == "0"
+            || (!written.starts_with('0') && written.bytes().all(|b| b.is_ascii_digit()));
         written.parse().ok().filter(|_| is_index)
     }
 }
 
 impl<'a> Path<'a> {
     /// Returns the steps, from the root on.
-    pub fn tokens(&self) -> impl DoubleEndedIterator<Item = PathSegment<'a>> + ExactSizeIterator + use<'a> {
+    pub fn tokens(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = PathSegment<'a>> + ExactSizeIterator + use<'a> {
         let text = self.text;
         self.frames.iter().map(move |frame| match frame.kind {
             Kind::Array => PathSegment::Index(frame.count),
@@ -151,7 +168,11 @@ impl fmt::Display for PathSegment<'_> {
                 let mut rest = key.as_ref();
                 while let Some(at) = rest.find(['~', '/']) {
                     f.write_str(&rest[..at])?;
-                    f.write_str(if rest[at..].starts_with('~') { "~0" } else { "~1" })?;
+                    f.write_str(if rest[at..].starts_with('~') {
+                        "~0"
+                    } else {
+                        "~1"
+                    })?;
                     rest = &rest[at + 1..];
                 }
                 f.write_str(rest)

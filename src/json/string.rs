@@ -1,7 +1,7 @@
 //! The text inside JSON strings: decodes and writes escapes.
 //!
-//! Works on the text between two quotes and expects valid text. It knows surrogate pairs that a server splits over two
-//! strings, and does not know where a string begins or ends.
+//! Works on the text between two quotes and expects valid text. It knows surrogate pairs that a
+//! server splits over two strings, and does not know where a string begins or ends.
 
 mod exact;
 
@@ -12,9 +12,9 @@ use memchr::memchr;
 
 /// A decoder for the escapes of a channel whose text arrives as a sequence of JSON strings.
 ///
-/// A model's tokens may divide a character outside the Basic Multilingual Plane, and some servers then send its two
-/// surrogates (RFC 8259 section 7) in two strings. The decoder keeps the first half for the next string. A lone half
-/// has no UTF-8 encoding: it is removed and counted.
+/// A model's tokens may divide a character outside the Basic Multilingual Plane, and some servers
+/// then send its two surrogates (RFC 8259 section 7) in two strings. The decoder keeps the first
+/// half for the next string. A lone half has no UTF-8 encoding: it is removed and counted.
 ///
 /// ```
 /// use restitch::internal::json::string::Unescaper;
@@ -36,7 +36,8 @@ pub struct Unescaper {
 }
 
 impl Unescaper {
-    /// Decodes the next string of the channel and appends it to `out`; `raw` is the text between the quotes.
+    /// Decodes the next string of the channel and appends it to `out`; `raw` is the text between
+    /// the quotes.
     ///
     /// An empty string keeps a pending half. A backslash that begins no escape stays unchanged.
     pub fn push(&mut self, raw: &str, out: &mut String) {
@@ -73,7 +74,8 @@ impl Unescaper {
         }
     }
 
-    /// Reads the escape at the start of `text`, which begins with a backslash; returns the text after it.
+    /// Reads the escape at the start of `text`, which begins with a backslash; returns the text
+    /// after it.
     fn escape<'a>(&mut self, text: &'a str, out: &mut String) -> &'a str {
         let decoded = match text.as_bytes().get(1) {
             Some(b'"') => '"',
@@ -134,8 +136,8 @@ impl Unescaper {
     }
 }
 
-/// Decodes a part of a string; `raw` is the raw text and does not end inside an escape. A lone half of a surrogate pair
-/// becomes U+FFFD.
+/// Decodes a part of a string; `raw` is the raw text and does not end inside an escape. A lone half
+/// of a surrogate pair becomes U+FFFD.
 pub fn decode(raw: &str) -> Cow<'_, str> {
     if memchr(b'\\', raw.as_bytes()).is_none() {
         return Cow::Borrowed(raw);
@@ -147,25 +149,33 @@ pub fn decode(raw: &str) -> Cow<'_, str> {
 
 /// Appends the text that [`decode`] returns.
 pub fn decode_into(raw: &str, out: &mut String) {
-    let mut unescaper = Unescaper { replace: true, ..Unescaper::default() };
+    let mut unescaper = Unescaper {
+        replace: true,
+        ..Unescaper::default()
+    };
     unescaper.push(raw, out);
     unescaper.drop_waiting(out);
 }
 
-/// Decodes a key. A key with half of a surrogate pair has no text: it is returned undecoded, so that two such keys
-/// differ.
+/// Decodes a key. A key with half of a surrogate pair has no text: it is returned undecoded, so
+/// that two such keys differ.
 pub fn key(raw: &str) -> Cow<'_, str> {
     if memchr(b'\\', raw.as_bytes()).is_none() {
         return Cow::Borrowed(raw);
     }
     let (mut unescaper, mut text) = (Unescaper::default(), String::with_capacity(raw.len()));
     unescaper.push(raw, &mut text);
-    if unescaper.finish() > 0 { Cow::Borrowed(raw) } else { Cow::Owned(text) }
+    if unescaper.finish() > 0 {
+        Cow::Borrowed(raw)
+    } else {
+        Cow::Owned(text)
+    }
 }
 
 /// Appends `text` as the body of a JSON string, without its quotes.
 ///
-/// Escapes only the characters that RFC 8259 section 7 requires: `"`, `\` and the control characters below U+0020.
+/// Escapes only the characters that RFC 8259 section 7 requires: `"`, `\` and the control
+/// characters below U+0020.
 pub fn escape_into(out: &mut Vec<u8>, text: &str) {
     escaped(text, |piece| out.extend_from_slice(piece.as_bytes()));
 }
@@ -209,7 +219,11 @@ pub(crate) fn escaped(text: &str, mut put: impl FnMut(&str)) {
 
 /// Reads four hexadecimal digits. `from_str_radix` alone would accept a sign.
 fn hex4(digits: &str) -> Option<u16> {
-    if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) { u16::from_str_radix(digits, 16).ok() } else { None }
+    if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        u16::from_str_radix(digits, 16).ok()
+    } else {
+        None
+    }
 }
 
 const HEX: &str = "0123456789abcdef";
@@ -223,7 +237,11 @@ mod tests {
         for piece in pieces {
             unescaper.push(piece, &mut out);
         }
-        assert_eq!((out.as_str(), unescaper.finish()), (text, removed), "{pieces:?}");
+        assert_eq!(
+            (out.as_str(), unescaper.finish()),
+            (text, removed),
+            "{pieces:?}"
+        );
     }
 
     #[test]
@@ -253,22 +271,35 @@ mod tests {
 
     #[test]
     fn what_is_no_escape_stays() {
-        check(&[r"\x", "\\", r"\u12", r"\u+123", r"\uééé", r"\é"], r"\x\\u12\u+123\uééé\é", 0);
+        check(
+            &[r"\x", "\\", r"\u12", r"\u+123", r"\uééé", r"\é"],
+            r"\x\\u12\u+123\uééé\é",
+            0,
+        );
         check(&[r"\ud83d\x"], r"\x", 1);
     }
 
     #[test]
     fn only_what_must_be_is_escaped() {
         let mut out = Vec::new();
-        escape_into(&mut out, "a\"\\/\u{8}\u{c}\n\r\t\u{0}\u{1f}\u{7f}é😀\u{2028}");
-        assert_eq!(out, "a\\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u001f\u{7f}é😀\u{2028}".as_bytes());
+        escape_into(
+            &mut out,
+            "a\"\\/\u{8}\u{c}\n\r\t\u{0}\u{1f}\u{7f}é😀\u{2028}",
+        );
+        assert_eq!(
+            out,
+            "a\\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u001f\u{7f}é😀\u{2028}".as_bytes()
+        );
         assert_eq!(quoted(""), r#""""#);
         assert_eq!(quoted("\u{7}x\""), r#""\u0007x\"""#);
     }
 
     #[test]
     fn written_and_read_is_the_same() {
-        let all: String = (0..=0x2fff).chain(0x1f5ff..0x1f650).filter_map(char::from_u32).collect();
+        let all: String = (0..=0x2fff)
+            .chain(0x1f5ff..0x1f650)
+            .filter_map(char::from_u32)
+            .collect();
         let written = quoted(&all);
         assert_eq!(serde_json::from_str::<String>(&written).unwrap(), all);
         check(&[&written[1..written.len() - 1]], &all, 0);

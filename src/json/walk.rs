@@ -1,7 +1,8 @@
 //! Finds the members of an object and the elements of an array in a JSON text, each as a span.
 //!
-//! Expects valid text ([`is_valid`]). Of any other text it returns some spans and stops, without a panic, and reads no
-//! byte more than once a level. For text that is still growing there is the machine.
+//! Expects valid text ([`is_valid`]). Of any other text it returns some spans and stops, without a
+//! panic, and reads no byte more than once a level. For text that is still growing there is the
+//! machine.
 //!
 //! ```
 //! use restitch::internal::json::walk;
@@ -50,7 +51,8 @@ pub enum ValueKind {
 }
 
 impl<'a> Raw<'a> {
-    /// Returns the value that `text` begins with after white space; offsets count from the start of `text`.
+    /// Returns the value that `text` begins with after white space; offsets count from the start of
+    /// `text`.
     pub fn root(text: &'a str) -> Option<Self> {
         let start = skip_space(text.as_bytes(), 0);
         Self::cut(text, 0, start, value_end(text.as_bytes(), start)?)
@@ -67,7 +69,8 @@ impl<'a> Raw<'a> {
         self.text
     }
 
-    /// Returns the offset of the value in the text that was walked first, however deep the value is.
+    /// Returns the offset of the value in the text that was walked first, however deep the value
+    /// is.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -99,15 +102,19 @@ impl<'a> Raw<'a> {
         self.text.strip_prefix('"')?.strip_suffix('"')
     }
 
-    /// Decodes a string. A lone half of a surrogate pair becomes U+FFFD: without it, the string would read as another
-    /// word.
+    /// Decodes a string. A lone half of a surrogate pair becomes U+FFFD: without it, the string
+    /// would read as another word.
     pub fn decode(&self) -> Option<Cow<'a, str>> {
         self.inner().map(decode)
     }
 
     /// Returns a number that has no sign, fraction or exponent, if it fits.
     pub fn as_u64(&self) -> Option<u64> {
-        if self.kind() == ValueKind::Number { self.text.parse().ok() } else { None }
+        if self.kind() == ValueKind::Number {
+            self.text.parse().ok()
+        } else {
+            None
+        }
     }
 
     /// `true` or `false`.
@@ -125,15 +132,22 @@ impl<'a> Raw<'a> {
         Elements(Cursor::inside(*self, ValueKind::Array))
     }
 
-    /// Returns the value of the member with this key; keys are compared decoded. Of duplicates the last one counts, as
-    /// in `serde_json` and Python's `json`.
+    /// Returns the value of the member with this key; keys are compared decoded. Of duplicates the
+    /// last one counts, as in `serde_json` and Python's `json`.
     pub fn member(&self, key: &str) -> Option<Raw<'a>> {
-        self.members().filter(|(name, _)| name.decode().is_some_and(|name| name == key)).last().map(|(_, value)| value)
+        self.members()
+            .filter(|(name, _)| name.decode().is_some_and(|name| name == key))
+            .last()
+            .map(|(_, value)| value)
     }
 
-    /// Returns the span `start..end` of `text`, which begins at `base` of the text that was walked first.
+    /// Returns the span `start..end` of `text`, which begins at `base` of the text that was walked
+    /// first.
     fn cut(text: &'a str, base: usize, start: usize, end: usize) -> Option<Self> {
-        Some(Self { text: text.get(start..end)?, offset: base + start })
+        Some(Self {
+            text: text.get(start..end)?,
+            offset: base + start,
+        })
     }
 }
 
@@ -152,7 +166,8 @@ pub fn member<'a>(text: &'a str, key: &str) -> Option<Raw<'a>> {
     Raw::root(text)?.member(key)
 }
 
-/// An iterator over an object's members: key (a string) and value. [`members`] and [`Raw::members`] make it.
+/// An iterator over an object's members: key (a string) and value. [`members`] and [`Raw::members`]
+/// make it.
 #[derive(Clone, Debug)]
 pub struct Members<'a>(Cursor<'a>);
 
@@ -201,14 +216,26 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    const END: Self = Self { text: "", base: 0, at: 0 };
+    const END: Self = Self {
+        text: "",
+        base: 0,
+        at: 0,
+    };
 
     fn inside(value: Raw<'a>, kind: ValueKind) -> Self {
-        if value.kind() == kind { Self { text: value.text, base: value.offset, at: 1 } } else { Self::END }
+        if value.kind() == kind {
+            Self {
+                text: value.text,
+                base: value.offset,
+                at: 1,
+            }
+        } else {
+            Self::END
+        }
     }
 
-    /// Skips the comma that is due between items and reads one item. Ends at the closing bracket and at anything
-    /// unexpected.
+    /// Skips the comma that is due between items and reads one item. Ends at the closing bracket
+    /// and at anything unexpected.
     fn step<T>(&mut self, read: impl FnOnce(&Self, usize) -> Option<(T, usize)>) -> Option<T> {
         let at = std::mem::take(&mut self.at);
         if at == 0 {
@@ -234,8 +261,9 @@ impl<'a> Cursor<'a> {
 
 /// Whether `text` is one JSON value by the grammar of RFC 8259, with white space around it.
 ///
-/// The grammar allows an escape of half a surrogate pair, and servers send such strings, so they are valid here. More
-/// open containers than the default [`ParserLimits::max_depth`](crate::ParserLimits::max_depth) are not.
+/// The grammar allows an escape of half a surrogate pair, and servers send such strings, so they
+/// are valid here. More open containers than the default
+/// [`ParserLimits::max_depth`](crate::ParserLimits::max_depth) are not.
 pub fn is_valid(text: &str) -> bool {
     is_valid_within(text, Limits::default().parser.max_depth)
 }
@@ -243,16 +271,22 @@ pub fn is_valid(text: &str) -> bool {
 /// The same, with at most `max_depth` open containers.
 pub(crate) fn is_valid_within(text: &str, max_depth: usize) -> bool {
     let mut machine = Machine::new(max_depth);
-    let Ok(root) = machine.feed_text(text, &mut ()) else { return false };
+    let Ok(root) = machine.feed_text(text, &mut ()) else {
+        return false;
+    };
     skip_space(text.as_bytes(), root) == text.len() && machine.finish().is_ok()
 }
 
 fn skip_space(bytes: &[u8], at: usize) -> usize {
     let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
+    at + rest
+        .iter()
+        .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
+        .count()
 }
 
-/// Returns the end of the string whose opening quote is at `quote`; `None` if there is no quote or no end.
+/// Returns the end of the string whose opening quote is at `quote`; `None` if there is no quote or
+/// no end.
 fn string_end(bytes: &[u8], quote: usize) -> Option<usize> {
     if *bytes.get(quote)? != b'"' {
         return None;
@@ -260,12 +294,16 @@ fn string_end(bytes: &[u8], quote: usize) -> Option<usize> {
     let start = quote + 1;
     let first = start + memchr2(b'"', b'\\', bytes.get(start..)?)?;
     // A string with one escape often has many, as in a document inside of a string.
-    let close = if bytes[first] == b'"' { first } else { index::closing_quote(bytes, first)? };
+    let close = if bytes[first] == b'"' {
+        first
+    } else {
+        index::closing_quote(bytes, first)?
+    };
     Some(close + 1)
 }
 
-/// Returns where the value ends that begins at `start`. Brackets are counted, not matched: in valid text that is the
-/// same.
+/// Returns where the value ends that begins at `start`. Brackets are counted, not matched: in valid
+/// text that is the same.
 fn value_end(bytes: &[u8], start: usize) -> Option<usize> {
     match *bytes.get(start)? {
         b'"' => string_end(bytes, start),
@@ -288,7 +326,8 @@ fn value_end(bytes: &[u8], start: usize) -> Option<usize> {
             }
         }
         b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
-            let scalar = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+            let scalar =
+                |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
             Some(start + bytes[start..].iter().take_while(scalar).count())
         }
         _ => None,
@@ -302,8 +341,9 @@ mod tests {
     #[test]
     fn members_with_keys_and_spans() {
         let text = " { \"a\" : 1 ,\"b\":[ {\"c\":\"}\\\"]\"} ], \"é\\n\" : null } ";
-        let found: Vec<_> =
-            members(text).map(|(key, value)| (key.decode().unwrap().into_owned(), value.as_str())).collect();
+        let found: Vec<_> = members(text)
+            .map(|(key, value)| (key.decode().unwrap().into_owned(), value.as_str()))
+            .collect();
         let expected = [("a", "1"), ("b", "[ {\"c\":\"}\\\"]\"} ]"), ("é\n", "null")];
         assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value)));
         for (key, value) in members(text) {
@@ -316,25 +356,39 @@ mod tests {
     fn offsets_stay_absolute_below() {
         let text = r#"  [0, {"k": [true, {"x": "y"}]}]"#;
         let object = elements(text).nth(1).unwrap();
-        let inner = object.member("k").unwrap().elements().nth(1).unwrap().member("x").unwrap();
+        let inner = object
+            .member("k")
+            .unwrap()
+            .elements()
+            .nth(1)
+            .unwrap()
+            .member("x")
+            .unwrap();
         assert_eq!((inner.as_str(), &text[inner.range()]), ("\"y\"", "\"y\""));
         assert_eq!(inner.inner(), Some("y"));
     }
 
     #[test]
     fn kinds() {
-        let kinds: Vec<_> = elements(r#"[{}, [], "", -1.5e+3, true, false, null]"#).map(|value| value.kind()).collect();
+        let kinds: Vec<_> = elements(r#"[{}, [], "", -1.5e+3, true, false, null]"#)
+            .map(|value| value.kind())
+            .collect();
         use ValueKind::*;
         assert_eq!(kinds, [Object, Array, String, Number, Bool, Bool, Null]);
         assert_eq!(
-            elements("[12, -1, 1.0, \"1\"]").map(|value| value.as_u64()).collect::<Vec<_>>()[..2],
+            elements("[12, -1, 1.0, \"1\"]")
+                .map(|value| value.as_u64())
+                .collect::<Vec<_>>()[..2],
             [Some(12), None]
         );
     }
 
     #[test]
     fn the_last_duplicate_wins_and_keys_are_decoded() {
-        assert_eq!(member(r#"{"a":1,"\u0061":2,"b":3}"#, "a").unwrap().as_str(), "2");
+        assert_eq!(
+            member(r#"{"a":1,"\u0061":2,"b":3}"#, "a").unwrap().as_str(),
+            "2"
+        );
         assert_eq!(member(r#"{"a":1}"#, "b"), None);
         assert_eq!(member("[1]", "a"), None);
     }
@@ -342,7 +396,11 @@ mod tests {
     #[test]
     fn empty_and_scalar_texts_have_no_items() {
         for text in ["{}", "[]", "{ }", "1", "\"a\"", "", "  ", "null"] {
-            assert_eq!((members(text).count(), elements(text).count()), (0, 0), "{text}");
+            assert_eq!(
+                (members(text).count(), elements(text).count()),
+                (0, 0),
+                "{text}"
+            );
         }
     }
 

@@ -14,7 +14,8 @@ use crate::Document;
 use crate::json::{Event, Live, Sink};
 use crate::paths::Paths;
 
-/// A stream of the values that match a pattern, each available when it is complete. Made by [`LiveExt::completed`].
+/// A stream of the values that match a pattern, each available when it is complete. Made by
+/// [`LiveExt::completed`].
 #[must_use = "streams do nothing unless polled"]
 pub struct Completed<S: LiveExt, T>(Adapter<S, Found<T>>);
 
@@ -24,7 +25,13 @@ impl<S: LiveExt, T> Completed<S, T> {
             Ok(paths) => (Some(paths), None),
             Err(error) => (None, Some(error)),
         };
-        let mut adapter = Adapter::new(stream, Found { paths, read: VecDeque::new() });
+        let mut adapter = Adapter::new(
+            stream,
+            Found {
+                paths,
+                read: VecDeque::new(),
+            },
+        );
         if let Some(error) = error {
             adapter.feed.fail(LiveError::Pattern(error));
         }
@@ -42,7 +49,8 @@ impl<S: LiveExt, T: DeserializeOwned> Stream for Completed<S, T> {
     }
 }
 
-/// Finds the matching values. Parses each when the reader asks for it, or before the document drops its text.
+/// Finds the matching values. Parses each when the reader asks for it, or before the document drops
+/// its text.
 struct Found<T> {
     paths: Option<Paths>,
     /// Values that were parsed because their text was about to be dropped.
@@ -52,7 +60,11 @@ struct Found<T> {
 impl<T: DeserializeOwned> Found<T> {
     fn read(&mut self, document: &Document) -> Option<Result<T, TypeError>> {
         let found = self.paths.as_mut()?.poll_match()?;
-        Some(found.parse(document.text()).map_err(|error| TypeError::json(found.path, error)))
+        Some(
+            found
+                .parse(document.text())
+                .map_err(|error| TypeError::json(found.path, error)),
+        )
     }
 }
 

@@ -39,8 +39,8 @@ pub enum LiveError<E> {
 }
 
 impl<E> LiveError<E> {
-    /// Returns the JSON Pointer of the value that was due or open, or that does not have the requested type. `None` if
-    /// the error is about no value.
+    /// Returns the JSON Pointer of the value that was due or open, or that does not have the
+    /// requested type. `None` if the error is about no value.
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Syntax { place, .. } => Some(&place.path),
@@ -66,13 +66,19 @@ impl<E: fmt::Display> fmt::Display for LiveError<E> {
         match self {
             Self::Stream(error) => write!(f, "the stream failed: {error}"),
             Self::Syntax { error, place } => write!(f, "{}, {place}", error.kind),
-            Self::Truncated(Cut { offset, state: crate::json::CutState::Start, .. }) => {
+            Self::Truncated(Cut {
+                offset,
+                state: crate::json::CutState::Start,
+                ..
+            }) => {
                 write!(f, "the stream ended before any JSON (byte {offset})")
             }
             Self::Truncated(Cut { offset, path, .. }) if path.is_empty() => {
                 write!(f, "the stream ended inside the root (byte {offset})")
             }
-            Self::Truncated(Cut { offset, path, .. }) => write!(f, "the stream ended at {path} (byte {offset})"),
+            Self::Truncated(Cut { offset, path, .. }) => {
+                write!(f, "the stream ended at {path} (byte {offset})")
+            }
             Self::Encoding { offset } => write!(f, "not UTF-8 (byte {offset})"),
             Self::Type(error) => write!(f, "{error}"),
             Self::Pattern(error) => write!(f, "{error}"),
@@ -124,26 +130,31 @@ impl<E> FinalError<E> {
     /// `document`: the text up to the error.
     pub(super) fn new(error: LiveError<E>, document: &Document) -> Self {
         let is_of_text = !matches!(error, LiveError::Type(_) | LiveError::Pattern(_));
-        Self { error, closed: is_of_text.then(|| document.complete()).flatten() }
+        Self {
+            error,
+            closed: is_of_text.then(|| document.complete()).flatten(),
+        }
     }
 
-    /// Whether the document is cut: the stream ended or failed before the root was closed, or the answer was given up.
+    /// Whether the document is cut: the stream ended or failed before the root was closed, or the
+    /// answer was given up.
     pub fn is_cut(&self) -> bool {
         matches!(self.error, LiveError::Truncated(_) | LiveError::Stream(_))
     }
 
     /// Returns the root up to the cut, or up to the malformed text, as valid JSON: see
-    /// [`Document::complete`](crate::Document::complete). Elements may be missing, and the last string may be shorter
-    /// than the model's, unless the error is about text after the root. `None` if no part of a root is certain, or if
-    /// the root does not have the requested type.
+    /// [`Document::complete`](crate::Document::complete). Elements may be missing, and the last
+    /// string may be shorter than the model's, unless the error is about text after the root.
+    /// `None` if no part of a root is certain, or if the root does not have the requested type.
     pub fn closed(&self) -> Option<&str> {
         self.closed.as_deref()
     }
 
-    /// Returns [`closed`](Self::closed) as a `T`. `None` if it is missing or not a `T`, for example because a field is
-    /// missing.
+    /// Returns [`closed`](Self::closed) as a `T`. `None` if it is missing or not a `T`, for example
+    /// because a field is missing.
     pub fn closed_as<T: DeserializeOwned>(&self) -> Option<T> {
-        self.closed().and_then(|text| serde_json::from_str(text).ok())
+        self.closed()
+            .and_then(|text| serde_json::from_str(text).ok())
     }
 
     /// Returns the reason. [`LiveError::from`] takes it out.
@@ -191,7 +202,8 @@ impl TypeError {
         Self(Reason::Json(path.to_owned(), error))
     }
 
-    /// Returns the JSON Pointer of the value; for a snapshot, that of the innermost value that does not fit.
+    /// Returns the JSON Pointer of the value; for a snapshot, that of the innermost value that does
+    /// not fit.
     pub fn path(&self) -> &str {
         match &self.0 {
             Reason::Snapshot(error) => error.path(),

@@ -25,13 +25,15 @@ pub struct Events<S: LiveExt>(Adapter<S, Log>);
 pub struct LiveEvent {
     /// The event. Its spans count from the start of the stream's text.
     pub event: Event,
-    /// The JSON Pointer of the value that the event is about; for a key, that of its member. Consecutive events with
-    /// the same path share it.
+    /// The JSON Pointer of the value that the event is about; for a key, that of its member.
+    /// Consecutive events with the same path share it.
     pub path: Arc<str>,
-    /// The decoded text of a key or of a string fragment; a number, `true`, `false` or `null` as written. Empty for all
-    /// other events: their text is in other events, and a whole container is not copied again.
+    /// The decoded text of a key or of a string fragment; a number, `true`, `false` or `null` as
+    /// written. Empty for all other events: their text is in other events, and a whole container is
+    /// not copied again.
     pub text: String,
-    /// The number of roots before the one of this event; 0 except with [`Trailing::Next`](crate::Trailing::Next).
+    /// The number of roots before the one of this event; 0 except with
+    /// [`Trailing::Next`](crate::Trailing::Next).
     pub root: usize,
 }
 
@@ -39,13 +41,17 @@ pub struct LiveEvent {
 impl fmt::Display for LiveEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.event.name(), self.path)?;
-        if self.text.is_empty() { Ok(()) } else { write!(f, " {}", self.text) }
+        if self.text.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " {}", self.text)
+        }
     }
 }
 
-/// Writes the fields of `restitch events --json`: `event`, `path`, `start` and `end` (the span in bytes); the `kind` of
-/// a container; the `value` of a key or fragment; the `text` of a number, `true`, `false` or `null`; `root` after the
-/// first root.
+/// Writes the fields of `restitch events --json`: `event`, `path`, `start` and `end` (the span in
+/// bytes); the `kind` of a container; the `value` of a key or fragment; the `text` of a number,
+/// `true`, `false` or `null`; `root` after the first root.
 impl Serialize for LiveEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let span = self.event.span();
@@ -55,7 +61,9 @@ impl Serialize for LiveEvent {
         map.serialize_entry("start", &span.start)?;
         map.serialize_entry("end", &span.end)?;
         match self.event {
-            Event::Begin { kind, .. } | Event::End { kind, .. } => map.serialize_entry("kind", Kind::as_str(kind))?,
+            Event::Begin { kind, .. } | Event::End { kind, .. } => {
+                map.serialize_entry("kind", Kind::as_str(kind))?
+            }
             Event::Key(_) | Event::Fragment(_) => map.serialize_entry("value", &self.text)?,
             Event::Scalar { .. } => map.serialize_entry("text", &self.text)?,
             Event::StringBegin(_) | Event::StringEnd(_) => {}
@@ -107,10 +115,18 @@ impl Sink for Log {
             Event::Key(span) => live.key(span).into_owned(),
             Event::Fragment(span) => live.decoded(span).into_owned(),
             Event::Scalar { span, .. } => span.of(live.text).to_owned(),
-            Event::Begin { .. } | Event::End { .. } | Event::StringBegin(_) | Event::StringEnd(_) => String::new(),
+            Event::Begin { .. }
+            | Event::End { .. }
+            | Event::StringBegin(_)
+            | Event::StringEnd(_) => String::new(),
         };
         let event = moved(event, self.base);
-        self.events.push_back(LiveEvent { event, path: Arc::clone(&self.path), text, root: self.root });
+        self.events.push_back(LiveEvent {
+            event,
+            path: Arc::clone(&self.path),
+            text,
+            root: self.root,
+        });
         self.root += usize::from(event.ends_value() && live.frames.is_empty());
     }
 }
@@ -130,14 +146,31 @@ impl Items for Log {
 
 /// Returns the event with its spans moved by `base` bytes.
 fn moved(event: Event, base: usize) -> Event {
-    let span = |span: Span| Span { start: span.start + base, end: span.end + base };
+    let span = |span: Span| Span {
+        start: span.start + base,
+        end: span.end + base,
+    };
     match event {
-        Event::Begin { kind, at } => Event::Begin { kind, at: at + base },
-        Event::End { kind, count, span: own } => Event::End { kind, count, span: span(own) },
+        Event::Begin { kind, at } => Event::Begin {
+            kind,
+            at: at + base,
+        },
+        Event::End {
+            kind,
+            count,
+            span: own,
+        } => Event::End {
+            kind,
+            count,
+            span: span(own),
+        },
         Event::Key(own) => Event::Key(span(own)),
         Event::StringBegin(at) => Event::StringBegin(at + base),
         Event::Fragment(own) => Event::Fragment(span(own)),
         Event::StringEnd(own) => Event::StringEnd(span(own)),
-        Event::Scalar { kind, span: own } => Event::Scalar { kind, span: span(own) },
+        Event::Scalar { kind, span: own } => Event::Scalar {
+            kind,
+            span: span(own),
+        },
     }
 }

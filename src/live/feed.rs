@@ -1,4 +1,5 @@
-//! Code for all live adapters: the stream, the document that it fills, and the order in which they are polled.
+//! Code for all live adapters: the stream, the document that it fills, and the order in which they
+//! are polled.
 
 use std::fmt;
 use std::pin::Pin;
@@ -26,7 +27,8 @@ pub(super) trait Items: Sink {
     /// The item type of the reader.
     type Item;
 
-    /// Reads all items that need the text of a root that has ended, because the document is about to drop that text.
+    /// Reads all items that need the text of a root that has ended, because the document is about
+    /// to drop that text.
     fn settle(&mut self, document: &Document) {
         let _ = document;
     }
@@ -43,12 +45,16 @@ pub(super) struct Adapter<S: LiveExt, K> {
 
 impl<S: LiveExt, K> Adapter<S, K> {
     pub(super) fn new(stream: S, items: K) -> Self {
-        Self { feed: Feed::new(stream), items }
+        Self {
+            feed: Feed::new(stream),
+            items,
+        }
     }
 }
 
 impl<S: LiveExt, K: Items> Adapter<S, K> {
-    /// Returns all collected items before it polls the stream again, and before the error that ended the stream.
+    /// Returns all collected items before it polls the stream again, and before the error that
+    /// ended the stream.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Next<S, K::Item> {
         loop {
             if let Some(item) = self.items.next(&self.feed.document) {
@@ -74,8 +80,8 @@ pub(super) struct Feed<S: LiveExt> {
     pub(super) error: Option<LiveError<StreamError<S>>>,
     /// How the text ended.
     pub(super) outcome: Option<LiveOutcome>,
-    /// Asks the stream whether its answer is cut at the end of the text read. The model did not write text after that.
-    /// Always false for a plain stream.
+    /// Asks the stream whether its answer is cut at the end of the text read. The model did not
+    /// write text after that. Always false for a plain stream.
     is_cut: IsCut<S>,
 }
 
@@ -97,8 +103,9 @@ impl Options {
         Document::with_options(self.depth, self.roots, self.trailing).repairing(repair)
     }
 
-    /// With `Trailing::Stop` the feed ends with the root: text after it may even be invalid UTF-8. Only a scalar needs
-    /// the byte that ends it, and `[1]` the text that shows whether it is a reference.
+    /// With `Trailing::Stop` the feed ends with the root: text after it may even be invalid UTF-8.
+    /// Only a scalar needs the byte that ends it, and `[1]` the text that shows whether it is a
+    /// reference.
     fn is_over(self, document: &Document) -> bool {
         self.trailing == Trailing::Stop && document.is_settled()
     }
@@ -149,8 +156,8 @@ impl<S: LiveExt> Feed<S> {
         let piece = ready!(self.stream.as_mut().poll_next(cx));
         let is_cut = (self.is_cut)(&self.stream);
         let result = match piece.map(Piece::into_result) {
-            // The model did not write this text. The feed still reads the stream to its end, which sets the stream's
-            // own outcome.
+            // The model did not write this text. The feed still reads the stream to its end, which
+            // sets the stream's own outcome.
             Some(Ok(_)) if is_cut => return Poll::Ready(()),
             Some(Ok(text)) => self.push(text.as_text(), items),
             Some(Err(error)) => Err(LiveError::Stream(error)),
@@ -167,7 +174,11 @@ impl<S: LiveExt> Feed<S> {
         Poll::Ready(())
     }
 
-    fn push<K: Items>(&mut self, piece: Text<'_>, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
+    fn push<K: Items>(
+        &mut self,
+        piece: Text<'_>,
+        items: &mut K,
+    ) -> Result<(), LiveError<StreamError<S>>> {
         let mut bytes = match piece {
             Text::Str(text) if self.utf8.open().is_empty() => return self.push_text(text, items),
             Text::Str(text) => text.as_bytes(),
@@ -181,33 +192,55 @@ impl<S: LiveExt> Feed<S> {
                 Ok(None) => break,
                 Err(Utf8Error) if self.has_root() => self.is_over = true,
                 // All text before the invalid bytes is in the document.
-                Err(Utf8Error) => return Err(LiveError::Encoding { offset: self.length() }),
+                Err(Utf8Error) => {
+                    return Err(LiveError::Encoding {
+                        offset: self.length(),
+                    });
+                }
             }
         }
         self.utf8 = utf8;
         Ok(())
     }
 
-    /// Appends text. Drops a root that has ended before it reads the next one, so that a stream of any number of roots
-    /// needs the memory for one.
-    fn push_text<K: Items>(&mut self, text: &str, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
-        let Self { document, options, is_over, .. } = self;
+    /// Appends text. Drops a root that has ended before it reads the next one, so that a stream of
+    /// any number of roots needs the memory for one.
+    fn push_text<K: Items>(
+        &mut self,
+        text: &str,
+        items: &mut K,
+    ) -> Result<(), LiveError<StreamError<S>>> {
+        let Self {
+            document,
+            options,
+            is_over,
+            ..
+        } = self;
         let mut rest = text;
         while !rest.is_empty() && !options.is_over(document) {
             if options.trailing == Trailing::Next && document.is_complete() {
                 items.settle(document);
                 document.forget_roots();
             }
-            let taken = document.push_root_with(rest, items).map_err(|error| syntax(document, error))?;
+            let taken = document
+                .push_root_with(rest, items)
+                .map_err(|error| syntax(document, error))?;
             rest = rest.get(taken..).unwrap_or_default();
         }
         *is_over = options.is_over(document);
         Ok(())
     }
 
-    fn finish<K: Items>(&mut self, is_cut: bool, items: &mut K) -> Result<(), LiveError<StreamError<S>>> {
+    fn finish<K: Items>(
+        &mut self,
+        is_cut: bool,
+        items: &mut K,
+    ) -> Result<(), LiveError<StreamError<S>>> {
         // A scalar root has no certain end at the cut of an answer.
-        let is_scalar = self.document.root().is_some_and(|root| !root.starts_with(['{', '[']));
+        let is_scalar = self
+            .document
+            .root()
+            .is_some_and(|root| !root.starts_with(['{', '[']));
         if is_cut && is_scalar && !self.document.is_complete() {
             return Err(LiveError::Truncated(cut(&self.document)));
         }
@@ -224,7 +257,9 @@ impl<S: LiveExt> Feed<S> {
         if self.utf8.open().is_empty() || self.has_root() {
             return Ok(());
         }
-        Err(LiveError::Encoding { offset: self.length() })
+        Err(LiveError::Encoding {
+            offset: self.length(),
+        })
     }
 
     /// Whether the only root has ended, so that later bytes may be invalid UTF-8.
@@ -256,49 +291,51 @@ impl<S: LiveExt> fmt::Debug for Feed<S> {
     }
 }
 
-/// Implements the members of every adapter: options, accessors, `Debug`, and `Unpin`, since only the boxed stream is
-/// pinned.
+/// Implements the members of every adapter: options, accessors, `Debug`, and `Unpin`, since only
+/// the boxed stream is pinned.
 macro_rules! adapter_methods {
     ($name:ident<S $(, $of:ident)?>) => {
         impl<S: LiveExt $(, $of)?> $name<S $(, $of)?> {
-            /// Sets the maximum number of open containers; deeper text is an error. Default: 1,024. Has no effect once
-            /// text was read.
+            /// Sets the maximum number of open containers; deeper text is an error. Default: 1,024.
+            /// Has no effect once text was read.
             pub fn depth(mut self, depth: usize) -> Self {
                 self.0.feed.set(|options| options.depth = depth);
                 self
             }
 
-            /// Sets which values may be a root. Default: objects and arrays, also after a preamble or a Markdown fence.
-            /// Has no effect once text was read.
+            /// Sets which values may be a root. Default: objects and arrays, also after a preamble
+            /// or a Markdown fence. Has no effect once text was read.
             pub fn roots(mut self, roots: $crate::AllowedRoots) -> Self {
                 self.0.feed.set(|options| options.roots = roots);
                 self
             }
 
-            /// Sets the treatment of text after the root. By default the adapter ends with the root and does not poll
-            /// the stream again. Has no effect once text was read.
+            /// Sets the treatment of text after the root. By default the adapter ends with the root
+            /// and does not poll the stream again. Has no effect once text was read.
             pub fn trailing(mut self, trailing: $crate::Trailing) -> Self {
                 self.0.feed.set(|options| options.trailing = trailing);
                 self
             }
 
             /// Sets how much of the text inside a root may be changed. Default:
-            /// [`Syntax`]($crate::repair::RepairLevel), which withholds a comma and white space after a value, but no
-            /// text of a string. `Guess` withholds up to `max_lookahead` bytes.
-            /// [`Document::repairs`]($crate::Document::repairs) has the changes. Has no effect once text was read.
+            /// [`Syntax`]($crate::repair::RepairLevel), which withholds a comma and white space
+            /// after a value, but no text of a string. `Guess` withholds up to `max_lookahead`
+            /// bytes. [`Document::repairs`]($crate::Document::repairs) has the changes. Has no
+            /// effect once text was read.
             pub fn repair(mut self, level: $crate::repair::RepairLevel) -> Self {
                 self.0.feed.set(|options| options.repair = level);
                 self
             }
 
             /// Returns the document: the received text, the cut, the complete part. With
-            /// [`Trailing::Next`]($crate::Trailing::Next), the text from the newest root on: earlier roots are dropped.
+            /// [`Trailing::Next`]($crate::Trailing::Next), the text from the newest root on:
+            /// earlier roots are dropped.
             pub fn document(&self) -> &$crate::Document {
                 &self.0.feed.document
             }
 
-            /// Returns how the text ended. `None` before the adapter has reached the end of the root or of the stream,
-            /// and after an invalid pattern.
+            /// Returns how the text ended. `None` before the adapter has reached the end of the
+            /// root or of the stream, and after an invalid pattern.
             pub fn outcome(&self) -> Option<&$crate::live::LiveOutcome> {
                 self.0.feed.outcome.as_ref()
             }

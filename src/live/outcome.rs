@@ -8,15 +8,16 @@ use super::LiveError;
 use crate::json::CutState;
 use crate::{Cut, Document};
 
-/// How an adapter's text ended. [`Status`](crate::session::Status) and [`CutCause`](crate::session::CutCause) use the
-/// same names.
+/// How an adapter's text ended. [`Status`](crate::session::Status) and
+/// [`CutCause`](crate::session::CutCause) use the same names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveOutcome {
-    /// The root is closed. With [`Trailing::Next`](crate::Trailing::Next): the stream has ended, and each of its roots is
-    /// closed.
+    /// The root is closed. With [`Trailing::Next`](crate::Trailing::Next): the stream has ended,
+    /// and each of its roots is closed.
     Complete,
-    /// The text is cut: the stream ended or failed before the root was closed, or its answer was given up.
+    /// The text is cut: the stream ended or failed before the root was closed, or its answer was
+    /// given up.
     Incomplete(Cut),
     /// The text is not JSON, or its bytes are not UTF-8.
     Malformed {
@@ -28,17 +29,20 @@ pub enum LiveOutcome {
 }
 
 impl LiveOutcome {
-    /// Returns the outcome of a stream that ended with an error. `None` if the error is not about the text.
+    /// Returns the outcome of a stream that ended with an error. `None` if the error is not about
+    /// the text.
     pub(super) fn of<E>(error: &LiveError<E>, document: &Document) -> Option<Self> {
         match error {
             LiveError::Stream(_) => Some(Self::Incomplete(cut(document))),
             LiveError::Truncated(cut) => Some(Self::Incomplete(cut.clone())),
-            LiveError::Syntax { error, place } => {
-                Some(Self::Malformed { offset: error.offset, path: place.path.clone() })
-            }
-            LiveError::Encoding { offset } => {
-                Some(Self::Malformed { offset: *offset, path: document.path().to_string() })
-            }
+            LiveError::Syntax { error, place } => Some(Self::Malformed {
+                offset: error.offset,
+                path: place.path.clone(),
+            }),
+            LiveError::Encoding { offset } => Some(Self::Malformed {
+                offset: *offset,
+                path: document.path().to_string(),
+            }),
             LiveError::Type(_) | LiveError::Pattern(_) => None,
         }
     }
@@ -52,7 +56,8 @@ impl LiveOutcome {
         }
     }
 
-    /// Returns the offset where the text ends, in bytes from the start of the stream's text. `None` if it is complete.
+    /// Returns the offset where the text ends, in bytes from the start of the stream's text. `None`
+    /// if it is complete.
     fn offset(&self) -> Option<usize> {
         match self {
             Self::Complete => None,
@@ -61,7 +66,8 @@ impl LiveOutcome {
         }
     }
 
-    /// Returns the JSON Pointer of the value that was due or open where the text ends. `None` if it is complete.
+    /// Returns the JSON Pointer of the value that was due or open where the text ends. `None` if it
+    /// is complete.
     fn path(&self) -> Option<&str> {
         match self {
             Self::Complete => None,
@@ -83,10 +89,17 @@ impl fmt::Display for LiveOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())?;
         match self {
-            Self::Incomplete(Cut { state: CutState::Start, .. }) => f.write_str(" before any JSON")?,
-            _ => self.path().filter(|path| !path.is_empty()).map_or(Ok(()), |path| write!(f, " at {path}"))?,
+            Self::Incomplete(Cut {
+                state: CutState::Start,
+                ..
+            }) => f.write_str(" before any JSON")?,
+            _ => self
+                .path()
+                .filter(|path| !path.is_empty())
+                .map_or(Ok(()), |path| write!(f, " at {path}"))?,
         }
-        self.offset().map_or(Ok(()), |offset| write!(f, " (byte {offset})"))
+        self.offset()
+            .map_or(Ok(()), |offset| write!(f, " (byte {offset})"))
     }
 }
 

@@ -14,7 +14,8 @@ use crate::Document;
 use crate::json::{Event, Live, Sink};
 use crate::value::LiveValue;
 
-/// A stream of the growing root, with an item after every piece that changed it. Made by [`LiveExt::snapshots`].
+/// A stream of the growing root, with an item after every piece that changed it. Made by
+/// [`LiveExt::snapshots`].
 #[must_use = "streams do nothing unless polled"]
 pub struct Snapshots<S: LiveExt, T>(Adapter<S, Shown<T>>);
 
@@ -60,7 +61,8 @@ struct Shown<T> {
 }
 
 impl<T: DeserializeOwned> Shown<T> {
-    /// Takes a snapshot if it can differ from the last one. More text can cure a failure unless the root is complete.
+    /// Takes a snapshot if it can differ from the last one. More text can cure a failure unless the
+    /// root is complete.
     fn look(&mut self, is_whole: bool) {
         let is_new = std::mem::take(&mut self.is_new);
         let has_changed = std::mem::take(&mut self.has_changed);
@@ -69,7 +71,9 @@ impl<T: DeserializeOwned> Shown<T> {
             return;
         }
         let snapshot = self.value.snapshot();
-        self.is_early = snapshot.as_ref().is_err_and(|error| error.is_early() && !is_whole);
+        self.is_early = snapshot
+            .as_ref()
+            .is_err_and(|error| error.is_early() && !is_whole);
         if !self.is_early {
             self.queue.push_back(snapshot.map_err(TypeError::snapshot));
         }

@@ -26,7 +26,14 @@ struct Final<T> {
 
 impl<S: LiveExt, T> IntoFinal<S, T> {
     pub(super) fn new(stream: S) -> Self {
-        Self(Adapter::new(stream, Final { is_given: false, last: None, of: PhantomData }))
+        Self(Adapter::new(
+            stream,
+            Final {
+                is_given: false,
+                last: None,
+                of: PhantomData,
+            },
+        ))
     }
 }
 
@@ -74,8 +81,11 @@ impl<S: LiveExt, T: DeserializeOwned> Future for IntoFinal<S, T> {
             return Poll::Ready(Err(FinalError::new(error, &feed.document)));
         }
         let root = newest(&feed.document).or(items.last.as_deref());
-        let value = root.map(serde_json::from_str).ok_or_else(|| LiveError::Truncated(feed.document.cut()));
-        let value = value.and_then(|value| value.map_err(|error| LiveError::Type(TypeError::json("", error))));
+        let value = root
+            .map(serde_json::from_str)
+            .ok_or_else(|| LiveError::Truncated(feed.document.cut()));
+        let value = value
+            .and_then(|value| value.map_err(|error| LiveError::Type(TypeError::json("", error))));
         Poll::Ready(value.map_err(|error| FinalError::new(error, &feed.document)))
     }
 }

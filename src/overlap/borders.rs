@@ -1,13 +1,16 @@
-//! The borders of a text's beginnings (Knuth, Morris and Pratt): a search that never reads a byte of the other text twice.
+//! The borders of a text's beginnings (Knuth, Morris and Pratt): a search that never reads a byte
+//! of the other text twice.
 
 use crate::work;
 
-/// For each beginning of a text, the length of its longest border: a proper prefix that is also its suffix.
+/// For each beginning of a text, the length of its longest border: a proper prefix that is also its
+/// suffix.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Borders(Vec<u32>);
 
 impl Borders {
-    /// Computes the borders of all beginnings of `text`. Those that are known are not computed again.
+    /// Computes the borders of all beginnings of `text`. Those that are known are not computed
+    /// again.
     pub(super) fn extend(&mut self, text: &[u8]) {
         for &byte in text.get(self.0.len()..).unwrap_or_default() {
             let border = match self.0.last() {
@@ -24,8 +27,8 @@ impl Borders {
         border.copied().unwrap_or_default() as usize
     }
 
-    /// Returns how many bytes of `text` another text ends with after `byte`, if it has ended with `length` of them before.
-    /// The borders of these beginnings must be known.
+    /// Returns how many bytes of `text` another text ends with after `byte`, if it has ended with
+    /// `length` of them before. The borders of these beginnings must be known.
     pub(super) fn follow(&self, text: &[u8], length: usize, byte: u8) -> usize {
         let mut length = length;
         work::steps(1);

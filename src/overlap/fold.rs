@@ -3,7 +3,8 @@
 /// The state of a fold. A pushed character gives none, one or more folded ones:
 ///
 /// - white space is dropped, and so are its escapes;
-/// - a backslash before a quote, a slash or a backslash is dropped, and `\uXXXX` becomes its character;
+/// - a backslash before a quote, a slash or a backslash is dropped, and `\uXXXX` becomes its
+///   character;
 /// - curly quotes become straight ones, and `…` becomes three dots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fold {
@@ -30,7 +31,12 @@ impl Fold {
         match (self.escape, c) {
             (Escape::None, '\\') => self.escape = Escape::Backslash,
             (Escape::None, _) => self.push_plain(c, folded),
-            (Escape::Backslash, 'u') => self.escape = Escape::Unicode { value: 0, digits: 0 },
+            (Escape::Backslash, 'u') => {
+                self.escape = Escape::Unicode {
+                    value: 0,
+                    digits: 0,
+                }
+            }
             (Escape::Backslash, _) => {
                 self.escape = Escape::None;
                 match c {
@@ -47,7 +53,10 @@ impl Fold {
                 self.escape = Escape::None;
                 match c.to_digit(16) {
                     Some(digit) if digits < 3 => {
-                        self.escape = Escape::Unicode { value: value << 4 | digit, digits: digits + 1 };
+                        self.escape = Escape::Unicode {
+                            value: value << 4 | digit,
+                            digits: digits + 1,
+                        };
                     }
                     Some(digit) => self.push_unit(value << 4 | digit, folded),
                     None => {
@@ -70,13 +79,19 @@ impl Fold {
             (Some(high), 0xdc00..=0xdfff) => {
                 self.high = None;
                 let code = 0x10000 + ((high - 0xd800) << 10 | (unit - 0xdc00));
-                self.push_plain(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), folded);
+                self.push_plain(
+                    char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
+                    folded,
+                );
             }
             (_, 0xd800..=0xdbff) => {
                 self.end_pair(folded);
                 self.high = Some(unit);
             }
-            _ => self.push_plain(char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER), folded),
+            _ => self.push_plain(
+                char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER),
+                folded,
+            ),
         }
     }
 
@@ -126,7 +141,10 @@ mod tests {
             ("“a” „b“ ‘c’ d…", "\"a\"\"b\"'c'd..."),
             (r"\u201ca\u2026\\u00e9\u00e9\u00C9", "\"a...\\u00e9éÉ"),
             (r"\“\’", "\"'"),
-            (r"\ud83d\ude00 \uD83Dx \ude00 \ud83d\ud83d\ude00", "😀\u{fffd}x\u{fffd}\u{fffd}😀"),
+            (
+                r"\ud83d\ude00 \uD83Dx \ude00 \ud83d\ud83d\ude00",
+                "😀\u{fffd}x\u{fffd}\u{fffd}😀",
+            ),
             (r"\ud83d\nx\ud83d y", "\u{fffd}x\u{fffd}y"),
             // Broken and unfinished escapes.
             (r"\u12x\u1\u00e9\q\ z", "\u{fffd}x\u{fffd}é\\q\\z"),

@@ -1,4 +1,5 @@
-//! Finds the anchor where a model repeats it nearly: with a wrong character, other quotes, escapes or white space.
+//! Finds the anchor where a model repeats it nearly: with a wrong character, other quotes, escapes
+//! or white space.
 
 use super::fold::Fold;
 use crate::work;
@@ -13,8 +14,9 @@ pub struct Edits {
     pub structural: u32,
 }
 
-/// A search for an anchor that the content of a fragment begins with, nearly. Both are folded: white space does not
-/// count, and quotes and escapes have one spelling each. The folded texts are compared by edit distance.
+/// A search for an anchor that the content of a fragment begins with, nearly. Both are folded:
+/// white space does not count, and quotes and escapes have one spelling each. The folded texts are
+/// compared by edit distance.
 ///
 /// ```
 /// use restitch::internal::overlap::{Edits, NearAnchor};
@@ -34,12 +36,13 @@ pub struct NearAnchor {
     last: [char; SURE],
     /// The number of folded characters that were compared.
     read: usize,
-    /// The distances of these to the beginnings of the anchor, from `read - bound` to `read + bound` characters, and one
-    /// more that is always too large.
+    /// The distances of these to the beginnings of the anchor, from `read - bound` to
+    /// `read + bound` characters, and one more that is always too large.
     band: Vec<Distance>,
     /// The smallest of the distances from which the end of the anchor can still be reached.
     fewest: Distance,
-    /// The same, and the distance from all of the anchor: an escape may end without a further folded character.
+    /// The same, and the distance from all of the anchor: an escape may end without a further
+    /// folded character.
     fewest_here: Distance,
     /// Whether dots or quotes precede the compared text.
     has_lead: bool,
@@ -47,10 +50,12 @@ pub struct NearAnchor {
     wanted: Option<u32>,
 }
 
-/// Below this number of folded characters only equal text is the anchor: two edits make it another text.
+/// Below this number of folded characters only equal text is the anchor: two edits make it another
+/// text.
 const SHORT: usize = 12;
-/// The most edits: a tenth of the longest anchor that is requested at a cut. Each character is compared with twice this
-/// number of the anchor's characters, so this bounds the work where a retry asks for a longer anchor.
+/// The most edits: a tenth of the longest anchor that is requested at a cut. Each character is
+/// compared with twice this number of the anchor's characters, so this bounds the work where a
+/// retry asks for a longer anchor.
 const MOST: usize = 204;
 /// The number of characters at the end that must be right: the text after them is new.
 const SURE: usize = 4;
@@ -82,15 +87,25 @@ impl NearAnchor {
         self.fold = Fold::default();
         (self.read, self.last, self.has_lead) = (0, ['\0'; SURE], false);
         let mut left_out = Distance::default();
-        let own = self.anchor.iter().map(|&c| Distance::of(c)).chain(std::iter::repeat(Distance::default()));
-        let after = own.scan(&mut left_out, |sum, own| Some(std::mem::replace(*sum, **sum + own)));
-        self.band = std::iter::repeat_n(far, bound).chain(after.take(bound + 1)).chain([far]).collect();
+        let own = self
+            .anchor
+            .iter()
+            .map(|&c| Distance::of(c))
+            .chain(std::iter::repeat(Distance::default()));
+        let after = own.scan(&mut left_out, |sum, own| {
+            Some(std::mem::replace(*sum, **sum + own))
+        });
+        self.band = std::iter::repeat_n(far, bound)
+            .chain(after.take(bound + 1))
+            .chain([far])
+            .collect();
         (self.fewest, self.fewest_here) = (Distance::default(), Distance::default());
         self.wanted = Some(bound as u32).filter(|_| !self.anchor.is_empty());
     }
 
-    /// Takes the next character of the content; returns the edits if the anchor may have ended with it: at
-    /// most two, or a tenth of its characters where that is more, 204 at most, and none in the last four.
+    /// Takes the next character of the content; returns the edits if the anchor may have ended with
+    /// it: at most two, or a tenth of its characters where that is more, 204 at most, and none in
+    /// the last four.
     pub fn feed(&mut self, c: char) -> Option<Edits> {
         if self.is_over() {
             return None;
@@ -100,24 +115,33 @@ impl NearAnchor {
         self.fold.push(c, &mut folded);
         folded.iter().for_each(|&c| self.take(c));
         // An anchor that ends inside an escape ends where the content is inside the same one.
-        let has_moved = if self.end.is_inside_escape() { before != self.fold } else { !folded.is_empty() };
+        let has_moved = if self.end.is_inside_escape() {
+            before != self.fold
+        } else {
+            !folded.is_empty()
+        };
         if !has_moved || self.fold != self.end {
             return None;
         }
-        let edits = self.edits().filter(|_| self.anchor.last_chunk().is_none_or(|last| *last == self.last))?;
+        let edits = self.edits().filter(|_| {
+            self.anchor
+                .last_chunk()
+                .is_none_or(|last| *last == self.last)
+        })?;
         // A later end with no fewer edits repeats no more of the anchor.
         self.wanted.filter(|wanted| edits.count <= *wanted)?;
         self.wanted = edits.count.checked_sub(1);
         Some(edits)
     }
 
-    /// Whether further characters make no difference: the content can't become the anchor, or is longer than the anchor and
-    /// all edits.
+    /// Whether further characters make no difference: the content can't become the anchor, or is
+    /// longer than the anchor and all edits.
     pub(crate) fn is_over(&self) -> bool {
         self.wanted_of(self.fewest_here).is_none() || self.read > self.anchor.len() + self.bound()
     }
 
-    /// Whether the content may still become the anchor, or, once the anchor has ended, may do so with fewer edits.
+    /// Whether the content may still become the anchor, or, once the anchor has ended, may do so
+    /// with fewer edits.
     pub fn is_alive(&self) -> bool {
         self.fewest_edits().is_some()
     }
@@ -136,7 +160,11 @@ impl NearAnchor {
     /// Returns the most edits.
     fn bound(&self) -> usize {
         let length = self.anchor.len();
-        if length < SHORT { 0 } else { (length / 10).clamp(2, MOST) }
+        if length < SHORT {
+            0
+        } else {
+            (length / 10).clamp(2, MOST)
+        }
     }
 
     /// More edits than are of interest.
@@ -147,7 +175,9 @@ impl NearAnchor {
     /// Returns the edits between all that was compared and the anchor, if they are few enough.
     fn edits(&self) -> Option<Edits> {
         let bound = self.bound();
-        let distance = self.band.get((self.anchor.len() + bound).checked_sub(self.read)?)?;
+        let distance = self
+            .band
+            .get((self.anchor.len() + bound).checked_sub(self.read)?)?;
         let edits = (*distance + Distance::new(self.has_lead.into(), false)).edits();
         Some(edits).filter(|edits| edits.count as usize <= bound)
     }
@@ -155,7 +185,10 @@ impl NearAnchor {
     /// Compares the next folded character.
     fn take(&mut self, c: char) {
         let first = self.anchor.first().copied();
-        if self.read == 0 && kind_of_lead(c).is_some() && kind_of_lead(c) != first.and_then(kind_of_lead) {
+        if self.read == 0
+            && kind_of_lead(c).is_some()
+            && kind_of_lead(c) != first.and_then(kind_of_lead)
+        {
             self.has_lead = true;
             return;
         }
@@ -168,7 +201,10 @@ impl NearAnchor {
         }
         // The first entry that compares with a character of the anchor, and that character.
         let begin = (bound + 1).saturating_sub(self.read);
-        let characters = self.anchor.get(self.read + begin - bound - 1..).unwrap_or_default();
+        let characters = self
+            .anchor
+            .get(self.read + begin - bound - 1..)
+            .unwrap_or_default();
         // The entry before it compares with none, and those before that one with less.
         let mut added = far;
         if let Some(none) = begin.checked_sub(1) {
@@ -179,20 +215,34 @@ impl NearAnchor {
         // An entry's diagonal is its old value, and the entries next to it lack or add a character.
         let entries = &mut self.band[begin..];
         for (at, &own) in characters.iter().enumerate().take(entries.len() - 1) {
-            let (replaced, lacking) = (entries[at] + Distance::between(own, c), entries[at + 1] + Distance::of(c));
-            added = replaced.min(lacking).min(added + Distance::of(own)).min(far);
+            let (replaced, lacking) = (
+                entries[at] + Distance::between(own, c),
+                entries[at + 1] + Distance::of(c),
+            );
+            added = replaced
+                .min(lacking)
+                .min(added + Distance::of(own))
+                .min(far);
             entries[at] = added;
         }
-        self.band.iter_mut().skip(begin + characters.len()).for_each(|distance| *distance = far);
+        self.band
+            .iter_mut()
+            .skip(begin + characters.len())
+            .for_each(|distance| *distance = far);
         let unread = (self.anchor.len() + bound).saturating_sub(self.read);
         self.fewest = self.band.iter().take(unread).copied().min().unwrap_or(far);
-        self.fewest_here = self.band.get(unread).copied().unwrap_or(far).min(self.fewest);
+        self.fewest_here = self
+            .band
+            .get(unread)
+            .copied()
+            .unwrap_or(far)
+            .min(self.fewest);
         work::steps(self.band.len());
     }
 }
 
-/// Edits in one number, which is compared and added at once: their count in the upper half, those of the structure in the
-/// lower one. There are never more than [`MOST`] and a few.
+/// Edits in one number, which is compared and added at once: their count in the upper half, those
+/// of the structure in the lower one. There are never more than [`MOST`] and a few.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Distance(u32);
 
@@ -212,11 +262,17 @@ impl Distance {
             return Self::default();
         }
         let is_number = one.is_ascii_digit() && other.is_ascii_digit();
-        Self::new(1 + u32::from(is_number), is_structural(one) || is_structural(other))
+        Self::new(
+            1 + u32::from(is_number),
+            is_structural(one) || is_structural(other),
+        )
     }
 
     fn edits(self) -> Edits {
-        Edits { count: self.0 >> 16, structural: self.0 & 0xffff }
+        Edits {
+            count: self.0 >> 16,
+            structural: self.0 & 0xffff,
+        }
     }
 }
 

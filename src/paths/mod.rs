@@ -1,8 +1,8 @@
 //! Subscriptions to values in a growing document.
 //!
-//! A pattern is a JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) in which the step `*` matches any
-//! one key or index: `/items/*/title`. The empty pattern matches the root. [`Paths`] is a sink: lend it to each push,
-//! and poll its matches after each push.
+//! A pattern is a JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) in which the
+//! step `*` matches any one key or index: `/items/*/title`. The empty pattern matches the root.
+//! [`Paths`] is a sink: lend it to each push, and poll its matches after each push.
 //!
 //! ```
 //! use restitch::Document;
@@ -43,7 +43,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This module does not interpret values. It keeps no text except the paths of matches that were not polled.
+//! This module does not interpret values. It keeps no text except the paths of matches that were
+//! not polled.
 
 mod pattern;
 mod queue;
@@ -58,13 +59,14 @@ pub use queue::{Match, Phase};
 
 /// Reports when values at matching paths start, grow and are complete.
 ///
-/// Entering a value compares one step of each pattern that the containers around it match so far. So the cost does not
-/// depend on the depth or on the number of values. A path is written only for a match. Buffers are reused: once they
-/// have grown, a push allocates only to decode a key that has escapes.
+/// Entering a value compares one step of each pattern that the containers around it match so far.
+/// So the cost does not depend on the depth or on the number of values. A path is written only for
+/// a match. Buffers are reused: once they have grown, a push allocates only to decode a key that
+/// has escapes.
 ///
-/// If an object repeats a key, both values match. A sink that is lent late reports later values; a value that is open
-/// at that time has no [`Begin`](Phase::Begin). If a document is [restored](crate::Document::restore), continue with a
-/// clone that was made with the checkpoint.
+/// If an object repeats a key, both values match. A sink that is lent late reports later values; a
+/// value that is open at that time has no [`Begin`](Phase::Begin). If a document is
+/// [restored](crate::Document::restore), continue with a clone that was made with the checkpoint.
 #[derive(Clone, Debug)]
 pub struct Paths {
     patterns: Patterns,
@@ -86,8 +88,8 @@ pub struct Paths {
 /// An open string.
 #[derive(Clone, Copy, Debug)]
 struct OpenString {
-    /// The offset after its newest fragment. The next fragment starts here, or the closing quote is here: that
-    /// identifies the string.
+    /// The offset after its newest fragment. The next fragment starts here, or the closing quote is
+    /// here: that identifies the string.
     end: usize,
     /// The patterns that match it.
     set: u64,
@@ -132,8 +134,13 @@ impl Paths {
     ///
     /// # Errors
     /// Those of [`new`](Self::new).
-    pub fn completions<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, PatternError> {
-        Ok(Self { completions: true, ..Self::new(patterns)? })
+    pub fn completions<P: AsRef<str>>(
+        patterns: impl IntoIterator<Item = P>,
+    ) -> Result<Self, PatternError> {
+        Ok(Self {
+            completions: true,
+            ..Self::new(patterns)?
+        })
     }
 
     /// Returns the patterns, in the order of [`Match::pattern`].
@@ -141,27 +148,31 @@ impl Paths {
         self.patterns.texts()
     }
 
-    /// Returns the next match, in the order of the text; for several patterns that match one value, in the order of the
-    /// patterns. `None` until more is pushed. Poll until `None` after each push: matches that are not polled take
-    /// memory.
+    /// Returns the next match, in the order of the text; for several patterns that match one value,
+    /// in the order of the patterns. `None` until more is pushed. Poll until `None` after each
+    /// push: matches that are not polled take memory.
     pub fn poll_match(&mut self) -> Option<Match<'_>> {
         self.queue.poll()
     }
 
-    /// Returns the patterns that match the value which starts now, and those that may match something in it.
+    /// Returns the patterns that match the value which starts now, and those that may match
+    /// something in it.
     fn enter(&mut self, live: &Live<'_>) -> (u64, u64) {
         if !self.is_at(live.frames) {
             self.catch_up(live);
         }
         let reached = match self.open.last().zip(live.frames.last()) {
             None => self.patterns.all(),
-            Some((container, frame)) => self.step(container.active, live.frames.len() - 1, frame, live.text),
+            Some((container, frame)) => {
+                self.step(container.active, live.frames.len() - 1, frame, live.text)
+            }
         };
         let ending = self.patterns.ending(live.frames.len());
         (reached & ending, reached & !ending)
     }
 
-    /// Returns those of `active` that match the open child of the container `frame`, which is at this depth.
+    /// Returns those of `active` that match the open child of the container `frame`, which is at
+    /// this depth.
     fn step(&mut self, active: u64, depth: usize, frame: &Frame, text: &str) -> u64 {
         if active == 0 {
             return 0;
@@ -170,16 +181,23 @@ impl Paths {
         {
             self.work += active.count_ones() as usize;
         }
-        let child = Live { text, frames: std::slice::from_ref(frame) };
+        let child = Live {
+            text,
+            frames: std::slice::from_ref(frame),
+        };
         let segment = child.path().tokens().next();
-        debug_assert!(segment.is_some(), "a container with an open child has a path");
+        debug_assert!(
+            segment.is_some(),
+            "a container with an open child has a path"
+        );
         segment.map_or(0, |segment| self.patterns.step(active, depth, &segment))
     }
 
     /// Returns whether the open containers are those of `frames`. Compares the innermost one.
     fn is_at(&self, frames: &[Frame]) -> bool {
         let (own, theirs) = (self.open.last(), frames.last());
-        self.open.len() == frames.len() && own.map(|container| container.start) == theirs.map(|frame| frame.start)
+        self.open.len() == frames.len()
+            && own.map(|container| container.start) == theirs.map(|frame| frame.start)
     }
 
     /// Reads the open containers from the frames, after missed pushes. O(depth), once for each gap.
@@ -190,7 +208,11 @@ impl Paths {
         let mut reached = self.patterns.all();
         for (depth, frame) in live.frames.iter().enumerate() {
             let ending = self.patterns.ending(depth);
-            let container = OpenContainer { start: frame.start, matching: reached & ending, active: reached & !ending };
+            let container = OpenContainer {
+                start: frame.start,
+                matching: reached & ending,
+                active: reached & !ending,
+            };
             self.open.push(container);
             reached = self.step(container.active, depth, frame, live.text);
         }
@@ -198,7 +220,9 @@ impl Paths {
 
     /// Queues a match of the patterns in `set`, for each of `phases`.
     fn report(&mut self, set: u64, phases: &[(Phase, Span)], live: &Live<'_>) {
-        if set == 0 || (self.completions && phases.iter().all(|&(phase, _)| phase != Phase::Complete)) {
+        if set == 0
+            || (self.completions && phases.iter().all(|&(phase, _)| phase != Phase::Complete))
+        {
             return;
         }
         let open_string = self.string.map(|_| self.string_path.as_str());
@@ -208,10 +232,17 @@ impl Paths {
         });
         #[cfg(test)]
         {
-            self.work += if open_string.is_none() { live.frames.len() } else { 0 };
+            self.work += if open_string.is_none() {
+                live.frames.len()
+            } else {
+                0
+            };
         }
         let root = self.roots.saturating_sub(1);
-        for &(phase, span) in phases.iter().filter(|&&(phase, _)| !self.completions || phase == Phase::Complete) {
+        for &(phase, span) in phases
+            .iter()
+            .filter(|&&(phase, _)| !self.completions || phase == Phase::Complete)
+        {
             self.queue.push(set, phase, &path, span, root);
         }
     }
@@ -241,10 +272,14 @@ impl Paths {
         set
     }
 
-    /// Forgets the open string if the event is about another value: pushes were missed, or the string has ended.
+    /// Forgets the open string if the event is about another value: pushes were missed, or the
+    /// string has ended.
     fn keep_string(&mut self, event: Event) {
         self.string = self.string.and_then(|string| match event {
-            Event::Fragment(span) if span.start == string.end => Some(OpenString { end: span.end, ..string }),
+            Event::Fragment(span) if span.start == string.end => Some(OpenString {
+                end: span.end,
+                ..string
+            }),
             Event::StringEnd(span) if string.end.checked_add(1) == Some(span.end) => Some(string),
             _ => None,
         });
@@ -267,13 +302,21 @@ impl Sink for Paths {
         match event {
             Event::Begin { at, .. } => {
                 let (matching, active) = self.enter(live);
-                self.open.push(OpenContainer { start: at, matching, active });
+                self.open.push(OpenContainer {
+                    start: at,
+                    matching,
+                    active,
+                });
                 self.report(matching, &[(Phase::Begin, first(at))], live);
             }
             Event::End { span, .. } => {
-                let own = self.open.pop().filter(|container| container.start == span.start);
+                let own = self
+                    .open
+                    .pop()
+                    .filter(|container| container.start == span.start);
                 // The start of the container was missed: match it now.
-                let matching = own.map_or_else(|| self.enter(live).0, |container| container.matching);
+                let matching =
+                    own.map_or_else(|| self.enter(live).0, |container| container.matching);
                 self.report(matching, &[(Phase::Complete, span)], live);
             }
             Event::StringBegin(at) => {
@@ -292,7 +335,11 @@ impl Sink for Paths {
             }
             Event::Scalar { span, .. } => {
                 let (set, _) = self.enter(live);
-                self.report(set, &[(Phase::Begin, first(span.start)), (Phase::Complete, span)], live);
+                self.report(
+                    set,
+                    &[(Phase::Begin, first(span.start)), (Phase::Complete, span)],
+                    live,
+                );
             }
             Event::Key(_) => {}
         }
@@ -305,7 +352,10 @@ impl Sink for Paths {
 
 /// Returns the span of a value's first byte.
 fn first(at: usize) -> Span {
-    Span { start: at, end: at.saturating_add(1) }
+    Span {
+        start: at,
+        end: at.saturating_add(1),
+    }
 }
 
 /// Appends the path of the open value.
@@ -319,12 +369,15 @@ mod tests {
     use super::Paths;
     use crate::Document;
 
-    /// Counts the steps that are compared, and the steps of paths that are written, for a whole text.
+    /// Counts the steps that are compared, and the steps of paths that are written, for a whole
+    /// text.
     fn work(patterns: &[&str], text: &str) -> usize {
         let mut paths = Paths::new(patterns).unwrap();
         let mut document = Document::new(4096);
         for part in text.as_bytes().chunks(4) {
-            document.push_with(std::str::from_utf8(part).unwrap(), &mut paths).unwrap();
+            document
+                .push_with(std::str::from_utf8(part).unwrap(), &mut paths)
+                .unwrap();
             while paths.poll_match().is_some() {}
         }
         paths.work
@@ -332,32 +385,60 @@ mod tests {
 
     #[test]
     fn where_no_pattern_is_active_nothing_is_compared() {
-        let below = |depth: usize| format!("{{\"a\": {}1, \"x\"{}}}", "[".repeat(depth), "]".repeat(depth));
+        let below = |depth: usize| {
+            format!(
+                "{{\"a\": {}1, \"x\"{}}}",
+                "[".repeat(depth),
+                "]".repeat(depth)
+            )
+        };
         let below = [1, 100, 1000].map(|depth| work(&["/b/*", "/c", "/*/no"], &below(depth)));
-        // One member is compared with three patterns; `/*/no` stays active and is compared with the one or two
-        // elements.
+        // One member is compared with three patterns; `/*/no` stays active and is compared with the
+        // one or two elements.
         assert_eq!(below, [5, 4, 4]);
-        let beside = [1, 10, 1000].map(|count| work(&["/b/c"], &format!("{{\"a\": [{}0]}}", "[1, {}],".repeat(count))));
+        let beside = [1, 10, 1000].map(|count| {
+            work(
+                &["/b/c"],
+                &format!("{{\"a\": [{}0]}}", "[1, {}],".repeat(count)),
+            )
+        });
         assert_eq!(beside, [1, 1, 1]);
     }
 
     #[test]
     fn a_value_costs_a_step_for_each_active_pattern() {
-        let rows = |count: usize| format!("{{\"rows\": [{}0]}}", "{\"id\": 12345, \"no\": [1, 2]},".repeat(count));
+        let rows = |count: usize| {
+            format!(
+                "{{\"rows\": [{}0]}}",
+                "{\"id\": 12345, \"no\": [1, 2]},".repeat(count)
+            )
+        };
         let patterns = ["/rows/*/id/x", "/rows/*/ip", "/else"];
-        // `rows` is compared with all patterns; each row with two, and each of its members with two.
+        // `rows` is compared with all patterns; each row with two, and each of its members with
+        // two.
         let expected = |count: usize| 3 + (2 + 2 * 2) * count + 2;
-        assert_eq!([1, 10, 1000].map(|count| work(&patterns, &rows(count))), [1, 10, 1000].map(expected));
+        assert_eq!(
+            [1, 10, 1000].map(|count| work(&patterns, &rows(count))),
+            [1, 10, 1000].map(expected)
+        );
     }
 
     #[test]
     fn a_match_costs_its_path_and_a_fragment_costs_nothing() {
         let text = |depth: usize, length: usize| {
-            format!("{}\"{}\"{}", "[".repeat(depth), "a".repeat(length), "]".repeat(depth))
+            format!(
+                "{}\"{}\"{}",
+                "[".repeat(depth),
+                "a".repeat(length),
+                "]".repeat(depth)
+            )
         };
         for (depth, length) in [(3, 4), (3, 4000), (300, 4), (300, 4000)] {
             // Each container is compared once, and the path is written once.
-            assert_eq!(work(&["/*".repeat(depth).as_str()], &text(depth, length)), 2 * depth);
+            assert_eq!(
+                work(&["/*".repeat(depth).as_str()], &text(depth, length)),
+                2 * depth
+            );
         }
     }
 
@@ -368,7 +449,9 @@ mod tests {
         document.push_with("{\"a\": [\"", &mut paths).unwrap();
         let mut sizes = Vec::new();
         for n in 0..1000 {
-            document.push_with(if n % 3 == 0 { "x\", \"" } else { "yz" }, &mut paths).unwrap();
+            document
+                .push_with(if n % 3 == 0 { "x\", \"" } else { "yz" }, &mut paths)
+                .unwrap();
             while paths.poll_match().is_some() {}
             sizes.push((paths.queue.capacity(), paths.string_path.capacity()));
         }

@@ -57,15 +57,24 @@ impl fmt::Display for PatternError {
             PatternErrorKind::BadEscape => "`~` must be followed by `0` or `1`",
             PatternErrorKind::TooMany => "more than 64 patterns",
         };
-        write!(f, "pattern {:?}: {what} (byte {})", self.pattern, self.offset)
+        write!(
+            f,
+            "pattern {:?}: {what} (byte {})",
+            self.pattern, self.offset
+        )
     }
 }
 
 impl std::error::Error for PatternError {}
 
 impl Patterns {
-    pub(super) fn new<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, PatternError> {
-        let mut set = Self { all: Vec::new(), ends: Vec::new() };
+    pub(super) fn new<P: AsRef<str>>(
+        patterns: impl IntoIterator<Item = P>,
+    ) -> Result<Self, PatternError> {
+        let mut set = Self {
+            all: Vec::new(),
+            ends: Vec::new(),
+        };
         for pattern in patterns {
             set.add(pattern.as_ref())?;
         }
@@ -73,7 +82,11 @@ impl Patterns {
     }
 
     fn add(&mut self, text: &str) -> Result<(), PatternError> {
-        let error = |kind, offset| PatternError { kind, pattern: text.to_owned(), offset };
+        let error = |kind, offset| PatternError {
+            kind,
+            pattern: text.to_owned(),
+            offset,
+        };
         if self.all.len() == MOST {
             return Err(error(PatternErrorKind::TooMany, 0));
         }
@@ -81,7 +94,8 @@ impl Patterns {
             Some(rest) => {
                 let mut at = 1;
                 let read = |written: &str| {
-                    let step = Step::read(written).map_err(|offset| error(PatternErrorKind::BadEscape, at + offset));
+                    let step = Step::read(written)
+                        .map_err(|offset| error(PatternErrorKind::BadEscape, at + offset));
                     at += written.len() + 1;
                     step
                 };
@@ -94,7 +108,10 @@ impl Patterns {
             self.ends.resize(steps.len() + 1, 0);
         }
         self.ends[steps.len()] |= 1 << self.all.len();
-        self.all.push(Pattern { text: text.to_owned(), steps });
+        self.all.push(Pattern {
+            text: text.to_owned(),
+            steps,
+        });
         Ok(())
     }
 
@@ -120,10 +137,16 @@ impl Patterns {
         self.ends.get(steps).copied().unwrap_or_default()
     }
 
-    /// Returns those of `active` whose step at `at` matches the path's segment. All of these patterns have such a step.
+    /// Returns those of `active` whose step at `at` matches the path's segment. All of these
+    /// patterns have such a step.
     pub(super) fn step(&self, active: u64, at: usize, segment: &PathSegment<'_>) -> u64 {
         each(active)
-            .filter(|&n| self.all[n].steps.get(at).is_some_and(|step| step.matches(segment)))
+            .filter(|&n| {
+                self.all[n]
+                    .steps
+                    .get(at)
+                    .is_some_and(|step| step.matches(segment))
+            })
             .fold(0, |mask, n| mask | 1 << n)
     }
 }
@@ -134,11 +157,15 @@ impl Step {
         if written == "*" {
             return Ok(Self::Any);
         }
-        let bad = |&(at, _): &(usize, &str)| !matches!(written.as_bytes().get(at + 1), Some(b'0' | b'1'));
+        let bad =
+            |&(at, _): &(usize, &str)| !matches!(written.as_bytes().get(at + 1), Some(b'0' | b'1'));
         if let Some((at, _)) = written.match_indices('~').find(bad) {
             return Err(at);
         }
-        Ok(Self::One(PathSegment::read_key(written), PathSegment::read_index(written)))
+        Ok(Self::One(
+            PathSegment::read_key(written),
+            PathSegment::read_index(written),
+        ))
     }
 
     fn matches(&self, segment: &PathSegment<'_>) -> bool {
@@ -172,7 +199,10 @@ mod tests {
         assert_eq!(each(0).count(), 0);
         assert_eq!(each(1 << 63 | 0b1010).collect::<Vec<_>>(), [1, 3, 63]);
         let set = Patterns::new(["/a"; 64]).unwrap();
-        assert_eq!((set.all(), set.ending(1), set.ending(2)), (u64::MAX, u64::MAX, 0));
+        assert_eq!(
+            (set.all(), set.ending(1), set.ending(2)),
+            (u64::MAX, u64::MAX, 0)
+        );
         assert_eq!(Patterns::new(["", "/a/b", "/"]).unwrap().all(), 0b111);
     }
 }

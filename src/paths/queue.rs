@@ -48,13 +48,15 @@ pub struct Match<'a> {
     pub phase: Phase,
     /// The JSON Pointer of the value.
     pub path: &'a str,
-    /// For [`Begin`](Phase::Begin), the first byte of the value. For [`Grow`](Phase::Grow), the next fragment of a
-    /// string as written: [`decode`](crate::json::string::decode) gives its text. For [`Complete`](Phase::Complete),
-    /// the whole value.
+    /// For [`Begin`](Phase::Begin), the first byte of the value. For [`Grow`](Phase::Grow), the
+    /// next fragment of a string as written: [`decode`](crate::json::string::decode) gives its
+    /// text. For [`Complete`](Phase::Complete), the whole value.
     ///
-    /// A number, `true`, `false` or `null` starts when it is complete: its span is not known before.
+    /// A number, `true`, `false` or `null` starts when it is complete: its span is not known
+    /// before.
     pub span: Span,
-    /// The number of the value's root, from 0: a document may hold [several](crate::Trailing::Next).
+    /// The number of the value's root, from 0: a document may hold
+    /// [several](crate::Trailing::Next).
     pub root: usize,
 }
 
@@ -100,10 +102,22 @@ impl Queue {
             return None;
         };
         self.taken += 1;
-        let Queued { pattern, phase, ref path, span, root } = *next;
+        let Queued {
+            pattern,
+            phase,
+            ref path,
+            span,
+            root,
+        } = *next;
         let path = self.paths.get(path.clone());
         debug_assert!(path.is_some(), "the path of a queued match is kept");
-        Some(Match { pattern, phase, path: path.unwrap_or_default(), span, root })
+        Some(Match {
+            pattern,
+            phase,
+            path: path.unwrap_or_default(),
+            span,
+            root,
+        })
     }
 
     /// Adds a path, which `write` appends, for the next matches. Returns its range.
@@ -117,8 +131,21 @@ impl Queue {
     }
 
     /// Adds a match for each pattern in `set`.
-    pub(super) fn push(&mut self, set: u64, phase: Phase, path: &Range<usize>, span: Span, root: usize) {
-        self.list.extend(each(set).map(|pattern| Queued { pattern, phase, path: path.clone(), span, root }));
+    pub(super) fn push(
+        &mut self,
+        set: u64,
+        phase: Phase,
+        path: &Range<usize>,
+        span: Span,
+        root: usize,
+    ) {
+        self.list.extend(each(set).map(|pattern| Queued {
+            pattern,
+            phase,
+            path: path.clone(),
+            span,
+            root,
+        }));
     }
 
     #[cfg(test)]

@@ -22,15 +22,30 @@ pub(super) struct Chunks {
 impl Chunks {
     /// Creates a writer that has seen no chunk. `unseen`: raw members, each with a comma after it.
     pub(super) fn new(unseen: &'static str) -> Self {
-        Self { head: Head::default(), unseen, is_settled: false }
+        Self {
+            head: Head::default(),
+            unseen,
+            is_settled: false,
+        }
     }
 
-    /// Takes the members to repeat from a chunk: an event with choices, or one whose repeated members `is_chunk` accepts.
-    /// A chunk without a choice is provisional: Azure starts with one whose id and model are empty.
-    pub(super) fn observe(&mut self, data: &str, repeated: &'static [&'static str], is_chunk: fn(&Head) -> bool) {
-        let Some(root) = fields::object(data) else { return };
+    /// Takes the members to repeat from a chunk: an event with choices, or one whose repeated
+    /// members `is_chunk` accepts. A chunk without a choice is provisional: Azure starts with one
+    /// whose id and model are empty.
+    pub(super) fn observe(
+        &mut self,
+        data: &str,
+        repeated: &'static [&'static str],
+        is_chunk: fn(&Head) -> bool,
+    ) {
+        let Some(root) = fields::object(data) else {
+            return;
+        };
         let members: Vec<_> = fields::members(root).collect();
-        let choices = members.iter().rfind(|(key, _)| key == "choices").map(|(_, value)| *value);
+        let choices = members
+            .iter()
+            .rfind(|(key, _)| key == "choices")
+            .map(|(_, value)| *value);
         let choices = choices.filter(|choices| choices.kind() == ValueKind::Array);
         let head = Head::of(members, repeated);
         if choices.is_some() || is_chunk(&head) {
@@ -44,8 +59,15 @@ impl Chunks {
         self.is_settled
     }
 
-    /// Writes a chunk with these choices, raw JSON without brackets. `usage` and `report` are JSON objects.
-    pub(super) fn chunk(&self, out: &mut Vec<u8>, choices: &str, usage: Option<&str>, report: Option<&str>) {
+    /// Writes a chunk with these choices, raw JSON without brackets. `usage` and `report` are JSON
+    /// objects.
+    pub(super) fn chunk(
+        &self,
+        out: &mut Vec<u8>,
+        choices: &str,
+        usage: Option<&str>,
+        report: Option<&str>,
+    ) {
         let mut data = String::from("{");
         for (key, value) in self.head.members() {
             data.extend([&quoted(key), ":", value, ","]);
@@ -64,13 +86,27 @@ impl Chunks {
     }
 
     /// Writes the ends of choices; `choice` returns the end of a choice, raw JSON.
-    pub(super) fn finish(&self, out: &mut Vec<u8>, ending: &Ending<'_>, choice: impl Fn(u32, &str) -> String) {
-        // If the upstream sends usage with the finish, the client may not expect a chunk without choices.
-        let (beside, apart) = if ending.usage_apart { (None, ending.usage) } else { (ending.usage, None) };
+    pub(super) fn finish(
+        &self,
+        out: &mut Vec<u8>,
+        ending: &Ending<'_>,
+        choice: impl Fn(u32, &str) -> String,
+    ) {
+        // If the upstream sends usage with the finish, the client may not expect a chunk without
+        // choices.
+        let (beside, apart) = if ending.usage_apart {
+            (None, ending.usage)
+        } else {
+            (ending.usage, None)
+        };
         let report = ending.report.filter(|_| apart.is_none());
         let last = ending.reasons.len().saturating_sub(1);
         for (at, (number, reason)) in ending.reasons.iter().enumerate() {
-            let (usage, report) = if at == last { (beside, report) } else { (None, None) };
+            let (usage, report) = if at == last {
+                (beside, report)
+            } else {
+                (None, None)
+            };
             self.chunk(out, &choice(*number, reason.as_str()), usage, report);
         }
         if apart.is_some() {
@@ -93,7 +129,11 @@ pub(super) fn done(out: &mut Vec<u8>) {
 pub(super) fn without_end(data: &str) -> String {
     let mut edits = Edits::default();
     if let Some(root) = fields::object(data) {
-        for choice in root.member("choices").into_iter().flat_map(|choices| choices.elements()) {
+        for choice in root
+            .member("choices")
+            .into_iter()
+            .flat_map(|choices| choices.elements())
+        {
             edits.object(choice, &[], &[("finish_reason", "null")]);
         }
         edits.object(root, &["usage"], &[]);

@@ -16,30 +16,47 @@ pub(super) fn object(data: &str) -> Option<Raw<'_>> {
 /// Returns the object in `data` and its member `array`, which must be an array.
 pub(super) fn object_with<'a>(data: &'a str, array: &str) -> Option<(Raw<'a>, Raw<'a>)> {
     let root = object(data)?;
-    let array = root.member(array).filter(|array| array.kind() == ValueKind::Array)?;
+    let array = root
+        .member(array)
+        .filter(|array| array.kind() == ValueKind::Array)?;
     Some((root, array))
 }
 
 /// Returns a member that is an object.
 pub(super) fn object_of<'a>(object: Raw<'a>, key: &str) -> Option<Raw<'a>> {
-    object.member(key).filter(|value| value.kind() == ValueKind::Object)
+    object
+        .member(key)
+        .filter(|value| value.kind() == ValueKind::Object)
 }
 
 /// Returns the first of two spellings of a key that an object has, and its value.
-pub(super) fn either<'a>(object: Raw<'a>, keys: [&'static str; 2]) -> Option<(&'static str, Raw<'a>)> {
-    keys.into_iter().find_map(|key| Some((key, object.member(key)?)))
+pub(super) fn either<'a>(
+    object: Raw<'a>,
+    keys: [&'static str; 2],
+) -> Option<(&'static str, Raw<'a>)> {
+    keys.into_iter()
+        .find_map(|key| Some((key, object.member(key)?)))
 }
 
 /// Returns an object's members with decoded keys.
 pub(super) fn members<'a>(object: Raw<'a>) -> impl Iterator<Item = (Cow<'a, str>, Raw<'a>)> {
-    object.members().filter_map(|(key, value)| Some((key.decode()?, value)))
+    object
+        .members()
+        .filter_map(|(key, value)| Some((key.decode()?, value)))
 }
 
 /// Returns some of an object's members, found in one walk. Of duplicate keys the last one counts.
-pub(super) fn members_of<'a, const N: usize>(object: Raw<'a>, keys: [&str; N]) -> [Option<Raw<'a>>; N] {
+pub(super) fn members_of<'a, const N: usize>(
+    object: Raw<'a>,
+    keys: [&str; N],
+) -> [Option<Raw<'a>>; N] {
     let mut picked = [None; N];
     for (key, value) in members(object) {
-        for (slot, _) in picked.iter_mut().zip(keys).filter(|(_, wanted)| key == *wanted) {
+        for (slot, _) in picked
+            .iter_mut()
+            .zip(keys)
+            .filter(|(_, wanted)| key == *wanted)
+        {
             *slot = Some(value);
         }
     }
@@ -68,12 +85,16 @@ pub(super) fn is_true(value: Option<Raw<'_>>) -> bool {
 
 /// Returns a number that fits into 32 bits.
 pub(super) fn number(value: Option<Raw<'_>>) -> Option<u32> {
-    value.and_then(|value| value.as_u64()).and_then(|number| u32::try_from(number).ok())
+    value
+        .and_then(|value| value.as_u64())
+        .and_then(|number| u32::try_from(number).ok())
 }
 
 /// Returns an index; 0 if it is missing.
 pub(super) fn place(value: Option<Raw<'_>>) -> u32 {
-    value.and_then(|value| value.as_u64()).map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX))
+    value
+        .and_then(|value| value.as_u64())
+        .map_or(0, |number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 /// Returns the index as written, or else the position in the array.
@@ -91,22 +112,34 @@ pub(super) fn says_error(error: &Raw<'_>) -> bool {
     !matches!(error.as_str(), "null" | "false" | "\"\"")
 }
 
-/// Returns an error's message: a string itself, the first string of `message`, `error` and `detail` of an object, else
-/// all of the value.
+/// Returns an error's message: a string itself, the first string of `message`, `error` and `detail`
+/// of an object, else all of the value.
 pub(super) fn message(error: Raw<'_>) -> Cow<'_, str> {
-    let first = || ["message", "error", "detail"].into_iter().find_map(|key| word(error.member(key)));
-    word(Some(error)).or_else(first).unwrap_or(Cow::Borrowed(error.as_str()))
+    let first = || {
+        ["message", "error", "detail"]
+            .into_iter()
+            .find_map(|key| word(error.member(key)))
+    };
+    word(Some(error))
+        .or_else(first)
+        .unwrap_or(Cow::Borrowed(error.as_str()))
 }
 
 /// Returns the choice with a number: by its `index`, or by its position if it has no index.
 pub(super) fn choice_of<'a>(choices: &[Raw<'a>], index: u32) -> Option<Raw<'a>> {
     let written = |choice: &Raw<'_>| number(choice.member("index"));
     let found = choices.iter().find(|choice| written(choice) == Some(index));
-    found.or_else(|| choices.get(index as usize).filter(|choice| written(choice).is_none())).copied()
+    found
+        .or_else(|| {
+            choices
+                .get(index as usize)
+                .filter(|choice| written(choice).is_none())
+        })
+        .copied()
 }
 
-/// Returns raw JSON on one line, since a line end would end the event. In valid JSON a line end can only be white
-/// space.
+/// Returns raw JSON on one line, since a line end would end the event. In valid JSON a line end can
+/// only be white space.
 pub(super) fn one_line(raw: &str) -> String {
     match memchr2(b'\n', b'\r', raw.as_bytes()) {
         None => raw.to_owned(),
@@ -119,7 +152,10 @@ pub(super) fn no_object(event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'
     if event_type != "error" {
         return Kind::Other;
     }
-    on(Delta::Error { message: data, raw: data });
+    on(Delta::Error {
+        message: data,
+        raw: data,
+    });
     Kind::Error
 }
 
@@ -136,8 +172,8 @@ pub(super) enum Channel {
 
 /// A decoder for the texts of one stream. Each text arrives as a sequence of JSON strings.
 ///
-/// It keeps halves of surrogate pairs, since a later string of the same text may have the other half. `K` identifies a
-/// text.
+/// It keeps halves of surrogate pairs, since a later string of the same text may have the other
+/// half. `K` identifies a text.
 #[derive(Clone, Debug)]
 pub(super) struct Texts<K> {
     /// The texts whose last string ended in half a pair; at most [`WAITING`].
@@ -148,7 +184,10 @@ pub(super) struct Texts<K> {
 
 impl<K> Default for Texts<K> {
     fn default() -> Self {
-        Self { waiting: Vec::new(), scratch: String::new() }
+        Self {
+            waiting: Vec::new(),
+            scratch: String::new(),
+        }
     }
 }
 
@@ -159,7 +198,9 @@ impl<K: Copy + PartialEq> Texts<K> {
         if place.is_none() && memchr(b'\\', inner.as_bytes()).is_none() {
             return inner;
         }
-        let mut unescaper = place.map(|place| self.waiting.swap_remove(place).1).unwrap_or_default();
+        let mut unescaper = place
+            .map(|place| self.waiting.swap_remove(place).1)
+            .unwrap_or_default();
         self.scratch.clear();
         unescaper.push(inner, &mut self.scratch);
         if unescaper.is_waiting() && self.waiting.len() < WAITING {
@@ -174,5 +215,6 @@ impl<K: Copy + PartialEq> Texts<K> {
     }
 }
 
-/// The most texts that wait for the second half of a pair at a time. Halves in further texts are removed.
+/// The most texts that wait for the second half of a pair at a time. Halves in further texts are
+/// removed.
 const WAITING: usize = 64;

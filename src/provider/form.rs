@@ -1,8 +1,9 @@
 //! Reads an event that has the bytes of an earlier one, except for a text and a few ignored values.
 //!
-//! Nearly all events of a stream have this layout. Equal bytes before a value leave a parser in an equal state, so only
-//! the value has to be scanned, and equal bytes after it mean the same. This module knows no wire: while a reader
-//! parses an event in full, it marks the string that is the text and the values that it ignores.
+//! Nearly all events of a stream have this layout. Equal bytes before a value leave a parser in an
+//! equal state, so only the value has to be scanned, and equal bytes after it mean the same. This
+//! module knows no wire: while a reader parses an event in full, it marks the string that is the
+//! text and the values that it ignores.
 
 use std::ops::Range;
 
@@ -13,7 +14,8 @@ use crate::json::walk::{Raw, ValueKind};
 /// `T` describes the text, for example its channel.
 #[derive(Clone, Debug)]
 pub(crate) struct Form<T> {
-    /// The meaning of the text for the reader, for example its channel. `None` before the first event with a template.
+    /// The meaning of the text for the reader, for example its channel. `None` before the first
+    /// event with a template.
     subject: Option<T>,
     event_type: String,
     /// The bytes around the values, without gaps. The last ones end the event.
@@ -89,7 +91,12 @@ impl<T: Copy> Form<T> {
         if fixed != rest {
             return None;
         }
-        Some(Familiar { subject, text: data.get(text)?, has_escapes, number: data.get(number)? })
+        Some(Familiar {
+            subject,
+            text: data.get(text)?,
+            has_escapes,
+            number: data.get(number)?,
+        })
     }
 
     /// Starts to read an event in full: drops the notes about another event.
@@ -99,8 +106,8 @@ impl<T: Copy> Form<T> {
         self.full_readings += 1;
     }
 
-    /// Notes a value that may change: a value that the reader ignores, or the number that it takes from
-    /// [`Familiar::number`]. Only strings and numbers count.
+    /// Notes a value that may change: a value that the reader ignores, or the number that it takes
+    /// from [`Familiar::number`]. Only strings and numbers count.
     pub(crate) fn note_changing(&mut self, value: Raw<'_>) {
         match value.kind() {
             ValueKind::String => self.noted.add(inside_quotes(value), Changing::String),
@@ -122,19 +129,29 @@ impl<T: Copy> Form<T> {
         self.noted_subject
     }
 
-    /// Remembers the template of the event whose values were noted. An event without a text, or with several, has none.
+    /// Remembers the template of the event whose values were noted. An event without a text, or
+    /// with several, has none.
     ///
-    /// The caller ensures that the reader's result for this event depends only on the text and on the other bytes.
+    /// The caller ensures that the reader's result for this event depends only on the text and on
+    /// the other bytes.
     pub(crate) fn remember(&mut self, event_type: &str, data: &str) {
         // Anthropic pads its events in front of their last bracket.
         if let Some((before, _)) = data.rsplit_once('}')
             && before.ends_with(' ')
         {
-            self.noted.add(before.trim_end_matches(' ').len()..before.len(), Changing::Space);
+            self.noted.add(
+                before.trim_end_matches(' ').len()..before.len(),
+                Changing::Space,
+            );
         }
         let noted = self.noted.list_mut();
         noted.sort_unstable_by_key(|value| value.range.0);
-        if noted.iter().filter(|value| value.kind == Changing::Text).count() != 1 {
+        if noted
+            .iter()
+            .filter(|value| value.kind == Changing::Text)
+            .count()
+            != 1
+        {
             return;
         }
         self.subject = None;
@@ -142,11 +159,15 @@ impl<T: Copy> Form<T> {
         let mut from = 0;
         for value in noted {
             let (start, end) = value.range;
-            let Some(before) = data.get(from..start) else { return };
+            let Some(before) = data.get(from..start) else {
+                return;
+            };
             self.fixed.push_str(before);
             (value.before, from) = (before.len(), end);
         }
-        let Some(after) = data.get(from..) else { return };
+        let Some(after) = data.get(from..) else {
+            return;
+        };
         self.fixed.push_str(after);
         event_type.clone_into(&mut self.event_type);
         self.values = self.noted;
@@ -197,15 +218,22 @@ impl Values {
         self.list.get_mut(..self.count).unwrap_or_default()
     }
 
-    /// Adds a value. With too many values the text takes precedence, and the last ignored value becomes part of the
-    /// fixed bytes.
+    /// Adds a value. With too many values the text takes precedence, and the last ignored value
+    /// becomes part of the fixed bytes.
     fn add(&mut self, range: Range<usize>, kind: Changing) {
-        let value = Value { kind, range: (range.start, range.end), before: 0 };
+        let value = Value {
+            kind,
+            range: (range.start, range.end),
+            before: 0,
+        };
         if let Some(free) = self.list.get_mut(self.count) {
             *free = value;
             self.count += 1;
         } else if kind == Changing::Text
-            && let Some(ignored) = self.list.iter_mut().rfind(|value| value.kind != Changing::Text)
+            && let Some(ignored) = self
+                .list
+                .iter_mut()
+                .rfind(|value| value.kind != Changing::Text)
         {
             *ignored = value;
         }
@@ -243,7 +271,12 @@ fn string_body(bytes: &[u8]) -> Option<StringBody> {
             at += 8;
         }
         match bytes.get(at)? {
-            b'"' => return Some(StringBody { length: at, has_escapes }),
+            b'"' => {
+                return Some(StringBody {
+                    length: at,
+                    has_escapes,
+                });
+            }
             b'\\' => {
                 has_escapes = true;
                 at += escape(bytes.get(at + 1..)?)?;
@@ -254,17 +287,22 @@ fn string_body(bytes: &[u8]) -> Option<StringBody> {
     }
 }
 
-/// Returns the length of an escape; `bytes` follow its backslash. Half of a surrogate pair is legal.
+/// Returns the length of an escape; `bytes` follow its backslash. Half of a surrogate pair is
+/// legal.
 fn escape(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
-        b'u' => bytes.get(1..5)?.iter().all(u8::is_ascii_hexdigit).then_some(6),
+        b'u' => bytes
+            .get(1..5)?
+            .iter()
+            .all(u8::is_ascii_hexdigit)
+            .then_some(6),
         _ => None,
     }
 }
 
-/// Sets the high bit of the first byte that is a quote, a backslash or a control character, and perhaps of later ones: a
-/// borrow may carry over.
+/// Sets the high bit of the first byte that is a quote, a backslash or a control character, and
+/// perhaps of later ones: a borrow may carry over.
 #[inline(always)]
 fn stops(v: u64) -> u64 {
     /// A word with the byte 1 in each position.
@@ -280,7 +318,10 @@ fn stops(v: u64) -> u64 {
 /// Returns the length of a number without sign, fraction and exponent.
 #[inline]
 fn digits(bytes: &[u8]) -> Option<usize> {
-    let length = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let length = bytes
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
     let is_legal = length == 1 || length > 1 && bytes.first() != Some(&b'0');
     is_legal.then_some(length)
 }
@@ -293,8 +334,8 @@ mod tests {
     #[test]
     fn bodies_of_strings_are_those_of_the_grammar() {
         let pieces = [
-            "", "a", "é", "😀", "\u{7f}", "\u{1f}", "\n", "\"", "\\", "\\\"", "\\\\", "\\n", "\\u12aF", "\\ud83d",
-            "\\u12", "\\u+123", "\\x", "12345678",
+            "", "a", "é", "😀", "\u{7f}", "\u{1f}", "\n", "\"", "\\", "\\\"", "\\\\", "\\n",
+            "\\u12aF", "\\ud83d", "\\u12", "\\u+123", "\\x", "12345678",
         ];
         for first in pieces {
             for second in pieces {
@@ -302,9 +343,14 @@ mod tests {
                     let body = format!("{first}{second}{third}");
                     let text = format!("{body}\"}}, and more");
                     let end = string_body(text.as_bytes());
-                    let slow = (0..=body.len())
-                        .find(|&end| text.as_bytes()[end] == b'"' && walk::is_valid(&format!("\"{}\"", &text[..end])));
-                    let slow = slow.map(|length| StringBody { length, has_escapes: text[..length].contains('\\') });
+                    let slow = (0..=body.len()).find(|&end| {
+                        text.as_bytes()[end] == b'"'
+                            && walk::is_valid(&format!("\"{}\"", &text[..end]))
+                    });
+                    let slow = slow.map(|length| StringBody {
+                        length,
+                        has_escapes: text[..length].contains('\\'),
+                    });
                     assert_eq!(end, slow, "{body:?}");
                 }
             }
@@ -314,8 +360,22 @@ mod tests {
 
     #[test]
     fn numbers() {
-        let lengths = ["0,", "10}", "01", "-1", "", "x", "1.5", "1e3", "12"].map(|text| digits(text.as_bytes()));
-        assert_eq!(lengths, [Some(1), Some(2), None, None, None, None, Some(1), Some(1), Some(2)]);
+        let lengths = ["0,", "10}", "01", "-1", "", "x", "1.5", "1e3", "12"]
+            .map(|text| digits(text.as_bytes()));
+        assert_eq!(
+            lengths,
+            [
+                Some(1),
+                Some(2),
+                None,
+                None,
+                None,
+                None,
+                Some(1),
+                Some(1),
+                Some(2)
+            ]
+        );
     }
 
     fn form(data: &str) -> Form<u8> {
@@ -338,7 +398,8 @@ mod tests {
         ] {
             let form = form(data);
             assert_eq!(
-                form.read("message", data).map(|event| (event.subject, event.text, event.number)),
+                form.read("message", data)
+                    .map(|event| (event.subject, event.text, event.number)),
                 Some((7, "x", "2"))
             );
             assert_eq!(form.read("other", data), None);
@@ -384,7 +445,10 @@ mod tests {
         assert_eq!(form.read("message", data), None);
         form.note_text(1, member(data, "b").unwrap());
         form.remember("message", data);
-        assert_eq!(form.read("message", data).map(|event| event.text), Some("y"));
+        assert_eq!(
+            form.read("message", data).map(|event| event.text),
+            Some("y")
+        );
         form.note_text(1, member(data, "a").unwrap());
         form.remember("message", data);
         form.forget();

@@ -33,9 +33,13 @@ impl Head {
         self.0.iter().map(|(key, value)| (*key, value.as_str()))
     }
 
-    /// Returns another answer's event with these members instead of its own, except for `kept`. Every other byte stays.
+    /// Returns another answer's event with these members instead of its own, except for `kept`.
+    /// Every other byte stays.
     pub(super) fn adopt(&self, data: &str, kept: &[&str]) -> String {
-        let ours: Vec<_> = self.members().filter(|(key, _)| !kept.contains(key)).collect();
+        let ours: Vec<_> = self
+            .members()
+            .filter(|(key, _)| !kept.contains(key))
+            .collect();
         let mut edits = Edits::default();
         if let Some(root) = fields::object(data) {
             edits.object(root, &[], &ours);

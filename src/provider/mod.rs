@@ -1,8 +1,8 @@
 //! The wire formats of model providers: readers and writers of their events.
 //!
-//! A format's reader turns each event into [`Delta`]s; its writer writes text as events of the answer that the client
-//! is already reading. The parts that all formats share are in this file and in `wire`. This module does not know about
-//! cuts, documents or calls.
+//! A format's reader turns each event into [`Delta`]s; its writer writes text as events of the
+//! answer that the client is already reading. The parts that all formats share are in this file and
+//! in `wire`. This module does not know about cuts, documents or calls.
 
 use std::fmt;
 
@@ -47,7 +47,10 @@ impl SlotId {
 
     /// Returns the slot of a part of an item.
     pub const fn part(item: u32, part: u32) -> Self {
-        Self { item, part: Some(part) }
+        Self {
+            item,
+            part: Some(part),
+        }
     }
 }
 
@@ -152,9 +155,10 @@ pub enum Finish {
     Other(String),
 }
 
-/// Parts of the reasons, in lower case, for which a server refuses to continue, or waits for its client (`content_filtered`,
-/// `MODEL_ARMOR`, `ERROR_TOXIC`, `tool_use` …). All other unknown reasons (`insufficient_system_resource`, `network_error`,
-/// `timeout`, `eos` …) are names for an answer that broke off: servers invent new ones for that more often than for refusals.
+/// Parts of the reasons, in lower case, for which a server refuses to continue, or waits for its
+/// client (`content_filtered`, `MODEL_ARMOR`, `ERROR_TOXIC`, `tool_use` …). All other unknown
+/// reasons (`insufficient_system_resource`, `network_error`, `timeout`, `eos` …) are names for an
+/// answer that broke off: servers invent new ones for that more often than for refusals.
 const FINAL: [&str; 21] = [
     "armor",
     "block",
@@ -180,10 +184,12 @@ const FINAL: [&str; 21] = [
 ];
 
 impl Finish {
-    /// Returns whether the server has broken the answer off for a reason that is not a variant here: neither the end of
-    /// the text, nor a refusal, nor a call of a tool.
+    /// Returns whether the server has broken the answer off for a reason that is not a variant
+    /// here: neither the end of the text, nor a refusal, nor a call of a tool.
     pub(crate) fn is_unknown(&self) -> bool {
-        let Self::Other(word) = self else { return false };
+        let Self::Other(word) = self else {
+            return false;
+        };
         let word = word.to_ascii_lowercase();
         !FINAL.iter().any(|part| word.contains(part))
     }
@@ -205,8 +211,10 @@ impl From<&str> for Finish {
     fn from(word: &str) -> Self {
         match word {
             "stop" => Self::Stop,
-            // `model_length`: Mistral, at the limit of the model itself. Gateways pass on the words of other APIs.
-            "length" | "model_length" | "LENGTH" | "max_tokens" | "MAX_TOKENS" | "max_output_tokens" => Self::Length,
+            // `model_length`: Mistral, at the limit of the model itself. Gateways pass on the words
+            // of other APIs.
+            "length" | "model_length" | "LENGTH" | "max_tokens" | "MAX_TOKENS"
+            | "max_output_tokens" => Self::Length,
             "tool_calls" => Self::ToolCalls,
             "function_call" => Self::FunctionCall,
             "content_filter" => Self::ContentFilter,

@@ -1,5 +1,5 @@
-//! Code for the requests of several wires: declared tools, members that force a format, and the text that asks for the
-//! rest.
+//! Code for the requests of several wires: declared tools, members that force a format, and the
+//! text that asks for the rest.
 
 use super::fields::text;
 use super::prefill::open_root;
@@ -18,7 +18,12 @@ pub(super) fn functions(tools: Option<Raw<'_>>) -> impl Iterator<Item = Raw<'_>>
 /// Reads the declaration of a function.
 pub(super) fn tool(function: Raw<'_>) -> Option<Tool> {
     let name = text(function.member("name"))?.into_owned();
-    Some(Tool { name, schema: function.member("parameters").map(|schema| schema.as_str().to_owned()) })
+    Some(Tool {
+        name,
+        schema: function
+            .member("parameters")
+            .map(|schema| schema.as_str().to_owned()),
+    })
 }
 
 /// Returns a message that has only text.
@@ -28,26 +33,45 @@ pub(super) fn message(role: &str, text: &str) -> String {
 
 /// Returns the messages of a new request: that of the system, if there is one, and the user's.
 pub(super) fn messages(prompt: &PlainPrompt<'_>) -> String {
-    let system = prompt.system.map(|system| format!("{},", message("system", system))).unwrap_or_default();
+    let system = prompt
+        .system
+        .map(|system| format!("{},", message("system", system)))
+        .unwrap_or_default();
     format!("{system}{}", message("user", prompt.text))
 }
 
-/// Returns the body of a new request with messages; `limit` is the member that limits the answer's tokens.
+/// Returns the body of a new request with messages; `limit` is the member that limits the answer's
+/// tokens.
 pub(super) fn with_messages(prompt: &PlainPrompt<'_>, limit: &str) -> String {
-    let most = prompt.max_tokens.map(|most| format!(r#","{limit}":{most}"#)).unwrap_or_default();
-    format!(r#"{{"model":{},"stream":true,"messages":[{}]{most}}}"#, quoted(prompt.model), messages(prompt))
+    let most = prompt
+        .max_tokens
+        .map(|most| format!(r#","{limit}":{most}"#))
+        .unwrap_or_default();
+    format!(
+        r#"{{"model":{},"stream":true,"messages":[{}]{most}}}"#,
+        quoted(prompt.model),
+        messages(prompt)
+    )
 }
 
-/// Returns the base of the document after a prompt that the model continues: the root that is open at its end. Only the
-/// answer shows whether it continues that root.
+/// Returns the base of the document after a prompt that the model continues: the root that is open
+/// at its end. Only the answer shows whether it continues that root.
 pub(super) fn base_of(prompt: Raw<'_>) -> Base {
     let prompt = text(Some(prompt));
-    Base::prefill(prompt.as_deref().and_then(open_root).map(str::to_owned), false)
+    Base::prefill(
+        prompt.as_deref().and_then(open_root).map(str::to_owned),
+        false,
+    )
 }
 
-/// Returns a prompt and the text after it, as a JSON string. With `replaces_prefill` the delivered text replaces the root that
-/// is open at the end of the prompt. Otherwise the prompt keeps its escapes: decoding would lose half of a surrogate pair.
-pub(super) fn continued_prompt(prompt: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool) -> Option<String> {
+/// Returns a prompt and the text after it, as a JSON string. With `replaces_prefill` the delivered
+/// text replaces the root that is open at the end of the prompt. Otherwise the prompt keeps its
+/// escapes: decoding would lose half of a surrogate pair.
+pub(super) fn continued_prompt(
+    prompt: Raw<'_>,
+    rest: &Rest<'_>,
+    replaces_prefill: bool,
+) -> Option<String> {
     let mut out = match replaces_prefill {
         true => {
             let prompt = prompt.decode()?;
@@ -70,7 +94,8 @@ pub(super) fn continued_prompt(prompt: Raw<'_>, rest: &Rest<'_>, replaces_prefil
     String::from_utf8(out).ok()
 }
 
-/// Sets the member that turns reasoning off, unless it is removed or `edited` elsewhere: each byte is edited once.
+/// Sets the member that turns reasoning off, unless it is removed or `edited` elsewhere: each byte
+/// is edited once.
 pub(super) fn turn_reasoning_off<'a>(
     changes: &Changes<'a>,
     edited: &[&str],
@@ -86,9 +111,20 @@ pub(super) fn turn_reasoning_off<'a>(
     }
 }
 
-/// Removes the `format` of the answer from a member with settings: the whole member if it has no other settings.
-pub(super) fn remove_format<'a>(root: Raw<'_>, key: &'a str, edits: &mut Edits, remove: &mut Vec<&'a str>) {
-    let Some(settings) = root.member(key).filter(|settings| settings.member("format").is_some()) else { return };
+/// Removes the `format` of the answer from a member with settings: the whole member if it has no
+/// other settings.
+pub(super) fn remove_format<'a>(
+    root: Raw<'_>,
+    key: &'a str,
+    edits: &mut Edits,
+    remove: &mut Vec<&'a str>,
+) {
+    let Some(settings) = root
+        .member(key)
+        .filter(|settings| settings.member("format").is_some())
+    else {
+        return;
+    };
     let is_format = |key: &Raw<'_>| key.decode().is_some_and(|key| key == "format");
     if settings.members().all(|(key, _)| is_format(&key)) {
         remove.push(key);
@@ -100,8 +136,9 @@ pub(super) fn remove_format<'a>(root: Raw<'_>, key: &'a str, edits: &mut Edits, 
 /// The member that asks for a format of the answer in OpenAI's chat API and similar APIs.
 pub(super) const RESPONSE_FORMAT: &str = "response_format";
 
-/// The members that force a format: OpenAI's, llama.cpp's (`grammar`, `json_schema`), SGLang's (`regex`, `ebnf`),
-/// vLLM's (`structured_outputs`, earlier `guided_…`). And `n`, which asks for several answers.
+/// The members that force a format: OpenAI's, llama.cpp's (`grammar`, `json_schema`), SGLang's
+/// (`regex`, `ebnf`), vLLM's (`structured_outputs`, earlier `guided_…`). And `n`, which asks for
+/// several answers.
 pub(super) const FORMS: [&str; 11] = [
     RESPONSE_FORMAT,
     "n",

@@ -6,7 +6,8 @@ use super::{Delta, Finish};
 
 /// A whole answer, put together from its deltas.
 ///
-/// Keys are [`SlotId`](super::SlotId)s; for Chat Completions `"CHOICE"` for text, `"CHOICE.TOOL"` for tool calls.
+/// Keys are [`SlotId`](super::SlotId)s; for Chat Completions `"CHOICE"` for text, `"CHOICE.TOOL"`
+/// for tool calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transcript {
@@ -45,16 +46,37 @@ impl Transcript {
     /// Adds a delta.
     pub fn push(&mut self, delta: &Delta<'_>) {
         match *delta {
-            Delta::Text { slot, text } => self.text.entry(slot.to_string()).or_default().push_str(text),
-            Delta::Refusal { slot, text } => self.refusal.entry(slot.to_string()).or_default().push_str(text),
-            Delta::Reasoning { slot, text } => self.reasoning.entry(slot.to_string()).or_default().push_str(text),
-            Delta::ToolCall { slot, id, name, arguments } => {
+            Delta::Text { slot, text } => self
+                .text
+                .entry(slot.to_string())
+                .or_default()
+                .push_str(text),
+            Delta::Refusal { slot, text } => self
+                .refusal
+                .entry(slot.to_string())
+                .or_default()
+                .push_str(text),
+            Delta::Reasoning { slot, text } => self
+                .reasoning
+                .entry(slot.to_string())
+                .or_default()
+                .push_str(text),
+            Delta::ToolCall {
+                slot,
+                id,
+                name,
+                arguments,
+            } => {
                 let call = self.tool_args.entry(slot.to_string()).or_default();
                 call.id = call.id.take().or_else(|| id.map(str::to_owned));
                 call.name = call.name.take().or_else(|| name.map(str::to_owned));
                 call.args.push_str(arguments);
             }
-            Delta::Finish { choice, ref reason, word } => {
+            Delta::Finish {
+                choice,
+                ref reason,
+                word,
+            } => {
                 self.finish.insert(choice.to_string(), word.to_owned());
                 self.reasons.insert(choice.to_string(), reason.clone());
             }

@@ -1,7 +1,8 @@
 //! The wires: one row for each API that is read and written.
 //!
-//! A wire is a folder with a reader of its events, a writer of further events, and the edits of its requests and whole
-//! bodies. [`Dialect::ALL`] is the table. Nothing outside of the folder names a wire's members.
+//! A wire is a folder with a reader of its events, a writer of further events, and the edits of its
+//! requests and whole bodies. [`Dialect::ALL`] is the table. Nothing outside of the folder names a
+//! wire's members.
 
 use std::fmt;
 
@@ -39,8 +40,15 @@ pub enum Dialect {
 
 impl Dialect {
     /// All APIs, in the order in which detection tries them.
-    pub const ALL: [Self; 7] =
-        [Self::Chat, Self::Completions, Self::Responses, Self::Messages, Self::Gemini, Self::Ollama, Self::Cohere];
+    pub const ALL: [Self; 7] = [
+        Self::Chat,
+        Self::Completions,
+        Self::Responses,
+        Self::Messages,
+        Self::Gemini,
+        Self::Ollama,
+        Self::Cohere,
+    ];
 
     /// Returns the name in a configuration.
     pub fn as_str(self) -> &'static str {
@@ -57,7 +65,9 @@ impl Dialect {
 
     /// Returns the API of a path without a query.
     pub fn of_path(path: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|dialect| dialect.wire().takes_path(path))
+        Self::ALL
+            .into_iter()
+            .find(|dialect| dialect.wire().takes_path(path))
     }
 
     pub(crate) fn wire(self) -> &'static dyn Wire {
@@ -84,7 +94,8 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// Returns whether requests to this path, without its query, are of this API.
     fn takes_path(&self, path: &str) -> bool;
 
-    /// Returns whether an event is one that only this API has. `None`: other APIs have such events, too.
+    /// Returns whether an event is one that only this API has. `None`: other APIs have such events,
+    /// too.
     fn recognizes(&self, event_type: &str, data: &str) -> Option<bool>;
 
     /// Returns the framing of its streams.
@@ -98,21 +109,29 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// Creates a writer for one response.
     fn writer(&self) -> Box<dyn Writer>;
 
-    /// Returns a writer for a response that is one JSON array of its events, if the API has such responses. Each event
-    /// is written with a comma before it.
+    /// Returns a writer for a response that is one JSON array of its events, if the API has such
+    /// responses. Each event is written with a comma before it.
     fn array_writer(&self) -> Option<Box<dyn Writer>> {
         None
     }
 
-    /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error. By
-    /// default a body is the only event of a stream.
+    /// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an
+    /// answer or an error. By default a body is the only event of a stream.
     fn read_body(&self, body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        matches!(self.reader().read("message", body, on), Kind::Chunk | Kind::Error)
+        matches!(
+            self.reader().read("message", body, on),
+            Kind::Chunk | Kind::Error
+        )
     }
 
-    /// Writes the first answer's body with other texts and another end. Every other byte is kept. `None`: the body is
-    /// not an answer.
-    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String>;
+    /// Writes the first answer's body with other texts and another end. Every other byte is kept.
+    /// `None`: the body is not an answer.
+    fn write_body(
+        &self,
+        first_body: &str,
+        texts: &[SlotText<'_>],
+        ending: &Ending<'_>,
+    ) -> Option<String>;
 
     /// Reads a request. `None`: it is not a request of this API, or not a valid one.
     fn parse(&self, path: &str, body: &[u8]) -> Option<Request>;
@@ -124,27 +143,28 @@ pub trait Wire: fmt::Debug + Send + Sync {
     /// Returns a request for a new, streamed answer to a prompt.
     fn new_request(&self, prompt: &PlainPrompt<'_>) -> NewRequest;
 
-    /// Returns the messages of a request, if they have text alone. Other members of the request are left out. `None` if
-    /// the API has no messages.
+    /// Returns the messages of a request, if they have text alone. Other members of the request are
+    /// left out. `None` if the API has no messages.
     fn plain_messages(&self, body: &str) -> Option<Vec<PlainMessage>> {
         let _ = body;
         None
     }
 
-    /// Returns the path of a request like one of another path, for another model, if a path has more than the API. It
-    /// follows the address that the provider's clients have.
+    /// Returns the path of a request like one of another path, for another model, if a path has
+    /// more than the API. It follows the address that the provider's clients have.
     fn path_like(&self, path: &str, model: &str) -> Option<String> {
         let _ = (path, model);
         None
     }
 
-    /// Returns the end of the address that the provider's clients have: `/v1`. Empty if they have a bare host.
+    /// Returns the end of the address that the provider's clients have: `/v1`. Empty if they have a
+    /// bare host.
     fn version(&self) -> &'static str {
         ""
     }
 
-    /// Returns the request for the rest of an answer, or the original request with changes. `None` if
-    /// [`parse`](Self::parse) returns `None`.
+    /// Returns the request for the rest of an answer, or the original request with changes. `None`
+    /// if [`parse`](Self::parse) returns `None`.
     fn ask(&self, body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String>;
 
     /// Returns a first request that is adapted to its model; `None` if nothing changes.
@@ -156,8 +176,8 @@ pub trait Wire: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Returns whether the arguments of tool calls are text, which can be cut. If not, they are objects that arrive
-    /// whole.
+    /// Returns whether the arguments of tool calls are text, which can be cut. If not, they are
+    /// objects that arrive whole.
     fn has_argument_text(&self) -> bool {
         true
     }
@@ -174,7 +194,9 @@ pub trait Wire: fmt::Debug + Send + Sync {
     fn own_error_body(&self, status: u16, code: &str, message: &str) -> String {
         let _ = status;
         let (message, code) = (quoted(message), quoted(code));
-        format!(r#"{{"error":{{"message":{message},"type":"proxy_error","param":null,"code":{code}}}}}"#)
+        format!(
+            r#"{{"error":{{"message":{message},"type":"proxy_error","param":null,"code":{code}}}}}"#
+        )
     }
 
     /// Returns whether every model continues text that it is given, as completions do.
@@ -185,13 +207,13 @@ pub trait Wire: fmt::Debug + Send + Sync {
 
 /// A reader of a stream's events.
 pub trait Reader: fmt::Debug + Send {
-    /// Reads one event and calls `on` for each delta in it. Returns the kind of the event. `event_type` is the event's
-    /// name (`message` if it has none).
+    /// Reads one event and calls `on` for each delta in it. Returns the kind of the event.
+    /// `event_type` is the event's name (`message` if it has none).
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind;
 }
 
-/// A writer of events that continue a response, so that the client sees one response. Each method appends whole events
-/// to `out`.
+/// A writer of events that continue a response, so that the client sees one response. Each method
+/// appends whole events to `out`.
 pub trait Writer: fmt::Debug + Send {
     /// Takes note of an event of the first answer, which the client gets.
     fn observe(&mut self, event_type: &str, data: &str);
@@ -209,8 +231,8 @@ pub trait Writer: fmt::Debug + Send {
         let _ = slot;
     }
 
-    /// Returns the suffix that turns the request's path into the path of the rest of the same answer, if the provider
-    /// keeps the answer.
+    /// Returns the suffix that turns the request's path into the path of the rest of the same
+    /// answer, if the provider keeps the answer.
     fn resume(&self) -> Option<String> {
         None
     }
@@ -239,14 +261,16 @@ pub trait Writer: fmt::Debug + Send {
         Encoder::event(out, name, None, data);
     }
 
-    /// Writes an event of another answer as one of this answer, unless the client knows its content.
+    /// Writes an event of another answer as one of this answer, unless the client knows its
+    /// content.
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str);
 
-    /// Returns the data of an event with its only text replaced. `None` if the event can't have text.
+    /// Returns the data of an event with its only text replaced. `None` if the event can't have
+    /// text.
     fn with_text(&self, data: &str, text: &str) -> Option<String>;
 
-    /// Replaces the whole texts that an event repeats by `texts`. Returns the changed data, or `None` if nothing
-    /// changes.
+    /// Replaces the whole texts that an event repeats by `texts`. Returns the changed data, or
+    /// `None` if nothing changes.
     fn with_whole_texts(&mut self, data: &str, texts: &[SlotText<'_>]) -> Option<String> {
         let _ = (data, texts);
         None
@@ -346,8 +370,8 @@ pub enum Base {
     Prefill {
         /// The beginning of the message.
         text: String,
-        /// The request asks the provider to continue it literally, or the API always does. If false, the model's
-        /// capability or the answer shows whether the text is continued.
+        /// The request asks the provider to continue it literally, or the API always does. If
+        /// false, the model's capability or the answer shows whether the text is continued.
         is_continued: bool,
         /// The answer repeats the text at its start.
         is_returned: bool,
@@ -360,7 +384,11 @@ impl Base {
     /// Creates a base from the assistant's text at the end of a request, if there is any.
     pub(super) fn prefill(text: Option<String>, is_continued: bool) -> Self {
         match text.filter(|text| !text.trim().is_empty()) {
-            Some(text) => Self::Prefill { text, is_continued, is_returned: false },
+            Some(text) => Self::Prefill {
+                text,
+                is_continued,
+                is_returned: false,
+            },
             None => Self::Empty,
         }
     }
@@ -369,7 +397,9 @@ impl Base {
     #[cfg(any(feature = "proxy", feature = "stream"))]
     pub(crate) fn of_model(self, capability: &Capability) -> Self {
         match self {
-            Self::Prefill { text, is_continued, .. } => Self::Prefill {
+            Self::Prefill {
+                text, is_continued, ..
+            } => Self::Prefill {
                 text,
                 is_continued: is_continued || capability.prefill == PrefillForm::Turn,
                 is_returned: capability.returns_prefill,
@@ -397,8 +427,8 @@ pub struct PlainPrompt<'a> {
     pub system: Option<&'a str>,
     /// The user's message.
     pub text: &'a str,
-    /// The most tokens of the answer. `None`: the provider's limit, or a default of this crate if the API demands a
-    /// limit or has a very low one.
+    /// The most tokens of the answer. `None`: the provider's limit, or a default of this crate if
+    /// the API demands a limit or has a very low one.
     pub max_tokens: Option<u64>,
 }
 
@@ -418,7 +448,12 @@ pub struct NewRequest {
 impl NewRequest {
     /// Creates a request whose key is a bearer token.
     pub(super) fn new(path: impl Into<String>, body: String) -> Self {
-        Self { path: path.into(), key_header: ("authorization", "Bearer "), headers: &[], body }
+        Self {
+            path: path.into(),
+            key_header: ("authorization", "Bearer "),
+            headers: &[],
+            body,
+        }
     }
 }
 
@@ -437,7 +472,8 @@ pub enum Rest<'a> {
     Prefill {
         /// The assistant's message.
         delivered: &'a str,
-        /// How the request marks the message. [`PrefillForm::None`] is treated as [`PrefillForm::Turn`].
+        /// How the request marks the message. [`PrefillForm::None`] is treated as
+        /// [`PrefillForm::Turn`].
         form: PrefillForm,
     },
 }
@@ -451,8 +487,8 @@ pub struct Changes<'a> {
     pub max_tokens: Option<u64>,
     /// Keeps JSON mode unchanged in the request for the rest.
     pub keeps_json_mode: bool,
-    /// The delivered text replaces the assistant's text at the end of the request ([`Base::Prefill`]), with which it
-    /// begins.
+    /// The delivered text replaces the assistant's text at the end of the request
+    /// ([`Base::Prefill`]), with which it begins.
     pub replaces_prefill: bool,
 }
 

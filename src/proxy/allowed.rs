@@ -1,11 +1,13 @@
-//! Allowlists of the headers and query members that fallbacks and stores get. A credential may have any name, so only
-//! names that hold no credential are listed. `provider::allowed` has the lists for bodies.
+//! Allowlists of the headers and query members that fallbacks and stores get. A credential may have
+//! any name, so only names that hold no credential are listed. `provider::allowed` has the lists
+//! for bodies.
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::upstream::Head;
 
-/// Headers that name the request, its trace, and the media type of its answer. Every fallback gets them.
+/// Headers that name the request, its trace, and the media type of its answer. Every fallback gets
+/// them.
 pub(super) static SHARED_HEADERS: [HeaderName; 4] = [
     ACCEPT,
     HeaderName::from_static("x-request-id"),
@@ -35,14 +37,21 @@ const QUERY: [&str; 3] = ["alt", "api-version", "beta"];
 
 /// Returns whether a store keeps a header of a request.
 pub(super) fn is_stored(name: &HeaderName) -> bool {
-    let mut listed = SHARED_HEADERS.iter().chain(&VERSION_HEADERS).chain(&DIRECTIVES);
+    let mut listed = SHARED_HEADERS
+        .iter()
+        .chain(&VERSION_HEADERS)
+        .chain(&DIRECTIVES);
     *name == CONTENT_TYPE || listed.any(|listed| listed == name)
 }
 
 /// Returns the proxy's own headers that control an answer.
 pub(super) fn directives(headers: &HeaderMap) -> HeaderMap {
     let listed = |name: &HeaderName| DIRECTIVES.contains(name);
-    headers.iter().filter(|(name, _)| listed(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    headers
+        .iter()
+        .filter(|(name, _)| listed(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// Returns whether a member of a query, `name=value`, is a listed one.
@@ -57,19 +66,30 @@ fn name_of(member: &str) -> &str {
 impl Head {
     /// Returns the listed members of the query, with a question mark before them.
     pub(super) fn listed_query(&self) -> String {
-        let listed: Vec<_> = members(self.query()).filter(|member| is_listed(member)).collect();
-        if listed.is_empty() { String::new() } else { format!("?{}", listed.join("&")) }
+        let listed: Vec<_> = members(self.query())
+            .filter(|member| is_listed(member))
+            .collect();
+        if listed.is_empty() {
+            String::new()
+        } else {
+            format!("?{}", listed.join("&"))
+        }
     }
 
     /// Returns the names of the unlisted members of the query.
     pub(super) fn unlisted_query(&self) -> impl Iterator<Item = &str> {
-        members(self.query()).filter(|member| !is_listed(member)).map(name_of)
+        members(self.query())
+            .filter(|member| !is_listed(member))
+            .map(name_of)
     }
 }
 
 /// Returns the members of a query.
 pub(super) fn members(query: Option<&str>) -> impl Iterator<Item = &str> {
-    query.into_iter().flat_map(|query| query.split('&')).filter(|member| !member.is_empty())
+    query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .filter(|member| !member.is_empty())
 }
 
 /// Returns a header's value as text that a store can keep.

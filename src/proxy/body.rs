@@ -1,4 +1,5 @@
-//! Reads bodies up to a cap, and passes bodies on to a client so that a lost one ends the client's connection.
+//! Reads bodies up to a cap, and passes bodies on to a client so that a lost one ends the client's
+//! connection.
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,9 +22,9 @@ use crate::socket::Cut;
 
 /// A response body that delivers the bytes before an error to the client.
 ///
-/// hyper closes the connection as soon as a body fails, and drops what it still holds for a slow client. So a failed
-/// body only stops and requests the cut, and the [`Socket`](crate::socket::Socket) cuts the connection after the last
-/// byte.
+/// hyper closes the connection as soon as a body fails, and drops what it still holds for a slow
+/// client. So a failed body only stops and requests the cut, and the
+/// [`Socket`](crate::socket::Socket) cuts the connection after the last byte.
 #[derive(Debug)]
 pub(super) struct Flushed<B> {
     /// `None` after the body has failed.
@@ -36,11 +37,21 @@ pub(super) struct Flushed<B> {
 }
 
 impl<B: Body> Flushed<B> {
-    pub(super) fn new(body: B, cut: Cut, mut line: Option<AccessLine>, answering: Answering) -> Self {
+    pub(super) fn new(
+        body: B,
+        cut: Cut,
+        mut line: Option<AccessLine>,
+        answering: Answering,
+    ) -> Self {
         if let Some(line) = line.as_mut().filter(|_| body.is_end_stream()) {
             line.note_end();
         }
-        Self { body: Some(Box::pin(body)), cut, line, _answering: answering }
+        Self {
+            body: Some(Box::pin(body)),
+            cut,
+            line,
+            _answering: answering,
+        }
     }
 }
 
@@ -52,11 +63,21 @@ where
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let Self { body: open, cut, line, .. } = self.get_mut();
-        let Some(body) = open else { return Poll::Pending };
-        // Does not enter the request's span, since entering costs more than most polls. Code that logs enters it
-        // itself.
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Self {
+            body: open,
+            cut,
+            line,
+            ..
+        } = self.get_mut();
+        let Some(body) = open else {
+            return Poll::Pending;
+        };
+        // Does not enter the request's span, since entering costs more than most polls. Code that
+        // logs enters it itself.
         match ready!(body.as_mut().poll_frame(cx)) {
             Some(Ok(frame)) => {
                 if let Some(line) = line {
@@ -71,7 +92,8 @@ where
             Some(Err(error)) => {
                 let error: BodyError = error.into();
                 if let Some(line) = line {
-                    line.span().in_scope(|| tracing::debug!(%error, "the upstream broke off"));
+                    line.span()
+                        .in_scope(|| tracing::debug!(%error, "the upstream broke off"));
                     line.note_break();
                 }
                 *open = None;
@@ -87,7 +109,10 @@ where
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map(|body| body.size_hint()).unwrap_or_default()
+        self.body
+            .as_ref()
+            .map(|body| body.size_hint())
+            .unwrap_or_default()
     }
 }
 
@@ -120,9 +145,13 @@ impl ReadError {
 }
 
 impl Collected {
-    /// Reads a body, or its first bytes if it is larger than `cap`. `timeouts`: the limits of the first read and of
-    /// each further read.
-    pub(super) async fn read<B>(body: B, cap: usize, timeouts: Option<[TimeLimit; 2]>) -> Result<Self, ReadError>
+    /// Reads a body, or its first bytes if it is larger than `cap`. `timeouts`: the limits of the
+    /// first read and of each further read.
+    pub(super) async fn read<B>(
+        body: B,
+        cap: usize,
+        timeouts: Option<[TimeLimit; 2]>,
+    ) -> Result<Self, ReadError>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BodyError>,
@@ -145,20 +174,27 @@ impl Collected {
             return Ok(Self::Larger(client::Body::wrap(body)));
         }
         // A peer can announce a large body and send nothing, so the reservation has a limit.
-        let announced = usize::try_from(body.size_hint().lower()).map_or(0, |lower| lower.min(MOST_RESERVED));
+        let announced =
+            usize::try_from(body.size_hint().lower()).map_or(0, |lower| lower.min(MOST_RESERVED));
         let mut read = BytesMut::with_capacity(announced);
         loop {
             let frame = match timeouts {
                 Some([first, idle]) => {
                     let limit = if read.is_empty() { first } else { idle };
-                    timeout(limit.time, body.frame()).await.map_err(|_| ReadError::TimedOut(limit))?
+                    timeout(limit.time, body.frame())
+                        .await
+                        .map_err(|_| ReadError::TimedOut(limit))?
                 }
                 None => body.frame().await,
             };
-            let Some(frame) = frame else { return Ok(Self::Whole(read.freeze())) };
+            let Some(frame) = frame else {
+                return Ok(Self::Whole(read.freeze()));
+            };
             let frame = frame.map_err(|error| {
                 let error: BodyError = error.into();
-                error.downcast_ref::<Silent>().map_or(ReadError::Dropped, |silent| ReadError::TimedOut(silent.0))
+                error
+                    .downcast_ref::<Silent>()
+                    .map_or(ReadError::Dropped, |silent| ReadError::TimedOut(silent.0))
             })?;
             if let Ok(data) = frame.into_data() {
                 if !has_room(data.len()) {
@@ -167,7 +203,10 @@ impl Collected {
                 read.extend_from_slice(&data);
             }
             if read.len() > cap {
-                return Ok(Self::Larger(client::Body::wrap(Replayed { read: Some(read.freeze()), rest: body })));
+                return Ok(Self::Larger(client::Body::wrap(Replayed {
+                    read: Some(read.freeze()),
+                    rest: body,
+                })));
             }
         }
     }
@@ -190,7 +229,14 @@ pub(super) struct Punctual<B> {
 
 impl<B> Punctual<B> {
     pub(super) fn new(body: B, limit: TimeLimit) -> Self {
-        Self { body, stopped: Stopped::never(), limit, span: Span::current(), due: None, timer: None }
+        Self {
+            body,
+            stopped: Stopped::never(),
+            limit,
+            span: Span::current(),
+            due: None,
+            timer: None,
+        }
     }
 
     /// Ends the body when the operator has stopped its answer.
@@ -201,10 +247,14 @@ impl<B> Punctual<B> {
     /// Is ready when the silence is too long.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let far = || Instant::now() + FOREVER;
-        let due = *self.due.get_or_insert_with(|| Instant::now().checked_add(self.limit.time).unwrap_or_else(far));
+        let due = *self.due.get_or_insert_with(|| {
+            Instant::now()
+                .checked_add(self.limit.time)
+                .unwrap_or_else(far)
+        });
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
-        // Most silences are short, and resetting a timer is the most expensive step here. So the timer keeps an earlier
-        // deadline, and is reset only after that has passed.
+        // Most silences are short, and resetting a timer is the most expensive step here. So the
+        // timer keeps an earlier deadline, and is reset only after that has passed.
         while timer.as_mut().poll(cx).is_ready() {
             if Instant::now() >= due {
                 return Poll::Ready(());
@@ -255,7 +305,10 @@ where
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
         if this.stopped.poll_once(cx) {
             return Poll::Ready(Some(Err(BrokenOff.into())));
@@ -265,7 +318,8 @@ where
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         ready!(this.poll_silence(cx));
-        this.span.in_scope(|| tracing::info!(limit = this.limit.name, "a body stopped"));
+        this.span
+            .in_scope(|| tracing::info!(limit = this.limit.name, "a body stopped"));
         Poll::Ready(Some(Err(Silent(this.limit).into())))
     }
 
@@ -288,7 +342,10 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Replayed<B> {
     type Data = Bytes;
     type Error = B::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         if let Some(read) = self.read.take() {
             return Poll::Ready(Some(Ok(Frame::data(read))));
         }

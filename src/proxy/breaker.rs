@@ -1,5 +1,5 @@
-//! Counts how the calls of each model end, and spaces the calls for continuations while most calls fail. It has no
-//! clock: `now` is the time since any fixed moment.
+//! Counts how the calls of each model end, and spaces the calls for continuations while most calls
+//! fail. It has no clock: `now` is the time since any fixed moment.
 
 use std::time::Duration;
 
@@ -36,11 +36,20 @@ pub(super) struct Calls {
 
 impl Breaker {
     pub(super) fn new(limits: &ContinuationLimits) -> Self {
-        Self { models: ByModel::default(), window: limits.overload_window, min_calls: limits.overload_min_calls.max(1) }
+        Self {
+            models: ByModel::default(),
+            window: limits.overload_window,
+            min_calls: limits.overload_min_calls.max(1),
+        }
     }
 
     /// Counts a call. Returns the counts if this call changes whether most calls fail.
-    pub(super) fn count(&mut self, model: &str, now: Duration, failed: bool) -> Option<(bool, Calls)> {
+    pub(super) fn count(
+        &mut self,
+        model: &str,
+        now: Duration,
+        failed: bool,
+    ) -> Option<(bool, Calls)> {
         if self.window.is_zero() {
             return None;
         }
@@ -48,7 +57,10 @@ impl Breaker {
         let window = self.models.entry(model)?;
         let part = &mut window.parts[(number % u128::from(PARTS)) as usize];
         if part.number != number {
-            *part = Calls { number, ..Calls::default() };
+            *part = Calls {
+                number,
+                ..Calls::default()
+            };
         }
         part.made = part.made.saturating_add(1);
         part.failed = part.failed.saturating_add(u32::from(failed));
@@ -56,19 +68,28 @@ impl Breaker {
         let is_open = calls.most_fail(min_calls) && failed;
         if window.is_open && !is_open {
             // The upstream answers again, so earlier failures no longer count.
-            *window = Window { is_open: true, ..Window::default() };
+            *window = Window {
+                is_open: true,
+                ..Window::default()
+            };
         }
         (std::mem::replace(&mut window.is_open, is_open) != is_open).then_some((is_open, calls))
     }
 
-    /// Returns whether a call of a model may be made now. While most of its calls fail, admits one call a second, to
-    /// find out whether the upstream answers again.
+    /// Returns whether a call of a model may be made now. While most of its calls fail, admits one
+    /// call a second, to find out whether the upstream answers again.
     pub(super) fn admits(&mut self, model: &str, now: Duration) -> bool {
         let (number, min_calls) = (self.part(now), self.min_calls);
-        let Some(window) = self.models.get_mut(model).filter(|window| window.calls(number).most_fail(min_calls)) else {
+        let Some(window) = self
+            .models
+            .get_mut(model)
+            .filter(|window| window.calls(number).most_fail(min_calls))
+        else {
             return true;
         };
-        let is_due = window.probed_at.is_none_or(|at| now.saturating_sub(at) >= PROBE);
+        let is_due = window
+            .probed_at
+            .is_none_or(|at| now.saturating_sub(at) >= PROBE);
         if is_due {
             window.probed_at = Some(now);
         }
@@ -84,7 +105,10 @@ impl Breaker {
 impl Window {
     /// Returns the sum of the calls in the window that ends with a part.
     fn calls(&self, number: u128) -> Calls {
-        let counted = self.parts.iter().filter(|part| part.number + u128::from(PARTS) > number);
+        let counted = self
+            .parts
+            .iter()
+            .filter(|part| part.number + u128::from(PARTS) > number);
         counted.fold(Calls::default(), |sum, part| Calls {
             number,
             made: sum.made.saturating_add(part.made),
@@ -99,8 +123,8 @@ impl Calls {
     }
 }
 
-/// The time between two admitted calls while most calls fail. One call a second harms no server, and an answer that
-/// waits loses little.
+/// The time between two admitted calls while most calls fail. One call a second harms no server,
+/// and an answer that waits loses little.
 const PROBE: Duration = Duration::from_secs(1);
 
 /// The parts of a window. A window drops its oldest calls one part at a time.
@@ -121,27 +145,57 @@ mod tests {
     fn opens_when_most_calls_fail_and_lets_one_call_a_second_through() {
         let mut breaker = breaker();
         for n in 1..=9 {
-            assert!(breaker.count("m", SECOND, true).is_none(), "{n} calls say nothing");
+            assert!(
+                breaker.count("m", SECOND, true).is_none(),
+                "{n} calls say nothing"
+            );
         }
         assert!(breaker.admits("m", SECOND) && breaker.admits("m", SECOND));
         let (is_open, calls) = breaker.count("m", SECOND, true).unwrap();
         assert_eq!((is_open, calls.made, calls.failed), (true, 10, 10));
-        assert!(breaker.count("m", SECOND, true).is_none(), "the change is reported once");
-        assert!(breaker.admits("m", SECOND), "the first call after that is a probe");
+        assert!(
+            breaker.count("m", SECOND, true).is_none(),
+            "the change is reported once"
+        );
+        assert!(
+            breaker.admits("m", SECOND),
+            "the first call after that is a probe"
+        );
         assert!(!breaker.admits("m", SECOND) && !breaker.admits("m", SECOND + SECOND / 2));
         assert!(breaker.admits("n", SECOND), "another model");
         assert!(breaker.admits("m", 2 * SECOND) && !breaker.admits("m", 2 * SECOND));
-        assert!(breaker.admits("m", 11 * SECOND) && breaker.admits("m", 11 * SECOND), "ten seconds later");
+        assert!(
+            breaker.admits("m", 11 * SECOND) && breaker.admits("m", 11 * SECOND),
+            "ten seconds later"
+        );
     }
 
     #[test]
     fn closes_with_the_first_answer() {
         let mut breaker = breaker();
-        (0..10).for_each(|_| assert_ne!(breaker.count("m", SECOND, true).map(|change| change.0), Some(false)));
+        (0..10).for_each(|_| {
+            assert_ne!(
+                breaker.count("m", SECOND, true).map(|change| change.0),
+                Some(false)
+            )
+        });
         assert!(breaker.admits("m", SECOND) && !breaker.admits("m", SECOND));
-        assert!(matches!(breaker.count("m", SECOND, false), Some((false, Calls { made: 11, failed: 10, .. }))));
+        assert!(matches!(
+            breaker.count("m", SECOND, false),
+            Some((
+                false,
+                Calls {
+                    made: 11,
+                    failed: 10,
+                    ..
+                }
+            ))
+        ));
         assert!(breaker.admits("m", SECOND) && breaker.admits("m", SECOND));
-        assert!(breaker.count("m", SECOND, true).is_none(), "the failures before the answer no longer count");
+        assert!(
+            breaker.count("m", SECOND, true).is_none(),
+            "the failures before the answer no longer count"
+        );
     }
 
     #[test]
@@ -151,14 +205,22 @@ mod tests {
             assert!(breaker.count("m", SECOND, n % 2 == 1).is_none());
         }
         assert!(matches!(breaker.count("m", SECOND, true), Some((true, _))));
-        assert!(matches!(breaker.count("m", SECOND, false), Some((false, _))));
+        assert!(matches!(
+            breaker.count("m", SECOND, false),
+            Some((false, _))
+        ));
     }
 
     #[test]
     fn nothing_is_counted_without_a_window() {
-        let limits = Limits::default().with_overload_window(Duration::ZERO).continuation;
+        let limits = Limits::default()
+            .with_overload_window(Duration::ZERO)
+            .continuation;
         let mut breaker = Breaker::new(&limits);
-        assert!((0..100).all(|_| breaker.count("m", SECOND, true).is_none() && breaker.admits("m", SECOND)));
+        assert!(
+            (0..100)
+                .all(|_| breaker.count("m", SECOND, true).is_none() && breaker.admits("m", SECOND))
+        );
     }
 
     #[test]

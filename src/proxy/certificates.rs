@@ -7,13 +7,18 @@ use super::Proxy;
 use super::tls::ServerTls;
 use crate::client::{Client, Expiry};
 
-/// Warns of certificates that have expired or expire soon, and records the expiry of each role in the metrics.
+/// Warns of certificates that have expired or expire soon, and records the expiry of each role in
+/// the metrics.
 pub(super) fn check(proxy: &Proxy, tls: Option<&ServerTls>) {
-    #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: certificates are compared with the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the proxy does I/O: certificates are compared with the clock"
+    )]
     let now = SystemTime::now();
     let routes = once(&proxy.base).chain(&proxy.routes);
-    let clients =
-        routes.flat_map(|route| once(&route.client).chain(route.fallbacks.iter().map(|fallback| &fallback.client)));
+    let clients = routes.flat_map(|route| {
+        once(&route.client).chain(route.fallbacks.iter().map(|fallback| &fallback.client))
+    });
     let server = tls.map(ServerTls::expiry);
     let mut expiries: Vec<&Expiry> = Vec::new();
     // Most upstreams share the same files, so each expiry is listed once.
@@ -28,5 +33,9 @@ pub(super) fn check(proxy: &Proxy, tls: Option<&ServerTls>) {
             tracing::warn!(certificate = %expiry.role, file = %expiry.file.display(), expires, "{warning}");
         }
     }
-    proxy.shared.metrics.iter().for_each(|metrics| metrics.note_certificates(&expiries));
+    proxy
+        .shared
+        .metrics
+        .iter()
+        .for_each(|metrics| metrics.note_certificates(&expiries));
 }

@@ -65,7 +65,8 @@ impl Connections {
         let handshake_timeout = current.get().limits.server.handshake_timeout;
         self.tasks.spawn(async move {
             let _permit = permit;
-            // A client that has not finished its handshake has sent no request, so draining needs no answer for it.
+            // A client that has not finished its handshake has sent no request, so draining needs
+            // no answer for it.
             let encrypted = tokio::select! {
                 encrypted = tls.handshake(transport, handshake_timeout) => encrypted,
                 _ = draining.changed() => return,
@@ -84,13 +85,17 @@ impl Connections {
         }
     }
 
-    /// Waits for a limited time until every running answer has ended. Returns whether all have ended, and cuts the
-    /// others.
+    /// Waits for a limited time until every running answer has ended. Returns whether all have
+    /// ended, and cuts the others.
     pub(super) async fn drain(mut self, most: Duration) -> bool {
         drop(self.draining);
         let has_ended = timeout(most, self.graceful.shutdown()).await.is_ok();
         if !has_ended {
-            tracing::warn!(limit = "drain_timeout", open = self.tasks.len(), "cut the open answers");
+            tracing::warn!(
+                limit = "drain_timeout",
+                open = self.tasks.len(),
+                "cut the open answers"
+            );
             self.current.get().shared.cut.ask();
             let told = async { while self.tasks.join_next().await.is_some() {} };
             // Cuts clients that have not read their error by then.
@@ -119,32 +124,46 @@ async fn serve(current: Current, transport: Transport, watcher: Watcher) {
         .header_read_timeout(None)
         .max_headers(limits.server.max_head_fields)
         .max_header_size(limits.server.max_head_bytes)
-        // One flat buffer bounds the read-ahead: hyper polls a response's body until the buffer is full, writes the
-        // buffer in one call, and stops polling while the client reads nothing.
+        // One flat buffer bounds the read-ahead: hyper polls a response's body until the buffer is
+        // full, writes the buffer in one call, and stops polling while the client reads nothing.
         .writev(false)
-        .max_buf_size(limits.transport.max_read_ahead_bytes.max(limits.server.max_head_bytes).max(SMALLEST_BUFFER));
+        .max_buf_size(
+            limits
+                .transport
+                .max_read_ahead_bytes
+                .max(limits.server.max_head_bytes)
+                .max(SMALLEST_BUFFER),
+        );
     drop(proxy);
     let service = service_fn(move |request| {
         let (proxy, cut, answering) = (current.get(), cut.clone(), activity.begin());
         let exchange = Arc::new(Exchange::begin(&request, &proxy.shared));
-        let mut line = (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
+        let mut line =
+            (request.uri().path() != HEALTH).then(|| AccessLine::new(Arc::clone(&exchange)));
         if request.method() == Method::HEAD {
             // The answer to `HEAD` is complete with its head: hyper reads no body.
             line.iter_mut().for_each(AccessLine::note_end);
         }
         async move {
-            // hyper reserves memory for this future as long as the connection lives: 5.6 KiB, or a pointer if the
-            // future is boxed.
-            let responded = Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
+            // hyper reserves memory for this future as long as the connection lives: 5.6 KiB, or a
+            // pointer if the future is boxed.
+            let responded =
+                Box::pin(respond(proxy, request, &exchange)).instrument(exchange.span().clone());
             let response = responded.await;
             exchange.note_status(response.status());
             let response = exchange.name_own_error(response);
-            Ok::<_, Infallible>(response.map(|body| Body::wrap(Woken::new(Flushed::new(body, cut, line, answering)))))
+            Ok::<_, Infallible>(
+                response
+                    .map(|body| Body::wrap(Woken::new(Flushed::new(body, cut, line, answering)))),
+            )
         }
     });
-    if let Err(error) = watcher.watch(builder.serve_connection(socket, service)).await {
-        // For bytes that are not HTTP, the socket has already logged its refusal, unless they came together with a
-        // request.
+    if let Err(error) = watcher
+        .watch(builder.serve_connection(socket, service))
+        .await
+    {
+        // For bytes that are not HTTP, the socket has already logged its refusal, unless they came
+        // together with a request.
         match error.is_parse() {
             true => tracing::info!(%error, "the bytes of a connection are no HTTP"),
             false => tracing::debug!(%error, "a connection ended early"),

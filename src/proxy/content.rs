@@ -1,4 +1,5 @@
-//! The text of requests and answers in the log, for development. No other log line contains such text.
+//! The text of requests and answers in the log, for development. No other log line contains such
+//! text.
 
 use tracing::Span;
 
@@ -14,34 +15,48 @@ pub(super) fn warn() {
     );
 }
 
-/// Logs the texts of one request and its answer. Replaces the request's keys by `[key]` wherever a text quotes them.
+/// Logs the texts of one request and its answer. Replaces the request's keys by `[key]` wherever a
+/// text quotes them.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     keys: Vec<String>,
 }
 
 impl Content {
-    /// `own`: the operator's keys, which the request does not contain but an upstream's error may quote.
+    /// `own`: the operator's keys, which the request does not contain but an upstream's error may
+    /// quote.
     pub(super) fn new<'a>(head: &Head, own: impl Iterator<Item = &'a str>) -> Self {
-        let keys = head.keys().into_iter().chain(own.map(str::to_owned)).collect();
+        let keys = head
+            .keys()
+            .into_iter()
+            .chain(own.map(str::to_owned))
+            .collect();
         Self { keys }
     }
 
     /// Logs a whole body.
     pub(super) fn log(&self, what: &'static str, call: u32, body: &[u8]) {
         let (mut lines, mut left) = (Lines::new(&self.keys), MOST);
-        lines.push(body, &mut left, |from, text| write(what, Some(call), None, from, text));
+        lines.push(body, &mut left, |from, text| {
+            write(what, Some(call), None, from, text)
+        });
         lines.finish(|from, text| write(what, Some(call), None, from, text));
     }
 
     /// Returns a log of a streamed answer's text.
     pub(super) fn answer(&self) -> AnswerLog {
-        AnswerLog { span: Span::current(), keys: self.keys.clone(), slots: Vec::new(), left: MOST, unlisted: 0 }
+        AnswerLog {
+            span: Span::current(),
+            keys: self.keys.clone(),
+            slots: Vec::new(),
+            left: MOST,
+            unlisted: 0,
+        }
     }
 }
 
-/// Logs the text of an answer that is streamed. Parallel slots get their text token by token in turn, so each slot
-/// collects its own lines: a key is found only in contiguous text.
+/// Logs the text of an answer that is streamed. Parallel slots get their text token by token in
+/// turn, so each slot collects its own lines: a key is found only in contiguous text.
 #[derive(Debug)]
 pub(super) struct AnswerLog {
     /// The span of the request.
@@ -71,7 +86,9 @@ impl AnswerLog {
             self.slots.push((slot, Lines::new(&self.keys)));
         }
         if let Some((slot, lines)) = self.slots.iter_mut().rfind(|(known, _)| *known == slot) {
-            lines.push(text.as_bytes(), &mut self.left, |from, text| write_slot(&self.span, *slot, from, text));
+            lines.push(text.as_bytes(), &mut self.left, |from, text| {
+                write_slot(&self.span, *slot, from, text)
+            });
         }
     }
 
@@ -82,7 +99,8 @@ impl AnswerLog {
         }
         let unlisted = std::mem::take(&mut self.unlisted);
         if unlisted > 0 {
-            self.span.in_scope(|| write("answer", None, None, 0, Logged::LeftOut(unlisted)));
+            self.span
+                .in_scope(|| write("answer", None, None, 0, Logged::LeftOut(unlisted)));
         }
     }
 }
@@ -98,7 +116,15 @@ fn write_slot(span: &Span, slot: Slot, from: usize, text: Logged<'_>) {
         SlotKind::Text => "text",
         SlotKind::Arguments => "arguments",
     };
-    span.in_scope(|| write("answer", None, Some(format_args!("{name} {}", slot.id)), from, text));
+    span.in_scope(|| {
+        write(
+            "answer",
+            None,
+            Some(format_args!("{name} {}", slot.id)),
+            from,
+            text,
+        )
+    });
 }
 
 fn write(
@@ -143,7 +169,12 @@ enum Logged<'a> {
 impl Lines {
     fn new(keys: &[String]) -> Self {
         let redactors = keys.iter().map(|key| Redactor::new(key)).collect();
-        Self { redactors, line: Vec::new(), from: 0, left_out: 0 }
+        Self {
+            redactors,
+            line: Vec::new(),
+            from: 0,
+            left_out: 0,
+        }
     }
 
     /// Adds text. `left`: the remaining bytes that may be logged.
@@ -158,10 +189,17 @@ impl Lines {
         }
         self.line.extend_from_slice(&logged);
         if !rest.is_empty() {
-            // Text that a redactor holds may be the first half of a key whose second half is left out, so it is not
-            // logged either.
-            let waits = self.redactors.iter_mut().map(|redactor| redactor.finish().len()).sum::<usize>();
-            self.left_out = self.left_out.saturating_add(waits).saturating_add(rest.len());
+            // Text that a redactor holds may be the first half of a key whose second half is left
+            // out, so it is not logged either.
+            let waits = self
+                .redactors
+                .iter_mut()
+                .map(|redactor| redactor.finish().len())
+                .sum::<usize>();
+            self.left_out = self
+                .left_out
+                .saturating_add(waits)
+                .saturating_add(rest.len());
         }
         while self.line.len() > LINE {
             self.write(LINE, &mut write);
@@ -190,7 +228,10 @@ impl Lines {
         while end > 1 && is_inside(self.line.get(end)) {
             end -= 1;
         }
-        write(self.from, Logged::Text(self.line.get(..end).unwrap_or_default()));
+        write(
+            self.from,
+            Logged::Text(self.line.get(..end).unwrap_or_default()),
+        );
         self.line.drain(..end);
         self.from = self.from.saturating_add(end);
     }

@@ -45,7 +45,8 @@ use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
 use crate::session::relay::{Reattach, Relay};
 use crate::session::{
-    CallEnd, ContinuationStrategy, FailureReason, GiveUp, PrefillOptions, Request, Retry, SessionEvent,
+    CallEnd, ContinuationStrategy, FailureReason, GiveUp, PrefillOptions, Request, Retry,
+    SessionEvent,
 };
 use crate::stream::Stitch;
 use crate::{Limits, TransportLimits};
@@ -116,7 +117,8 @@ impl std::fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 impl Conversation {
-    /// Creates a conversation with the route's settings. Boxed, since it is large and moves through several functions.
+    /// Creates a conversation with the route's settings. Boxed, since it is large and moves through
+    /// several functions.
     pub(super) fn new(
         proxy: Arc<Proxy>,
         route: Arc<Route>,
@@ -127,15 +129,30 @@ impl Conversation {
         exchange: Arc<Exchange>,
     ) -> Box<Self> {
         exchange.note_route(&route);
-        exchange.note_request(dialect, route.client.upstream().host(), &request.model, request.stream);
+        exchange.note_request(
+            dialect,
+            route.client.upstream().host(),
+            &request.model,
+            request.stream,
+        );
         let (mut limits, give_up, repair) = (route.limits.clone(), route.give_up, route.repair);
         if let Some(own) = request.max_tokens {
-            limits.continuation.limit_total_tokens(own.saturating_mul(request.n.max(1)));
+            limits
+                .continuation
+                .limit_total_tokens(own.saturating_mul(request.n.max(1)));
         }
         let head = head.uncompressed().copied();
-        let fallbacks = || route.fallbacks.iter().filter_map(|fallback| fallback.key.as_deref());
+        let fallbacks = || {
+            route
+                .fallbacks
+                .iter()
+                .filter_map(|fallback| fallback.key.as_deref())
+        };
         let own_keys = || fallbacks().chain(proxy.access.token.as_deref());
-        let content = proxy.shared.logs_content.then(|| Content::new(&head, own_keys()));
+        let content = proxy
+            .shared
+            .logs_content
+            .then(|| Content::new(&head, own_keys()));
         let (expects_json, adds_json_mode) = (false, false);
         let adapted = BTreeSet::new();
         Box::new(Self {
@@ -167,7 +184,9 @@ impl Conversation {
         if let Some(tap) = &self.proxy.shared.tap {
             tap.request(number, body);
         }
-        self.content.iter().for_each(|content| content.log("request", number, body));
+        self.content
+            .iter()
+            .for_each(|content| content.log("request", number, body));
     }
 
     /// Passes a refusal to the tap, and to the log if the log contains texts.
@@ -175,20 +194,29 @@ impl Conversation {
         if let Some(tap) = &self.proxy.shared.tap {
             tap.response(body);
         }
-        self.content.iter().for_each(|content| content.log("refusal", 0, body));
+        self.content
+            .iter()
+            .for_each(|content| content.log("refusal", 0, body));
     }
 
-    /// Reports an output of the session to the log, the metrics and the page, and notes whether the upstream has
-    /// failed.
+    /// Reports an output of the session to the log, the metrics and the page, and notes whether the
+    /// upstream has failed.
     pub(super) fn observed(&self, output: &Output) {
         match output {
             Output::Event(
-                SessionEvent::Failed { reason: FailureReason::Nothing(end), .. }
-                | SessionEvent::Waiting { reason: FailureReason::Nothing(end), .. },
+                SessionEvent::Failed {
+                    reason: FailureReason::Nothing(end),
+                    ..
+                }
+                | SessionEvent::Waiting {
+                    reason: FailureReason::Nothing(end),
+                    ..
+                },
             ) => {
-                // A call that finished with reasoning alone is not a failure of the upstream, so the session calls it
-                // again.
-                self.has_failed.store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
+                // A call that finished with reasoning alone is not a failure of the upstream, so
+                // the session calls it again.
+                self.has_failed
+                    .store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
             }
             Output::Event(SessionEvent::Cut { end, quiet, .. }) if self.was_silent(end, *quiet) => {
                 self.has_failed.store(true, Ordering::Relaxed);
@@ -198,8 +226,8 @@ impl Conversation {
         self.proxy.observed(output, &self.exchange);
     }
 
-    /// Returns whether silence ended a call: a time limit ended it, or the upstream closed the stream after a silence
-    /// of at least half the idle timeout.
+    /// Returns whether silence ended a call: a time limit ended it, or the upstream closed the
+    /// stream after a silence of at least half the idle timeout.
     fn was_silent(&self, end: &CallEnd, quiet: Duration) -> bool {
         match end {
             CallEnd::TimedOut(_) => true,
@@ -210,7 +238,8 @@ impl Conversation {
 
     /// Returns the capability of the current model.
     pub(super) fn capability(&self) -> Capability {
-        self.proxy.capability(&self.route, self.client().upstream(), self.model())
+        self.proxy
+            .capability(&self.route, self.client().upstream(), self.model())
     }
 
     /// Records a capability hint from a refusal of the current model.
@@ -220,15 +249,18 @@ impl Conversation {
 
     /// Counts a finished call by its status, or as failed if it has none.
     pub(super) fn count(&self, status: Option<StatusCode>) {
-        self.proxy.shared.count(self.address(), self.model(), status);
+        self.proxy
+            .shared
+            .count(self.address(), self.model(), status);
     }
 
-    /// Counts a failed call. A 429 with `Retry-After` does not count: an upstream that names the time for the next call
-    /// is not in trouble.
+    /// Counts a failed call. A 429 with `Retry-After` does not count: an upstream that names the
+    /// time for the next call is not in trouble.
     pub(super) fn count_failure(&self, answer: &Result<Response<Received>, Error>) {
         let status = answer.as_ref().ok().map(Response::status);
         let names_time = answer.as_ref().is_ok_and(|response| {
-            response.status() == StatusCode::TOO_MANY_REQUESTS && retry_after(response.headers()).is_some()
+            response.status() == StatusCode::TOO_MANY_REQUESTS
+                && retry_after(response.headers()).is_some()
         });
         if !names_time && !status.is_some_and(|status| status.is_success()) {
             self.count(status);
@@ -241,14 +273,22 @@ impl Conversation {
         self.exchange.note_answer(self.address());
     }
 
-    /// Returns whether a continuation may be asked of the model now. While most calls fail, admits one call a second,
-    /// and a call of each answer that has waited for `max_backoff`.
+    /// Returns whether a continuation may be asked of the model now. While most calls fail, admits
+    /// one call a second, and a call of each answer that has waited for `max_backoff`.
     pub(super) fn is_admitted(&self) -> bool {
-        let mut held = self.held_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self
+            .held_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let has_waited = held.is_some_and(|since| now.duration_since(since) >= self.limits.transport.max_backoff);
+        let has_waited = held
+            .is_some_and(|since| now.duration_since(since) >= self.limits.transport.max_backoff);
         let is_admitted = self.proxy.shared.admits(self.address(), self.model()) || has_waited;
-        *held = if is_admitted { None } else { Some(held.unwrap_or(now)) };
+        *held = if is_admitted {
+            None
+        } else {
+            Some(held.unwrap_or(now))
+        };
         is_admitted
     }
 
@@ -258,14 +298,26 @@ impl Conversation {
     }
 
     fn frames(&self, body: DecodedBody, framing: Framing) -> Frames {
-        let waiting = self.exchange.is_measured().then(|| Arc::clone(&self.exchange));
+        let waiting = self
+            .exchange
+            .is_measured()
+            .then(|| Arc::clone(&self.exchange));
         let body = Masked::new(body, self.mask(Some(framing)));
-        Frames { source: Source::Body(BodyStream::new(body)), tap: self.proxy.shared.tap.clone(), waiting }
+        Frames {
+            source: Source::Body(BodyStream::new(body)),
+            tap: self.proxy.shared.tap.clone(),
+            waiting,
+        }
     }
 
     /// Returns a mask that removes the current fallback's key from its errors.
     fn mask(&self, framing: Option<Framing>) -> Option<Mask> {
-        Mask::new(self.fallback()?.key.as_deref()?, self.asked_by(), framing, &self.limits)
+        Mask::new(
+            self.fallback()?.key.as_deref()?,
+            self.asked_by(),
+            framing,
+            &self.limits,
+        )
     }
 
     /// Removes the current fallback's key from a body that is an error.
@@ -276,7 +328,8 @@ impl Conversation {
         }
     }
 
-    /// Answers with the first call's response. Continues a cut answer if it has the format that the request asked for.
+    /// Answers with the first call's response. Continues a cut answer if it has the format that the
+    /// request asked for.
     pub(super) async fn answer(self: Box<Self>, response: Response<Received>) -> Response<Body> {
         let response = self.without_foreign_headers(response);
         tracing::debug!(
@@ -285,16 +338,21 @@ impl Conversation {
             repair = self.repair.as_str(),
             "answering"
         );
-        let media_type = media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
+        let media_type =
+            media_type(response.headers()).filter(|_| response.status() == StatusCode::OK);
         let framing = media_type.and_then(|media_type| self.framing(media_type));
         if response.status() == StatusCode::OK && self.may_be_events(framing) {
             return Box::pin(self.by_first_bytes(response, framing)).await;
         }
-        if !self.route.continues() || framing.is_none() && (self.request.stream || media_type != Some(JSON)) {
+        if !self.route.continues()
+            || framing.is_none() && (self.request.stream || media_type != Some(JSON))
+        {
             let is_read = framing.is_some() || media_type == Some(JSON);
             let mask = if is_read { self.mask(framing) } else { None };
             let (answer, limits) = (self.exchange.answer(), &self.limits.transport);
-            let Some(mask) = mask else { return stoppable(response, answer, limits) };
+            let Some(mask) = mask else {
+                return stoppable(response, answer, limits);
+            };
             // Compression would hide the fallback's key from the mask.
             return match encoding::decoded(response) {
                 Ok(response) => self.unread(response, Some(mask)),
@@ -311,13 +369,20 @@ impl Conversation {
     }
 
     /// Decodes a response. Fails with a response to pass on if its encoding is unknown.
-    fn decoded(&self, response: Response<Received>) -> Result<Response<DecodedBody>, Box<Response<Body>>> {
+    fn decoded(
+        &self,
+        response: Response<Received>,
+    ) -> Result<Response<DecodedBody>, Box<Response<Body>>> {
         encoding::decoded(response).map_err(|unknown| {
             tracing::warn!(
                 encoding = unknown.name,
                 "an answer passes as it came, cut or not: its encoding is not known"
             );
-            Box::new(stoppable(unknown.response, self.exchange.answer(), &self.limits.transport))
+            Box::new(stoppable(
+                unknown.response,
+                self.exchange.answer(),
+                &self.limits.transport,
+            ))
         })
     }
 
@@ -326,18 +391,34 @@ impl Conversation {
         if mask.is_some() {
             response.headers_mut().remove(CONTENT_LENGTH);
         }
-        stoppable(response.map(|body| Masked::new(body, mask)), self.exchange.answer(), &self.limits.transport)
+        stoppable(
+            response.map(|body| Masked::new(body, mask)),
+            self.exchange.answer(),
+            &self.limits.transport,
+        )
     }
 
-    async fn stream(mut self: Box<Self>, response: Response<DecodedBody>, framing: Framing) -> Response<Body> {
+    async fn stream(
+        mut self: Box<Self>,
+        response: Response<DecodedBody>,
+        framing: Framing,
+    ) -> Response<Body> {
         let (mut parts, first) = response.into_parts();
         let first = self.frames(first, framing);
         // Continuations may make the stream longer than the first response announced.
         parts.headers.remove(CONTENT_LENGTH);
-        let (dialect, proxy, exchange) = (self.dialect, Arc::clone(&self.proxy), Arc::clone(&self.exchange));
+        let (dialect, proxy, exchange) = (
+            self.dialect,
+            Arc::clone(&self.proxy),
+            Arc::clone(&self.exchange),
+        );
         let keep = self.keep.take().filter(|_| framing == Framing::Events);
         let goes_on = keep.as_ref().is_some_and(Keep::outlives_process);
-        let cut = if goes_on { Stopped::never() } else { exchange.cut() };
+        let cut = if goes_on {
+            Stopped::never()
+        } else {
+            exchange.cut()
+        };
         let relay = self.relay(framing);
         let stream = self.stitched(first, relay, framing, cut);
         let body = match keep {
@@ -350,16 +431,28 @@ impl Conversation {
         Response::from_parts(parts, body)
     }
 
-    /// Resumes an answer from its logged events. Never reattaches to the upstream after the last logged event: after a
-    /// seam the upstream does not know that event, and would send other bytes than those in the log.
+    /// Resumes an answer from its logged events. Never reattaches to the upstream after the last
+    /// logged event: after a seam the upstream does not know that event, and would send other bytes
+    /// than those in the log.
     pub(super) fn resumed(self: Box<Self>, events: Vec<Bytes>) -> impl Answering {
-        let log = Frames { source: Source::Log(events.into_iter()), tap: None, waiting: None };
+        let log = Frames {
+            source: Source::Log(events.into_iter()),
+            tap: None,
+            waiting: None,
+        };
         let relay = self.relay(Framing::Events).reattaching(Reattach::Never);
         self.stitched(log, relay, Framing::Events, Stopped::never())
     }
 
-    /// Reads the first call's stream, and makes the calls for the rest. `cut`: the signal that ends the answer.
-    fn stitched(self: Box<Self>, first: Frames, relay: Relay, framing: Framing, cut: Stopped) -> impl Answering {
+    /// Reads the first call's stream, and makes the calls for the rest. `cut`: the signal that ends
+    /// the answer.
+    fn stitched(
+        self: Box<Self>,
+        first: Frames,
+        relay: Relay,
+        framing: Framing,
+        cut: Stopped,
+    ) -> impl Answering {
         let is_lost = Arc::new(AtomicBool::new(false));
         let observed = Arc::clone(&is_lost);
         let (dialect, answer) = (self.dialect, self.exchange.answer());
@@ -374,22 +467,35 @@ impl Conversation {
             async move { conversation.reopen(retry.request(), framing).await }.instrument(span)
         };
         let stitch = Stitch::new(relay, (Arc::default(), dialect), first, reopen);
-        let stitch = stitch.on_rejection(|refused: &CallError| refused.0.clone()).observe_all(move |output| {
-            if matches!(output, Output::Done { transport_end: TransportEnd::Dropped, .. }) {
-                observed.store(true, Ordering::Relaxed);
-            }
-            observing.observed(output);
-        });
+        let stitch = stitch
+            .on_rejection(|refused: &CallError| refused.0.clone())
+            .observe_all(move |output| {
+                if matches!(
+                    output,
+                    Output::Done {
+                        transport_end: TransportEnd::Dropped,
+                        ..
+                    }
+                ) {
+                    observed.store(true, Ordering::Relaxed);
+                }
+                observing.observed(output);
+            });
         let stream = Watched::new(stitch, cut, (answer, content), (dialect, framing), &limits);
-        BrokenOff { stream, is_lost, _kept: kept }
+        BrokenOff {
+            stream,
+            is_lost,
+            _kept: kept,
+        }
     }
 
-    /// Returns the framing of a stream of a media type. `None`: the request asks for no stream, or the API has no
-    /// stream of this type.
+    /// Returns the framing of a stream of a media type. `None`: the request asks for no stream, or
+    /// the API has no stream of this type.
     fn framing(&self, media_type: &str) -> Option<Framing> {
         let wire = self.asked_by().wire();
         let framing = framing_of(media_type);
-        let is_known = framing == wire.framing() || framing == Framing::Array && wire.array_writer().is_some();
+        let is_known =
+            framing == wire.framing() || framing == Framing::Array && wire.array_writer().is_some();
         (self.request.stream && is_known).then_some(framing)
     }
 
@@ -397,29 +503,58 @@ impl Conversation {
     async fn reopen(&self, request: &Request, framing: Framing) -> Result<Frames, CallError> {
         let mut response = self.call(request).await.map_err(CallError)?;
         let wire = self.asked_by();
-        let framing = if wire == self.dialect { framing } else { wire.wire().framing() };
+        let framing = if wire == self.dialect {
+            framing
+        } else {
+            wire.wire().framing()
+        };
         let found = media_type(response.headers()).and_then(|found| self.framing(found));
         let is_framed = found == Some(framing)
             || framing == Framing::Events
                 && self.may_be_events(found)
-                && self.opening(response.body_mut()).await.map_err(|late| CallError(lost(late)))? == Opening::Events;
+                && self
+                    .opening(response.body_mut())
+                    .await
+                    .map_err(|late| CallError(lost(late)))?
+                    == Opening::Events;
         if is_framed {
             return Ok(self.frames(response.into_body(), framing));
         }
         let found = media_type(response.headers()).unwrap_or("no type");
-        Err(CallError(rejected(format!("the upstream answered with {found}"), false)))
+        Err(CallError(rejected(
+            format!("the upstream answered with {found}"),
+            false,
+        )))
     }
 
     fn relay(&self, framing: Framing) -> Relay {
-        let is_kept = self.head.stream_name().is_some() && self.may_keep_stream() && self.fallback().is_none();
-        let reattach = if is_kept { Reattach::NextByte } else { Reattach::NextEvent };
+        let is_kept = self.head.stream_name().is_some()
+            && self.may_keep_stream()
+            && self.fallback().is_none();
+        let reattach = if is_kept {
+            Reattach::NextByte
+        } else {
+            Reattach::NextEvent
+        };
         let relay = Relay::of(self.dialect, framing, self.limits.clone()).reattaching(reattach);
         let relay = relay.request(self.request.tools.clone(), self.request.n);
-        let relay = relay.strategy(self.strategy()).give_up(self.give_up).repair(self.repair);
+        let relay = relay
+            .strategy(self.strategy())
+            .give_up(self.give_up)
+            .repair(self.repair);
         let relay = relay.prose(self.route.prose);
-        let relay = self.fallback().is_some().then(|| self.address()).into_iter().fold(relay, Relay::answered_by);
+        let relay = self
+            .fallback()
+            .is_some()
+            .then(|| self.address())
+            .into_iter()
+            .fold(relay, Relay::answered_by);
         let relay = relay.base(&self.base()).model(self.model());
-        if self.request.has_stop { relay.trust_stop() } else { relay }
+        if self.request.has_stop {
+            relay.trust_stop()
+        } else {
+            relay
+        }
     }
 
     /// Returns the base of the answer's document.
@@ -435,16 +570,31 @@ impl Conversation {
 
     /// Returns the stream that the server keeps under a name that the proxy has given it.
     pub(super) fn kept_stream(&self) -> Option<KeptStream> {
-        let head = self.head.stopping().filter(|_| self.fallback().is_none() && self.may_keep_stream())?;
-        Some(KeptStream { route: Arc::clone(&self.route), head })
+        let head = self
+            .head
+            .stopping()
+            .filter(|_| self.fallback().is_none() && self.may_keep_stream())?;
+        Some(KeptStream {
+            route: Arc::clone(&self.route),
+            head,
+        })
     }
 
     pub(super) fn body_relay(&self) -> BodyRelay {
-        let relay = BodyRelay::new(self.limits.clone()).dialect(self.dialect).strategy(self.strategy());
+        let relay = BodyRelay::new(self.limits.clone())
+            .dialect(self.dialect)
+            .strategy(self.strategy());
         let relay = relay.tools(self.request.tools.clone());
-        let relay = relay.give_up(self.give_up).repair(self.repair).base(&self.base());
+        let relay = relay
+            .give_up(self.give_up)
+            .repair(self.repair)
+            .base(&self.base());
         let relay = relay.model(self.model());
-        if self.request.has_stop { relay.trust_stop() } else { relay }
+        if self.request.has_stop {
+            relay.trust_stop()
+        } else {
+            relay
+        }
     }
 
     /// Returns the strategy of the calls for the rest.
@@ -474,14 +624,20 @@ impl Conversation {
         ContinuationStrategy {
             prompt: Arc::clone(&self.proxy.asking.prompt),
             prefill: goes.then_some(options),
-            keeps_json_mode: !is_foreign && self.request.has_json_mode && capability.keeps_json_mode(),
+            keeps_json_mode: !is_foreign
+                && self.request.has_json_mode
+                && capability.keeps_json_mode(),
             reduce_reasoning: capability.reasoning_off.is_some() || raises,
         }
     }
 }
 
 /// Passes a response on unchanged, until the operator ends it.
-fn stoppable<B>(response: Response<B>, answer: Option<Arc<Answer>>, limits: &TransportLimits) -> Response<Body>
+fn stoppable<B>(
+    response: Response<B>,
+    answer: Option<Arc<Answer>>,
+    limits: &TransportLimits,
+) -> Response<Body>
 where
     B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
@@ -499,8 +655,8 @@ where
     response.map(|body| Body::wrap(punctual(body, limits)))
 }
 
-/// Ends an unread body of an upstream if it is silent for longer than the limit of the first byte, the longest silence
-/// that answers may have.
+/// Ends an unread body of an upstream if it is silent for longer than the limit of the first byte,
+/// the longest silence that answers may have.
 fn punctual<B>(body: B, limits: &TransportLimits) -> Punctual<B> {
     Punctual::new(body, limits.first_byte())
 }

@@ -22,21 +22,33 @@ pub(super) struct UnknownEncoding {
     pub(super) name: String,
 }
 
-/// Returns the response with a body that can be read. Fails if there is no decoder for its encoding.
-pub(super) fn decoded(mut response: Response<Received>) -> Result<Response<DecodedBody>, Box<UnknownEncoding>> {
+/// Returns the response with a body that can be read. Fails if there is no decoder for its
+/// encoding.
+pub(super) fn decoded(
+    mut response: Response<Received>,
+) -> Result<Response<DecodedBody>, Box<UnknownEncoding>> {
     let headers = response.headers_mut();
-    let encoding = headers.get(CONTENT_ENCODING).map(|name| String::from_utf8_lossy(name.as_bytes()).to_lowercase());
+    let encoding = headers
+        .get(CONTENT_ENCODING)
+        .map(|name| String::from_utf8_lossy(name.as_bytes()).to_lowercase());
     let decoder = match encoding.as_deref().map(str::trim) {
         None | Some("" | "identity") => return Ok(response.map(DecodedBody::plain)),
         Some(name) => Decoder::of(name),
     };
     let Some(decoder) = decoder else {
-        return Err(Box::new(UnknownEncoding { response, name: encoding.unwrap_or_default() }));
+        return Err(Box::new(UnknownEncoding {
+            response,
+            name: encoding.unwrap_or_default(),
+        }));
     };
     headers.remove(CONTENT_ENCODING);
     // The header has the compressed length.
     headers.remove(CONTENT_LENGTH);
-    Ok(response.map(|body| DecodedBody { body, decoder: Some(decoder), ahead: VecDeque::new() }))
+    Ok(response.map(|body| DecodedBody {
+        body,
+        decoder: Some(decoder),
+        ahead: VecDeque::new(),
+    }))
 }
 
 /// A response's body without its content encoding.
@@ -50,13 +62,20 @@ pub(super) struct DecodedBody {
 
 impl DecodedBody {
     pub(super) fn plain(body: Received) -> Self {
-        Self { body, decoder: None, ahead: VecDeque::new() }
+        Self {
+            body,
+            decoder: None,
+            ahead: VecDeque::new(),
+        }
     }
 
     /// Reads the next bytes without taking them. `None`: the body has ended, or has failed.
     pub(super) async fn read_ahead(&mut self) -> Option<Bytes> {
         let frame = poll_fn(|cx| self.poll_next(cx)).await?;
-        let bytes = frame.as_ref().ok().map(|frame| frame.data_ref().cloned().unwrap_or_default());
+        let bytes = frame
+            .as_ref()
+            .ok()
+            .map(|frame| frame.data_ref().cloned().unwrap_or_default());
         self.ahead.push_back(frame);
         bytes
     }
@@ -86,7 +105,10 @@ impl Body for DecodedBody {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         match this.ahead.pop_front() {
             Some(frame) => Poll::Ready(Some(frame)),
@@ -99,10 +121,18 @@ impl Body for DecodedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        let ahead = self.ahead.iter().filter_map(|frame| frame.as_ref().ok()?.data_ref());
+        let ahead = self
+            .ahead
+            .iter()
+            .filter_map(|frame| frame.as_ref().ok()?.data_ref());
         let ahead: u64 = ahead.map(|bytes| bytes.len() as u64).sum();
-        let left = self.body.size_hint().exact().filter(|_| self.decoder.is_none());
-        left.map(|left| SizeHint::with_exact(left.saturating_add(ahead))).unwrap_or_default()
+        let left = self
+            .body
+            .size_hint()
+            .exact()
+            .filter(|_| self.decoder.is_none());
+        left.map(|left| SizeHint::with_exact(left.saturating_add(ahead)))
+            .unwrap_or_default()
     }
 }
 
@@ -112,9 +142,9 @@ struct Decoder {
     input: Bytes,
     /// The last piece filled its buffer, so the codec may have more.
     is_full: bool,
-    /// The encoding ends with a trailer, as gzip does. Such a codec fails when it must decode without input, so the
-    /// decoder flushes it instead. The others report their end only together with their last bytes, and have no
-    /// trailer.
+    /// The encoding ends with a trailer, as gzip does. Such a codec fails when it must decode
+    /// without input, so the decoder flushes it instead. The others report their end only together
+    /// with their last bytes, and have no trailer.
     has_trailer: bool,
     /// The input may end here: no input has come yet, or a compressed member has just ended.
     is_whole: bool,
@@ -126,14 +156,23 @@ impl Decoder {
         let codec: Box<dyn DecodeV2 + Send> = match encoding {
             "gzip" | "x-gzip" => Box::new(GzipDecoder::new()),
             "br" => Box::new(BrotliDecoder::new()),
-            "zstd" => Box::new(ZstdDecoder::new_with_params(&[DParameter::window_log_max(ZSTD_WINDOW)])),
+            "zstd" => Box::new(ZstdDecoder::new_with_params(&[DParameter::window_log_max(
+                ZSTD_WINDOW,
+            )])),
             _ => return None,
         };
         let has_trailer = encoding.ends_with("gzip");
-        Some(Self { codec, input: Bytes::new(), is_full: false, has_trailer, is_whole: true })
+        Some(Self {
+            codec,
+            input: Bytes::new(),
+            is_full: false,
+            has_trailer,
+            is_whole: true,
+        })
     }
 
-    /// Feeds compressed bytes. Call [`next`](Self::next) until it returns `None` before the next feed.
+    /// Feeds compressed bytes. Call [`next`](Self::next) until it returns `None` before the next
+    /// feed.
     fn feed(&mut self, input: Bytes) {
         debug_assert!(self.input.is_empty() && !self.is_full);
         self.input = input;
@@ -168,7 +207,10 @@ impl Decoder {
     fn finish(&self) -> io::Result<()> {
         match self.is_whole {
             true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the compressed body ended early")),
+            false => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the compressed body ended early",
+            )),
         }
     }
 }
@@ -176,6 +218,6 @@ impl Decoder {
 /// The most bytes that one decoding step writes.
 const PIECE: usize = 16 << 10;
 
-/// The base-2 logarithm of the largest window that is accepted: 8 MiB, the most that a sender may use in HTTP (RFC
-/// 9659).
+/// The base-2 logarithm of the largest window that is accepted: 8 MiB, the most that a sender may
+/// use in HTTP (RFC 9659).
 const ZSTD_WINDOW: u32 = 23;

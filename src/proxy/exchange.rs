@@ -1,4 +1,5 @@
-//! One request and its answer in the log: every line has the request's id, and the last line sums up.
+//! One request and its answer in the log: every line has the request's id, and the last line sums
+//! up.
 
 mod line;
 mod path;
@@ -97,13 +98,20 @@ impl Spent {
             }
             Output::Usage(usage) => {
                 let is_kept = self.way.is_none_or(Way::keeps_tokens);
-                let sum = if is_kept { &mut self.kept } else { &mut self.regenerated };
+                let sum = if is_kept {
+                    &mut self.kept
+                } else {
+                    &mut self.regenerated
+                };
                 let tokens = answer_tokens(usage);
-                *sum = tokens.map(|tokens| sum.unwrap_or_default().saturating_add(tokens)).or(*sum);
+                *sum = tokens
+                    .map(|tokens| sum.unwrap_or_default().saturating_add(tokens))
+                    .or(*sum);
             }
             Output::Done { outcome, .. } => {
                 // The tally counts a refused call and its adapted repeat as one call.
-                (self.continuations, self.failures) = (outcome.tally().continuations, outcome.tally().failures);
+                (self.continuations, self.failures) =
+                    (outcome.tally().continuations, outcome.tally().failures);
             }
             Output::Call { .. } | Output::Bytes(_) => {}
         }
@@ -111,11 +119,14 @@ impl Spent {
 }
 
 impl Exchange {
-    /// Begins an exchange. Its id is the `x-request-id` of the request if that is short and plain, else a random one. A
-    /// `traceparent` ([W3C Trace Context](https://www.w3.org/TR/trace-context/)) names the trace.
+    /// Begins an exchange. Its id is the `x-request-id` of the request if that is short and plain,
+    /// else a random one. A `traceparent` ([W3C Trace
+    /// Context](https://www.w3.org/TR/trace-context/)) names the trace.
     pub(super) fn begin<B>(request: &Request<B>, shared: &Shared) -> Self {
         let headers = request.headers();
-        let id = text(headers, "x-request-id").filter(|id| is_plain(id)).map_or_else(random_name, str::to_owned);
+        let id = text(headers, "x-request-id")
+            .filter(|id| is_plain(id))
+            .map_or_else(random_name, str::to_owned);
         let span = tracing::info_span!("request", id = %id, trace = Empty);
         if let Some(trace) = text(headers, "traceparent").and_then(trace_id) {
             span.record("trace", display(trace));
@@ -139,8 +150,8 @@ impl Exchange {
         &self.span
     }
 
-    /// Adds the id to the proxy's own errors, so that a person can find the error that an SDK shows in the log. An
-    /// upstream's response keeps its own id.
+    /// Adds the id to the proxy's own errors, so that a person can find the error that an SDK shows
+    /// in the log. An upstream's response keeps its own id.
     pub(super) fn name_own_error<B>(&self, mut response: Response<B>) -> Response<B> {
         if response.extensions().get::<OwnError>().is_some()
             && let Ok(id) = HeaderValue::try_from(&self.id)
@@ -153,23 +164,36 @@ impl Exchange {
     /// Notes the route of the request.
     pub(super) fn note_route(&self, route: &Route) {
         let mut facts = self.facts();
-        (facts.route, facts.upstream) =
-            (Some(Arc::clone(&route.config)), Some(route.client.upstream().authority().to_owned()));
+        (facts.route, facts.upstream) = (
+            Some(Arc::clone(&route.config)),
+            Some(route.client.upstream().authority().to_owned()),
+        );
     }
 
     /// Notes the switch to a fallback, for the whole answer or for its rest.
     pub(super) fn note_fallback(&self, host: &str, part: &'static str) {
         if let Some(metrics) = &self.metrics {
-            metrics.requests.count_fallback(self.facts().route.as_ref().map(|route| &*route.name), host, part);
+            metrics.requests.count_fallback(
+                self.facts().route.as_ref().map(|route| &*route.name),
+                host,
+                part,
+            );
         }
     }
 
-    /// Notes the API of the request, the upstream's host, the requested model, and whether the request asks for a
-    /// stream.
+    /// Notes the API of the request, the upstream's host, the requested model, and whether the
+    /// request asks for a stream.
     pub(super) fn note_request(&self, dialect: Dialect, host: &str, model: &str, is_stream: bool) {
         let metrics = self.metrics.clone();
-        let measured =
-            metrics.map(|metrics| Measured::new(metrics, dialect, host, (model, is_stream), self.parent.as_ref()));
+        let measured = metrics.map(|metrics| {
+            Measured::new(
+                metrics,
+                dialect,
+                host,
+                (model, is_stream),
+                self.parent.as_ref(),
+            )
+        });
         let asked = || Asked {
             request_id: self.id.clone(),
             dialect,
@@ -191,7 +215,8 @@ impl Exchange {
 
     /// Returns a future that is ready when the operator ends the answer.
     pub(super) fn stopped(&self) -> Stopped {
-        self.answer().map_or_else(Stopped::never, |answer| answer.stopped())
+        self.answer()
+            .map_or_else(Stopped::never, |answer| answer.stopped())
     }
 
     /// Returns a future that is ready when the time to drain is over.
@@ -207,7 +232,8 @@ impl Exchange {
         }
     }
 
-    /// Returns whether the proxy ends the answer: the operator has stopped it, or the time to drain is over.
+    /// Returns whether the proxy ends the answer: the operator has stopped it, or the time to drain
+    /// is over.
     pub(super) fn is_stopped(&self) -> bool {
         self.has_to_end() || self.answer().is_some_and(|answer| answer.is_stopped())
     }
@@ -227,27 +253,43 @@ impl Exchange {
         self.metrics.is_some()
     }
 
-    /// Notes that a call to an upstream is made. `asked`: the upstream's API, and its name of the model. Returns the
-    /// headers that name its span, if spans are pushed.
-    pub(super) fn note_call(&self, way: Way, upstream: &Upstream, asked: (Dialect, &str)) -> Option<HeaderMap> {
+    /// Notes that a call to an upstream is made. `asked`: the upstream's API, and its name of the
+    /// model. Returns the headers that name its span, if spans are pushed.
+    pub(super) fn note_call(
+        &self,
+        way: Way,
+        upstream: &Upstream,
+        asked: (Dialect, &str),
+    ) -> Option<HeaderMap> {
         let mut facts = self.facts();
         facts.spent.way = Some(way);
         facts.spent.continuations += u32::from(!way.keeps_tokens());
         drop(facts);
         self.measure(|measured| measured.begin_call(way, upstream, asked));
-        self.answer().iter().for_each(|answer| answer.note_call(way));
+        self.answer()
+            .iter()
+            .for_each(|answer| answer.note_call(way));
         self.parent.as_ref()?;
         self.facts().measured.as_ref().and_then(Measured::trace)
     }
 
     /// Notes the result of the upstream call: the status of a response, or an error.
     pub(super) fn note_head(&self, head: Result<StatusCode, &Error>) {
-        let head = head.map_err(|error| if let Error::Late { .. } = error { "timeout" } else { "connection" });
+        let head = head.map_err(|error| {
+            if let Error::Late { .. } = error {
+                "timeout"
+            } else {
+                "connection"
+            }
+        });
         self.measure(|measured| measured.note_head(head));
-        self.answer().iter().for_each(|answer| answer.note_head(head));
+        self.answer()
+            .iter()
+            .for_each(|answer| answer.note_head(head));
     }
 
-    /// Notes the upstream that has answered a call. If the route has fallbacks, a stream's head alone is not an answer.
+    /// Notes the upstream that has answered a call. If the route has fallbacks, a stream's head
+    /// alone is not an answer.
     pub(super) fn note_answer(&self, host: &str) {
         let mut facts = self.facts();
         if facts.answered.last().is_none_or(|last| last != host) {
@@ -282,7 +324,9 @@ impl Exchange {
     /// Notes an output of the answer's session.
     pub(super) fn note_output(&self, output: &Output) {
         self.measure(|measured| measured.note_output(output));
-        self.answer().iter().for_each(|answer| answer.note_output(output));
+        self.answer()
+            .iter()
+            .for_each(|answer| answer.note_output(output));
         let mut facts = self.facts();
         facts.spent.note(output);
         if let Output::Done { outcome, .. } = output {
@@ -298,7 +342,10 @@ impl Exchange {
 
 impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("method", &self.method).field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Exchange")
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -306,25 +353,31 @@ fn text<'h>(headers: &'h HeaderMap, name: &'static str) -> Option<&'h str> {
     headers.get(HeaderName::from_static(name))?.to_str().ok()
 }
 
-/// Returns whether a log may contain a client's id: a short one without characters that could forge log lines.
+/// Returns whether a log may contain a client's id: a short one without characters that could forge
+/// log lines.
 fn is_plain(id: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_plain)
 }
 
-/// Returns the id of the trace that a `traceparent` names: 32 hexadecimal digits, not all of them zero.
+/// Returns the id of the trace that a `traceparent` names: 32 hexadecimal digits, not all of them
+/// zero.
 fn trace_id(traceparent: &str) -> Option<&str> {
     let mut fields = traceparent.split('-');
     let (version, trace, parent) = (fields.next()?, fields.next()?, fields.next()?);
     let is_hex = |field: &str, length: usize| {
-        field.len() == length && field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        field.len() == length
+            && field
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     };
     let is_valid = is_hex(version, 2) && version != "ff" && is_hex(trace, 32) && is_hex(parent, 16);
     Some(trace).filter(|trace| is_valid && trace.bytes().any(|digit| digit != b'0'))
 }
 
-/// Returns the first characters of a text that a client has chosen. Escapes invisible characters and those that some
-/// readers take for line ends, since JSON would leave them unescaped.
+/// Returns the first characters of a text that a client has chosen. Escapes invisible characters
+/// and those that some readers take for line ends, since JSON would leave them unescaped.
 fn shortened(text: &str) -> String {
     let mut short = String::with_capacity(text.len().min(LONGEST_NAME));
     for c in text.chars().take(LONGEST_NAME) {
@@ -347,7 +400,12 @@ mod tests {
 
     #[test]
     fn ids_are_plain_and_short() {
-        for id in ["a", "8f14e45f-ceea-467f", "req_1:2.3", &"x".repeat(LONGEST_ID)] {
+        for id in [
+            "a",
+            "8f14e45f-ceea-467f",
+            "req_1:2.3",
+            &"x".repeat(LONGEST_ID),
+        ] {
             assert!(is_plain(id), "{id}");
         }
         for id in ["", "a b", "a\n", "é", "\"", &"x".repeat(LONGEST_ID + 1)] {
@@ -358,16 +416,25 @@ mod tests {
     #[test]
     fn texts_of_clients_are_short_and_visible() {
         assert_eq!(shortened("gpt-5 \"é\\'\""), "gpt-5 \"é\\'\"");
-        assert_eq!(shortened("a\u{2028}b\u{9b}c\u{202e}\n"), r"a\u{2028}b\u{9b}c\u{202e}\n");
+        assert_eq!(
+            shortened("a\u{2028}b\u{9b}c\u{202e}\n"),
+            r"a\u{2028}b\u{9b}c\u{202e}\n"
+        );
         assert_eq!(shortened(&"é".repeat(300)), "é".repeat(200));
     }
 
     #[test]
     fn a_trace_has_a_valid_parent() {
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-        assert_eq!(trace_id(&format!("00-{trace}-00f067aa0ba902b7-01")), Some(trace));
+        assert_eq!(
+            trace_id(&format!("00-{trace}-00f067aa0ba902b7-01")),
+            Some(trace)
+        );
         // A later version may have more fields.
-        assert_eq!(trace_id(&format!("cc-{trace}-00f067aa0ba902b7-01-more")), Some(trace));
+        assert_eq!(
+            trace_id(&format!("cc-{trace}-00f067aa0ba902b7-01-more")),
+            Some(trace)
+        );
         for wrong in [
             String::new(),
             trace.to_owned(),

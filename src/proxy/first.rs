@@ -21,8 +21,8 @@ use crate::provider::capability::{self, CapabilityHint};
 use crate::provider::wire::Adaptation;
 use crate::provider::{Dialect, chat};
 
-/// Makes the first call and answers with its response, continued if it is cut. A header names the changed members of
-/// the request.
+/// Makes the first call and answers with its response, continued if it is cut. A header names the
+/// changed members of the request.
 pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body> {
     if conversation.proxy.asking.adapts {
         conversation.adapt();
@@ -34,14 +34,20 @@ pub(super) async fn answer(mut conversation: Box<Conversation>) -> Response<Body
     let mut adapted = BTreeSet::new();
     let mut response = first_call(conversation, &mut adapted).await;
     for member in adapted {
-        response.headers_mut().append(ADAPTED, HeaderValue::from_static(member));
+        response
+            .headers_mut()
+            .append(ADAPTED, HeaderValue::from_static(member));
     }
     response
 }
 
-/// Makes the first call, and repeats it if a refusal teaches the proxy to adapt the request, or to withdraw its own
-/// addition. `adapted`: the members and headers that the proxy has changed in the answered request.
-async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<&'static str>) -> Response<Body> {
+/// Makes the first call, and repeats it if a refusal teaches the proxy to adapt the request, or to
+/// withdraw its own addition. `adapted`: the members and headers that the proxy has changed in the
+/// answered request.
+async fn first_call(
+    mut conversation: Box<Conversation>,
+    adapted: &mut BTreeSet<&'static str>,
+) -> Response<Body> {
     adapted.clone_from(&conversation.adapted);
     let response = match send(&conversation).await {
         Ok(response) => response,
@@ -59,8 +65,8 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
     };
     conversation.show_refusal(&body);
     let is_known = conversation.records_refusal(&body);
-    // The upstream may refuse the proxy's addition although the model supports it: OpenAI requires the word "json" in a
-    // message.
+    // The upstream may refuse the proxy's addition although the model supports it: OpenAI requires
+    // the word "json" in a message.
     let is_withdrawn = conversation.withdraw_json_mode();
     if !is_known && !is_withdrawn {
         return Response::from_parts(parts, Body::full(body));
@@ -73,8 +79,9 @@ async fn first_call(mut conversation: Box<Conversation>, adapted: &mut BTreeSet<
     }
 }
 
-/// Makes the first call. If it fails, asks the fallbacks of the same API in turn. If they fail, too, the client gets
-/// the error of its own upstream: a fallback's error is about the operator's key.
+/// Makes the first call. If it fails, asks the fallbacks of the same API in turn. If they fail,
+/// too, the client gets the error of its own upstream: a fallback's error is about the operator's
+/// key.
 async fn send(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     tokio::select! {
         answer = first_answer(conversation) => answer,
@@ -89,7 +96,8 @@ fn ended(conversation: &Conversation, refusal: Refusal) -> Response<Body> {
     refusal.answer(Some(conversation.dialect))
 }
 
-/// Makes the first call, and repeats it for a short time while the upstream and its fallbacks are unavailable.
+/// Makes the first call, and repeats it for a short time while the upstream and its fallbacks are
+/// unavailable.
 async fn first_answer(conversation: &Conversation) -> Result<Response<Received>, Response<Body>> {
     let patience = FIRST_PATIENCE.min(conversation.limits.continuation.patience);
     let mut pause = FIRST_PAUSE;
@@ -102,8 +110,10 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
         let answer = ask_each_upstream(conversation).await;
         let (ended_at, is_repeated) = (Instant::now(), due.is_some());
         let due = *due.get_or_insert(ended_at + patience);
-        let is_lost_late = matches!(answer, Err(Error::Unanswered(_))) && ended_at - asked_at > SOON;
-        let wait = match wait_before_repeat(&answer, pause, due.saturating_duration_since(ended_at)) {
+        let is_lost_late =
+            matches!(answer, Err(Error::Unanswered(_))) && ended_at - asked_at > SOON;
+        let wait = match wait_before_repeat(&answer, pause, due.saturating_duration_since(ended_at))
+        {
             Some(_) if is_lost_late && !is_gone(conversation).await => None,
             wait => wait,
         };
@@ -114,17 +124,26 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
             match &mut answer {
                 // The client's SDK would start all these repeats again.
                 Ok(response) if is_repeated && !response.status().is_success() => {
-                    response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+                    response
+                        .headers_mut()
+                        .insert(SHOULD_RETRY, HeaderValue::from_static("false"));
                 }
-                // The proxy has not repeated the call, so the SDK decides by its own rule, as without a proxy.
-                Err(refused) if is_lost_late && !is_repeated && !conversation.route.asks_again() => {
+                // The proxy has not repeated the call, so the SDK decides by its own rule, as
+                // without a proxy.
+                Err(refused)
+                    if is_lost_late && !is_repeated && !conversation.route.asks_again() =>
+                {
                     refused.headers_mut().remove(SHOULD_RETRY);
                 }
                 _ => {}
             }
             return answer;
         };
-        tracing::warn!(why = why(&answer), wait_ms = wait.as_millis() as u64, "the first call is made again");
+        tracing::warn!(
+            why = why(&answer),
+            wait_ms = wait.as_millis() as u64,
+            "the first call is made again"
+        );
         refusal = answer.ok().or(refusal);
         sleep(wait).await;
         pause *= 2;
@@ -134,27 +153,37 @@ async fn first_answer(conversation: &Conversation) -> Result<Response<Received>,
 /// Asks the upstream, and then its fallbacks in turn until one succeeds.
 async fn ask_each_upstream(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let mut answer = ask_upstream(conversation).await;
-    if conversation.route.fallbacks.is_empty() || !(has_failed(&answer) || is_too_long(conversation, &mut answer).await)
+    if conversation.route.fallbacks.is_empty()
+        || !(has_failed(&answer) || is_too_long(conversation, &mut answer).await)
     {
         return answer;
     }
     let (place, mut reason) = (conversation.place(), why(&answer));
     while conversation.move_on(Part::Whole, &reason) {
         let other = ask_upstream(conversation).await;
-        if other.as_ref().is_ok_and(|response| response.status().is_success()) {
+        if other
+            .as_ref()
+            .is_ok_and(|response| response.status().is_success())
+        {
             return other;
         }
         reason = why(&other);
     }
     if conversation.place() > place {
-        tracing::warn!(why = reason, "no fallback has answered: the client gets what the first upstream has said");
+        tracing::warn!(
+            why = reason,
+            "no fallback has answered: the client gets what the first upstream has said"
+        );
     }
     conversation.move_back(place);
-    conversation.exchange.note_upstream(answer.as_ref().ok().map(Response::status));
+    conversation
+        .exchange
+        .note_upstream(answer.as_ref().ok().map(Response::status));
     answer
 }
 
-/// Asks one upstream. Repeats the call if the route allows it, or if the upstream requests a short wait.
+/// Asks one upstream. Repeats the call if the route allows it, or if the upstream requests a short
+/// wait.
 async fn ask_upstream(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let has_fallback = !conversation.route.fallbacks.is_empty();
     let mut has_waited = false;
@@ -167,18 +196,30 @@ async fn ask_upstream(conversation: &Conversation) -> Result<Response<Received>,
         if !has_failed(&answer) || answer.as_ref().is_err_and(Error::is_timeout) {
             return answer;
         }
-        let asked = answer.as_ref().ok().and_then(|response| retry_after(response.headers()));
+        let asked = answer
+            .as_ref()
+            .ok()
+            .and_then(|response| retry_after(response.headers()));
         let short = asked.filter(|wait| has_fallback && !has_waited && *wait <= SHORT_WAIT);
-        let Some(wait) = short.or_else(|| conversation.pause_before_retry(asked)) else { return answer };
+        let Some(wait) = short.or_else(|| conversation.pause_before_retry(asked)) else {
+            return answer;
+        };
         has_waited = true;
-        tracing::info!(why = why(&answer), wait_ms = wait.as_millis() as u64, "the upstream is asked again");
+        tracing::info!(
+            why = why(&answer),
+            wait_ms = wait.as_millis() as u64,
+            "the upstream is asked again"
+        );
         sleep(wait).await;
     }
 }
 
-/// Returns whether an upstream refuses a request because it is too long for the model, so that another model may accept
-/// it. Leaves the body of the refusal complete.
-async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<Received>, Error>) -> bool {
+/// Returns whether an upstream refuses a request because it is too long for the model, so that
+/// another model may accept it. Leaves the body of the refusal complete.
+async fn is_too_long(
+    conversation: &Conversation,
+    answer: &mut Result<Response<Received>, Error>,
+) -> bool {
     let Ok(response) = answer else { return false };
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
         return true;
@@ -192,9 +233,14 @@ async fn is_too_long(conversation: &Conversation, answer: &mut Result<Response<R
     capability::is_too_long(&String::from_utf8_lossy(&first[..first.len().min(REFUSAL)]))
 }
 
-/// Returns the wait before the first call is repeated: `Retry-After`, or `pause` cut to the remaining time, so that the
-/// last call starts at the deadline. `None`: another call would not help, or would start too late.
-fn wait_before_repeat(answer: &Result<Response<Received>, Error>, pause: Duration, left: Duration) -> Option<Duration> {
+/// Returns the wait before the first call is repeated: `Retry-After`, or `pause` cut to the
+/// remaining time, so that the last call starts at the deadline. `None`: another call would not
+/// help, or would start too late.
+fn wait_before_repeat(
+    answer: &Result<Response<Received>, Error>,
+    pause: Duration,
+    left: Duration,
+) -> Option<Duration> {
     let asked = match answer {
         Ok(response) if is_unavailable(response.status()) => retry_after(response.headers()),
         Err(error) if error.is_connect() || matches!(error, Error::Unanswered(_)) => None,
@@ -203,14 +249,14 @@ fn wait_before_repeat(answer: &Result<Response<Received>, Error>, pause: Duratio
     Some(asked.unwrap_or(pause.min(left))).filter(|wait| *wait <= left && !left.is_zero())
 }
 
-/// Returns whether the upstream refuses connections. Such an upstream can't finish the lost call, so a repeat is not
-/// billed twice.
+/// Returns whether the upstream refuses connections. Such an upstream can't finish the lost call,
+/// so a repeat is not billed twice.
 async fn is_gone(conversation: &Conversation) -> bool {
     conversation.client().reach().await.is_err()
 }
 
-/// Makes the first call of a route with fallbacks, and waits for a stream's first byte: until then a fallback can take
-/// over, so a head alone is not an answer.
+/// Makes the first call of a route with fallbacks, and waits for a stream's first byte: until then
+/// a fallback can take over, so a head alone is not an answer.
 async fn send_to_first_byte(conversation: &Conversation) -> Result<Response<Received>, Error> {
     let mut response = send_once(conversation).await?;
     if response.status().is_success() {
@@ -233,7 +279,9 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
         return Err(Error::Path(PathError::TooLong));
     };
     conversation.show_request(0, &body);
-    let sent = conversation.make_call(Way::First, &head, Body::full(body)).await;
+    let sent = conversation
+        .make_call(Way::First, &head, Body::full(body))
+        .await;
     let status = sent.as_ref().ok().map(Response::status);
     if status.is_some() {
         conversation.exchange.note_upstream(status);
@@ -242,15 +290,16 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
     sent
 }
 
-/// The longest wait that an upstream may ask for before a fallback is asked: within so short a time a fallback would
-/// not answer sooner.
+/// The longest wait that an upstream may ask for before a fallback is asked: within so short a time
+/// a fallback would not answer sooner.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 
-/// The time within which an upstream loses the connection of a request that it has not started to process.
+/// The time within which an upstream loses the connection of a request that it has not started to
+/// process.
 const SOON: Duration = Duration::from_secs(1);
 
-/// The longest time for repeats of a first call. It is short, since a client has its own retries and should see the
-/// provider's status soon.
+/// The longest time for repeats of a first call. It is short, since a client has its own retries
+/// and should see the provider's status soon.
 const FIRST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The response header that names a member of the request, or a header, that the proxy has changed.
@@ -281,30 +330,38 @@ impl Conversation {
             return Ok(());
         }
         let limit = self.head_limit();
-        let error = match timeout(limit.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => Error::Failed(ConnectionError::Closed),
-            Err(_) => limit.into(),
-        };
+        let error =
+            match timeout(limit.time, poll_fn(|cx| response.body_mut().poll_first(cx))).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => Error::Failed(ConnectionError::Closed),
+                Err(_) => limit.into(),
+            };
         self.exchange.note_head(Err(&error));
         self.count(None);
         Err(error)
     }
 
-    /// Removes or adds `response_format`, and adds the web-search suffix to the model's name. In other APIs than Chat
-    /// Completions, requests streamed tool arguments. A body that fits its model stays unchanged, to the byte.
+    /// Removes or adds `response_format`, and adds the web-search suffix to the model's name. In
+    /// other APIs than Chat Completions, requests streamed tool arguments. A body that fits its
+    /// model stays unchanged, to the byte.
     pub(super) fn adapt(&mut self) {
         if self.dialect != Dialect::Chat {
             return self.stream_arguments();
         }
         let capability = self.capability();
-        let Ok(body) = std::str::from_utf8(&self.body) else { return };
-        let suffix = capability.web_search.filter(|suffix| !self.request.model.ends_with(suffix.as_str()));
+        let Ok(body) = std::str::from_utf8(&self.body) else {
+            return;
+        };
+        let suffix = capability
+            .web_search
+            .filter(|suffix| !self.request.model.ends_with(suffix.as_str()));
         let model = suffix.map(|suffix| format!("{}{suffix}", self.request.model));
         // Hints are recorded under the name with the suffix.
         let takes = capability.response_format
             && model.as_ref().is_none_or(|model| {
-                self.proxy.capability(&self.route, self.client().upstream(), model).response_format
+                self.proxy
+                    .capability(&self.route, self.client().upstream(), model)
+                    .response_format
             });
         let refused = !takes && chat::has_member(body, RESPONSE_FORMAT);
         let adds_json_mode = takes && self.expects_json && !chat::has_form(body);
@@ -312,7 +369,12 @@ impl Conversation {
             return;
         }
         let without = refused.then_some(RESPONSE_FORMAT);
-        let adaptation = Adaptation { without, model: model.as_deref(), adds_json_mode, streams_arguments: false };
+        let adaptation = Adaptation {
+            without,
+            model: model.as_deref(),
+            adds_json_mode,
+            streams_arguments: false,
+        };
         if let Some(body) = chat::adapt(body, &adaptation).map(Bytes::from) {
             let searches = model.is_some();
             tracing::debug!(
@@ -322,7 +384,8 @@ impl Conversation {
                 searches,
                 "adapted a request to its model"
             );
-            self.adapted.extend((refused || adds_json_mode).then_some(RESPONSE_FORMAT));
+            self.adapted
+                .extend((refused || adds_json_mode).then_some(RESPONSE_FORMAT));
             self.adapted.extend(searches.then_some("model"));
             self.body = body;
             self.request.has_json_mode = adds_json_mode || (self.request.has_json_mode && !refused);
@@ -331,11 +394,16 @@ impl Conversation {
         self.request.model = model.unwrap_or(std::mem::take(&mut self.request.model));
     }
 
-    /// Requests tool arguments as a stream from APIs that send each value whole otherwise: such an API would never send
-    /// the beginning of a value that a cut interrupts.
+    /// Requests tool arguments as a stream from APIs that send each value whole otherwise: such an
+    /// API would never send the beginning of a value that a cut interrupts.
     fn stream_arguments(&mut self) {
-        let adaptation = Adaptation { streams_arguments: true, ..Adaptation::default() };
-        let Ok(body) = std::str::from_utf8(&self.body) else { return };
+        let adaptation = Adaptation {
+            streams_arguments: true,
+            ..Adaptation::default()
+        };
+        let Ok(body) = std::str::from_utf8(&self.body) else {
+            return;
+        };
         if let Some(adapted) = self.dialect.wire().adapt(body, &adaptation) {
             tracing::debug!("asked for the arguments of tools as they are written");
             self.adapted.insert("tools");
@@ -350,14 +418,20 @@ impl Conversation {
         }
         (self.expects_json, self.request.has_json_mode) = (false, false);
         self.adapted.remove(RESPONSE_FORMAT);
-        let adaptation = Adaptation { without: Some(RESPONSE_FORMAT), ..Adaptation::default() };
-        let body = std::str::from_utf8(&self.body).ok().and_then(|body| chat::adapt(body, &adaptation));
+        let adaptation = Adaptation {
+            without: Some(RESPONSE_FORMAT),
+            ..Adaptation::default()
+        };
+        let body = std::str::from_utf8(&self.body)
+            .ok()
+            .and_then(|body| chat::adapt(body, &adaptation));
         self.body = body.map_or_else(|| self.body.clone(), Bytes::from);
         true
     }
 
-    /// Records that the model does not support `response_format`, if the refusal says so. Returns whether that changes
-    /// the request. A refused value is not recorded, since another client's value may be valid.
+    /// Records that the model does not support `response_format`, if the refusal says so. Returns
+    /// whether that changes the request. A refused value is not recorded, since another client's
+    /// value may be valid.
     fn records_refusal(&self, refusal: &[u8]) -> bool {
         let hint = CapabilityHint::read(&String::from_utf8_lossy(refusal));
         let sent = std::str::from_utf8(&self.body);

@@ -18,12 +18,16 @@ use super::masked::Masked;
 use crate::session::CallEnd;
 
 /// The bytes of an answer on their way to the client.
-pub(super) trait Answering: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static {}
+pub(super) trait Answering:
+    Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static
+{
+}
 
 impl<S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static> Answering for S {}
 
-/// A stream that ends with an error if the answer is lost, so that the client's connection breaks, too. The stream
-/// can't tell this from the last call, which may have ended without an error and without text.
+/// A stream that ends with an error if the answer is lost, so that the client's connection breaks,
+/// too. The stream can't tell this from the last call, which may have ended without an error and
+/// without text.
 pub(super) struct BrokenOff<S> {
     pub(super) stream: S,
     /// Set before the end of the stream.
@@ -41,12 +45,19 @@ where
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = ready!(Pin::new(&mut self.stream).poll_next(cx));
         let is_lost = next.is_none() && self.is_lost.swap(false, Ordering::Relaxed);
-        Poll::Ready(if is_lost { Some(Err(CallError(CallEnd::Dropped))) } else { next })
+        Poll::Ready(if is_lost {
+            Some(Err(CallError(CallEnd::Dropped)))
+        } else {
+            next
+        })
     }
 }
 
 /// The source of a call's bytes.
-#[expect(clippy::large_enum_variant, reason = "nearly all are bodies, which need no box so")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are bodies, which need no box so"
+)]
 pub(super) enum Source {
     /// The body of a response.
     Body(BodyStream<Masked<DecodedBody>>),
@@ -69,7 +80,9 @@ impl Stream for Frames {
         loop {
             let body = match &mut self.source {
                 Source::Body(body) => body,
-                Source::Log(events) => return Poll::Ready(Some(events.next().ok_or(CallError(CallEnd::Dropped)))),
+                Source::Log(events) => {
+                    return Poll::Ready(Some(events.next().ok_or(CallError(CallEnd::Dropped))));
+                }
             };
             return match Pin::new(body).poll_next(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
@@ -85,7 +98,9 @@ impl Stream for Frames {
                     // Drops trailers, which are not bytes of the stream.
                     Err(_) => continue,
                 },
-                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(CallError(CallEnd::Error(error.to_string()))))),
+                Poll::Ready(Some(Err(error))) => {
+                    Poll::Ready(Some(Err(CallError(CallEnd::Error(error.to_string())))))
+                }
                 Poll::Ready(None) => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             };

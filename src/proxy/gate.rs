@@ -1,4 +1,5 @@
-//! Counts the open connections of clients and their unfinished bodies, and refuses more than the limits allow.
+//! Counts the open connections of clients and their unfinished bodies, and refuses more than the
+//! limits allow.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,8 +13,8 @@ use crate::limits::ServerLimits;
 pub(super) enum Peer {
     /// All clients of one address.
     Address(IpAddr),
-    /// All clients of a Unix socket. They have no address, and the file's permissions, not a count, control their
-    /// access. So they share one count, as all clients of `127.0.0.1` do.
+    /// All clients of a Unix socket. They have no address, and the file's permissions, not a count,
+    /// control their access. So they share one count, as all clients of `127.0.0.1` do.
     Local,
 }
 
@@ -29,7 +30,11 @@ struct Open {
 
 impl Gate {
     /// Counts one more connection of a client. The error names the limit that it would exceed.
-    pub(super) fn enter(&self, client: Peer, limits: &ServerLimits) -> Result<Permit, &'static str> {
+    pub(super) fn enter(
+        &self,
+        client: Peer,
+        limits: &ServerLimits,
+    ) -> Result<Permit, &'static str> {
         let mut open = self.lock();
         if open.all >= limits.max_connections {
             return Err("max_connections");
@@ -40,7 +45,10 @@ impl Gate {
         }
         *of_client += 1;
         open.all += 1;
-        Ok(Permit { gate: self.clone(), client })
+        Ok(Permit {
+            gate: self.clone(),
+            client,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -77,12 +85,18 @@ pub(super) struct Unfinished {
 
 impl Unfinished {
     pub(super) fn new(most: usize) -> Self {
-        Self { used: Arc::default(), most }
+        Self {
+            used: Arc::default(),
+            most,
+        }
     }
 
     /// Begins to count a body.
     pub(super) fn begin(&self) -> Share {
-        Share { unfinished: self.clone(), bytes: 0 }
+        Share {
+            unfinished: self.clone(),
+            bytes: 0,
+        }
     }
 }
 
@@ -103,6 +117,8 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.unfinished.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.unfinished
+            .used
+            .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

@@ -6,7 +6,8 @@ use super::route::Route;
 use super::upstream::{self, Head};
 use crate::client::Body;
 
-/// A stream that the server keeps under the proxy's name for it, and that continues without a reader.
+/// A stream that the server keeps under the proxy's name for it, and that continues without a
+/// reader.
 #[derive(Clone)]
 pub(super) struct KeptStream {
     pub(super) route: Arc<Route>,

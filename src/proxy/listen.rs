@@ -40,8 +40,8 @@ pub struct Listen {
     pub tls: Option<ServerTls>,
 }
 
-/// A proxy that listens at one TCP address. Dropping it closes the socket; running answers finish in the background,
-/// within [`drain_timeout`](crate::ServerLimits::drain_timeout).
+/// A proxy that listens at one TCP address. Dropping it closes the socket; running answers finish
+/// in the background, within [`drain_timeout`](crate::ServerLimits::drain_timeout).
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
@@ -75,7 +75,8 @@ impl Server {
     }
 }
 
-/// A proxy that listens at a TCP address or a Unix socket. Dropping it closes the sockets, as with [`Server`].
+/// A proxy that listens at a TCP address or a Unix socket. Dropping it closes the sockets, as with
+/// [`Server`].
 #[derive(Debug)]
 pub struct Listening {
     urls: Vec<String>,
@@ -87,9 +88,9 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Returns the addresses that the proxy listens on, with the real port: `http://127.0.0.1:7378`,
-    /// `https://[::1]:7378`, `unix:/path/to.sock`. An address such as `localhost` opens several sockets, and yields a
-    /// URL for each.
+    /// Returns the addresses that the proxy listens on, with the real port:
+    /// `http://127.0.0.1:7378`, `https://[::1]:7378`, `unix:/path/to.sock`. An address such as
+    /// `localhost` opens several sockets, and yields a URL for each.
     pub fn urls(&self) -> &[String] {
         &self.urls
     }
@@ -105,8 +106,8 @@ impl Listening {
     }
 
     /// Closes the sockets and waits until every running answer has ended, or
-    /// [`drain_timeout`](crate::ServerLimits::drain_timeout) is over. Returns whether all have ended, and cuts the
-    /// others.
+    /// [`drain_timeout`](crate::ServerLimits::drain_timeout) is over. Returns whether all have
+    /// ended, and cuts the others.
     pub async fn shutdown(self) -> bool {
         self.stop.send_replace(true);
         // The task ends on its own, and a panic in it has been reported.
@@ -117,7 +118,16 @@ impl Listening {
 pub(super) async fn bind(proxy: Proxy, addr: SocketAddr) -> io::Result<Server> {
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
-    Ok(Server { addr, listening: start(proxy, vec![Listener::Tcp(listener)], None, SocketMode::default()).await? })
+    Ok(Server {
+        addr,
+        listening: start(
+            proxy,
+            vec![Listener::Tcp(listener)],
+            None,
+            SocketMode::default(),
+        )
+        .await?,
+    })
 }
 
 pub(super) async fn listen(proxy: Proxy, listen: &Listen) -> io::Result<Listening> {
@@ -132,18 +142,27 @@ async fn start(
     tls: Option<ServerTls>,
     mode: SocketMode,
 ) -> io::Result<Listening> {
-    let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
+    let addresses = listeners
+        .iter()
+        .map(Listener::address)
+        .collect::<io::Result<Vec<_>>>()?;
     for address in &addresses {
         proxy.access.warn_if_open(address, mode);
     }
     if proxy.shared.logs_content {
         content::warn();
     }
-    let urls = addresses.iter().map(|address| url(address, tls.is_some())).collect();
+    let urls = addresses
+        .iter()
+        .map(|address| url(address, tls.is_some()))
+        .collect();
     let (stop, stopped) = watch::channel(false);
     let (mut admin, mut admin_addr) = (JoinSet::new(), None);
     if proxy.admin.is_some() || proxy.shared.otlp.is_some() {
-        let metrics = Metrics::new(proxy.limits.server.max_metric_models, proxy.shared.otlp.as_ref());
+        let metrics = Metrics::new(
+            proxy.limits.server.max_metric_models,
+            proxy.shared.otlp.as_ref(),
+        );
         proxy.shared.metrics = Some(Arc::new(metrics));
     }
     certificates::check(&proxy, tls.as_ref());
@@ -151,24 +170,38 @@ async fn start(
     if let Some(addr) = proxy.admin {
         let listener = bound.insert(Admin::bind(addr).await?);
         admin_addr = Some(listener.addr);
-        proxy.shared.answers = Some(Arc::new(Answers::new(proxy.page_answers, &proxy.limits.server)));
+        proxy.shared.answers = Some(Arc::new(Answers::new(
+            proxy.page_answers,
+            &proxy.limits.server,
+        )));
     }
     let mut sweeper = JoinSet::new();
     let keeping = (proxy.keep, proxy.longest_keep(), proxy.store.as_str());
-    proxy.shared.kept = resume::Answers::open(&proxy.limits, keeping, proxy.shared.metrics.clone()).await?;
+    proxy.shared.kept =
+        resume::Answers::open(&proxy.limits, keeping, proxy.shared.metrics.clone()).await?;
     if let Some(answers) = &proxy.shared.kept {
         sweeper.spawn(Arc::clone(answers).sweep());
     }
-    let threads: Vec<_> = (0..proxy.threads).map(|_| Current::new(proxy.apart())).collect();
+    let threads: Vec<_> = (0..proxy.threads)
+        .map(|_| Current::new(proxy.apart()))
+        .collect();
     let loader = proxy.loader.clone();
     let current = Current::new(proxy);
-    let reloader = Reloader::new(loader, tls.clone(), std::iter::once(current.clone()).chain(threads.iter().cloned()));
+    let reloader = Reloader::new(
+        loader,
+        tls.clone(),
+        std::iter::once(current.clone()).chain(threads.iter().cloned()),
+    );
     if let Some(listener) = bound {
         admin.spawn(listener.serve(current.clone(), reloader.clone(), stopped.clone()));
     }
     let (release, released) = watch::channel(());
     let start = |(number, thread)| Worker::start(number, thread, tls.clone(), released.clone());
-    let workers = threads.into_iter().enumerate().map(start).collect::<io::Result<_>>()?;
+    let workers = threads
+        .into_iter()
+        .enumerate()
+        .map(start)
+        .collect::<io::Result<_>>()?;
     let acceptor = Acceptor {
         gate: Gate::default(),
         workers,
@@ -181,7 +214,13 @@ async fn start(
         _sweeper: sweeper,
     };
     let accept = tokio::spawn(acceptor.run(listeners, stopped));
-    Ok(Listening { urls, admin: admin_addr, reloader, stop, accept })
+    Ok(Listening {
+        urls,
+        admin: admin_addr,
+        reloader,
+        stop,
+        accept,
+    })
 }
 
 /// Returns an address as the log and [`Listening::urls`] show it.
@@ -213,13 +252,18 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    async fn run(mut self, mut listeners: Vec<Listener>, mut stopped: watch::Receiver<bool>) -> bool {
+    async fn run(
+        mut self,
+        mut listeners: Vec<Listener>,
+        mut stopped: watch::Receiver<bool>,
+    ) -> bool {
         loop {
             tokio::select! {
                 accepted = poll_fn(|cx| poll_accept(&mut listeners, cx)) => match accepted {
                     Ok((accepted, client)) => self.accept(accepted, client),
                     Err(error) => {
-                        // Usually the process has no file descriptors left, and other connections must end first.
+                        // Usually the process has no file descriptors left, and other connections
+                        // must end first.
                         tracing::warn!(%error, "cannot accept a connection");
                         sleep(ACCEPT_RETRY).await;
                     }
@@ -240,7 +284,10 @@ impl Acceptor {
             }
         };
         let ended = async {
-            let mut has_ended = self.connections.drain(self.current.get().limits.server.drain_timeout).await;
+            let mut has_ended = self
+                .connections
+                .drain(self.current.get().limits.server.drain_timeout)
+                .await;
             let workers: Vec<_> = self.workers.into_iter().map(Worker::stop).collect();
             for worker in workers {
                 has_ended &= worker.await.unwrap_or_default();
@@ -259,10 +306,15 @@ impl Acceptor {
     fn accept(&mut self, accepted: Accepted, client: Peer) {
         match self.gate.enter(client, &self.current.get().limits.server) {
             Ok(permit) => self.serve(accepted, permit),
-            // A TLS client gets no refusal, since a handshake would cost more than the refusal itself.
+            // A TLS client gets no refusal, since a handshake would cost more than the refusal
+            // itself.
             Err(limit) => {
                 if self.is_plain && self.refused.len() < MOST_REFUSED {
-                    self.refused.spawn(refuse(accepted, limit, self.current.get().shared.metrics.clone()));
+                    self.refused.spawn(refuse(
+                        accepted,
+                        limit,
+                        self.current.get().shared.metrics.clone(),
+                    ));
                 }
             }
         }
@@ -277,9 +329,12 @@ impl Acceptor {
     }
 }
 
-/// Accepts the next connection of any listener. The listener of the last connection is polled last, so that none
-/// starves.
-fn poll_accept(listeners: &mut [Listener], cx: &mut Context<'_>) -> Poll<io::Result<(Accepted, Peer)>> {
+/// Accepts the next connection of any listener. The listener of the last connection is polled last,
+/// so that none starves.
+fn poll_accept(
+    listeners: &mut [Listener],
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<(Accepted, Peer)>> {
     for at in 0..listeners.len() {
         let accepted = listeners[at].poll_accept(cx);
         if accepted.is_ready() {
@@ -290,9 +345,14 @@ fn poll_accept(listeners: &mut [Listener], cx: &mut Context<'_>) -> Poll<io::Res
     Poll::Pending
 }
 
-/// Sends a client the refusal that there is no room for it, and waits briefly until the client has read it.
+/// Sends a client the refusal that there is no room for it, and waits briefly until the client has
+/// read it.
 async fn refuse(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Metrics>>) {
-    let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, limit, "too many connections: try again later");
+    let refusal = Refusal::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        limit,
+        "too many connections: try again later",
+    );
     let answer = refusal.plain(metrics.as_deref());
     let say = async {
         let mut stream = accepted.register()?;
@@ -308,9 +368,11 @@ async fn refuse(accepted: Accepted, limit: &'static str, metrics: Option<Arc<Met
 
 /// The interval between checks for kept answers without readers, while connections drain.
 const UNREAD: Duration = Duration::from_millis(250);
-/// The wait after a failed accept, in which other connections may end and free their file descriptors.
+/// The wait after a failed accept, in which other connections may end and free their file
+/// descriptors.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// The most clients that get a refusal at the same time. The proxy closes further connections without a word.
+/// The most clients that get a refusal at the same time. The proxy closes further connections
+/// without a word.
 const MOST_REFUSED: usize = 16;
 /// The longest time for sending a refusal.
 const REFUSAL: Duration = Duration::from_secs(1);

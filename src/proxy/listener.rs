@@ -38,8 +38,12 @@ impl Listener {
     pub(super) async fn open(address: &ListenAddress, mode: SocketMode) -> io::Result<Vec<Self>> {
         match address {
             ListenAddress::Tcp(address) => Ok(vec![Self::Tcp(TcpListener::bind(address).await?)]),
-            ListenAddress::Localhost(port) => both(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST, *port).await,
-            ListenAddress::Any(port) => both(Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED, *port).await,
+            ListenAddress::Localhost(port) => {
+                both(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST, *port).await
+            }
+            ListenAddress::Any(port) => {
+                both(Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED, *port).await
+            }
             #[cfg(unix)]
             ListenAddress::Unix(path) => {
                 let (listener, file) = SocketFile::listen(path, mode).await?;
@@ -48,7 +52,10 @@ impl Listener {
             #[cfg(not(unix))]
             ListenAddress::Unix(_) => {
                 let _ = mode;
-                Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no Unix sockets"))
+                Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    "this system has no Unix sockets",
+                ))
             }
         }
     }
@@ -67,7 +74,10 @@ impl Listener {
         Poll::Ready(match self {
             Self::Tcp(listener) => {
                 let (stream, client) = ready!(listener.poll_accept(cx))?;
-                Ok((Accepted::Tcp(stream.into_std()?), Peer::Address(client.ip())))
+                Ok((
+                    Accepted::Tcp(stream.into_std()?),
+                    Peer::Address(client.ip()),
+                ))
             }
             #[cfg(unix)]
             Self::Unix(listener, _) => {
@@ -78,20 +88,34 @@ impl Listener {
     }
 }
 
-/// Listens on an address of each family, with one port. Skips a family that the machine does not support.
+/// Listens on an address of each family, with one port. Skips a family that the machine does not
+/// support.
 async fn both(v4: Ipv4Addr, v6: Ipv6Addr, port: u16) -> io::Result<Vec<Listener>> {
     let mut tries = 1;
     loop {
         let first = TcpListener::bind((v4, port)).await;
-        let bound = first.as_ref().ok().and_then(|listener| listener.local_addr().ok());
-        let second = v6_only(SocketAddr::from((v6, bound.map_or(port, |address| address.port()))));
+        let bound = first
+            .as_ref()
+            .ok()
+            .and_then(|listener| listener.local_addr().ok());
+        let second = v6_only(SocketAddr::from((
+            v6,
+            bound.map_or(port, |address| address.port()),
+        )));
         match (first, second) {
-            (Ok(first), Ok(second)) => return Ok(vec![Listener::Tcp(first), Listener::Tcp(second)]),
+            (Ok(first), Ok(second)) => {
+                return Ok(vec![Listener::Tcp(first), Listener::Tcp(second)]);
+            }
             // A port that is free for IPv4 may be taken for IPv6.
-            (Ok(_), Err(error)) if port == 0 && is_taken(&error) && tries < PORT_TRIES => tries += 1,
-            // With one family alone, half of the clients would reach the process that has the other.
+            (Ok(_), Err(error)) if port == 0 && is_taken(&error) && tries < PORT_TRIES => {
+                tries += 1
+            }
+            // With one family alone, half of the clients would reach the process that has the
+            // other.
             (Err(error), _) | (_, Err(error)) if is_taken(&error) => return Err(error),
-            (Ok(listener), Err(_)) | (Err(_), Ok(listener)) => return Ok(vec![Listener::Tcp(listener)]),
+            (Ok(listener), Err(_)) | (Err(_), Ok(listener)) => {
+                return Ok(vec![Listener::Tcp(listener)]);
+            }
             (Err(error), Err(_)) => return Err(error),
         }
     }
@@ -99,11 +123,14 @@ async fn both(v4: Ipv4Addr, v6: Ipv6Addr, port: u16) -> io::Result<Vec<Listener>
 
 /// Returns whether the machine has the address but this process can't use it.
 fn is_taken(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
+    matches!(
+        error.kind(),
+        io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied
+    )
 }
 
-/// Listens on an IPv6 address, but not on the IPv4 address with the same port. tokio's own listeners leave that choice
-/// to the system.
+/// Listens on an IPv6 address, but not on the IPv4 address with the same port. tokio's own
+/// listeners leave that choice to the system.
 fn v6_only(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_only_v6(true)?;
@@ -116,7 +143,8 @@ fn v6_only(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// An accepted connection that belongs to no runtime yet: one thread accepts it, and another one may serve it.
+/// An accepted connection that belongs to no runtime yet: one thread accepts it, and another one
+/// may serve it.
 #[derive(Debug)]
 pub(super) enum Accepted {
     Tcp(std::net::TcpStream),
@@ -139,14 +167,14 @@ impl Accepted {
     }
 }
 
-/// The byte stream of a connection: TCP, a Unix socket, or TLS over one of them. A call through the box costs far less
-/// than the system call that follows.
+/// The byte stream of a connection: TCP, a Unix socket, or TLS over one of them. A call through the
+/// box costs far less than the system call that follows.
 pub(super) type Transport = Box<dyn Stream>;
 
 /// The operations that a server needs from a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Debug + Send + Unpin {
-    /// Returns a future that is ready when the client has closed its side, even while unread bytes are left. It is
-    /// never ready on systems that can't report this.
+    /// Returns a future that is ready when the client has closed its side, even while unread bytes
+    /// are left. It is never ready on systems that can't report this.
     fn closed(&self) -> Closed {
         Closed(Box::pin(pending()))
     }
@@ -188,15 +216,27 @@ impl Stream for TlsStream<Transport> {
     }
 }
 
-/// Waits on a duplicated descriptor: unread bytes would wake a task that waits on the socket itself. Only the readiness
-/// of the duplicate matters, so a `TcpStream` serves for every type of socket.
+/// Waits on a duplicated descriptor: unread bytes would wake a task that waits on the socket
+/// itself. Only the readiness of the duplicate matters, so a `TcpStream` serves for every type of
+/// socket.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn closed(socket: &impl AsFd) -> Closed {
-    let second = socket.as_fd().try_clone_to_owned().map(std::net::TcpStream::from).and_then(TcpStream::from_std);
+    let second = socket
+        .as_fd()
+        .try_clone_to_owned()
+        .map(std::net::TcpStream::from)
+        .and_then(TcpStream::from_std);
     Closed(Box::pin(async move {
-        let Ok(second) = second else { return pending().await };
-        // With `PRIORITY`, unread bytes don't wake the task, but the end of the client's bytes does.
-        if second.ready(Interest::PRIORITY | Interest::ERROR).await.is_err() {
+        let Ok(second) = second else {
+            return pending().await;
+        };
+        // With `PRIORITY`, unread bytes don't wake the task, but the end of the client's bytes
+        // does.
+        if second
+            .ready(Interest::PRIORITY | Interest::ERROR)
+            .await
+            .is_err()
+        {
             pending::<()>().await;
         }
     }))
@@ -206,7 +246,8 @@ fn configure(stream: &TcpStream) {
     let socket = SockRef::from(stream);
     // Nagle's algorithm would hold a small event until the client acknowledges the previous one.
     let set = stream.set_nodelay(true);
-    let set = set.and_then(|()| socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE)));
+    let set =
+        set.and_then(|()| socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE)));
     let set = set.and_then(|()| socket.set_send_buffer_size(SEND_BUFFER));
     if let Err(error) = set {
         tracing::debug!(%error, "a socket could not be configured");
@@ -219,6 +260,6 @@ const PORT_TRIES: u32 = 16;
 pub(super) const BACKLOG: i32 = 1024;
 /// The silence after which the kernel probes whether a client is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
-/// The kernel's send buffer for a client, in bytes. Linux doubles the value, and without it would let the buffer of a
-/// slow client grow to megabytes.
+/// The kernel's send buffer for a client, in bytes. Linux doubles the value, and without it would
+/// let the buffer of a slow client grow to megabytes.
 const SEND_BUFFER: usize = 256 << 10;

@@ -1,5 +1,5 @@
-//! Removes a fallback's key from the errors that the fallback reports, since the key is the operator's and clients read
-//! the errors. The model's text stays unchanged.
+//! Removes a fallback's key from the errors that the fallback reports, since the key is the
+//! operator's and clients read the errors. The model's text stays unchanged.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -34,8 +34,8 @@ fn has_error<R>(read: impl FnOnce(&mut dyn FnMut(Delta<'_>)) -> R) -> bool {
     found
 }
 
-/// Removes a key from errors. Releases a stream block by block, each when it is complete, and any other body at its
-/// end.
+/// Removes a key from errors. Releases a stream block by block, each when it is complete, and any
+/// other body at its end.
 pub(super) struct Mask {
     key: String,
     redactor: Redactor,
@@ -44,7 +44,8 @@ pub(super) struct Mask {
     decoder: Option<Framed>,
     /// The most bytes that may be withheld.
     most: usize,
-    /// The withheld bytes of an incomplete block or body: they may contain half of a key, or half of an error.
+    /// The withheld bytes of an incomplete block or body: they may contain half of a key, or half
+    /// of an error.
     waiting: BytesMut,
     /// The number of released bytes, counted before any key was removed.
     left: u64,
@@ -53,9 +54,14 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// `framing`: `None` for a body that is not a stream. Returns `None` if the key is so short that any text may
-    /// contain it.
-    pub(super) fn new(key: &str, dialect: Dialect, framing: Option<Framing>, limits: &Limits) -> Option<Self> {
+    /// `framing`: `None` for a body that is not a stream. Returns `None` if the key is so short
+    /// that any text may contain it.
+    pub(super) fn new(
+        key: &str,
+        dialect: Dialect,
+        framing: Option<Framing>,
+        limits: &Limits,
+    ) -> Option<Self> {
         (key.len() >= SHORTEST_KEY).then(|| Self {
             key: key.to_owned(),
             redactor: Redactor::new(key),
@@ -82,7 +88,11 @@ impl Mask {
                     let masked = self.redactor.whole(&block);
                     let reader = || self.dialect.wire().reader();
                     let is_error = || has_error(|on| reader().read(&event.event, &event.data, on));
-                    out.extend_from_slice(if masked != block && is_error() { &masked } else { &block });
+                    out.extend_from_slice(if masked != block && is_error() {
+                        &masked
+                    } else {
+                        &block
+                    });
                 }
                 Ok(None) => {
                     out.unsplit(take(&mut self.waiting, &mut self.left, decoder.boundary()));
@@ -102,8 +112,8 @@ impl Mask {
         out.freeze()
     }
 
-    /// Returns the withheld bytes. An incomplete block of a stream may be part of an error, so the key is removed from
-    /// it without parsing.
+    /// Returns the withheld bytes. An incomplete block of a stream may be part of an error, so the
+    /// key is removed from it without parsing.
     fn finish(&mut self) -> Bytes {
         let waiting = std::mem::take(&mut self.waiting);
         if self.is_unread || self.decoder.is_some() {
@@ -111,13 +121,17 @@ impl Mask {
         }
         // A body that is not UTF-8 can't be parsed as an error, and passes unchanged.
         let body = String::from_utf8(waiting.into());
-        body.map_or_else(|body| body.into_bytes().into(), |body| masked_body(body, &self.key, self.dialect).into())
+        body.map_or_else(
+            |body| body.into_bytes().into(),
+            |body| masked_body(body, &self.key, self.dialect).into(),
+        )
     }
 }
 
 /// Takes the withheld bytes up to an offset of the stream.
 fn take(waiting: &mut BytesMut, left: &mut u64, to: u64) -> BytesMut {
-    let length = usize::try_from(to.saturating_sub(*left)).map_or(waiting.len(), |length| length.min(waiting.len()));
+    let length = usize::try_from(to.saturating_sub(*left))
+        .map_or(waiting.len(), |length| length.min(waiting.len()));
     *left += length as u64;
     waiting.split_to(length)
 }
@@ -133,7 +147,11 @@ pub(super) struct Masked<B> {
 
 impl<B> Masked<B> {
     pub(super) fn new(body: B, mask: Option<Mask>) -> Self {
-        Self { body, mask, end: None }
+        Self {
+            body,
+            mask,
+            end: None,
+        }
     }
 }
 
@@ -145,14 +163,21 @@ where
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         loop {
             if let Some(error) = this.end.as_mut().map(Option::take) {
                 return Poll::Ready(error.map(Err));
             }
-            let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose().map_err(Into::into);
-            let Some(mask) = &mut this.mask else { return Poll::Ready(frame.transpose()) };
+            let frame = ready!(Pin::new(&mut this.body).poll_frame(cx))
+                .transpose()
+                .map_err(Into::into);
+            let Some(mask) = &mut this.mask else {
+                return Poll::Ready(frame.transpose());
+            };
             let bytes = match frame.map(|frame| frame.map(Frame::into_data)) {
                 Ok(Some(Ok(data))) => mask.push(&data),
                 Ok(Some(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
@@ -177,6 +202,10 @@ where
 
     fn size_hint(&self) -> SizeHint {
         // Removing a key changes the length.
-        if self.mask.is_some() { SizeHint::default() } else { self.body.size_hint() }
+        if self.mask.is_some() {
+            SizeHint::default()
+        } else {
+            self.body.size_hint()
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Measures a request, its upstream calls and its answer. Records figures when a call or an answer ends, and at cuts.
+//! Measures a request, its upstream calls and its answer. Records figures when a call or an answer
+//! ends, and at cuts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,15 +9,17 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
 
 use super::metrics::{
-    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Metrics, OTHER, Operation, TokenUse, Usage,
-    cause_of, provider_name,
+    Cut, Ended, EndedAnswer, Flagged, FurtherCall, GivenUp, Joined, Metrics, OTHER, Operation,
+    TokenUse, Usage, cause_of, provider_name,
 };
 use super::otlp::{AnswerSpan, CallSpan, Parent};
 use crate::client::Upstream;
 use crate::provider::wire::SlotKind;
 use crate::provider::{Dialect, answer_tokens, usage};
 use crate::session::relay::{Output, TransportEnd};
-use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, SessionEvent, Status};
+use crate::session::{
+    CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, Request, SessionEvent, Status,
+};
 
 /// The measurements of an API request.
 pub(super) struct Measured {
@@ -25,7 +28,8 @@ pub(super) struct Measured {
     is_stream: bool,
     /// The provider of the current call.
     provider: Arc<str>,
-    /// The provider whose answer the client gets: the first one, until another one begins to answer.
+    /// The provider whose answer the client gets: the first one, until another one begins to
+    /// answer.
     answering: Arc<str>,
     /// The model's name in the request.
     name: Arc<str>,
@@ -69,7 +73,8 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// Returns whether the call's tokens are those of the first call: reattaching generates no new ones.
+    /// Returns whether the call's tokens are those of the first call: reattaching generates no new
+    /// ones.
     pub(super) fn keeps_tokens(self) -> bool {
         matches!(self, Self::First | Self::Reattach)
     }
@@ -148,13 +153,19 @@ impl Measured {
             slot: None,
             span: None,
         };
-        measured.span = parent.map(|parent| parent.begin_answer(&measured.asked(), dialect.as_str()));
+        measured.span =
+            parent.map(|parent| parent.begin_answer(&measured.asked(), dialect.as_str()));
         measured
     }
 
-    /// Begins a call, and ends one that is still open: the upstream refused it, and this is its adapted repeat.
-    /// `model`: its name at the upstream.
-    pub(super) fn begin_call(&mut self, way: Way, upstream: &Upstream, (dialect, model): (Dialect, &str)) {
+    /// Begins a call, and ends one that is still open: the upstream refused it, and this is its
+    /// adapted repeat. `model`: its name at the upstream.
+    pub(super) fn begin_call(
+        &mut self,
+        way: Way,
+        upstream: &Upstream,
+        (dialect, model): (Dialect, &str),
+    ) {
         self.end_call();
         if *self.provider != *provider_name(upstream.host()) {
             self.provider = Arc::from(provider_name(upstream.host()));
@@ -166,8 +177,14 @@ impl Measured {
             gen_ai_request_model: self.metrics.models.label(&name),
         };
         // Spans may have any name.
-        let asked = Operation { gen_ai_request_model: Arc::clone(&name), ..operation.clone() };
-        let span = self.span.as_ref().map(|span| span.begin_call(&asked, way.as_str(), upstream));
+        let asked = Operation {
+            gen_ai_request_model: Arc::clone(&name),
+            ..operation.clone()
+        };
+        let span = self
+            .span
+            .as_ref()
+            .map(|span| span.begin_call(&asked, way.as_str(), upstream));
         self.call = Some(Call {
             way,
             operation,
@@ -198,10 +215,11 @@ impl Measured {
                     let model = self.metrics.admit(&call.name);
                     call.operation.gen_ai_request_model = Arc::clone(&model);
                     if !call.way.is_for_rest() {
-                        (self.answering, self.answering_model) = (Arc::clone(&self.provider), model);
+                        (self.answering, self.answering_model) =
+                            (Arc::clone(&self.provider), model);
                     }
-                    // A client chooses the requested name, so it is a label only if an upstream has answered to it: a
-                    // fallback may have another name for the model.
+                    // A client chooses the requested name, so it is a label only if an upstream has
+                    // answered to it: a fallback may have another name for the model.
                     self.model = self.metrics.models.label(&self.name);
                 }
             }
@@ -212,39 +230,67 @@ impl Measured {
     /// Notes the first bytes of the open call's stream.
     pub(super) fn note_first_chunk(&self) {
         let Some(call) = &self.call else { return };
-        self.metrics.calls.first_chunk.observe(&call.operation, call.began.elapsed().as_secs_f64());
+        self.metrics
+            .calls
+            .first_chunk
+            .observe(&call.operation, call.began.elapsed().as_secs_f64());
     }
 
     /// Notes an output of the answer's session.
     pub(super) fn note_output(&mut self, output: &Output) {
         let mut is_of_call = true;
         if let Output::Event(event) = output {
-            // The session continues the slots of an answer in turn. So the first call's cut in one slot is reported
-            // after the calls for the rest of other slots.
-            is_of_call = !(event.is_of_first() && self.call.as_ref().is_some_and(|call| call.way.is_for_rest()));
+            // The session continues the slots of an answer in turn. So the first call's cut in one
+            // slot is reported after the calls for the rest of other slots.
+            is_of_call = !(event.is_of_first()
+                && self
+                    .call
+                    .as_ref()
+                    .is_some_and(|call| call.way.is_for_rest()));
             self.span.iter_mut().for_each(|span| span.note(event));
             let of_call = self.call.iter_mut().filter(|_| is_of_call);
-            of_call.filter_map(|call| call.span.as_mut()).for_each(|span| span.note(event));
+            of_call
+                .filter_map(|call| call.span.as_mut())
+                .for_each(|span| span.note(event));
         }
         match output {
             Output::Event(event @ SessionEvent::Cut { end, added, .. }) => {
                 if event.new_cut().is_some() {
-                    let model = if is_of_call { self.model_of_call() } else { Arc::clone(&self.answering_model) };
-                    self.metrics.seams.cuts.add(&Cut { model, cause: cause_of(end) }, 1);
+                    let model = if is_of_call {
+                        self.model_of_call()
+                    } else {
+                        Arc::clone(&self.answering_model)
+                    };
+                    self.metrics.seams.cuts.add(
+                        &Cut {
+                            model,
+                            cause: cause_of(end),
+                        },
+                        1,
+                    );
                 }
                 if is_of_call {
-                    self.call.iter_mut().for_each(|call| call.repeats = *added == 0);
+                    self.call
+                        .iter_mut()
+                        .for_each(|call| call.repeats = *added == 0);
                     self.note_error(end);
                 }
             }
             Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => {
                 let seams = &self.metrics.seams;
-                seams.joined.add(&Joined { kind: seam.alignment.as_str() }, 1);
+                seams.joined.add(
+                    &Joined {
+                        kind: seam.alignment.as_str(),
+                    },
+                    1,
+                );
                 seams.gap.observe(elapsed.as_secs_f64());
                 seams.pending.observe(seam.pending as f64);
                 self.call.iter_mut().for_each(|call| call.has_joined = true);
             }
-            Output::Event(SessionEvent::Failed { reason, .. } | SessionEvent::Waiting { reason, .. }) if is_of_call => {
+            Output::Event(
+                SessionEvent::Failed { reason, .. } | SessionEvent::Waiting { reason, .. },
+            ) if is_of_call => {
                 self.call.iter_mut().for_each(|call| call.has_failed = true);
                 if let FailureReason::Nothing(end) = reason {
                     self.note_error(end);
@@ -258,13 +304,32 @@ impl Measured {
                 }
                 self.end_call();
             }
-            Output::Done { slot, outcome, transport_end } => {
-                if outcome.status() == Status::PassedThrough && *transport_end == TransportEnd::Dropped {
+            Output::Done {
+                slot,
+                outcome,
+                transport_end,
+            } => {
+                if outcome.status() == Status::PassedThrough
+                    && *transport_end == TransportEnd::Dropped
+                {
                     // An answer that is not continued emits no `Cut`, so its end is noted here.
-                    let limit = outcome.tally().limit.as_ref().map(|limit| limit.name.as_str());
-                    let is_silence = matches!(limit, Some("idle_timeout" | "first_byte_timeout" | "text_timeout"));
-                    let cause = if is_silence { CutCause::Idle } else { CutCause::Drop };
-                    self.call.iter_mut().for_each(|call| call.error = call.error.or(Some(cause.as_str())));
+                    let limit = outcome
+                        .tally()
+                        .limit
+                        .as_ref()
+                        .map(|limit| limit.name.as_str());
+                    let is_silence = matches!(
+                        limit,
+                        Some("idle_timeout" | "first_byte_timeout" | "text_timeout")
+                    );
+                    let cause = if is_silence {
+                        CutCause::Idle
+                    } else {
+                        CutCause::Drop
+                    };
+                    self.call
+                        .iter_mut()
+                        .for_each(|call| call.error = call.error.or(Some(cause.as_str())));
                 }
                 self.slot = Some(*slot);
                 self.note_outcome(outcome);
@@ -277,28 +342,42 @@ impl Measured {
     /// Counts the doubtful seams of an answer, and the reason if the session gave it up.
     fn note_outcome(&self, outcome: &Outcome) {
         let tally = outcome.tally();
-        for (flag, seams) in [("ambiguous", tally.ambiguous), ("early_end", tally.early_end)] {
+        for (flag, seams) in [
+            ("ambiguous", tally.ambiguous),
+            ("early_end", tally.early_end),
+        ] {
             if seams > 0 {
-                let labels = Flagged { model: Arc::clone(&self.model), flag };
+                let labels = Flagged {
+                    model: Arc::clone(&self.model),
+                    flag,
+                };
                 self.metrics.seams.flagged.add(&labels, seams.into());
             }
         }
         if let Some(stop) = outcome.reason() {
-            let labels = GivenUp { model: Arc::clone(&self.model), stop: stop.as_str() };
+            let labels = GivenUp {
+                model: Arc::clone(&self.model),
+                stop: stop.as_str(),
+            };
             self.metrics.answers.given_up.add(&labels, 1);
         }
     }
 
     /// Notes how the open call ended, if it ended in an error.
     fn note_error(&mut self, end: &CallEnd) {
-        let is_error = |cause: &CutCause| !matches!(cause, CutCause::Length | CutCause::PrematureStop);
+        let is_error =
+            |cause: &CutCause| !matches!(cause, CutCause::Length | CutCause::PrematureStop);
         let error = end.cause().filter(is_error).map(CutCause::as_str);
-        self.call.iter_mut().for_each(|call| call.error = call.error.or(error));
+        self.call
+            .iter_mut()
+            .for_each(|call| call.error = call.error.or(error));
     }
 
     /// Notes that the proxy ends the open call.
     pub(super) fn note_stop(&mut self) {
-        self.call.iter_mut().for_each(|call| call.error = call.error.or(Some("stopped")));
+        self.call
+            .iter_mut()
+            .for_each(|call| call.error = call.error.or(Some("stopped")));
     }
 
     fn note_usage(&mut self, raw: &str) {
@@ -306,44 +385,91 @@ impl Measured {
         let Some(call) = &mut self.call else { return };
         for (gen_ai_token_type, tokens) in [("input", input), ("output", output)] {
             if let Some(tokens) = tokens {
-                let labels = Usage { operation: call.operation.clone(), gen_ai_token_type };
+                let labels = Usage {
+                    operation: call.operation.clone(),
+                    gen_ai_token_type,
+                };
                 self.metrics.calls.usage.observe(&labels, tokens as f64);
-                call.span.iter_mut().for_each(|span| span.note_tokens(gen_ai_token_type, tokens));
+                call.span
+                    .iter_mut()
+                    .for_each(|span| span.note_tokens(gen_ai_token_type, tokens));
             }
         }
         call.tokens = output;
-        let labels = TokenUse { r#use: if call.way.keeps_tokens() { "kept" } else { "regenerated" } };
-        self.metrics.calls.tokens.add(&labels, output.unwrap_or_default());
+        let labels = TokenUse {
+            r#use: if call.way.keeps_tokens() {
+                "kept"
+            } else {
+                "regenerated"
+            },
+        };
+        self.metrics
+            .calls
+            .tokens
+            .add(&labels, output.unwrap_or_default());
     }
 
     fn end_call(&mut self) {
-        let Some(mut call) = self.call.take() else { return };
-        call.span.take().into_iter().for_each(|span| span.end(call.status, &call.error_type()));
-        let labels = Ended { operation: call.operation.clone(), error_type: call.error_type() };
-        self.metrics.calls.duration.observe(&labels, call.began.elapsed().as_secs_f64());
+        let Some(mut call) = self.call.take() else {
+            return;
+        };
+        call.span
+            .take()
+            .into_iter()
+            .for_each(|span| span.end(call.status, &call.error_type()));
+        let labels = Ended {
+            operation: call.operation.clone(),
+            error_type: call.error_type(),
+        };
+        self.metrics
+            .calls
+            .duration
+            .observe(&labels, call.began.elapsed().as_secs_f64());
         if call.way != Way::First {
-            let labels = FurtherCall { way: call.way.as_str(), outcome: call.outcome() };
+            let labels = FurtherCall {
+                way: call.way.as_str(),
+                outcome: call.outcome(),
+            };
             self.metrics.calls.further.add(&labels, 1);
         }
         if call.status == Some(StatusCode::OK) {
-            self.tokens = self.tokens.zip(call.tokens).map(|(sum, tokens)| sum.saturating_add(tokens));
+            self.tokens = self
+                .tokens
+                .zip(call.tokens)
+                .map(|(sum, tokens)| sum.saturating_add(tokens));
         }
     }
 
     /// Records an answer that has ended for its client.
     pub(super) fn end(mut self, end: &AnswerEnd<'_>) {
         // The call of an unread answer ends together with the answer.
-        self.call.iter_mut().for_each(|call| call.error = call.error.or(end.break_off));
+        self.call
+            .iter_mut()
+            .for_each(|call| call.error = call.error.or(end.break_off));
         self.end_call();
         let answers = &self.metrics.answers;
         let error_type = end.error_type();
         let is_healthy = error_type.is_empty();
-        self.span.take().into_iter().for_each(|span| span.end(end.name(), end.status, &error_type));
-        let labels = Ended { operation: self.operation(), error_type };
-        answers.duration.observe(&labels, end.duration.as_secs_f64());
+        self.span
+            .take()
+            .into_iter()
+            .for_each(|span| span.end(end.name(), end.status, &error_type));
+        let labels = Ended {
+            operation: self.operation(),
+            error_type,
+        };
+        answers
+            .duration
+            .observe(&labels, end.duration.as_secs_f64());
         if let Some(first) = end.first_byte.filter(|_| is_healthy && self.is_stream) {
-            answers.first_token.observe(&labels.operation, first.as_secs_f64());
-            if let Some(further) = self.tokens.and_then(|tokens| tokens.checked_sub(1)).filter(|more| *more > 0) {
+            answers
+                .first_token
+                .observe(&labels.operation, first.as_secs_f64());
+            if let Some(further) = self
+                .tokens
+                .and_then(|tokens| tokens.checked_sub(1))
+                .filter(|more| *more > 0)
+            {
                 let per_token = end.last_byte.saturating_sub(first).as_secs_f64() / further as f64;
                 answers.per_token.observe(&labels.operation, per_token);
             }
@@ -353,19 +479,30 @@ impl Measured {
             Some(SlotKind::Arguments) => "arguments",
             None => "unread",
         };
-        let labels = EndedAnswer { wire: self.dialect.as_str(), slot, status: end.name() };
+        let labels = EndedAnswer {
+            wire: self.dialect.as_str(),
+            slot,
+            status: end.name(),
+        };
         answers.ended.add(&labels, 1);
     }
 
     /// Returns the label of the model that the open call asks.
     fn model_of_call(&self) -> Arc<str> {
-        let of_call = self.call.as_ref().map(|call| &call.operation.gen_ai_request_model);
+        let of_call = self
+            .call
+            .as_ref()
+            .map(|call| &call.operation.gen_ai_request_model);
         Arc::clone(of_call.unwrap_or(&self.answering_model))
     }
 
-    /// Returns the request's operation with the requested model's name: spans, unlike labels, may have any name.
+    /// Returns the request's operation with the requested model's name: spans, unlike labels, may
+    /// have any name.
     fn asked(&self) -> Operation {
-        Operation { gen_ai_request_model: Arc::clone(&self.name), ..self.operation() }
+        Operation {
+            gen_ai_request_model: Arc::clone(&self.name),
+            ..self.operation()
+        }
     }
 
     fn operation(&self) -> Operation {
@@ -385,7 +522,9 @@ impl Drop for Measured {
 
 impl Call {
     fn error_type(&self) -> Cow<'static, str> {
-        self.status.and_then(refusal).unwrap_or(Cow::Borrowed(self.error.unwrap_or_default()))
+        self.status
+            .and_then(refusal)
+            .unwrap_or(Cow::Borrowed(self.error.unwrap_or_default()))
     }
 
     /// Returns the outcome of a further call.
@@ -431,15 +570,25 @@ fn operation_name(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Completions => "text_completion",
         Dialect::Gemini => "generate_content",
-        Dialect::Chat | Dialect::Responses | Dialect::Messages | Dialect::Ollama | Dialect::Cohere => "chat",
+        Dialect::Chat
+        | Dialect::Responses
+        | Dialect::Messages
+        | Dialect::Ollama
+        | Dialect::Cohere => "chat",
     }
 }
 
-/// Returns the status of an error as a label. A server may send any number, so statuses outside of 4xx and 5xx share
-/// one label.
+/// Returns the status of an error as a label. A server may send any number, so statuses outside of
+/// 4xx and 5xx share one label.
 fn refusal(status: StatusCode) -> Option<Cow<'static, str>> {
     let is_error = status.is_client_error() || status.is_server_error();
-    let name = || if is_error { Cow::Owned(status.as_str().to_owned()) } else { Cow::Borrowed(OTHER) };
+    let name = || {
+        if is_error {
+            Cow::Owned(status.as_str().to_owned())
+        } else {
+            Cow::Borrowed(OTHER)
+        }
+    };
     (!status.is_success()).then(name)
 }
 

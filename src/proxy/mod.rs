@@ -5,8 +5,8 @@
 //!    ▲                                                                                    │
 //!    └── body ◀── conversation (streams: stream::Stitch · bodies: session::body) ◀────────┘
 //! ```
-//! The operator alone names the upstream: nothing in a request can choose host, scheme or key. Every request outside
-//! the APIs of `provider::wire` passes through unchanged.
+//! The operator alone names the upstream: nothing in a request can choose host, scheme or key.
+//! Every request outside the APIs of `provider::wire` passes through unchanged.
 
 mod access;
 mod admin;
@@ -84,7 +84,9 @@ use crate::provider::capability::{Capability, Table};
 use crate::repair::RepairLevel;
 use crate::route::RouteConfig;
 use crate::session::relay::{Output, TransportEnd};
-use crate::session::{CallEnd, CutCause, FailureReason, GiveUp, Outcome, Prompt, Prose, SessionEvent, StopReason};
+use crate::session::{
+    CallEnd, CutCause, FailureReason, GiveUp, Outcome, Prompt, Prose, SessionEvent, StopReason,
+};
 use crate::shape::{RootKind, Shape};
 
 /// A proxy in front of one upstream.
@@ -135,16 +137,18 @@ struct Asking {
     token_factor: u32,
 }
 
-/// An observer of the bodies of requests and answers, which contain the users' texts. It gets no headers. It must not
-/// block for long.
+/// An observer of the bodies of requests and answers, which contain the users' texts. It gets no
+/// headers. It must not block for long.
 pub trait Tap: Send + Sync {
-    /// Called when a request goes out. The first call is 0. An adapted repeat of a request has the same number.
+    /// Called when a request goes out. The first call is 0. An adapted repeat of a request has the
+    /// same number.
     fn request(&self, number: u32, body: &[u8]);
     /// Called with bytes of the answering event stream, or of a refusal that the proxy has read.
     fn response(&self, bytes: &[u8]);
 }
 
-/// An observer of the calls, the steps of the loop and the outcomes of all answers. It must not block.
+/// An observer of the calls, the steps of the loop and the outcomes of all answers. It must not
+/// block.
 pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
 
 impl Proxy {
@@ -192,16 +196,16 @@ impl Proxy {
         self
     }
 
-    /// Sets the number of threads that serve connections, each with upstream connections of its own. Default: 0, the
-    /// caller's runtime serves them.
+    /// Sets the number of threads that serve connections, each with upstream connections of its
+    /// own. Default: 0, the caller's runtime serves them.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Sets the address of a second listener, for metrics and readiness. Port 0 takes a free port. It checks no token.
-    /// Default: none, and the proxy measures nothing.
+    /// Sets the address of a second listener, for metrics and readiness. Port 0 takes a free port.
+    /// It checks no token. Default: none, and the proxy measures nothing.
     #[must_use]
     pub fn admin(mut self, addr: Option<SocketAddr>) -> Self {
         self.admin = addr;
@@ -215,7 +219,8 @@ impl Proxy {
         self
     }
 
-    /// Sets the number of last answers that keep their text for the page of the admin listener. Default: 0.
+    /// Sets the number of last answers that keep their text for the page of the admin listener.
+    /// Default: 0.
     #[must_use]
     pub fn page_answers(mut self, most: usize) -> Self {
         self.page_answers = most;
@@ -230,31 +235,34 @@ impl Proxy {
         self
     }
 
-    /// Sets whether the log contains the texts of requests and answers, for development. Default: it does not.
+    /// Sets whether the log contains the texts of requests and answers, for development. Default:
+    /// it does not.
     #[must_use]
     pub fn log_content(mut self, logs: bool) -> Self {
         self.shared.logs_content = logs;
         self
     }
 
-    /// Sets how long the proxy keeps answers for clients that lose their connection, if the request does not set a
-    /// time, up to [`max_keep_time`](crate::KeepLimits::max_keep_time). Default: zero, an answer ends with its client.
+    /// Sets how long the proxy keeps answers for clients that lose their connection, if the request
+    /// does not set a time, up to [`max_keep_time`](crate::KeepLimits::max_keep_time). Default:
+    /// zero, an answer ends with its client.
     #[must_use]
     pub fn keep_answers(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Sets the store for kept answers: `memory`, or the address of a Redis or Valkey server. Default: the memory of
-    /// the process.
+    /// Sets the store for kept answers: `memory`, or the address of a Redis or Valkey server.
+    /// Default: the memory of the process.
     #[must_use]
     pub fn store(mut self, store: impl Into<String>) -> Self {
         self.store = store.into();
         self
     }
 
-    /// Sets the ending of an answer that can't be completed, if the request does not choose one. Default:
-    /// [`GiveUp::Leave`], so that a client sees the failure that it would have seen without the proxy.
+    /// Sets the ending of an answer that can't be completed, if the request does not choose one.
+    /// Default: [`GiveUp::Leave`], so that a client sees the failure that it would have seen
+    /// without the proxy.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         Arc::make_mut(&mut self.base).give_up = give_up;
@@ -268,8 +276,8 @@ impl Proxy {
         self
     }
 
-    /// Sets how much repair may change the JSON in an answer, if the request does not choose a level. Default:
-    /// [`RepairLevel::Strict`], which leaves a healthy answer's bytes unchanged.
+    /// Sets how much repair may change the JSON in an answer, if the request does not choose a
+    /// level. Default: [`RepairLevel::Strict`], which leaves a healthy answer's bytes unchanged.
     #[must_use]
     pub fn repair(mut self, level: RepairLevel) -> Self {
         Arc::make_mut(&mut self.base).repair = level;
@@ -290,8 +298,8 @@ impl Proxy {
         self
     }
 
-    /// Sets whether the proxy adapts first requests to their model and stage. Default: off, so requests go out
-    /// unchanged and a client sees the upstream's own error.
+    /// Sets whether the proxy adapts first requests to their model and stage. Default: off, so
+    /// requests go out unchanged and a client sees the upstream's own error.
     #[must_use]
     pub fn adapt(mut self, adapts: bool) -> Self {
         self.asking.adapts = adapts;
@@ -308,26 +316,38 @@ impl Proxy {
     /// Returns whether the stage with this name expects JSON. An error is a message for the client.
     fn expects_json(&self, stage: &str) -> Result<bool, String> {
         let name = stage.replace('-', "_");
-        let shape = self.asking.shapes.iter().find(|shape| shape.name == stage || shape.name == name);
+        let shape = self
+            .asking
+            .shapes
+            .iter()
+            .find(|shape| shape.name == stage || shape.name == name);
         shape
             .map(|shape| shape.root != RootKind::Text)
             .ok_or_else(|| format!("`x-restitch-stage`: `{stage}` is no stage"))
     }
 
-    /// Sets the factor by which the token limit of each further call exceeds the previous call's, if the request limits
-    /// its tokens, up to [`max_extra_tokens`](crate::ContinuationLimits::max_extra_tokens). Default: 1, every call has
-    /// the first call's limit.
+    /// Sets the factor by which the token limit of each further call exceeds the previous call's,
+    /// if the request limits its tokens, up to
+    /// [`max_extra_tokens`](crate::ContinuationLimits::max_extra_tokens). Default: 1, every call
+    /// has the first call's limit.
     #[must_use]
     pub fn raise_max_tokens(mut self, factor: u32) -> Self {
         self.asking.token_factor = factor.max(1);
         self
     }
 
-    /// Adds a route after the earlier ones. It inherits unset settings from the proxy's current ones. `client`: the
-    /// client of its upstream; `None`: the proxy's. `fallbacks`: the upstreams that take over when it fails.
+    /// Adds a route after the earlier ones. It inherits unset settings from the proxy's current
+    /// ones. `client`: the client of its upstream; `None`: the proxy's. `fallbacks`: the upstreams
+    /// that take over when it fails.
     #[must_use]
-    pub fn route(mut self, config: RouteConfig, client: Option<Client>, fallbacks: Vec<Fallback>) -> Self {
-        self.routes.push(Arc::new(self.base.with(config, client, fallbacks)));
+    pub fn route(
+        mut self,
+        config: RouteConfig,
+        client: Option<Client>,
+        fallbacks: Vec<Fallback>,
+    ) -> Self {
+        self.routes
+            .push(Arc::new(self.base.with(config, client, fallbacks)));
         self
     }
 
@@ -371,19 +391,29 @@ impl Proxy {
         listen::listen(self, listen).await
     }
 
-    /// Returns the longest time for which the operator's settings keep answers without a request to keep them.
+    /// Returns the longest time for which the operator's settings keep answers without a request to
+    /// keep them.
     fn longest_keep(&self) -> Duration {
-        let of_routes = self.routes.iter().filter_map(|route| route.config.keep).max().unwrap_or_default();
+        let of_routes = self
+            .routes
+            .iter()
+            .filter_map(|route| route.config.keep)
+            .max()
+            .unwrap_or_default();
         self.keep.max(Duration::from_secs(of_routes.into()))
     }
 
-    /// Returns the same proxy with upstream connections of its own. Routes to one upstream share theirs.
+    /// Returns the same proxy with upstream connections of its own. Routes to one upstream share
+    /// theirs.
     fn apart(&self) -> Self {
         let mut apart = self.clone();
         let mut clients: Vec<Client> = Vec::new();
         for route in std::iter::once(&mut apart.base).chain(&mut apart.routes) {
             for client in Arc::make_mut(route).clients() {
-                let known = clients.iter().find(|known| known.upstream() == client.upstream()).cloned();
+                let known = clients
+                    .iter()
+                    .find(|known| known.upstream() == client.upstream())
+                    .cloned();
                 *client = known.unwrap_or_else(|| client.apart());
                 clients.push(client.clone());
             }
@@ -391,22 +421,28 @@ impl Proxy {
         apart
     }
 
-    /// Returns the capability of a model at an upstream on a route: the table's entry, corrected by recorded refusals.
+    /// Returns the capability of a model at an upstream on a route: the table's entry, corrected by
+    /// recorded refusals.
     fn capability(&self, route: &Route, upstream: &Upstream, model: &str) -> Capability {
         let known = route.direct(self.asking.capabilities.of(model, Some(upstream.host())));
         self.shared.correct(upstream.authority(), model, known)
     }
 
-    /// Reports an output to the log and the observer. Logs no text, no paths inside documents, and no headers of a
-    /// request.
+    /// Reports an output to the log and the observer. Logs no text, no paths inside documents, and
+    /// no headers of a request.
     fn observed(&self, output: &Output, exchange: &Exchange) {
         let _entered = exchange.span().enter();
         if exchange.is_stopped() {
             // The proxy has ended the answer, so the end must not be reported as the upstream's.
             match output {
                 // The session announces a call that the proxy never makes.
-                Output::Call { .. } | Output::Event(SessionEvent::Cut { .. }) => return exchange.note_stop(),
-                Output::Done { transport_end: TransportEnd::Dropped, .. } => exchange.note_stop(),
+                Output::Call { .. } | Output::Event(SessionEvent::Cut { .. }) => {
+                    return exchange.note_stop();
+                }
+                Output::Done {
+                    transport_end: TransportEnd::Dropped,
+                    ..
+                } => exchange.note_stop(),
                 _ => {}
             }
         }
@@ -423,11 +459,21 @@ impl Proxy {
                 elapsed_ms = elapsed.as_millis() as u64,
                 "joined"
             ),
-            Output::Event(SessionEvent::Cut { call, end, offset, .. }) => {
+            Output::Event(SessionEvent::Cut {
+                call, end, offset, ..
+            }) => {
                 let limit = end.limit().map(tracing::field::display);
-                tracing::info!(call, cause = end.cause().map(CutCause::as_str), limit, offset, "cut");
+                tracing::info!(
+                    call,
+                    cause = end.cause().map(CutCause::as_str),
+                    limit,
+                    offset,
+                    "cut"
+                );
             }
-            Output::Event(SessionEvent::Failed { call, reason, .. }) => warn_of_failure(*call, reason),
+            Output::Event(SessionEvent::Failed { call, reason, .. }) => {
+                warn_of_failure(*call, reason)
+            }
             Output::Event(SessionEvent::Waiting { call, reason, .. }) => {
                 tracing::warn!(call, %reason, "waiting for the upstream");
             }
@@ -443,8 +489,13 @@ impl Proxy {
 /// Logs the end of an answer. If the answer needed no help, the access line suffices.
 fn log_end(outcome: &Outcome) {
     let (status, tally) = (outcome.status().as_str(), outcome.tally());
-    let is_helped = tally.continuations > 0 || tally.failures > 0 || !outcome.synthesized().is_empty();
-    if !is_helped && outcome.reason().is_none() && outcome.cause().is_none() && tally.limit.is_none() {
+    let is_helped =
+        tally.continuations > 0 || tally.failures > 0 || !outcome.synthesized().is_empty();
+    if !is_helped
+        && outcome.reason().is_none()
+        && outcome.cause().is_none()
+        && tally.limit.is_none()
+    {
         tracing::debug!(status, "done");
         return;
     }
@@ -462,7 +513,8 @@ fn log_end(outcome: &Outcome) {
     );
 }
 
-/// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or its key.
+/// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or
+/// its key.
 fn warn_of_failure(call: u32, reason: &FailureReason) {
     let cause = match reason {
         FailureReason::Nothing(end) => end.cause(),
@@ -471,7 +523,12 @@ fn warn_of_failure(call: u32, reason: &FailureReason) {
     let cause = cause.map(CutCause::as_str);
     match reason {
         FailureReason::Nothing(CallEnd::Error(_)) => {
-            tracing::warn!(call, cause, reason = "the upstream reported an error", "a call failed");
+            tracing::warn!(
+                call,
+                cause,
+                reason = "the upstream reported an error",
+                "a call failed"
+            );
         }
         reason => tracing::warn!(call, cause, %reason, "a call failed"),
     }
@@ -479,6 +536,9 @@ fn warn_of_failure(call: u32, reason: &FailureReason) {
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxy").field("base", &self.base).field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("Proxy")
+            .field("base", &self.base)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
     }
 }

@@ -17,22 +17,46 @@ macro_rules! absent {
     )+};
 }
 
-absent!(Otlp, Parent, AnswerSpan, CallSpan, Histogram, Counter, UpDownCounter);
+absent!(
+    Otlp,
+    Parent,
+    AnswerSpan,
+    CallSpan,
+    Histogram,
+    Counter,
+    UpDownCounter
+);
 
 impl Otlp {
     pub(super) fn parent(&self, _: &HeaderMap) -> Option<Parent> {
         match self.0 {}
     }
 
-    pub(super) fn histogram(&self, _: &'static str, _: &'static str, _: &'static str, _: &[f64]) -> Option<Histogram> {
+    pub(super) fn histogram(
+        &self,
+        _: &'static str,
+        _: &'static str,
+        _: &'static str,
+        _: &[f64],
+    ) -> Option<Histogram> {
         match self.0 {}
     }
 
-    pub(super) fn counter(&self, _: &'static str, _: &'static str, _: &'static str) -> Option<Counter> {
+    pub(super) fn counter(
+        &self,
+        _: &'static str,
+        _: &'static str,
+        _: &'static str,
+    ) -> Option<Counter> {
         match self.0 {}
     }
 
-    pub(super) fn up_down_counter(&self, _: &'static str, _: &'static str, _: &'static str) -> Option<UpDownCounter> {
+    pub(super) fn up_down_counter(
+        &self,
+        _: &'static str,
+        _: &'static str,
+        _: &'static str,
+    ) -> Option<UpDownCounter> {
         match self.0 {}
     }
 }

@@ -27,12 +27,16 @@ pub(super) trait LabelSet:
 {
 }
 
-impl<L: Labels + EncodeLabelSet + Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static> LabelSet for L {}
+impl<L: Labels + EncodeLabelSet + Clone + fmt::Debug + Eq + Hash + Send + Sync + 'static> LabelSet
+    for L
+{
+}
 
 /// The name, the unit and the help of a metric.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name {
-    /// The name with dots for the collector. Prometheus replaces the dots by `_`, and adds the unit and `_total`.
+    /// The name with dots for the collector. Prometheus replaces the dots by `_`, and adds the unit
+    /// and `_total`.
     name: &'static str,
     unit: Scale,
     help: &'static str,
@@ -82,7 +86,9 @@ impl Sinks<'_> {
     fn register(&mut self, name: Name, metric: impl prometheus_client::registry::Metric) {
         let shown = name.name.replace('.', "_");
         match name.unit.prometheus() {
-            Some(unit) => self.registry.register_with_unit(shown, name.help, unit, metric),
+            Some(unit) => self
+                .registry
+                .register_with_unit(shown, name.help, unit, metric),
             None => self.registry.register(shown, name.help, metric),
         }
     }
@@ -95,21 +101,27 @@ impl Sinks<'_> {
     ) -> Histograms<L> {
         let family = Family::new_with_constructor(new);
         self.register(name, family.clone());
-        let pushed = self.otlp.and_then(|otlp| otlp.histogram(name.name, name.unit.otlp(), name.help, boundaries));
+        let pushed = self
+            .otlp
+            .and_then(|otlp| otlp.histogram(name.name, name.unit.otlp(), name.help, boundaries));
         Histograms { family, pushed }
     }
 
     pub(super) fn counters<L: LabelSet>(&mut self, name: Name) -> Counters<L> {
         let family = Family::default();
         self.register(name, family.clone());
-        let pushed = self.otlp.and_then(|otlp| otlp.counter(name.name, name.unit.otlp(), name.help));
+        let pushed = self
+            .otlp
+            .and_then(|otlp| otlp.counter(name.name, name.unit.otlp(), name.help));
         Counters { family, pushed }
     }
 
     pub(super) fn histogram(&mut self, name: Name, boundaries: &'static [f64]) -> One {
         let histogram = Histogram::new(boundaries.iter().copied());
         self.register(name, histogram.clone());
-        let pushed = self.otlp.and_then(|otlp| otlp.histogram(name.name, name.unit.otlp(), name.help, boundaries));
+        let pushed = self
+            .otlp
+            .and_then(|otlp| otlp.histogram(name.name, name.unit.otlp(), name.help, boundaries));
         One { histogram, pushed }
     }
 
@@ -123,7 +135,9 @@ impl Sinks<'_> {
     pub(super) fn level(&mut self, name: Name) -> Level {
         let gauge = Gauge::default();
         self.register(name, gauge.clone());
-        let pushed = self.otlp.and_then(|otlp| otlp.up_down_counter(name.name, name.unit.otlp(), name.help));
+        let pushed = self
+            .otlp
+            .and_then(|otlp| otlp.up_down_counter(name.name, name.unit.otlp(), name.help));
         Level { gauge, pushed }
     }
 }
@@ -138,7 +152,9 @@ pub(super) struct Histograms<L> {
 impl<L: LabelSet> Histograms<L> {
     pub(super) fn observe(&self, labels: &L, value: f64) {
         self.family.get_or_create(labels).observe(value);
-        self.pushed.iter().for_each(|pushed| pushed.record(labels, value));
+        self.pushed
+            .iter()
+            .for_each(|pushed| pushed.record(labels, value));
     }
 }
 
@@ -152,7 +168,9 @@ pub(super) struct Counters<L> {
 impl<L: LabelSet> Counters<L> {
     pub(super) fn add(&self, labels: &L, count: u64) {
         self.family.get_or_create(labels).inc_by(count);
-        self.pushed.iter().for_each(|pushed| pushed.add(labels, count));
+        self.pushed
+            .iter()
+            .for_each(|pushed| pushed.add(labels, count));
     }
 }
 
@@ -166,7 +184,9 @@ pub(super) struct One {
 impl One {
     pub(super) fn observe(&self, value: f64) {
         self.histogram.observe(value);
-        self.pushed.iter().for_each(|pushed| pushed.record(&(), value));
+        self.pushed
+            .iter()
+            .for_each(|pushed| pushed.record(&(), value));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Removes keys from texts that people read, even if a text escapes them.
 
-/// Removes a key from text that arrives in pieces. Finds the key also if any of its bytes are escaped.
+/// Removes a key from text that arrives in pieces. Finds the key also if any of its bytes are
+/// escaped.
 #[derive(Debug)]
 pub(crate) struct Redactor {
     key: String,
@@ -10,7 +11,10 @@ pub(crate) struct Redactor {
 
 impl Redactor {
     pub(crate) fn new(key: &str) -> Self {
-        Self { key: key.to_owned(), pending: Vec::new() }
+        Self {
+            key: key.to_owned(),
+            pending: Vec::new(),
+        }
     }
 
     /// Returns a redactor of the same key for another text.
@@ -38,11 +42,15 @@ impl Redactor {
         whole
     }
 
-    /// Returns the pending text without keys, up to the offset at which another key may begin, and that offset.
+    /// Returns the pending text without keys, up to the offset at which another key may begin, and
+    /// that offset.
     fn redacted(&self) -> (Vec<u8>, usize) {
         let (mut certain, mut at) = (Vec::with_capacity(self.pending.len()), 0);
         while let Some((&byte, _)) = self.pending.get(at..).and_then(<[u8]>::split_first) {
-            match begins_with(self.pending.get(at..).unwrap_or_default(), self.key.as_bytes()) {
+            match begins_with(
+                self.pending.get(at..).unwrap_or_default(),
+                self.key.as_bytes(),
+            ) {
                 Found::Key(length) => {
                     certain.extend_from_slice(b"[key]");
                     at += length;
@@ -67,15 +75,17 @@ enum Found {
     Nothing,
 }
 
-/// Returns whether `text` begins with the key. Each byte may be literal, percent-encoded, or a JSON escape (`\u0041`,
-/// `\/`), also in nested JSON strings.
+/// Returns whether `text` begins with the key. Each byte may be literal, percent-encoded, or a JSON
+/// escape (`\u0041`, `\/`), also in nested JSON strings.
 fn begins_with(text: &[u8], key: &[u8]) -> Found {
     if key.is_empty() {
         return Found::Nothing;
     }
     let mut at = 0;
     for &byte in key {
-        let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else { return Found::Part };
+        let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) else {
+            return Found::Part;
+        };
         at += match written(rest, byte) {
             Some(0) => return Found::Part,
             Some(length) => length,
@@ -85,12 +95,17 @@ fn begins_with(text: &[u8], key: &[u8]) -> Found {
     Found::Key(at)
 }
 
-/// Returns the length of the encoding of `byte` with which `text` begins; 0 if the text ends within that encoding.
+/// Returns the length of the encoding of `byte` with which `text` begins; 0 if the text ends within
+/// that encoding.
 fn written(text: &[u8], byte: u8) -> Option<usize> {
     if text.first() == Some(&byte) {
         return Some(1);
     }
-    let slashes = text.iter().take(SLASHES).take_while(|byte| **byte == b'\\').count();
+    let slashes = text
+        .iter()
+        .take(SLASHES)
+        .take_while(|byte| **byte == b'\\')
+        .count();
     let (escape, digits) = match (text.first()?, text.get(slashes)) {
         (b'%', _) => (1, 2),
         (b'\\', None) => return Some(0),
@@ -100,7 +115,9 @@ fn written(text: &[u8], byte: u8) -> Option<usize> {
     };
     let hex = text.get(escape..).unwrap_or_default();
     let hex = hex.get(..digits).unwrap_or(hex);
-    let value = std::str::from_utf8(hex).ok().filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    let value = std::str::from_utf8(hex)
+        .ok()
+        .filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
     match u32::from_str_radix(value, 16) {
         _ if value.len() < digits => Some(0),
         Ok(value) => (value == u32::from(byte)).then_some(escape + digits),
@@ -108,7 +125,8 @@ fn written(text: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// The most backslashes before an escape: those of a JSON string nested four deep, since each level doubles them.
+/// The most backslashes before an escape: those of a JSON string nested four deep, since each level
+/// doubles them.
 const SLASHES: usize = 8;
 
 #[cfg(test)]
@@ -121,7 +139,10 @@ mod tests {
         let expected = "data: [key]sk-[key]. sk-secre";
         for size in 1..=text.len() {
             let mut redactor = Redactor::new("sk-secret");
-            let mut out: Vec<u8> = text.chunks(size).flat_map(|chunk| redactor.push(chunk)).collect();
+            let mut out: Vec<u8> = text
+                .chunks(size)
+                .flat_map(|chunk| redactor.push(chunk))
+                .collect();
             out.append(&mut redactor.finish());
             assert_eq!(String::from_utf8(out).unwrap(), expected, "{size}");
         }
@@ -142,9 +163,17 @@ mod tests {
             let text = format!(r"\ %2 {text}\u00 %4");
             for size in 1..=text.len() {
                 let mut redactor = Redactor::new("sk/u-Aé");
-                let mut out: Vec<u8> = text.as_bytes().chunks(size).flat_map(|chunk| redactor.push(chunk)).collect();
+                let mut out: Vec<u8> = text
+                    .as_bytes()
+                    .chunks(size)
+                    .flat_map(|chunk| redactor.push(chunk))
+                    .collect();
                 out.append(&mut redactor.finish());
-                assert_eq!(String::from_utf8(out).unwrap(), r"\ %2 [key]\u00 %4", "{text} {size}");
+                assert_eq!(
+                    String::from_utf8(out).unwrap(),
+                    r"\ %2 [key]\u00 %4",
+                    "{text} {size}"
+                );
             }
         }
     }

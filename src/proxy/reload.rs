@@ -1,4 +1,5 @@
-//! Replaces the configuration while the proxy runs. Running requests keep the configuration that they began with.
+//! Replaces the configuration while the proxy runs. Running requests keep the configuration that
+//! they began with.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -37,11 +38,13 @@ pub type Loader = Arc<dyn Fn() -> Result<Loaded, String> + Send + Sync>;
 pub struct Loaded {
     /// The proxy with this configuration.
     pub proxy: Proxy,
-    /// The names of settings that differ from those at the start, and take effect only after a restart.
+    /// The names of settings that differ from those at the start, and take effect only after a
+    /// restart.
     pub fixed: Vec<&'static str>,
     /// The files of the proxy's own certificate and of its key. `None`: the certificate stays.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Called once the new configuration is in use, so after everything else that was read has proved valid.
+    /// Called once the new configuration is in use, so after everything else that was read has
+    /// proved valid.
     pub used: Box<dyn FnOnce() + Send>,
 }
 
@@ -62,14 +65,21 @@ impl Reloader {
         tls: Option<ServerTls>,
         threads: impl IntoIterator<Item = Current>,
     ) -> Self {
-        Self { loader, tls, threads: threads.into_iter().collect(), turn: Arc::default() }
+        Self {
+            loader,
+            tls,
+            threads: threads.into_iter().collect(),
+            turn: Arc::default(),
+        }
     }
 
-    /// Reads the configuration and the certificate again, and uses them for the next requests. Metrics keep their
-    /// values. Returns the names of changed settings that take effect only after a restart.
+    /// Reads the configuration and the certificate again, and uses them for the next requests.
+    /// Metrics keep their values. Returns the names of changed settings that take effect only after
+    /// a restart.
     ///
     /// # Errors
-    /// The configuration or the certificate is invalid, or the proxy has neither. Nothing changes then.
+    /// The configuration or the certificate is invalid, or the proxy has neither. Nothing changes
+    /// then.
     pub async fn reload(&self) -> Result<Vec<&'static str>, ReloadError> {
         let _turn = self.turn.lock().await;
         let result = self.load().await;
@@ -102,28 +112,44 @@ impl Reloader {
                 Some(loaded) => loaded.certificate.clone(),
                 None => Some(tls.files),
             };
-            let certificate = tls.and_then(files).map(|(cert, key)| Certificate::read(&cert, &key)).transpose();
+            let certificate = tls
+                .and_then(files)
+                .map(|(cert, key)| Certificate::read(&cert, &key))
+                .transpose();
             Ok((loaded, certificate.map_err(|error| error.to_string())?))
         });
-        let (loaded, certificate) =
-            read.await.unwrap_or_else(|error| Err(error.to_string())).map_err(ReloadError::Invalid)?;
+        let (loaded, certificate) = read
+            .await
+            .unwrap_or_else(|error| Err(error.to_string()))
+            .map_err(ReloadError::Invalid)?;
         if let (Some(tls), Some(certificate)) = (&self.tls, certificate) {
             tls.replace(certificate);
         }
-        Ok(loaded.map(|loaded| self.replace(loaded)).unwrap_or_default())
+        Ok(loaded
+            .map(|loaded| self.replace(loaded))
+            .unwrap_or_default())
     }
 
-    /// Uses another configuration for the next requests. Returns the names of changed settings that take effect only
-    /// after a restart.
+    /// Uses another configuration for the next requests. Returns the names of changed settings that
+    /// take effect only after a restart.
     fn replace(&self, loaded: Loaded) -> Vec<&'static str> {
-        let Loaded { mut proxy, mut fixed, used, .. } = loaded;
+        let Loaded {
+            mut proxy,
+            mut fixed,
+            used,
+            ..
+        } = loaded;
         for (number, thread) in self.threads.iter().enumerate() {
             let old = thread.get();
             if number == 0 {
                 fixed.extend(old.fixed(&proxy));
                 proxy.keep(&old);
             }
-            thread.set(if number == 0 { proxy.clone() } else { proxy.apart() });
+            thread.set(if number == 0 {
+                proxy.clone()
+            } else {
+                proxy.apart()
+            });
         }
         used();
         fixed
@@ -136,7 +162,8 @@ impl Proxy {
         self.shared = old.shared.clone();
         (self.threads, self.admin, self.page_answers) = (old.threads, old.admin, old.page_answers);
         (self.keep, self.store) = (old.keep, old.store.clone());
-        // Fixed settings keep their values from the start, so that the next reload compares with the values in effect.
+        // Fixed settings keep their values from the start, so that the next reload compares with
+        // the values in effect.
         let (own, old) = (&mut self.limits, &old.limits);
         own.keep = old.keep.clone();
         own.server.max_unfinished_bytes = old.server.max_unfinished_bytes;
@@ -154,28 +181,70 @@ impl Proxy {
         let differs = [
             ("threads", self.threads != other.threads),
             ("admin", self.admin != other.admin),
-            ("keep", self.keep != other.keep || other.longest_keep() > self.longest_keep().max(own.keep.max_keep_time)),
+            (
+                "keep",
+                self.keep != other.keep
+                    || other.longest_keep() > self.longest_keep().max(own.keep.max_keep_time),
+            ),
             ("store", self.store != other.store),
-            ("max_keep_time", own.keep.max_keep_time != others.keep.max_keep_time),
-            ("max_kept_answers", own.keep.max_kept_answers != others.keep.max_kept_answers),
-            ("max_kept_answer_bytes", own.keep.max_kept_answer_bytes != others.keep.max_kept_answer_bytes),
-            ("max_kept_bytes", own.keep.max_kept_bytes != others.keep.max_kept_bytes),
-            ("max_unfinished_bytes", own.server.max_unfinished_bytes != others.server.max_unfinished_bytes),
+            (
+                "max_keep_time",
+                own.keep.max_keep_time != others.keep.max_keep_time,
+            ),
+            (
+                "max_kept_answers",
+                own.keep.max_kept_answers != others.keep.max_kept_answers,
+            ),
+            (
+                "max_kept_answer_bytes",
+                own.keep.max_kept_answer_bytes != others.keep.max_kept_answer_bytes,
+            ),
+            (
+                "max_kept_bytes",
+                own.keep.max_kept_bytes != others.keep.max_kept_bytes,
+            ),
+            (
+                "max_unfinished_bytes",
+                own.server.max_unfinished_bytes != others.server.max_unfinished_bytes,
+            ),
             ("page_answers", self.page_answers != other.page_answers),
-            ("max_page_answer_bytes", own.server.max_page_answer_bytes != others.server.max_page_answer_bytes),
-            ("max_page_bytes", own.server.max_page_bytes != others.server.max_page_bytes),
-            ("max_metric_models", own.server.max_metric_models != others.server.max_metric_models),
-            ("max_hint_age", own.continuation.max_hint_age != others.continuation.max_hint_age),
-            ("overload_window", own.continuation.overload_window != others.continuation.overload_window),
-            ("overload_min_calls", own.continuation.overload_min_calls != others.continuation.overload_min_calls),
+            (
+                "max_page_answer_bytes",
+                own.server.max_page_answer_bytes != others.server.max_page_answer_bytes,
+            ),
+            (
+                "max_page_bytes",
+                own.server.max_page_bytes != others.server.max_page_bytes,
+            ),
+            (
+                "max_metric_models",
+                own.server.max_metric_models != others.server.max_metric_models,
+            ),
+            (
+                "max_hint_age",
+                own.continuation.max_hint_age != others.continuation.max_hint_age,
+            ),
+            (
+                "overload_window",
+                own.continuation.overload_window != others.continuation.overload_window,
+            ),
+            (
+                "overload_min_calls",
+                own.continuation.overload_min_calls != others.continuation.overload_min_calls,
+            ),
         ];
-        differs.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name)
+        differs
+            .into_iter()
+            .filter(|(_, differs)| *differs)
+            .map(|(name, _)| name)
     }
 }
 
 impl fmt::Debug for Reloader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reloader").field("threads", &self.threads.len()).finish_non_exhaustive()
+        f.debug_struct("Reloader")
+            .field("threads", &self.threads.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -16,8 +16,9 @@ pub(super) struct Retries {
 }
 
 impl Conversation {
-    /// Returns the wait before a refused or lost call to the same upstream is repeated: `Retry-After`, or a wait that
-    /// doubles each time. `None`: no repeat is left, or too little time.
+    /// Returns the wait before a refused or lost call to the same upstream is repeated:
+    /// `Retry-After`, or a wait that doubles each time. `None`: no repeat is left, or too little
+    /// time.
     pub(super) fn pause_before_retry(&self, retry_after: Option<Duration>) -> Option<Duration> {
         let mut retries = self.retries.lock().unwrap_or_else(PoisonError::into_inner);
         let doubled = FIRST_PAUSE.saturating_mul(1 << retries.made.min(10));
@@ -26,7 +27,8 @@ impl Conversation {
         let now = Instant::now();
         let spent = now.duration_since(*retries.since.get_or_insert(now));
         // Leaves half of the time for a fallback.
-        let is_in_time = wait <= most && spent.saturating_add(wait) <= self.limits.continuation.patience / 2;
+        let is_in_time =
+            wait <= most && spent.saturating_add(wait) <= self.limits.continuation.patience / 2;
         if retries.made >= self.route.retries || !is_in_time {
             return None;
         }

@@ -42,7 +42,10 @@ pub(super) struct Route {
 impl Route {
     /// Creates the route of requests that no other route matches.
     pub(super) fn new(client: Client, limits: Limits) -> Self {
-        let config = RouteConfig { name: DEFAULT.to_owned(), ..RouteConfig::default() };
+        let config = RouteConfig {
+            name: DEFAULT.to_owned(),
+            ..RouteConfig::default()
+        };
         Self {
             config: Arc::new(config),
             client,
@@ -56,22 +59,38 @@ impl Route {
         }
     }
 
-    /// Creates a route that inherits unset settings from this one. `client`: the client of its own upstream.
-    pub(super) fn with(&self, config: RouteConfig, client: Option<Client>, fallbacks: Vec<Fallback>) -> Self {
+    /// Creates a route that inherits unset settings from this one. `client`: the client of its own
+    /// upstream.
+    pub(super) fn with(
+        &self,
+        config: RouteConfig,
+        client: Option<Client>,
+        fallbacks: Vec<Fallback>,
+    ) -> Self {
         let mut limits = self.limits.clone();
         let own = &mut limits.continuation;
         own.max_risk = config.max_risk.unwrap_or(own.max_risk);
         own.max_continuations = config.max_continuations.unwrap_or(own.max_continuations);
         // In both, 0 lifts the limit of all requests.
-        own.max_extra_share =
-            config.max_extra_share.map_or(own.max_extra_share, |share| Some(share).filter(|share| *share > 0.0));
+        own.max_extra_share = config.max_extra_share.map_or(own.max_extra_share, |share| {
+            Some(share).filter(|share| *share > 0.0)
+        });
         let time = config.max_total_time.map(duration);
-        own.max_total_time = time.map_or(own.max_total_time, |time| Some(time).filter(|time| !time.is_zero()));
-        let own_head_limit =
-            config.first_byte_timeout.map(|seconds| TimeLimit { name: FIRST_BYTE, time: duration(seconds) });
+        own.max_total_time = time.map_or(own.max_total_time, |time| {
+            Some(time).filter(|time| !time.is_zero())
+        });
+        let own_head_limit = config.first_byte_timeout.map(|seconds| TimeLimit {
+            name: FIRST_BYTE,
+            time: duration(seconds),
+        });
         let limited = |client: Client| client.limited(&limits.transport);
         let fallbacks = fallbacks.into_iter();
-        let fallbacks = fallbacks.map(|fallback| Fallback { client: limited(fallback.client), ..fallback }).collect();
+        let fallbacks = fallbacks
+            .map(|fallback| Fallback {
+                client: limited(fallback.client),
+                ..fallback
+            })
+            .collect();
         Self {
             client: client.map_or_else(|| self.client.clone(), limited),
             head_limit: own_head_limit.unwrap_or(limits.transport.first_byte()),
@@ -87,11 +106,15 @@ impl Route {
 
     /// Returns the clients of all its upstreams.
     pub(super) fn clients(&mut self) -> impl Iterator<Item = &mut Client> {
-        std::iter::once(&mut self.client).chain(self.fallbacks.iter_mut().map(|fallback| &mut fallback.client))
+        std::iter::once(&mut self.client).chain(
+            self.fallbacks
+                .iter_mut()
+                .map(|fallback| &mut fallback.client),
+        )
     }
 
-    /// Returns whether the proxy repeats a failed call, at the same upstream or a fallback, before the client gets an
-    /// error.
+    /// Returns whether the proxy repeats a failed call, at the same upstream or a fallback, before
+    /// the client gets an error.
     pub(super) fn asks_again(&self) -> bool {
         self.retries > 0 || !self.fallbacks.is_empty()
     }
@@ -111,8 +134,8 @@ impl Route {
         self.continues() || !self.fallbacks.is_empty()
     }
 
-    /// Applies the operator's choice of continuation to the table's entry for a model. Recorded refusals correct the
-    /// result afterwards.
+    /// Applies the operator's choice of continuation to the table's entry for a model. Recorded
+    /// refusals correct the result afterwards.
     pub(super) fn direct(&self, mut capability: Capability) -> Capability {
         capability.prefill = self.config.continuation.direct(capability.prefill);
         capability
@@ -125,16 +148,24 @@ pub(super) struct Candidates(Vec<Arc<Route>>);
 impl Proxy {
     /// Returns the first route with a name.
     pub(super) fn route_named(&self, name: &str) -> Option<Arc<Route>> {
-        self.routes.iter().chain([&self.base]).find(|route| route.config.name == name).cloned()
+        self.routes
+            .iter()
+            .chain([&self.base])
+            .find(|route| route.config.name == name)
+            .cloned()
     }
 
-    /// Returns the routes whose conditions about the head of a request hold, in their order, up to the first one
-    /// without conditions on the body.
+    /// Returns the routes whose conditions about the head of a request hold, in their order, up to
+    /// the first one without conditions on the body.
     pub(super) fn candidates(&self, head: &Parts) -> Candidates {
         let mut candidates = Vec::new();
         for route in &self.routes {
             let values = |name: &str| values(&head.headers, name);
-            if route.config.head_mismatch(head.uri.path(), &values).is_none() {
+            if route
+                .config
+                .head_mismatch(head.uri.path(), &values)
+                .is_none()
+            {
                 candidates.push(Arc::clone(route));
                 if !route.config.needs_body() {
                     return Candidates(candidates);
@@ -152,14 +183,18 @@ impl Candidates {
         self.0.len() > 1
     }
 
-    /// Returns the first route that matches. `request`: the parsed body; `None` if the proxy does not read it.
+    /// Returns the first route that matches. `request`: the parsed body; `None` if the proxy does
+    /// not read it.
     pub(super) fn choose(&self, proxy: &Proxy, request: Option<&Request>) -> Arc<Route> {
         let asked = request.map(|request| Asked {
             model: &request.model,
             is_json: request.has_json_mode,
             has_schema: request.has_schema,
         });
-        let found = self.0.iter().find(|route| route.config.body_mismatch(asked.as_ref()).is_none());
+        let found = self
+            .0
+            .iter()
+            .find(|route| route.config.body_mismatch(asked.as_ref()).is_none());
         Arc::clone(found.unwrap_or(&proxy.base))
     }
 }
@@ -170,5 +205,9 @@ fn duration(seconds: f64) -> Duration {
 }
 
 fn values(headers: &HeaderMap, name: &str) -> Vec<String> {
-    headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned()).collect()
+    headers
+        .get_all(name)
+        .iter()
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
+        .collect()
 }

@@ -46,7 +46,9 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
-            cache: Arc::new(Mutex::new(CapabilityCache::new(limits.continuation.max_hint_age))),
+            cache: Arc::new(Mutex::new(CapabilityCache::new(
+                limits.continuation.max_hint_age,
+            ))),
             breaker: Arc::new(Mutex::new(Breaker::new(&limits.continuation))),
             origin: Instant::now(),
             observer: None,
@@ -63,13 +65,37 @@ impl Shared {
 
     /// Sets the limits, and forgets everything that was recorded.
     pub(super) fn limit(&mut self, limits: &Limits) {
-        let Self { observer, tap, metrics, answers, kept, logs_content, otlp, .. } = self.clone();
-        *self = Self { observer, tap, metrics, answers, kept, logs_content, otlp, ..Self::new(limits) };
+        let Self {
+            observer,
+            tap,
+            metrics,
+            answers,
+            kept,
+            logs_content,
+            otlp,
+            ..
+        } = self.clone();
+        *self = Self {
+            observer,
+            tap,
+            metrics,
+            answers,
+            kept,
+            logs_content,
+            otlp,
+            ..Self::new(limits)
+        };
     }
 
     /// Corrects the table's entry for a model at an upstream by recorded refusals.
-    pub(super) fn correct(&self, upstream: &str, model: &str, capability: Capability) -> Capability {
-        self.cache().correct(&key(upstream, model), capability, self.now())
+    pub(super) fn correct(
+        &self,
+        upstream: &str,
+        model: &str,
+        capability: Capability,
+    ) -> Capability {
+        self.cache()
+            .correct(&key(upstream, model), capability, self.now())
     }
 
     /// Records a capability hint from a refusal of a model at an upstream.
@@ -79,14 +105,23 @@ impl Shared {
             let recorded = cache.recorded();
             drop(cache);
             let (hint, member) = hint.name();
-            tracing::info!(upstream, model, hint, member, recorded, "recorded what a refusal says about a model");
+            tracing::info!(
+                upstream,
+                model,
+                hint,
+                member,
+                recorded,
+                "recorded what a refusal says about a model"
+            );
         }
     }
 
     /// Counts a finished call of a model at an upstream by its status, or as failed if it has none.
     pub(super) fn count(&self, upstream: &str, model: &str, status: Option<StatusCode>) {
         let failed = status.is_none_or(conversation::is_transient);
-        let changed = self.breaker().count(&key(upstream, model), self.now(), failed);
+        let changed = self
+            .breaker()
+            .count(&key(upstream, model), self.now(), failed);
         match changed {
             Some((true, calls)) => {
                 let (calls, failed) = (calls.made, calls.failed);
@@ -98,7 +133,9 @@ impl Shared {
                     "most calls fail: continuations are asked for once a second"
                 );
             }
-            Some((false, _)) => tracing::info!(upstream, model, "continuations are asked for again"),
+            Some((false, _)) => {
+                tracing::info!(upstream, model, "continuations are asked for again")
+            }
             None => {}
         }
     }
@@ -123,8 +160,8 @@ impl Shared {
     }
 }
 
-/// Returns the key of a model at an upstream: two upstreams, also at two ports of one host, may have different models
-/// of one name. A host has no space, so keys can't collide.
+/// Returns the key of a model at an upstream: two upstreams, also at two ports of one host, may
+/// have different models of one name. A host has no space, so keys can't collide.
 fn key(upstream: &str, model: &str) -> String {
     [upstream, " ", model].concat()
 }

@@ -48,7 +48,9 @@ impl Activity {
 
     /// Returns whether an answer has ended since the last call.
     fn has_ended(&self) -> bool {
-        self.0.compare_exchange(ENDED, WAITING, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.0
+            .compare_exchange(ENDED, WAITING, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     }
 }
 
@@ -62,10 +64,11 @@ impl Drop for Answering {
     }
 }
 
-/// A socket that fails when its client is silent for too long, reads nothing for too long, or has left.
+/// A socket that fails when its client is silent for too long, reads nothing for too long, or has
+/// left.
 ///
-/// hyper stops reading while its buffer holds bytes of a further request, and then does not notice that the client has
-/// left. So this socket reads a little ahead during an answer.
+/// hyper stops reading while its buffer holds bytes of a further request, and then does not notice
+/// that the client has left. So this socket reads a little ahead during an answer.
 #[derive(Debug)]
 pub(super) struct ClientSocket {
     socket: Socket<Transport>,
@@ -79,8 +82,8 @@ pub(super) struct ClientSocket {
     closed: Option<Closed>,
     /// hyper is waiting for bytes.
     is_awaited: bool,
-    /// A head has begun: its first byte has arrived, or the connection is new. Otherwise the connection is idle between
-    /// requests.
+    /// A head has begun: its first byte has arrived, or the connection is new. Otherwise the
+    /// connection is idle between requests.
     is_in_head: bool,
     silence: Timer,
     unread: Timer,
@@ -92,8 +95,8 @@ pub(super) struct ClientSocket {
 /// The meaning of the bytes that hyper writes.
 #[derive(Debug)]
 enum Outgoing {
-    /// All answers were sent. If hyper writes although no request has arrived, the bytes are its refusal of input that
-    /// it could not parse.
+    /// All answers were sent. If hyper writes although no request has arrived, the bytes are its
+    /// refusal of input that it could not parse.
     Nothing,
     /// Bytes of an answer.
     Answer,
@@ -137,8 +140,13 @@ impl ClientSocket {
     /// Replaces hyper's refusal by the proxy's own. Returns whether the bytes are a refusal.
     fn replaces_refusal(&mut self, bytes: &[u8]) -> bool {
         if let Outgoing::Nothing = self.outgoing {
-            let refusal = if self.activity.is_waiting() { self.refusal(bytes) } else { None };
-            let told = |refusal: Refusal| Outgoing::Refusal(refusal.plain(self.metrics.as_deref()).into());
+            let refusal = if self.activity.is_waiting() {
+                self.refusal(bytes)
+            } else {
+                None
+            };
+            let told =
+                |refusal: Refusal| Outgoing::Refusal(refusal.plain(self.metrics.as_deref()).into());
             self.outgoing = refusal.map_or(Outgoing::Answer, told);
         }
         matches!(self.outgoing, Outgoing::Refusal(_))
@@ -150,9 +158,10 @@ impl ClientSocket {
         match StatusCode::from_bytes(status).ok()? {
             StatusCode::BAD_REQUEST => Some(NO_HTTP),
             StatusCode::URI_TOO_LONG => Some(Refusal::from(PathError::TooLong)),
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                Some(head_too_large(self.limits.max_head_bytes, self.limits.max_head_fields))
-            }
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Some(head_too_large(
+                self.limits.max_head_bytes,
+                self.limits.max_head_fields,
+            )),
             _ => None,
         }
     }
@@ -178,14 +187,18 @@ impl ClientSocket {
             return Poll::Pending;
         }
         self.note_end();
-        let wait = if self.is_in_head { self.limits.head_timeout } else { self.limits.unused_timeout };
+        let wait = if self.is_in_head {
+            self.limits.head_timeout
+        } else {
+            self.limits.unused_timeout
+        };
         if self.is_over || !self.silence.is_over(cx, wait) {
             return Poll::Pending;
         }
         self.is_over = true;
         if self.is_in_head {
-            // No answer is running, so the refusal can't mix with one. The connection ends now, so unwritten bytes of
-            // the refusal are lost.
+            // No answer is running, so the refusal can't mix with one. The connection ends now, so
+            // unwritten bytes of the refusal are lost.
             let told = HEAD_TOO_SLOW.plain(self.metrics.as_deref());
             let written = Pin::new(&mut self.socket).poll_write(cx, told.as_bytes());
             let _ = written.is_ready() && Pin::new(&mut self.socket).poll_flush(cx).is_ready();
@@ -194,7 +207,11 @@ impl ClientSocket {
     }
 
     /// Passes the result of a write on. Fails if the client has accepted no bytes for too long.
-    fn poll_unread<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn poll_unread<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.unread.stop();
         } else if self.unread.is_over(cx, self.limits.write_timeout) {
@@ -210,16 +227,24 @@ impl ClientSocket {
             return Ok(());
         }
         if self.ahead.len() >= READ_AHEAD {
-            let closed = self.closed.get_or_insert_with(|| self.socket.get_ref().closed());
+            let closed = self
+                .closed
+                .get_or_insert_with(|| self.socket.get_ref().closed());
             let has_left = closed.poll(cx).is_ready();
-            return if has_left { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) };
+            return if has_left {
+                Err(io::ErrorKind::ConnectionAborted.into())
+            } else {
+                Ok(())
+            };
         }
         let mut buffer = [const { MaybeUninit::uninit() }; READ_AHEAD];
         let mut read = ReadBuf::uninit(&mut buffer);
         match Pin::new(&mut self.socket).poll_read(cx, read.unfilled()) {
             Poll::Pending => Ok(()),
             Poll::Ready(Err(error)) => Err(error),
-            Poll::Ready(Ok(())) if read.filled().is_empty() => Err(io::ErrorKind::ConnectionAborted.into()),
+            Poll::Ready(Ok(())) if read.filled().is_empty() => {
+                Err(io::ErrorKind::ConnectionAborted.into())
+            }
             Poll::Ready(Ok(())) => {
                 self.ahead.extend_from_slice(read.filled());
                 if self.is_awaited {
@@ -232,7 +257,11 @@ impl ClientSocket {
 }
 
 impl Read for ClientSocket {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, mut buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.ahead.is_empty() {
             this.closed = None;
@@ -256,7 +285,11 @@ impl Read for ClientSocket {
 }
 
 impl Write for ClientSocket {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         if this.replaces_refusal(buf) {
             // The socket writes its refusal when hyper flushes.
@@ -268,8 +301,8 @@ impl Write for ClientSocket {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        // hyper flushes whenever it waits for the next piece of an answer, and at the answer's end, so each flush
-        // checks whether the client has left.
+        // hyper flushes whenever it waits for the next piece of an answer, and at the answer's end,
+        // so each flush checks whether the client has left.
         this.poll_left(cx)?;
         if this.is_awaited
             && let Poll::Ready(over) = this.poll_silence(cx)
@@ -303,7 +336,9 @@ struct Timer(Option<Pin<Box<Sleep>>>);
 impl Timer {
     /// Returns whether the time is over. Otherwise wakes the task when it is.
     fn is_over(&mut self, cx: &mut Context<'_>, wait: Duration) -> bool {
-        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + wait)));
+        let sleep = self
+            .0
+            .get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + wait)));
         sleep.as_mut().poll(cx).is_ready()
     }
 
@@ -321,15 +356,22 @@ const HEAD_TOO_SLOW: Refusal = Refusal::new(
     "the head of the request took too long: send it in one piece",
 );
 
-const NO_HTTP: Refusal =
-    Refusal::new(StatusCode::BAD_REQUEST, "no_http", "these bytes are no HTTP request: check the URL and the headers");
+const NO_HTTP: Refusal = Refusal::new(
+    StatusCode::BAD_REQUEST,
+    "no_http",
+    "these bytes are no HTTP request: check the URL and the headers",
+);
 
 /// Names both limits, since hyper does not report which one was reached.
 fn head_too_large(bytes: usize, fields: usize) -> Refusal {
     let message = format!(
         "the head of the request has more than {bytes} bytes (`max_head_bytes`) or {fields} headers (`max_head_fields`)"
     );
-    Refusal::of_limit(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "max_head_bytes", message)
+    Refusal::of_limit(
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        "max_head_bytes",
+        message,
+    )
 }
 
 #[cfg(test)]
@@ -359,7 +401,11 @@ mod tests {
     }
 
     impl AsyncWrite for Stuck {
-        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
             Poll::Ready(Ok(bytes.len()))
         }
 
@@ -378,8 +424,12 @@ mod tests {
         let stuck = Socket::new(Box::new(Stuck) as Transport, Cut::default());
         let mut socket = ClientSocket::new(stuck, Activity::default(), limits.clone(), None);
         let began = Instant::now();
-        poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, b"data: 1\n\n")).await.unwrap();
-        let error = poll_fn(|cx| Pin::new(&mut socket).poll_flush(cx)).await.unwrap_err();
+        poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, b"data: 1\n\n"))
+            .await
+            .unwrap();
+        let error = poll_fn(|cx| Pin::new(&mut socket).poll_flush(cx))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(began.elapsed() >= limits.write_timeout);
     }

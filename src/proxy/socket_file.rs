@@ -22,15 +22,19 @@ pub(super) struct SocketFile {
 impl SocketFile {
     /// Listens at a path. Replaces a socket whose process has ended.
     ///
-    /// Two processes that start at the same moment with the same path may both replace the file. The later one wins
-    /// then.
+    /// Two processes that start at the same moment with the same path may both replace the file.
+    /// The later one wins then.
     pub(super) async fn listen(path: &Path, mode: SocketMode) -> io::Result<(UnixListener, Self)> {
         remove_stale(path).await?;
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         socket.bind(&SockAddr::unix(path)?)?;
-        let file = Self { path: path.to_owned(), id: id(&fs::symlink_metadata(path)?) };
-        // Clients can't connect before the socket listens, so the permissions are never wider than these.
+        let file = Self {
+            path: path.to_owned(),
+            id: id(&fs::symlink_metadata(path)?),
+        };
+        // Clients can't connect before the socket listens, so the permissions are never wider than
+        // these.
         fs::set_permissions(path, fs::Permissions::from_mode(mode.bits()))?;
         socket.listen(BACKLOG)?;
         Ok((UnixListener::from_std(OwnedFd::from(socket).into())?, file))
@@ -50,7 +54,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// Removes the socket of a process that has ended. Fails if a process listens on it, or if the file is not a socket.
+/// Removes the socket of a process that has ended. Fails if a process listens on it, or if the file
+/// is not a socket.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
@@ -67,7 +72,10 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
         // Its owner has ended. A listener whose queue is full answers `WouldBlock`.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
-        Ok(_) | Err(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "a process listens on this socket")),
+        Ok(_) | Err(_) => Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "a process listens on this socket",
+        )),
     }
 }
 

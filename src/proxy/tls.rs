@@ -13,8 +13,8 @@ use super::listener::Transport;
 use super::metrics::{Metrics, OTHER};
 use crate::client::{Error, Expiry, Role, tls};
 
-/// The certificate with which a proxy answers TLS, and its key. Clients get HTTP/1.1. Clones share the certificate: a
-/// [reload](super::Reloader::reload) replaces it in all of them.
+/// The certificate with which a proxy answers TLS, and its key. Clients get HTTP/1.1. Clones share
+/// the certificate: a [reload](super::Reloader::reload) replaces it in all of them.
 #[derive(Clone)]
 pub struct ServerTls {
     /// The paths of the certificate and the key at the start.
@@ -32,10 +32,14 @@ impl ServerTls {
     /// Reads the files, which are in PEM. `cert` also has the certificates that lead to its root.
     ///
     /// # Errors
-    /// A file can't be read or parsed, or the key does not belong to the certificate. The error names the file.
+    /// A file can't be read or parsed, or the key does not belong to the certificate. The error
+    /// names the file.
     pub fn from_files(cert: &Path, key: &Path) -> Result<Self, Error> {
         let current = Certificate::read(cert, key)?;
-        Ok(Self { files: (cert.to_owned(), key.to_owned()), current: Arc::new(Mutex::new(current)) })
+        Ok(Self {
+            files: (cert.to_owned(), key.to_owned()),
+            current: Arc::new(Mutex::new(current)),
+        })
     }
 
     /// Uses another certificate for the next handshakes.
@@ -54,10 +58,16 @@ impl ServerTls {
     }
 
     /// Performs the TLS handshake with a client, within a time limit.
-    pub(super) async fn handshake(&self, stream: Transport, limit: Duration) -> io::Result<Transport> {
+    pub(super) async fn handshake(
+        &self,
+        stream: Transport,
+        limit: Duration,
+    ) -> io::Result<Transport> {
         // hyper counts the bytes in this buffer as sent, so the buffer is small.
         let acceptor = self.current().acceptor.clone();
-        let accepting = acceptor.accept_with(stream, |session| session.set_buffer_limit(Some(MAX_ENCODED)));
+        let accepting = acceptor.accept_with(stream, |session| {
+            session.set_buffer_limit(Some(MAX_ENCODED))
+        });
         Ok(Box::new(timeout(limit, accepting).await??))
     }
 }
@@ -72,9 +82,14 @@ impl Certificate {
             .map_err(|error| Error::Setting(error.to_string()))?
             .with_no_client_auth()
             .with_single_cert(chain, tls::private_key(key)?)
-            .map_err(|error| Error::Setting(format!("{} and {}: {error}", cert.display(), key.display())))?;
+            .map_err(|error| {
+                Error::Setting(format!("{} and {}: {error}", cert.display(), key.display()))
+            })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), expiry })
+        Ok(Self {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            expiry,
+        })
     }
 }
 
@@ -87,7 +102,9 @@ impl fmt::Debug for ServerTls {
 /// Logs and counts a handshake that has failed.
 pub(super) fn note_failure(error: &io::Error, metrics: Option<&Metrics>) {
     let reason = reason_of(error);
-    metrics.iter().for_each(|metrics| metrics.note_handshake(reason));
+    metrics
+        .iter()
+        .for_each(|metrics| metrics.note_handshake(reason));
     match reason {
         // Port scanners and health checks of load balancers connect and leave again and again.
         LEFT => tracing::debug!(reason, %error, "a TLS handshake failed"),
@@ -97,16 +114,23 @@ pub(super) fn note_failure(error: &io::Error, metrics: Option<&Metrics>) {
 
 /// Returns why a handshake failed.
 fn reason_of(error: &io::Error) -> &'static str {
-    match error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
+    match error
+        .get_ref()
+        .and_then(|cause| cause.downcast_ref::<rustls::Error>())
+    {
         // Usually the client does not trust the certificate.
         Some(rustls::Error::AlertReceived(_)) => "refused",
         // Usually the client has sent plain HTTP.
         Some(rustls::Error::InvalidMessage(_)) => "not_tls",
-        Some(rustls::Error::PeerIncompatible(_) | rustls::Error::NoApplicationProtocol) => "incompatible",
+        Some(rustls::Error::PeerIncompatible(_) | rustls::Error::NoApplicationProtocol) => {
+            "incompatible"
+        }
         Some(_) => OTHER,
         None => match error.kind() {
             io::ErrorKind::TimedOut => HANDSHAKE_TIMEOUT,
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => LEFT,
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => LEFT,
             _ => OTHER,
         },
     }

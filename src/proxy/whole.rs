@@ -33,7 +33,11 @@ impl Conversation {
         let mut answer = Bytes::new();
         let exchange = Arc::clone(&self.exchange);
         let mut stop = pin!(exchange.ended());
-        let limit_of_stop = || exchange.has_to_end().then(|| self.proxy.limits.server.drain().into());
+        let limit_of_stop = || {
+            exchange
+                .has_to_end()
+                .then(|| self.proxy.limits.server.drain().into())
+        };
         let read = tokio::select! {
             read = Collected::read_counted(body, limit, self.timeouts(), |_| {
                 heard_at = Instant::now();
@@ -47,15 +51,16 @@ impl Conversation {
         match read {
             Ok(Collected::Whole(body)) => match String::from_utf8(body.into()) {
                 Ok(body) => whole = handle_body(whole, origin.elapsed(), self.masked(body)).await,
-                // A body that is not UTF-8 is not JSON, so it can't be continued, and passes unchanged.
+                // A body that is not UTF-8 is not JSON, so it can't be continued, and passes
+                // unchanged.
                 Err(error) => return Response::from_parts(parts, Body::full(error.into_bytes())),
             },
             Ok(Collected::Larger(body)) => {
                 return passed_unread(Response::from_parts(parts, body), "max_event_bytes", limit);
             }
             Err(unread) => {
-                // A second call to the same upstream may be silent just as long, so a late failure leaves no time for
-                // one.
+                // A second call to the same upstream may be silent just as long, so a late failure
+                // leaves no time for one.
                 is_late = heard_at.elapsed() > self.limits.continuation.patience / 2;
                 whole.handle_end(origin.elapsed(), unread.end());
             }
@@ -63,10 +68,12 @@ impl Conversation {
         while let Some(output) = whole.poll_output() {
             self.observed(&output);
             match output {
-                Output::Call { .. } if std::mem::take(&mut is_late) => match self.leave_failed(Part::Whole) {
-                    Some(redirected) => whole.handle_end(origin.elapsed(), redirected),
-                    None => whole.give_up_unasked(origin.elapsed()),
-                },
+                Output::Call { .. } if std::mem::take(&mut is_late) => {
+                    match self.leave_failed(Part::Whole) {
+                        Some(redirected) => whole.handle_end(origin.elapsed(), redirected),
+                        None => whole.give_up_unasked(origin.elapsed()),
+                    }
+                }
                 Output::Call { request, at } => {
                     let answered = tokio::select! {
                         answered = self.whole_call(&request, origin + at) => answered,
@@ -78,25 +85,37 @@ impl Conversation {
                         }
                     };
                     match answered {
-                        Ok(body) => whole = handle_body(whole, origin.elapsed(), self.masked(body)).await,
+                        Ok(body) => {
+                            whole = handle_body(whole, origin.elapsed(), self.masked(body)).await
+                        }
                         Err(end) => whole.handle_end(origin.elapsed(), end),
                     }
                 }
                 Output::Bytes(body) => {
-                    parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+                    parts
+                        .headers
+                        .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
                     self.show_body(&body);
                     answer = body;
                 }
                 Output::Done { outcome, .. } => {
                     if outcome.status() == Status::Failed {
                         let is_stopped = outcome.reason() == Some(StopReason::Stopped);
-                        parts.status =
-                            if is_stopped { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::BAD_GATEWAY };
-                        // The proxy has already repeated these calls, which are billed, so the SDK should not.
-                        parts.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+                        parts.status = if is_stopped {
+                            StatusCode::SERVICE_UNAVAILABLE
+                        } else {
+                            StatusCode::BAD_GATEWAY
+                        };
+                        // The proxy has already repeated these calls, which are billed, so the SDK
+                        // should not.
+                        parts
+                            .headers
+                            .insert(SHOULD_RETRY, HeaderValue::from_static("false"));
                     }
                     parts.headers.extend(report_headers(&outcome));
-                    parts.headers.extend(outcome.tally().limit.as_ref().and_then(limit_header));
+                    parts
+                        .headers
+                        .extend(outcome.tally().limit.as_ref().and_then(limit_header));
                 }
                 _ => {}
             }
@@ -111,10 +130,11 @@ impl Conversation {
         let limit = self.limits.parser.max_event_bytes;
         match Collected::read(response.into_body(), limit, self.timeouts()).await {
             // Replacing invalid UTF-8 by U+FFFD would invent text.
-            Ok(Collected::Whole(body)) => {
-                String::from_utf8(body.into()).map_err(|_| CallEnd::Error("the answer is not UTF-8".to_owned()))
-            }
-            Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!("the answer is larger than {limit} bytes"))),
+            Ok(Collected::Whole(body)) => String::from_utf8(body.into())
+                .map_err(|_| CallEnd::Error("the answer is not UTF-8".to_owned())),
+            Ok(Collected::Larger(_)) => Err(CallEnd::Error(format!(
+                "the answer is larger than {limit} bytes"
+            ))),
             Err(unread) => Err(unread.end()),
         }
     }
@@ -130,12 +150,14 @@ impl Conversation {
         if let Some(answer) = self.exchange.answer() {
             answer.add_body(&String::from_utf8_lossy(body));
         }
-        self.content.iter().for_each(|content| content.log("answer", 0, body));
+        self.content
+            .iter()
+            .for_each(|content| content.log("answer", 0, body));
     }
 }
 
-/// Hands a body to the relay. A repair takes up to a millisecond per KiB, so a large body is processed on a thread that
-/// serves no connection.
+/// Hands a body to the relay. A repair takes up to a millisecond per KiB, so a large body is
+/// processed on a thread that serves no connection.
 async fn handle_body(mut relay: BodyRelay, now: Duration, body: String) -> BodyRelay {
     if body.len() < LARGE {
         relay.handle_body(now, body);
@@ -152,12 +174,17 @@ async fn handle_body(mut relay: BodyRelay, now: Duration, body: String) -> BodyR
     }
 }
 
-/// The fewest bytes of a body for which moving to another thread, some ten microseconds, is cheap compared with
-/// processing it.
+/// The fewest bytes of a body for which moving to another thread, some ten microseconds, is cheap
+/// compared with processing it.
 const LARGE: usize = 64 << 10;
 
-/// Passes an answer on unread, since a body is larger than a limit. The log and a header name the limit.
-pub(super) fn passed_unread(response: Response<Body>, name: &'static str, value: usize) -> Response<Body> {
+/// Passes an answer on unread, since a body is larger than a limit. The log and a header name the
+/// limit.
+pub(super) fn passed_unread(
+    response: Response<Body>,
+    name: &'static str,
+    value: usize,
+) -> Response<Body> {
     let limit = LimitReached::new(name, value);
     tracing::warn!(%limit, "an answer passes as it came, cut or not: a body has reached a limit");
     let mut response = response;
@@ -173,9 +200,18 @@ fn limit_header(limit: &LimitReached) -> Option<(HeaderName, HeaderValue)> {
 /// Returns the report of an answer as headers. A stream reports the same in its last chunk.
 fn report_headers(outcome: &Outcome) -> [(HeaderName, HeaderValue); 3] {
     [
-        (HeaderName::from_static("x-restitch-status"), HeaderValue::from_static(outcome.status().as_str())),
-        (HeaderName::from_static("x-restitch-calls"), outcome.tally().continuations.saturating_add(1).into()),
-        (HeaderName::from_static("x-restitch-failures"), outcome.tally().failures.into()),
+        (
+            HeaderName::from_static("x-restitch-status"),
+            HeaderValue::from_static(outcome.status().as_str()),
+        ),
+        (
+            HeaderName::from_static("x-restitch-calls"),
+            outcome.tally().continuations.saturating_add(1).into(),
+        ),
+        (
+            HeaderName::from_static("x-restitch-failures"),
+            outcome.tally().failures.into(),
+        ),
     ]
 }
 
@@ -189,15 +225,24 @@ mod tests {
     /// The runtime has one thread for connections and one for large bodies.
     #[test]
     fn others_are_served_while_a_large_body_is_read() {
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
         runtime.block_on(async {
             for (size, is_ready) in [(LARGE / 2, true), (2 * LARGE, false)] {
                 // The second thread is busy until the body was polled.
                 let (free, busy) = std::sync::mpsc::channel::<()>();
                 spawn_blocking(move || busy.recv());
                 let body = format!("{{\"choices\": [], \"x\": \"{}\"}}", "x".repeat(size));
-                let mut reading = pin!(handle_body(BodyRelay::new(Limits::default()), Duration::ZERO, body));
-                let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                let mut reading = pin!(handle_body(
+                    BodyRelay::new(Limits::default()),
+                    Duration::ZERO,
+                    body
+                ));
+                let polled = reading
+                    .as_mut()
+                    .poll(&mut Context::from_waker(Waker::noop()));
                 assert_eq!(polled.is_ready(), is_ready);
                 drop(free);
                 let mut relay = match polled {

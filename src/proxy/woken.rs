@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body that is polled only after a wake. hyper polls a pending body twice after each frame, and each poll checks the
-/// upstream's connection, the decoder, the relay and the clocks.
+/// A body that is polled only after a wake. hyper polls a pending body twice after each frame, and
+/// each poll checks the upstream's connection, the decoder, the relay and the clocks.
 #[derive(Debug)]
 pub(super) struct Woken<B> {
     body: B,
@@ -27,16 +27,26 @@ struct WakeFlag {
 
 impl<B> Woken<B> {
     pub(super) fn new(body: B) -> Self {
-        let flag = WakeFlag { is_woken: AtomicBool::new(true), task: Mutex::new(Waker::noop().clone()) };
+        let flag = WakeFlag {
+            is_woken: AtomicBool::new(true),
+            task: Mutex::new(Waker::noop().clone()),
+        };
         let wake = Arc::new(flag);
-        Self { body, waker: Waker::from(Arc::clone(&wake)), wake }
+        Self {
+            body,
+            waker: Waker::from(Arc::clone(&wake)),
+            wake,
+        }
     }
 }
 
 impl WakeFlag {
     /// Registers the polling task, which gets all wakes from now on.
     fn note(&self, task: &Waker) {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(task);
+        self.task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(task);
     }
 }
 
@@ -47,7 +57,11 @@ impl Wake for WakeFlag {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::Release);
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let task = self
+            .task
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         task.wake();
     }
 }
@@ -56,9 +70,13 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Woken<B> {
     type Data = Bytes;
     type Error = B::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let Self { body, wake, waker } = self.get_mut();
-        // Registers the task before it reads the flag: a wake between the two lines reaches this task.
+        // Registers the task before it reads the flag: a wake between the two lines reaches this
+        // task.
         wake.note(cx.waker());
         if !wake.is_woken.swap(false, Ordering::Acquire) {
             return Poll::Pending;
@@ -117,8 +135,15 @@ mod tests {
     #[test]
     fn a_body_that_waits_is_polled_once_for_each_wake() {
         let next = Arc::new(Mutex::new(Vec::new()));
-        let (polls, waker) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None::<Waker>)));
-        let mut body = Woken::new(Scripted { next: next.clone(), polls: polls.clone(), waker: waker.clone() });
+        let (polls, waker) = (
+            Arc::new(AtomicUsize::new(0)),
+            Arc::new(Mutex::new(None::<Waker>)),
+        );
+        let mut body = Woken::new(Scripted {
+            next: next.clone(),
+            polls: polls.clone(),
+            waker: waker.clone(),
+        });
         let tasks = [(); 2].map(|()| Arc::new(Task(AtomicUsize::new(0))));
         let mut poll = |task: usize| {
             let waker = Waker::from(Arc::clone(&tasks[task]));
@@ -127,8 +152,12 @@ mod tests {
                 .map(|frame| frame.map(|frame| frame.is_ok()))
         };
         let polled = || polls.load(Ordering::Relaxed);
-        assert_eq!((poll(0), poll(0), polled()), (Poll::Pending, Poll::Pending, 1));
-        // After a poll by another task, each wake wakes that task once and lets it poll the body again.
+        assert_eq!(
+            (poll(0), poll(0), polled()),
+            (Poll::Pending, Poll::Pending, 1)
+        );
+        // After a poll by another task, each wake wakes that task once and lets it poll the body
+        // again.
         assert_eq!((poll(1), polled()), (Poll::Pending, 1));
         waker.lock().unwrap().take().unwrap().wake();
         let woken = || tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed));
@@ -136,7 +165,14 @@ mod tests {
         // Available frames need no wake, nor does the end.
         let frame = || Poll::Ready(Some(Ok(Frame::data(Bytes::new()))));
         *next.lock().unwrap() = vec![Poll::Ready(None), frame(), frame()];
-        assert_eq!([poll(1), poll(1), poll(1)], [Poll::Ready(Some(true)), Poll::Ready(Some(true)), Poll::Ready(None)]);
+        assert_eq!(
+            [poll(1), poll(1), poll(1)],
+            [
+                Poll::Ready(Some(true)),
+                Poll::Ready(Some(true)),
+                Poll::Ready(None)
+            ]
+        );
         assert_eq!((polled(), woken()), (4, [0, 1]));
     }
 
@@ -152,11 +188,19 @@ mod tests {
             ) -> Poll<Option<Result<Frame<Bytes>, String>>> {
                 self.0 += 1;
                 cx.waker().wake_by_ref();
-                if self.0 < 3 { Poll::Pending } else { Poll::Ready(None) }
+                if self.0 < 3 {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(None)
+                }
             }
         }
         let mut body = Woken::new(Busy(0));
-        let mut poll = || Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())).is_ready();
+        let mut poll = || {
+            Pin::new(&mut body)
+                .poll_frame(&mut Context::from_waker(Waker::noop()))
+                .is_ready()
+        };
         assert_eq!([poll(), poll(), poll()], [false, false, true]);
     }
 }

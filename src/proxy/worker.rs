@@ -31,23 +31,31 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts a thread. It ends once its own answers have ended and the sender of `released` is gone: readers on other
-    /// threads may read kept answers that this thread writes.
+    /// Starts a thread. It ends once its own answers have ended and the sender of `released` is
+    /// gone: readers on other threads may read kept answers that this thread writes.
     pub(super) fn start(
         number: usize,
         current: Current,
         tls: Option<ServerTls>,
         mut released: watch::Receiver<()>,
     ) -> io::Result<Self> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let (arrivals, received) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
-        thread::Builder::new().name(format!("restitch-{number}")).spawn(move || {
-            // The receiver may be gone.
-            let _ = end.send(runtime.block_on(serve(current, tls, received)));
-            runtime.block_on(async { while released.changed().await.is_ok() {} });
-        })?;
-        Ok(Self { arrivals, count: Arc::default(), ended })
+        thread::Builder::new()
+            .name(format!("restitch-{number}"))
+            .spawn(move || {
+                // The receiver may be gone.
+                let _ = end.send(runtime.block_on(serve(current, tls, received)));
+                runtime.block_on(async { while released.changed().await.is_ok() {} });
+            })?;
+        Ok(Self {
+            arrivals,
+            count: Arc::default(),
+            ended,
+        })
     }
 
     /// Returns the number of the thread's open connections.
@@ -58,16 +66,25 @@ impl Worker {
     /// Gives a connection to the thread.
     pub(super) fn serve(&self, accepted: Accepted, permit: Permit) {
         // Sending can't fail, since the thread lives as long as this handle.
-        drop(self.arrivals.send(Arrival { accepted, permit, count: Arc::clone(&self.count) }));
+        drop(self.arrivals.send(Arrival {
+            accepted,
+            permit,
+            count: Arc::clone(&self.count),
+        }));
     }
 
-    /// Lets the thread finish its answers. The returned receiver is ready when they have ended or were cut.
+    /// Lets the thread finish its answers. The returned receiver is ready when they have ended or
+    /// were cut.
     pub(super) fn stop(self) -> oneshot::Receiver<bool> {
         self.ended
     }
 }
 
-async fn serve(current: Current, tls: Option<ServerTls>, mut arrivals: mpsc::UnboundedReceiver<Arrival>) -> bool {
+async fn serve(
+    current: Current,
+    tls: Option<ServerTls>,
+    mut arrivals: mpsc::UnboundedReceiver<Arrival>,
+) -> bool {
     let mut connections = Connections::new(current.clone(), tls);
     loop {
         tokio::select! {
@@ -78,5 +95,7 @@ async fn serve(current: Current, tls: Option<ServerTls>, mut arrivals: mpsc::Unb
             () = connections.reap() => {}
         }
     }
-    connections.drain(current.get().limits.server.drain_timeout).await
+    connections
+        .drain(current.get().limits.server.drain_timeout)
+        .await
 }

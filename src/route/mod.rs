@@ -1,4 +1,5 @@
-//! Routes: which requests the operator sends where, and within which limits. Reads no files and opens no sockets.
+//! Routes: which requests the operator sends where, and within which limits. Reads no files and
+//! opens no sockets.
 
 mod pattern;
 pub(crate) mod written;
@@ -17,8 +18,9 @@ use crate::provider::capability::PrefillForm;
 use crate::repair::RepairLevel;
 use crate::session::{GiveUp, Prose};
 
-/// A route, as a configuration file has it: conditions, and settings for the requests that meet all of them. An unset
-/// condition holds for every request; an unset setting has the value for all requests.
+/// A route, as a configuration file has it: conditions, and settings for the requests that meet all
+/// of them. An unset condition holds for every request; an unset setting has the value for all
+/// requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -40,10 +42,16 @@ pub struct RouteConfig {
     /// Whether and how restitch asks for the rest of cut answers.
     pub continuation: ContinueBy,
     /// See [`max_risk`](crate::ContinuationLimits::max_risk).
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::probability")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::probability"
+    )]
     pub max_risk: Option<f64>,
     /// How much of the JSON in an answer may be changed.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::repair")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::repair"
+    )]
     pub repair: Option<RepairLevel>,
     /// How an answer ends when its rest can't be obtained.
     #[serde(skip_serializing_if = "Option::is_none", with = "written::text")]
@@ -55,22 +63,35 @@ pub struct RouteConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_continuations: Option<u32>,
     /// See [`max_extra_share`](crate::ContinuationLimits::max_extra_share).
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::share")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::share"
+    )]
     pub max_extra_share: Option<f64>,
     /// See [`max_total_time`](crate::ContinuationLimits::max_total_time), in seconds.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::seconds")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::seconds"
+    )]
     pub max_total_time: Option<f64>,
     /// Seconds that the head of a response may take.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "written::positive_seconds")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "written::positive_seconds"
+    )]
     pub first_byte_timeout: Option<f64>,
     /// How often the same upstream gets a call again before a fallback is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Seconds for which answers are kept for clients that lose their connection, if the request does not set it.
+    /// Seconds for which answers are kept for clients that lose their connection, if the request
+    /// does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<u32>,
     /// The upstreams that are asked where the first one fails, in their order.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "written::fallbacks")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "written::fallbacks"
+    )]
     pub fallback: Vec<FallbackConfig>,
     /// Condition: headers, and a pattern for the value of each.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -91,7 +112,11 @@ pub struct FallbackConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_variable: Option<String>,
     /// The API that it is asked by. `None`: that of the request.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "written::wire")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "written::wire"
+    )]
     pub wire: Option<Dialect>,
 }
 
@@ -119,21 +144,37 @@ impl RouteConfig {
             let values = headers(name.as_str());
             let has_one = values.iter().any(|value| wanted.matches(value));
             let (name, wanted) = (name.clone(), wanted.clone());
-            (!has_one).then_some(Mismatch::Header { name, wanted, is_missing: values.is_empty() })
+            (!has_one).then_some(Mismatch::Header {
+                name,
+                wanted,
+                is_missing: values.is_empty(),
+            })
         })
     }
 
-    /// Returns the first condition about the request's body that does not hold. `asked`: `None` where the body is not read.
+    /// Returns the first condition about the request's body that does not hold. `asked`: `None`
+    /// where the body is not read.
     pub fn body_mismatch(&self, asked: Option<&Asked<'_>>) -> Option<Mismatch> {
         if !self.needs_body() {
             return None;
         }
-        let Some(asked) = asked else { return Some(Mismatch::Unread) };
-        let model = self.model.as_ref().filter(|wanted| !wanted.matches(asked.model));
-        let model = model.map(|wanted| Mismatch::Model { found: asked.model.to_owned(), wanted: wanted.clone() });
+        let Some(asked) = asked else {
+            return Some(Mismatch::Unread);
+        };
+        let model = self
+            .model
+            .as_ref()
+            .filter(|wanted| !wanted.matches(asked.model));
+        let model = model.map(|wanted| Mismatch::Model {
+            found: asked.model.to_owned(),
+            wanted: wanted.clone(),
+        });
         model.or_else(|| {
             let wanted = self.response_format.filter(|wanted| !wanted.takes(asked))?;
-            Some(Mismatch::ResponseFormat { found: ResponseFormat::of(asked), wanted })
+            Some(Mismatch::ResponseFormat {
+                found: ResponseFormat::of(asked),
+                wanted,
+            })
         })
     }
 
@@ -142,8 +183,8 @@ impl RouteConfig {
         self.model.is_some() || self.response_format.is_some()
     }
 
-    /// Returns whether this route takes every request that another one takes, so that the other is never reached after it.
-    /// `false` where that is not certain.
+    /// Returns whether this route takes every request that another one takes, so that the other is
+    /// never reached after it. `false` where that is not certain.
     pub fn covers(&self, other: &Self) -> bool {
         let path = match (&self.path, &other.path) {
             (None, _) => true,
@@ -160,8 +201,12 @@ impl RouteConfig {
             (Some(_), None) => false,
             (Some(own), Some(other)) => own.covers(other),
         };
-        let covers =
-            |(name, own): (&HeaderName, &ValuePattern)| other.header.get(name).is_some_and(|other| own.covers(other));
+        let covers = |(name, own): (&HeaderName, &ValuePattern)| {
+            other
+                .header
+                .get(name)
+                .is_some_and(|other| own.covers(other))
+        };
         path && model && form && self.header.iter().all(covers)
     }
 }
@@ -220,7 +265,8 @@ impl From<ContinueBy> for String {
     }
 }
 
-/// The format of an answer that a request asks for, in the words of Chat Completions. Other APIs have the same formats.
+/// The format of an answer that a request asks for, in the words of Chat Completions. Other APIs
+/// have the same formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
@@ -250,7 +296,9 @@ impl ResponseFormat {
 
     fn of(asked: &Asked<'_>) -> Self {
         match asked {
-            Asked { has_schema: true, .. } => Self::JsonSchema,
+            Asked {
+                has_schema: true, ..
+            } => Self::JsonSchema,
             Asked { is_json: true, .. } => Self::JsonObject,
             _ => Self::Text,
         }
@@ -324,15 +372,28 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(wanted) => write!(f, "the path is not `{wanted}`"),
-            Self::Header { name, wanted, is_missing: true } => {
+            Self::Header {
+                name,
+                wanted,
+                is_missing: true,
+            } => {
                 write!(f, "no header `{name}`, which is to be `{wanted}`")
             }
             Self::Header { name, wanted, .. } => write!(f, "the header `{name}` is not `{wanted}`"),
-            Self::Unread => f.write_str("the body is not read, so its model and form are not known"),
-            Self::Model { found, wanted } if found.is_empty() => write!(f, "no model is named; it is to be `{wanted}`"),
+            Self::Unread => {
+                f.write_str("the body is not read, so its model and form are not known")
+            }
+            Self::Model { found, wanted } if found.is_empty() => {
+                write!(f, "no model is named; it is to be `{wanted}`")
+            }
             Self::Model { found, wanted } => write!(f, "the model is `{found}`, not `{wanted}`"),
             Self::ResponseFormat { found, wanted } => {
-                write!(f, "the response format is `{}`, not `{}`", found.as_str(), wanted.as_str())
+                write!(
+                    f,
+                    "the response format is `{}`, not `{}`",
+                    found.as_str(),
+                    wanted.as_str()
+                )
             }
         }
     }
@@ -348,25 +409,63 @@ mod tests {
     #[test]
     fn the_first_condition_that_does_not_hold_is_told() {
         let mut route = RouteConfig::default();
-        (route.path, route.model) = (Some("/v1/*".parse().unwrap()), Some("claude-*".parse().unwrap()));
-        route.header.insert("X-Team".parse().unwrap(), "batch-*".parse().unwrap());
+        (route.path, route.model) = (
+            Some("/v1/*".parse().unwrap()),
+            Some("claude-*".parse().unwrap()),
+        );
+        route
+            .header
+            .insert("X-Team".parse().unwrap(), "batch-*".parse().unwrap());
         let told = |path: &str, team: &[&str], model: Option<&str>| {
             let values = |name: &str| match name {
                 "x-team" => team.iter().map(|&value| value.to_owned()).collect(),
                 _ => Vec::new(),
             };
-            let asked = model.map(|model| Asked { model, ..Asked::default() });
-            let mismatch = route.head_mismatch(path, &values).or_else(|| route.body_mismatch(asked.as_ref()));
+            let asked = model.map(|model| Asked {
+                model,
+                ..Asked::default()
+            });
+            let mismatch = route
+                .head_mismatch(path, &values)
+                .or_else(|| route.body_mismatch(asked.as_ref()));
             mismatch.map(|mismatch| mismatch.to_string())
         };
-        assert_eq!(told("/v1/messages", &["a", "batch-1"], Some("Claude.Sonnet")), None);
+        assert_eq!(
+            told("/v1/messages", &["a", "batch-1"], Some("Claude.Sonnet")),
+            None
+        );
         for (path, team, model, words) in [
             ("/v2/messages", &[][..], None, "the path is not `/v1/*`"),
-            ("/v1/messages", &[], None, "no header `x-team`, which is to be `batch-*`"),
-            ("/v1/messages", &["Batch-1"], None, "the header `x-team` is not `batch-*`"),
-            ("/v1/messages", &["batch-"], None, "the body is not read, so its model and form are not known"),
-            ("/v1/messages", &["batch-"], Some(""), "no model is named; it is to be `claude-*`"),
-            ("/v1/messages", &["batch-"], Some("gpt-5"), "the model is `gpt-5`, not `claude-*`"),
+            (
+                "/v1/messages",
+                &[],
+                None,
+                "no header `x-team`, which is to be `batch-*`",
+            ),
+            (
+                "/v1/messages",
+                &["Batch-1"],
+                None,
+                "the header `x-team` is not `batch-*`",
+            ),
+            (
+                "/v1/messages",
+                &["batch-"],
+                None,
+                "the body is not read, so its model and form are not known",
+            ),
+            (
+                "/v1/messages",
+                &["batch-"],
+                Some(""),
+                "no model is named; it is to be `claude-*`",
+            ),
+            (
+                "/v1/messages",
+                &["batch-"],
+                Some("gpt-5"),
+                "the model is `gpt-5`, not `claude-*`",
+            ),
         ] {
             assert_eq!(told(path, team, model).as_deref(), Some(words));
         }

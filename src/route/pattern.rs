@@ -51,7 +51,8 @@ checked! {
 }
 
 checked! {
-    /// A pattern of models, as the capability table has them: upper and lower case are equal, and so are separators.
+    /// A pattern of models, as the capability table has them: upper and lower case are equal, and
+    /// so are separators.
     ModelPattern, model
 }
 
@@ -71,8 +72,8 @@ impl PathPattern {
         matches_exactly(&self.0, path)
     }
 
-    /// Returns whether every path of another pattern certainly matches this one. A literal comparison, so it is
-    /// conservative.
+    /// Returns whether every path of another pattern certainly matches this one. A literal
+    /// comparison, so it is conservative.
     pub fn covers(&self, other: &Self) -> bool {
         matches_exactly(&self.0, &other.0)
     }
@@ -111,16 +112,26 @@ impl ValuePattern {
 
 fn path(text: &str) -> Result<String, String> {
     let is_path = text.starts_with(['/', '*']) && text.len() <= LONGEST;
-    match is_path && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#')) {
+    match is_path
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#'))
+    {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{}` is no pattern of paths like `/v1/messages` or `/v1/*`", shown(text))),
+        false => Err(format!(
+            "`{}` is no pattern of paths like `/v1/messages` or `/v1/*`",
+            shown(text)
+        )),
     }
 }
 
 fn model(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.len() <= LONGEST && !text.contains(char::is_control) {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{}` is no pattern of models like `gpt-5-mini` or `claude-*`", shown(text))),
+        false => Err(format!(
+            "`{}` is no pattern of models like `gpt-5-mini` or `claude-*`",
+            shown(text)
+        )),
     }
 }
 
@@ -132,23 +143,34 @@ fn header(text: &str) -> Result<String, String> {
     }
     match holds_secret(&name) {
         false => Ok(name),
-        true => {
-            Err(format!("`{text}` may hold a secret, which a configuration file must not have: name another header"))
-        }
+        true => Err(format!(
+            "`{text}` may hold a secret, which a configuration file must not have: name another header"
+        )),
     }
 }
 
 fn value(text: &str) -> Result<String, String> {
-    match !text.is_empty() && text.len() <= LONGEST && text.trim() == text && !text.contains(char::is_control) {
+    match !text.is_empty()
+        && text.len() <= LONGEST
+        && text.trim() == text
+        && !text.contains(char::is_control)
+    {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{}` is no pattern of a header's value like `batch` or `batch-*`", shown(text))),
+        false => Err(format!(
+            "`{}` is no pattern of a header's value like `batch` or `batch-*`",
+            shown(text)
+        )),
     }
 }
 
 /// Returns the beginning of a text, for an error about it.
 fn shown(text: &str) -> String {
     let start: String = text.chars().take(SHOWN).collect();
-    if start.len() < text.len() { start + "…" } else { start }
+    if start.len() < text.len() {
+        start + "…"
+    } else {
+        start
+    }
 }
 
 /// Returns whether a header may hold a secret, by its name in lower case.
@@ -159,8 +181,8 @@ pub(crate) fn holds_secret(name: &str) -> bool {
 /// Parts of the names of headers that hold secrets.
 const SECRETS: [&str; 5] = ["authorization", "key", "token", "secret", "cookie"];
 
-/// Bytes of the longest pattern and of the longest model that is compared with one. The time of a comparison grows with their
-/// product.
+/// Bytes of the longest pattern and of the longest model that is compared with one. The time of a
+/// comparison grows with their product.
 const LONGEST: usize = 256;
 
 /// Characters of a wrong text that an error shows.

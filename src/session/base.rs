@@ -1,9 +1,9 @@
-//! Finds the base of a document: a request may end with the beginning of the assistant's message, which the answer
-//! continues.
+//! Finds the base of a document: a request may end with the beginning of the assistant's message,
+//! which the answer continues.
 //!
-//! If a root is open at the end of that prefill, the session reads the answer twice: after the prefill, and as a
-//! separate document. A reading ends at its first illegal byte. If both remain legal, the provider's capability
-//! decides; if that is unknown, the answer passes unchanged.
+//! If a root is open at the end of that prefill, the session reads the answer twice: after the
+//! prefill, and as a separate document. A reading ends at its first illegal byte. If both remain
+//! legal, the provider's capability decides; if that is unknown, the answer passes unchanged.
 
 use super::returned_prefill::says_something;
 use super::{FirstAnswer, Phase, SECTIONS, Session};
@@ -51,15 +51,17 @@ impl Alone {
         self.slot.document().root_start().is_some() || self.after_string && !self.has_quote
     }
 
-    /// Takes text. Returns whether the answer is still legal as a separate document. `read`: the number of its bytes
-    /// that are legal after the prefill. A preamble that continues the prefill's JSON is not prose, so no separate root
-    /// follows it.
+    /// Takes text. Returns whether the answer is still legal as a separate document. `read`: the
+    /// number of its bytes that are legal after the prefill. A preamble that continues the
+    /// prefill's JSON is not prose, so no separate root follows it.
     fn push(&mut self, text: &str, read: usize) -> bool {
         let had_root = self.slot.document().root_start().is_some();
         let is_read = self.slot.push(text).is_ok() && !is_followed_by_json(&self.slot);
         self.has_quote |= text.contains('"');
         let root = self.slot.document().root_start().filter(|_| !had_root);
-        let Some(preamble) = root.and_then(|root| self.slot.document().text().get(..root)) else { return is_read };
+        let Some(preamble) = root.and_then(|root| self.slot.document().text().get(..root)) else {
+            return is_read;
+        };
         let is_text_of_string = self.after_string && !preamble.contains('"');
         is_read && (read < preamble.len() || preamble.trim().is_empty() || is_text_of_string)
     }
@@ -71,7 +73,11 @@ impl Session {
         match base {
             Base::Empty => {}
             Base::Elsewhere => self.pass_without_base(),
-            Base::Prefill { text, is_continued, is_returned } => {
+            Base::Prefill {
+                text,
+                is_continued,
+                is_returned,
+            } => {
                 self.base = Preceding {
                     prefill: text.clone(),
                     is_continued: *is_continued,
@@ -93,9 +99,20 @@ impl Session {
 
     /// Restores the base from a snapshot: the first `length` bytes of the text.
     pub(super) fn restore_base(&mut self, length: usize) {
-        if let Some(prefill) = self.slot.document().text().get(..length).filter(|prefill| !prefill.is_empty()) {
+        if let Some(prefill) = self
+            .slot
+            .document()
+            .text()
+            .get(..length)
+            .filter(|prefill| !prefill.is_empty())
+        {
             let prefill = prefill.to_owned();
-            self.base = Preceding { prefill, is_continued: true, is_returned: false, reading: Reading::Continued };
+            self.base = Preceding {
+                prefill,
+                is_continued: true,
+                is_returned: false,
+                reading: Reading::Continued,
+            };
         }
     }
 
@@ -124,7 +141,11 @@ impl Session {
             return;
         }
         let own = Slot::with_roots(&self.settings.limits, self.settings.roots);
-        let alone = Alone { slot: own, after_string, has_quote: false };
+        let alone = Alone {
+            slot: own,
+            after_string,
+            has_quote: false,
+        };
         if repairs && is_continued {
             // With repairs nearly any answer is legal in both readings, so they can't be compared.
             self.base.reading = Reading::Continued;
@@ -145,12 +166,20 @@ impl Session {
 
     /// Returns the length of the base, which precedes the answer in the document's text.
     pub(super) fn base_len(&self) -> usize {
-        if matches!(self.base.reading, Reading::Alone) { 0 } else { self.base.prefill.len() }
+        if matches!(self.base.reading, Reading::Alone) {
+            0
+        } else {
+            self.base.prefill.len()
+        }
     }
 
     /// Returns the answer's text without the base.
     pub(super) fn answer_text(&self) -> &str {
-        self.slot.document().text().get(self.base_len()..).unwrap_or_default()
+        self.slot
+            .document()
+            .text()
+            .get(self.base_len()..)
+            .unwrap_or_default()
     }
 
     /// Returns whether the request ends with a prefill.
@@ -171,19 +200,22 @@ impl Session {
         self.slot.document().has_begun() && (self.base_len() == 0 || !self.answer_text().is_empty())
     }
 
-    /// Returns whether the answer is legal in both readings, and it is unknown whether the provider continues a
-    /// prefill.
+    /// Returns whether the answer is legal in both readings, and it is unknown whether the provider
+    /// continues a prefill.
     pub(super) fn is_undecided(&self) -> bool {
         let is_legal = |alone: &Alone| alone.may_be_separate() && !alone.slot.document().is_blank();
         matches!(&self.base.reading, Reading::Both(alone) if !self.base.is_continued && is_legal(alone))
     }
 
-    /// Decides between two readings before they keep more text than one session may, if each receives `more` bytes: by
-    /// the provider's capability, or else the answer passes unread.
+    /// Decides between two readings before they keep more text than one session may, if each
+    /// receives `more` bytes: by the provider's capability, or else the answer passes unread.
     pub(super) fn bound_base(&mut self, more: usize) {
-        let Reading::Both(alone) = &self.base.reading else { return };
+        let Reading::Both(alone) = &self.base.reading else {
+            return;
+        };
         let kept = self.slot.document().text().len() + alone.slot.document().text().len();
-        if kept.saturating_add(more.saturating_mul(2)) <= self.settings.limits.parser.max_text_bytes {
+        if kept.saturating_add(more.saturating_mul(2)) <= self.settings.limits.parser.max_text_bytes
+        {
             return;
         }
         match self.base.is_continued {
@@ -194,12 +226,13 @@ impl Session {
 
     /// Returns whether the delivered text begins with the request's prefill.
     pub(super) fn replaces_prefill(&self) -> bool {
-        let is_repeated = || self.has_base() && self.slot.document().text().starts_with(&self.base.prefill);
+        let is_repeated =
+            || self.has_base() && self.slot.document().text().starts_with(&self.base.prefill);
         self.base_len() > 0 || is_repeated()
     }
 
-    /// Keeps the reading after the prefill and drops the other one, because the rest is requested for it. A provider
-    /// that has continued one prefill continues another, too.
+    /// Keeps the reading after the prefill and drops the other one, because the rest is requested
+    /// for it. A provider that has continued one prefill continues another, too.
     pub(super) fn settle_base(&mut self) {
         if self.base_len() > 0 {
             self.base.reading = Reading::Continued;
@@ -212,22 +245,31 @@ impl Session {
     /// Records why the first answer passed unchanged.
     pub(super) fn note_unread(&mut self) {
         self.tally.base_unknown |= self.is_undecided();
-        self.tally.malformed |=
-            matches!(self.phase, Phase::First(FirstAnswer::Malformed)) && self.tally.limit.is_none();
+        self.tally.malformed |= matches!(self.phase, Phase::First(FirstAnswer::Malformed))
+            && self.tally.limit.is_none();
     }
 
-    /// Reads text of the first answer as a separate document, after the session's slot has read it. `is_legal`: the
-    /// slot's reading is legal. Returns whether a legal reading is left.
+    /// Reads text of the first answer as a separate document, after the session's slot has read it.
+    /// `is_legal`: the slot's reading is legal. Returns whether a legal reading is left.
     pub(super) fn read_alone(&mut self, text: &str, is_legal: bool) -> bool {
         let continues = is_legal && !is_followed_by_json(&self.slot);
-        let Reading::Both(alone) = &mut self.base.reading else { return continues };
+        let Reading::Both(alone) = &mut self.base.reading else {
+            return continues;
+        };
         let prefill = &self.base.prefill;
-        let read = self.slot.document().text().len().saturating_sub(prefill.len());
+        let read = self
+            .slot
+            .document()
+            .text()
+            .len()
+            .saturating_sub(prefill.len());
         let before = alone.slot.document().text().len();
         let is_alone = alone.push(text, read);
         let answer = alone.slot.document().text();
-        let has_all = (before + 1..=answer.len()).contains(&prefill.len()) && answer.starts_with(prefill.as_str());
-        let begins_again = is_alone && has_all && (self.base.is_returned || says_something(prefill));
+        let has_all = (before + 1..=answer.len()).contains(&prefill.len())
+            && answer.starts_with(prefill.as_str());
+        let begins_again =
+            is_alone && has_all && (self.base.is_returned || says_something(prefill));
         match (continues && !begins_again, is_alone) {
             (true, true) => {}
             (true, false) => self.base.reading = Reading::Continued,
@@ -244,7 +286,11 @@ impl Session {
     }
 }
 
-/// Returns whether JSON follows the end of a closed root, so that the root is not the whole document.
+/// Returns whether JSON follows the end of a closed root, so that the root is not the whole
+/// document.
 fn is_followed_by_json(slot: &Slot) -> bool {
-    matches!(slot.document().byte_after_root(), Some(b',' | b']' | b'}' | b':' | b'"'))
+    matches!(
+        slot.document().byte_after_root(),
+        Some(b',' | b']' | b'}' | b':' | b'"')
+    )
 }

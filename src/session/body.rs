@@ -1,7 +1,7 @@
 //! Answers that are not streamed: whole bodies through a session.
 //!
-//! The same loop as for streams, with one difference: nothing of a body is sent until the body is whole, so the client
-//! waits, and gets one response.
+//! The same loop as for streams, with one difference: nothing of a body is sent until the body is
+//! whole, so the client waits, and gets one response.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::limits::Limits;
 use crate::provider::wire::{Base, Ending, Tool};
 use crate::provider::{Dialect, add_usage, answer_tokens};
 
-/// A response's body, made whole: [`Output::Bytes`] is the whole body of the response, and occurs once. Without
-/// [`dialect`](Self::dialect) it is one of Chat Completions. Drain [`poll_output`](Self::poll_output) after every
-/// input.
+/// A response's body, made whole: [`Output::Bytes`] is the whole body of the response, and occurs
+/// once. Without [`dialect`](Self::dialect) it is one of Chat Completions. Drain
+/// [`poll_output`](Self::poll_output) after every input.
 #[derive(Debug)]
 pub struct BodyRelay {
     slots: Slots,
@@ -39,7 +39,13 @@ impl BodyRelay {
         let wire = Dialect::default().wire();
         let mut slots = Slots::new(wire, Session::new(limits));
         slots.configure(Session::send_at_end);
-        Self { slots, first: None, usages: None, last_error: None, outputs: VecDeque::new() }
+        Self {
+            slots,
+            first: None,
+            usages: None,
+            last_error: None,
+            outputs: VecDeque::new(),
+        }
     }
 
     /// Sets the API of the body.
@@ -73,7 +79,8 @@ impl BodyRelay {
     /// Sets the strategy of continuation requests.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.slots.configure(move |session| session.set_strategy(strategy.clone()));
+        self.slots
+            .configure(move |session| session.set_strategy(strategy.clone()));
         self
     }
 
@@ -81,7 +88,8 @@ impl BodyRelay {
     #[must_use]
     pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
         let options = options.into();
-        self.slots.configure(|session| session.set_repair(options.clone()));
+        self.slots
+            .configure(|session| session.set_repair(options.clone()));
         self
     }
 
@@ -99,11 +107,14 @@ impl BodyRelay {
         self
     }
 
-    /// Ends the answer on the operator's wish, with the open call, which is then ended. `limit`: the one that ends it.
+    /// Ends the answer on the operator's wish, with the open call, which is then ended. `limit`:
+    /// the one that ends it.
     #[cfg(feature = "proxy")]
     pub(crate) fn stop(&mut self, limit: Option<LimitReached>) {
         self.slots.stop();
-        limit.into_iter().for_each(|limit| self.slots.note_limit(limit));
+        limit
+            .into_iter()
+            .for_each(|limit| self.slots.note_limit(limit));
     }
 
     /// The session of the slot that got text last, for a look at the document.
@@ -115,14 +126,20 @@ impl BodyRelay {
     pub fn handle_body(&mut self, now: Duration, body: impl Into<String>) {
         let body = body.into();
         let mut answer = EventSummary::default();
-        let wire = if self.slots.session().is_first() { self.slots.wire() } else { self.slots.further_wire() };
+        let wire = if self.slots.session().is_first() {
+            self.slots.wire()
+        } else {
+            self.slots.further_wire()
+        };
         let known = wire.read_body(&body, &mut |delta| answer.add(delta));
         if answer.error.is_some() {
             self.last_error.clone_from(&answer.error);
         }
         if let Some(usage) = &answer.usage {
             if let Some(tokens) = answer_tokens(usage) {
-                self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
+                self.slots
+                    .session_mut()
+                    .handle_input(now, Input::Tokens(tokens));
             }
             add_usage(&mut self.usages, usage);
             self.outputs.push_back(Output::Usage(usage.clone()));
@@ -148,7 +165,8 @@ impl BodyRelay {
         }
         if answer.is.opaque || answer.texts().filter(|(_, text)| !text.is_empty()).count() > 1 {
             // Their texts pass unchanged.
-            self.slots.configure(|session| session.set_repair(RepairLevel::Strict));
+            self.slots
+                .configure(|session| session.set_repair(RepairLevel::Strict));
         }
         for (piece, text) in answer.texts() {
             self.slots.text(now, piece, text);
@@ -158,11 +176,14 @@ impl BodyRelay {
         }
     }
 
-    /// Returns whether all texts of an answer are whole documents, so that there is nothing to compare, to repair or to keep.
+    /// Returns whether all texts of an answer are whole documents, so that there is nothing to
+    /// compare, to repair or to keep.
     fn is_whole(&self, answer: &EventSummary) -> bool {
         let session = self.slots.session();
         let max_depth = session.limits().parser.max_depth;
-        let is_whole = |text: &str| text.trim_start().starts_with(['{', '[']) && walk::is_valid_within(text, max_depth);
+        let is_whole = |text: &str| {
+            text.trim_start().starts_with(['{', '[']) && walk::is_valid_within(text, max_depth)
+        };
         !session.repairs_text()
             && !session.has_base()
             && !answer.pieces.is_empty()
@@ -184,7 +205,9 @@ impl BodyRelay {
     /// Gives the answer up: the caller does not make the requested call.
     #[cfg(feature = "proxy")]
     pub(crate) fn give_up_unasked(&mut self, now: Duration) {
-        self.slots.session_mut().give_up_unasked(StopReason::Failures);
+        self.slots
+            .session_mut()
+            .give_up_unasked(StopReason::Failures);
         self.end_slot(now);
     }
 
@@ -195,7 +218,9 @@ impl BodyRelay {
     }
 
     fn end_call(&mut self, now: Duration, end: CallEnd) {
-        self.slots.session_mut().handle_input(now, Input::CallEnd(end));
+        self.slots
+            .session_mut()
+            .handle_input(now, Input::CallEnd(end));
         self.end_slot(now);
     }
 
@@ -203,8 +228,12 @@ impl BodyRelay {
     fn end_slot(&mut self, now: Duration) {
         while let Some(outcome) = self.drain() {
             self.slots.keep(outcome);
-            let Some(end) = self.slots.next() else { return self.finish() };
-            self.slots.session_mut().handle_input(now, Input::CallEnd(end));
+            let Some(end) = self.slots.next() else {
+                return self.finish();
+            };
+            self.slots
+                .session_mut()
+                .handle_input(now, Input::CallEnd(end));
         }
     }
 
@@ -233,7 +262,11 @@ impl BodyRelay {
         let body = self.body(&outcome);
         self.outputs.push_back(Output::Bytes(body.into()));
         let slot = self.slots.slot().kind;
-        self.outputs.push_back(Output::Done { outcome, slot, transport_end: TransportEnd::Closed });
+        self.outputs.push_back(Output::Done {
+            outcome,
+            slot,
+            transport_end: TransportEnd::Closed,
+        });
     }
 
     /// Returns the next output; `None` until there is more input.
@@ -253,10 +286,22 @@ impl BodyRelay {
         if let Outcome::PassedThrough { .. } = outcome {
             return first;
         }
-        let reasons: Vec<_> =
-            self.slots.choices().into_iter().map(|choice| (choice, self.slots.reason(choice))).collect();
+        let reasons: Vec<_> = self
+            .slots
+            .choices()
+            .into_iter()
+            .map(|choice| (choice, self.slots.reason(choice)))
+            .collect();
         let usage = self.usages.as_deref();
-        let ending = Ending { reasons: &reasons, usage, usage_apart: false, report: Some(&report) };
-        self.slots.wire().write_body(&first, &self.slots.changed_texts(), &ending).unwrap_or(first)
+        let ending = Ending {
+            reasons: &reasons,
+            usage,
+            usage_apart: false,
+            report: Some(&report),
+        };
+        self.slots
+            .wire()
+            .write_body(&first, &self.slots.changed_texts(), &ending)
+            .unwrap_or(first)
     }
 }

@@ -1,4 +1,5 @@
-//! An ellipsis at the start or the end of a part: dots, or a remark in brackets that text was left out.
+//! An ellipsis at the start or the end of a part: dots, or a remark in brackets that text was left
+//! out.
 
 /// Remarks in brackets that mark omitted text.
 const LEFT_OUT: [&str; 4] = ["truncated", "continued", "omitted", "cut off"];
@@ -25,22 +26,41 @@ pub(super) fn leading(text: &str) -> usize {
 }
 
 fn before_one(text: &str) -> Option<&str> {
-    let bracket = || text.strip_suffix([')', ']'])?.rsplit_once(['(', '[']).filter(|(_, inside)| is_remark(inside));
+    let bracket = || {
+        text.strip_suffix([')', ']'])?
+            .rsplit_once(['(', '['])
+            .filter(|(_, inside)| is_remark(inside))
+    };
     let before = text.trim_end_matches(DOTS);
-    let dots = || text.get(before.len()..).filter(|dots| is_ellipsis(dots)).map(|_| before);
+    let dots = || {
+        text.get(before.len()..)
+            .filter(|dots| is_ellipsis(dots))
+            .map(|_| before)
+    };
     dots().or_else(|| bracket().map(|(before, _)| before))
 }
 
 fn after_one(text: &str) -> Option<&str> {
-    let bracket = || text.strip_prefix(['(', '['])?.split_once([')', ']']).filter(|(inside, _)| is_remark(inside));
+    let bracket = || {
+        text.strip_prefix(['(', '['])?
+            .split_once([')', ']'])
+            .filter(|(inside, _)| is_remark(inside))
+    };
     let after = text.trim_start_matches(DOTS);
-    let dots = || text.strip_suffix(after).filter(|dots| is_ellipsis(dots)).map(|_| after);
+    let dots = || {
+        text.strip_suffix(after)
+            .filter(|dots| is_ellipsis(dots))
+            .map(|_| after)
+    };
     dots().or_else(|| bracket().map(|(_, after)| after))
 }
 
 fn is_remark(inside: &str) -> bool {
     let inside = inside.trim();
-    is_ellipsis(inside) || LEFT_OUT.iter().any(|remark| inside.eq_ignore_ascii_case(remark))
+    is_ellipsis(inside)
+        || LEFT_OUT
+            .iter()
+            .any(|remark| inside.eq_ignore_ascii_case(remark))
 }
 
 /// Whether the text is three dots or more, or has their character.

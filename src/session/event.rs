@@ -20,8 +20,8 @@ pub enum SessionEvent {
         end: CallEnd,
         /// The length of the text at the cut, in bytes.
         offset: usize,
-        /// The bytes that the call added; all bytes in a process that resumes the answer. 0: the text is cut at the
-        /// same offset as before.
+        /// The bytes that the call added; all bytes in a process that resumes the answer. 0: the
+        /// text is cut at the same offset as before.
         added: usize,
         /// The time from the last text or reasoning of the call to its end.
         quiet: Duration,
@@ -66,7 +66,8 @@ pub enum SessionEvent {
         /// Failures since the last success, with this one.
         in_a_row: u32,
     },
-    /// The upstream is in trouble that the model did not cause: the session repeats the same call later.
+    /// The upstream is in trouble that the model did not cause: the session repeats the same call
+    /// later.
     Waiting {
         /// The number of the call, which its repeat keeps.
         call: u32,
@@ -98,27 +99,40 @@ pub enum SessionEvent {
 }
 
 impl SessionEvent {
-    /// Returns whether the step is about the first call or a repeat of the original request, and not about a call for
-    /// the rest.
+    /// Returns whether the step is about the first call or a repeat of the original request, and
+    /// not about a call for the rest.
     #[cfg(feature = "proxy")]
     pub(crate) fn is_of_first(&self) -> bool {
-        matches!(self, Self::Cut { call: 0, .. } | Self::Failed { call: 0, .. })
+        matches!(
+            self,
+            Self::Cut { call: 0, .. } | Self::Failed { call: 0, .. }
+        )
     }
 
-    /// Returns how the call ended, if the text is cut where it was not cut before: the first call, and those that brought text.
+    /// Returns how the call ended, if the text is cut where it was not cut before: the first call,
+    /// and those that brought text.
     #[cfg(feature = "proxy")]
     pub(crate) fn new_cut(&self) -> Option<&CallEnd> {
         match self {
-            Self::Cut { call, end, added, .. } if *added > 0 || *call == 0 => Some(end),
+            Self::Cut {
+                call, end, added, ..
+            } if *added > 0 || *call == 0 => Some(end),
             _ => None,
         }
     }
 
-    /// The event as one JSON object, with its name under `event`; durations are in milliseconds. Text of the document is
-    /// not in it, but paths are.
+    /// The event as one JSON object, with its name under `event`; durations are in milliseconds.
+    /// Text of the document is not in it, but paths are.
     pub fn to_json(&self) -> Value {
         match self {
-            Self::Cut { call, end, offset, added, path, .. } => {
+            Self::Cut {
+                call,
+                end,
+                offset,
+                added,
+                path,
+                ..
+            } => {
                 let mut line = json!({
                     "event": "cut", "call": call, "end": end.as_str(), "cause": end.cause(), "offset": offset, "added": added,
                     "path": path,
@@ -128,11 +142,21 @@ impl SessionEvent {
                 }
                 line
             }
-            Self::Requested { call, mode, anchor, at } => json!({
+            Self::Requested {
+                call,
+                mode,
+                anchor,
+                at,
+            } => json!({
                 "event": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
                 "at_ms": millis(*at),
             }),
-            Self::Joined { call, seam, elapsed, .. } => json!({
+            Self::Joined {
+                call,
+                seam,
+                elapsed,
+                ..
+            } => json!({
                 "event": "joined", "call": call, "offset": seam.offset, "path": seam.path,
                 "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "pending": seam.pending,
                 "decided": seam.decided, "posterior": seam.posterior, "ambiguous": seam.ambiguous,
@@ -142,16 +166,28 @@ impl SessionEvent {
                 "event": "repaired", "call": call, "rule": repair.rule, "level": repair.level(),
                 "range": [repair.range.start, repair.range.end], "path": repair.path,
             }),
-            Self::Failed { call, reason, in_a_row } => {
+            Self::Failed {
+                call,
+                reason,
+                in_a_row,
+            } => {
                 json!({"event": "failed", "call": call, "reason": reason.to_string(), "in_a_row": in_a_row})
             }
             Self::Waiting { call, reason, at } => {
                 json!({"event": "waiting", "call": call, "reason": reason.to_string(), "at_ms": millis(*at)})
             }
-            Self::Progress { call, percentage, stalled_reports } => {
+            Self::Progress {
+                call,
+                percentage,
+                stalled_reports,
+            } => {
                 json!({"event": "progress", "call": call, "percentage": percentage, "stalled_reports": stalled_reports})
             }
-            Self::Fallback { stop, offset, synthesized } => {
+            Self::Fallback {
+                stop,
+                offset,
+                synthesized,
+            } => {
                 json!({"event": "fallback", "stop": stop.as_str(), "offset": offset, "synthesized": synthesized})
             }
             Self::Done(outcome) => {

@@ -32,7 +32,8 @@ pub(super) struct Flags {
     pub(super) done: bool,
     /// A refusal, or unknown content.
     pub(super) opaque: bool,
-    /// Reasoning, or an event that is not a chunk: it has nothing for the document, but must not be dropped.
+    /// Reasoning, or an event that is not a chunk: it has nothing for the document, but must not be
+    /// dropped.
     pub(super) other: bool,
     pub(super) reasoning: bool,
     /// A piece of an answer.
@@ -56,19 +57,27 @@ pub(super) struct Piece {
 }
 
 impl EventSummary {
-    /// Reads an event; returns its data if that is `wanted`, or may have to be written without the end in it.
-    pub(super) fn read(&mut self, reader: &mut dyn Reader, event: Event<'_>, wanted: bool) -> Option<String> {
+    /// Reads an event; returns its data if that is `wanted`, or may have to be written without the
+    /// end in it.
+    pub(super) fn read(
+        &mut self,
+        reader: &mut dyn Reader,
+        event: Event<'_>,
+        wanted: bool,
+    ) -> Option<String> {
         self.clear();
         let kind = reader.read(&event.event, &event.data, &mut |delta| self.add(delta));
         self.is.other |= kind == Kind::Other;
         self.is.chunk = kind == Kind::Chunk;
-        self.is.malformed = kind == Kind::Other && !event.data.is_empty() && !walk::is_valid(&event.data);
+        self.is.malformed =
+            kind == Kind::Other && !event.data.is_empty() && !walk::is_valid(&event.data);
         // The intended text is unknown. Delivering U+FFFD instead would invent a document.
         self.is.malformed |= event.is_replaced();
         if self.is.malformed && breaks_off(&event.data) {
             self.error = Some("an event of the stream breaks off".to_owned());
         } else if self.is.malformed {
-            // Some servers write `NaN`, which several clients read: a piece of the text may be in it.
+            // Some servers write `NaN`, which several clients read: a piece of the text may be in
+            // it.
             self.is.opaque |= event.data.trim_start().starts_with('{') || event.is_replaced();
         }
         let wanted = wanted || !self.finishes.is_empty();
@@ -90,9 +99,28 @@ impl EventSummary {
     /// Takes a piece of information of an event, or of a whole body.
     pub(super) fn add(&mut self, delta: Delta<'_>) {
         match delta {
-            Delta::Text { slot, text } => self.piece(Slot { id: slot, kind: SlotKind::Text }, None, text),
-            Delta::ToolCall { slot, id, name, arguments } => {
-                self.piece(Slot { id: slot, kind: SlotKind::Arguments }, name, arguments);
+            Delta::Text { slot, text } => self.piece(
+                Slot {
+                    id: slot,
+                    kind: SlotKind::Text,
+                },
+                None,
+                text,
+            ),
+            Delta::ToolCall {
+                slot,
+                id,
+                name,
+                arguments,
+            } => {
+                self.piece(
+                    Slot {
+                        id: slot,
+                        kind: SlotKind::Arguments,
+                    },
+                    name,
+                    arguments,
+                );
                 if let Some(piece) = self.pieces.last_mut().filter(|_| name.is_some()) {
                     piece.is_anonymous = id.is_none();
                 }
@@ -109,11 +137,28 @@ impl EventSummary {
         }
     }
 
-    /// Returns whether the event has nothing but text, or nothing at all. A new member fails to compile until it is
-    /// handled here.
+    /// Returns whether the event has nothing but text, or nothing at all. A new member fails to
+    /// compile until it is handled here.
     pub(super) fn is_text_alone(&self) -> bool {
-        let Self { text: _, pieces: _, finishes, ended, usage, error, event_type: _, is } = self;
-        let Flags { done, opaque, other, reasoning, chunk: _, malformed, restart } = *is;
+        let Self {
+            text: _,
+            pieces: _,
+            finishes,
+            ended,
+            usage,
+            error,
+            event_type: _,
+            is,
+        } = self;
+        let Flags {
+            done,
+            opaque,
+            other,
+            reasoning,
+            chunk: _,
+            malformed,
+            restart,
+        } = *is;
         let is_marked = done || opaque || other || reasoning || malformed || restart;
         !is_marked && finishes.is_empty() && ended.is_empty() && usage.is_none() && error.is_none()
     }
@@ -121,14 +166,22 @@ impl EventSummary {
     /// Returns whether the event has more of the answer, which refutes an earlier end.
     pub(super) fn has_more(&self) -> bool {
         let begins = |piece: &Piece| piece.name.is_some();
-        !self.text.is_empty() || self.is.reasoning || self.is.restart || self.pieces.iter().any(begins)
+        !self.text.is_empty()
+            || self.is.reasoning
+            || self.is.restart
+            || self.pieces.iter().any(begins)
     }
 
     fn piece(&mut self, slot: Slot, name: Option<&str>, text: &str) {
         let goes_on = name.is_none() && self.pieces.last().is_some_and(|last| last.slot == slot);
         if !goes_on {
             let name = name.map(str::to_owned);
-            self.pieces.push(Piece { slot, name, is_anonymous: false, start: self.text.len() });
+            self.pieces.push(Piece {
+                slot,
+                name,
+                is_anonymous: false,
+                start: self.text.len(),
+            });
         }
         self.text.push_str(text);
     }
@@ -136,7 +189,10 @@ impl EventSummary {
     /// Returns the pieces with their texts.
     pub(super) fn texts(&self) -> impl Iterator<Item = (&Piece, &str)> {
         self.pieces.iter().enumerate().map(|(at, piece)| {
-            let end = self.pieces.get(at + 1).map_or(self.text.len(), |next| next.start);
+            let end = self
+                .pieces
+                .get(at + 1)
+                .map_or(self.text.len(), |next| next.start);
             (piece, self.text.get(piece.start..end).unwrap_or_default())
         })
     }
@@ -151,8 +207,8 @@ impl EventSummary {
     }
 }
 
-/// Returns whether data is an object without its end. Its text is lost, so the document must not continue with the next
-/// event.
+/// Returns whether data is an object without its end. Its text is lost, so the document must not
+/// continue with the next event.
 pub(super) fn breaks_off(data: &str) -> bool {
     let mut document = Document::new(ParserLimits::default().max_depth);
     data.trim_start().starts_with('{') && document.push(data).is_ok() && !document.is_complete()

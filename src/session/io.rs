@@ -46,30 +46,31 @@ pub enum CallEnd {
         /// How long the refusal asked to wait.
         retry_after: Option<Duration>,
     },
-    /// With a refusal, before any answer, because the request is longer than the model takes. The session sends a re-prompt where
-    /// that is shorter than the prefill which was refused. Otherwise it gives up:
-    /// [`StopReason::TooLong`](super::StopReason::TooLong).
+    /// With a refusal, before any answer, because the request is longer than the model takes. The
+    /// session sends a re-prompt where that is shorter than the prefill which was refused.
+    /// Otherwise it gives up: [`StopReason::TooLong`](super::StopReason::TooLong).
     TooLong(String),
-    /// The upstream was not there, or had no room: it refused the connection, or answered 429, 502, 503 or 529. The session
-    /// repeats the same call until it is answered or
-    /// [`ContinuationLimits::patience`](crate::ContinuationLimits::patience) is used up. Until then the call is not a failure
-    /// and does not count.
+    /// The upstream was not there, or had no room: it refused the connection, or answered 429, 502,
+    /// 503 or 529. The session repeats the same call until it is answered or
+    /// [`ContinuationLimits::patience`](crate::ContinuationLimits::patience) is used up. Until then
+    /// the call is not a failure and does not count.
     Unavailable {
         /// Why, for people.
         reason: String,
         /// How long the upstream asked to wait.
         retry_after: Option<Duration>,
     },
-    /// With a refusal before any answer, because the provider does not continue a prefill. The session sends a
-    /// re-prompt immediately, and only re-prompts from then on. The call is not a failure and does not count. A
-    /// re-prompt that ends so is rejected.
+    /// With a refusal before any answer, because the provider does not continue a prefill. The
+    /// session sends a re-prompt immediately, and only re-prompts from then on. The call is not a
+    /// failure and does not count. A re-prompt that ends so is rejected.
     PrefillRejected(String),
-    /// The call was not made, since the next calls go to another upstream. The session asks immediately, with that
-    /// upstream's strategy. The call is not a failure and does not count.
+    /// The call was not made, since the next calls go to another upstream. The session asks
+    /// immediately, with that upstream's strategy. The call is not a failure and does not count.
     #[doc(hidden)]
     Redirected(Box<Redirect>),
     /// The call was not made, since most calls to the upstream fail. The session waits as after
-    /// [`Unavailable`](Self::Unavailable), then gives up: [`StopReason::Overload`](super::StopReason::Overload).
+    /// [`Unavailable`](Self::Unavailable), then gives up:
+    /// [`StopReason::Overload`](super::StopReason::Overload).
     Overloaded,
     /// The call was not made, since the operator has stopped the answer. The session gives up:
     /// [`StopReason::Stopped`](super::StopReason::Stopped).
@@ -82,7 +83,8 @@ pub enum CallEnd {
 pub struct Redirect {
     /// The strategy of its continuation requests.
     pub(crate) strategy: ContinuationStrategy,
-    /// The API that it is asked by, and how its streams are divided, where they are not those of the first call.
+    /// The API that it is asked by, and how its streams are divided, where they are not those of
+    /// the first call.
     pub(crate) foreign: Option<(Dialect, Framing)>,
     /// Its name in reports.
     pub(crate) upstream: String,
@@ -126,11 +128,15 @@ impl CallEnd {
 
     /// Returns the limit that ended the call, if one did.
     pub(crate) fn limit(&self) -> Option<&LimitReached> {
-        if let Self::TimedOut(limit) = self { Some(limit) } else { None }
+        if let Self::TimedOut(limit) = self {
+            Some(limit)
+        } else {
+            None
+        }
     }
 
-    /// Returns whether this end is worse than another one, in the order of [`badness`]. A written error is worse than
-    /// an end of the stream without one.
+    /// Returns whether this end is worse than another one, in the order of [`badness`]. A written
+    /// error is worse than an end of the stream without one.
     pub(super) fn is_worse_than(&self, other: &Self) -> bool {
         let is_error = matches!((self, other), (Self::Error(_), Self::Closed));
         is_error || badness(self.finish()) > badness(other.finish())
@@ -138,11 +144,15 @@ impl CallEnd {
 
     /// Returns the finish reason, if the call gave one.
     pub(super) fn finish(&self) -> Option<&Finish> {
-        if let Self::Finished(reason) = self { Some(reason) } else { None }
+        if let Self::Finished(reason) = self {
+            Some(reason)
+        } else {
+            None
+        }
     }
 
-    /// Returns why text that ends so is cut. `None` where a finish reason is not about a cut, and for a call that was
-    /// refused.
+    /// Returns why text that ends so is cut. `None` where a finish reason is not about a cut, and
+    /// for a call that was refused.
     pub fn cause(&self) -> Option<CutCause> {
         match self {
             Self::Finished(Finish::Length) => Some(CutCause::Length),
@@ -164,8 +174,8 @@ impl CallEnd {
     }
 }
 
-/// Orders the ends of an incomplete answer: the larger, the worse. Clients treat an answer with one of the best ends as
-/// whole. A content filter is the worst, because it forbids another call.
+/// Orders the ends of an incomplete answer: the larger, the worse. Clients treat an answer with one
+/// of the best ends as whole. A content filter is the worst, because it forbids another call.
 pub(super) fn badness(finish: Option<&Finish>) -> u8 {
     match finish {
         Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall) => 0,
@@ -180,18 +190,19 @@ pub(super) fn badness(finish: Option<&Finish>) -> u8 {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Output {
-    /// Text that continues the text before it. The text of the first answer is never an output: forward it directly.
-    /// The same holds after a [`Call`](Self::Call) whose `request.turn` is `None`.
+    /// Text that continues the text before it. The text of the first answer is never an output:
+    /// forward it directly. The same holds after a [`Call`](Self::Call) whose `request.turn` is
+    /// `None`.
     Text(String),
     /// A step of the loop: only for logs and pages.
     Event(SessionEvent),
     /// The caller must make a call, not before `at`.
     ///
-    /// If `request.turn` is a turn, the call asks for the rest: its text is an [`Input::Text`] and comes back as
-    /// [`Text`](Self::Text), without what was delivered before. If `request.turn` is `None`, nothing was delivered yet:
-    /// the call sends the original request again, and its text is that of a first answer. It is an [`Input::Text`],
-    /// too, but not an output: forward it directly. [`Session::is_first`](super::Session::is_first) distinguishes the
-    /// two cases.
+    /// If `request.turn` is a turn, the call asks for the rest: its text is an [`Input::Text`] and
+    /// comes back as [`Text`](Self::Text), without what was delivered before. If `request.turn` is
+    /// `None`, nothing was delivered yet: the call sends the original request again, and its text
+    /// is that of a first answer. It is an [`Input::Text`], too, but not an output: forward it
+    /// directly. [`Session::is_first`](super::Session::is_first) distinguishes the two cases.
     Call {
         /// The request of the call.
         request: Request,
@@ -210,8 +221,8 @@ pub enum FailureReason {
     Nothing(CallEnd),
     /// The call's text could not be joined, or not to its end.
     Merge(SpliceError),
-    /// The call's text completes the arguments of a tool call, which violate the tool's schema at this JSON Pointer. Nothing
-    /// of it was sent.
+    /// The call's text completes the arguments of a tool call, which violate the tool's schema at
+    /// this JSON Pointer. Nothing of it was sent.
     Schema(String),
     /// The call was refused.
     Rejected(String),
@@ -221,13 +232,18 @@ impl std::fmt::Display for FailureReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Nothing(CallEnd::Error(message)) => write!(f, "nothing was delivered: {message}"),
-            Self::Nothing(CallEnd::Dropped) => f.write_str("nothing was delivered: the connection was lost"),
+            Self::Nothing(CallEnd::Dropped) => {
+                f.write_str("nothing was delivered: the connection was lost")
+            }
             Self::Nothing(CallEnd::TimedOut(limit)) => {
                 write!(f, "nothing was delivered: the call fell silent ({limit})")
             }
             Self::Nothing(_) => f.write_str("nothing was delivered"),
             Self::Merge(failure) => failure.fmt(f),
-            Self::Schema(path) => write!(f, "the joined arguments violate their tool's schema at `{path}`"),
+            Self::Schema(path) => write!(
+                f,
+                "the joined arguments violate their tool's schema at `{path}`"
+            ),
             Self::Rejected(reason) => f.write_str(reason),
         }
     }

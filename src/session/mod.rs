@@ -1,4 +1,5 @@
-//! The loop: decides after each call whether the answer is whole, and asks for the rest where it is not.
+//! The loop: decides after each call whether the answer is whole, and asks for the rest where it is
+//! not.
 //!
 //! ```text
 //!  First ── the root is closed, or the answer is not to be continued ──▶ Done: passed through
@@ -77,8 +78,8 @@ use crate::splice::{Expect, Seam, Slot, Splice};
 
 /// One answer, from its first call to its end.
 ///
-/// Text that was given out is never taken back. A call that contradicts it fails; [`Rewind`] is offered only where parts
-/// are [stitched](stitch_with).
+/// Text that was given out is never taken back. A call that contradicts it fails; [`Rewind`] is
+/// offered only where parts are [stitched](stitch_with).
 ///
 /// ```
 /// use std::time::Duration;
@@ -129,13 +130,14 @@ pub struct Session {
     clock: Clock,
     /// The call that the delivered text ends with.
     last_cut: Option<LastCut>,
-    /// Set once a continuation may have added to the text: the client can no longer get the first answer's own end.
+    /// Set once a continuation may have added to the text: the client can no longer get the first
+    /// answer's own end.
     is_continued: bool,
     /// The operator has ended the answer: no call is made any more.
     is_stopped: bool,
     base: Preceding,
-    /// Text of the first answer that the repair had not read at the cut, unrepaired; empty once a continuation has
-    /// brought text.
+    /// Text of the first answer that the repair had not read at the cut, unrepaired; empty once a
+    /// continuation has brought text.
     unread: String,
     outputs: VecDeque<Output>,
 }
@@ -188,8 +190,8 @@ enum FirstAnswer {
 struct LastCut {
     end: CallEnd,
     cause: Option<CutCause>,
-    /// How the answer ends if it is given up: like its first cut, which the client would have read without a
-    /// continuation, or like a later, worse one.
+    /// How the answer ends if it is given up: like its first cut, which the client would have read
+    /// without a continuation, or like a later, worse one.
     given_up: CallEnd,
 }
 
@@ -215,7 +217,8 @@ enum Mistakes {
     Kept,
     /// They are repaired before the text is joined.
     Repaired(PartRepairer),
-    /// They stay. The trial looks for one until some of the text is new; `is_found`: one follows the repeated text.
+    /// They stay. The trial looks for one until some of the text is new; `is_found`: one follows
+    /// the repeated text.
     LookedFor { trial: PartRepairer, is_found: bool },
 }
 
@@ -246,8 +249,8 @@ struct OpenCall {
     model: Option<String>,
 }
 
-/// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A snapshot has none: tokens
-/// spent before it are not counted.
+/// Tokens of answers, for [`max_extra_share`](crate::ContinuationLimits::max_extra_share). A
+/// snapshot has none: tokens spent before it are not counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     /// Of the first call that brought any.
@@ -268,11 +271,13 @@ struct Streaks {
     progress: Progress,
     /// At this cut.
     attempts: Attempts,
-    /// At this cut, text that was not joined had a mistake after its repeated part: the next call's text is repaired.
+    /// At this cut, text that was not joined had a mistake after its repeated part: the next call's
+    /// text is repaired.
     has_mistake: bool,
     /// At this cut a call was asked to reason less.
     has_reduced: bool,
-    /// The JSON Pointer at which the arguments that an answer completed violated their tool's schema.
+    /// The JSON Pointer at which the arguments that an answer completed violated their tool's
+    /// schema.
     violation: Option<String>,
     /// Set while the upstream is in trouble that the model did not cause.
     trouble: Option<Trouble>,
@@ -308,7 +313,10 @@ struct Clock {
 impl Clock {
     /// Returns the time since the first input.
     fn spent(&self, now: Duration) -> Duration {
-        self.spent_before + self.started_at.map_or(Duration::ZERO, |started| now.saturating_sub(started))
+        self.spent_before
+            + self
+                .started_at
+                .map_or(Duration::ZERO, |started| now.saturating_sub(started))
     }
 }
 
@@ -338,7 +346,10 @@ impl Session {
             },
             phase: Phase::First(FirstAnswer::Continuable),
             call: OpenCall::default(),
-            tally: Tally { tokens: vec![None], ..Tally::default() },
+            tally: Tally {
+                tokens: vec![None],
+                ..Tally::default()
+            },
             spent: Spent::default(),
             streaks: Streaks {
                 failures: 0,
@@ -371,12 +382,14 @@ impl Session {
         self.settings.give_up = give_up;
     }
 
-    /// Believes a `stop`: the request names stop sequences, so an answer that ends so is not continued.
+    /// Believes a `stop`: the request names stop sequences, so an answer that ends so is not
+    /// continued.
     pub fn trust_stop(&mut self) {
         self.settings.trusts_stop = true;
     }
 
-    /// Lets the first answer pass through unchanged: it holds more than one text (tool calls, several choices).
+    /// Lets the first answer pass through unchanged: it holds more than one text (tool calls,
+    /// several choices).
     pub fn pass(&mut self) {
         if matches!(self.phase, Phase::First(FirstAnswer::Continuable)) {
             self.release_first();
@@ -384,8 +397,8 @@ impl Session {
         }
     }
 
-    /// Stops reading the first answer and drops its text; the answer passes through. `limit`: the limit that it has
-    /// reached.
+    /// Stops reading the first answer and drops its text; the answer passes through. `limit`: the
+    /// limit that it has reached.
     pub(super) fn stop_reading(&mut self, limit: Option<LimitReached>) {
         if self.is_first() && !self.is_unread() {
             self.release_first();
@@ -407,21 +420,24 @@ impl Session {
         self.is_stopped = true;
     }
 
-    /// Returns the current document: its base, if the answer continues a prefill of the request, and all text that was
-    /// given out.
+    /// Returns the current document: its base, if the answer continues a prefill of the request,
+    /// and all text that was given out.
     pub fn document(&self) -> &Document {
         self.slot.document()
     }
 
-    /// Returns whether no continuation was requested yet: the open call's text is forwarded directly.
+    /// Returns whether no continuation was requested yet: the open call's text is forwarded
+    /// directly.
     pub fn is_first(&self) -> bool {
         matches!(self.phase, Phase::First(_))
     }
 
     /// Returns whether the first answer passes through unchanged.
     pub fn is_passing(&self) -> bool {
-        matches!(self.phase, Phase::First(FirstAnswer::Passing | FirstAnswer::Malformed | FirstAnswer::Unread))
-            || self.is_undecided()
+        matches!(
+            self.phase,
+            Phase::First(FirstAnswer::Passing | FirstAnswer::Malformed | FirstAnswer::Unread)
+        ) || self.is_undecided()
     }
 
     /// Returns the number of further calls.
@@ -445,7 +461,9 @@ impl Session {
         match end {
             _ if is_blank && self.is_tool_call() => self.lacks_arguments(end),
             CallEnd::Finished(Finish::Length) if self.is_all_reasoning() => true,
-            CallEnd::Finished(reason) => is_json && self.continues_after(reason) && !self.is_malformed_at(end),
+            CallEnd::Finished(reason) => {
+                is_json && self.continues_after(reason) && !self.is_malformed_at(end)
+            }
             _ => is_json || is_blank || self.continues_prose(end),
         }
     }
@@ -460,13 +478,20 @@ impl Session {
         self.clock.heard_at = Some(now);
         self.clock.started_at.get_or_insert(now);
         self.clock.called_at.get_or_insert(now);
-        if matches!(input, Input::Reasoning) || matches!(input, Input::Text(text) if !text.is_empty()) {
+        if matches!(input, Input::Reasoning)
+            || matches!(input, Input::Text(text) if !text.is_empty())
+        {
             self.clock.text_at = Some(now);
             self.streaks.trouble = None;
         }
         match input {
             Input::Activity => {}
-            Input::Tokens(tokens) => self.tally.tokens.last_mut().into_iter().for_each(|last| *last = Some(tokens)),
+            Input::Tokens(tokens) => self
+                .tally
+                .tokens
+                .last_mut()
+                .into_iter()
+                .for_each(|last| *last = Some(tokens)),
             Input::Reasoning => self.call.has_reasoning = true,
             Input::Text(text) => {
                 self.call.text_bytes = self.call.text_bytes.saturating_add(text.len() as u64);
@@ -504,7 +529,11 @@ impl Session {
     // Once for each call: the texts that follow do without the frame of this function.
     #[cold]
     fn add_writer(&mut self) {
-        let written = self.call.model.take().filter(|model| self.tally.models.last() != Some(model));
+        let written = self
+            .call
+            .model
+            .take()
+            .filter(|model| self.tally.models.last() != Some(model));
         self.tally.models.extend(written);
     }
 
@@ -518,7 +547,8 @@ impl Session {
         &self.settings.limits
     }
 
-    /// Returns whether the open call has brought only reasoning, and another call could reason less.
+    /// Returns whether the open call has brought only reasoning, and another call could reason
+    /// less.
     fn is_all_reasoning(&self) -> bool {
         let is_blank = match &self.phase {
             Phase::First(_) => self.is_blank(),

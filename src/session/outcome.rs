@@ -14,7 +14,8 @@ use crate::splice::Seam;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The first answer was delivered unchanged: it was whole, is not JSON, or must not be continued.
+    /// The first answer was delivered unchanged: it was whole, is not JSON, or must not be
+    /// continued.
     PassedThrough {
         /// The finish reason of the answer, if it gave one.
         finish: Option<Finish>,
@@ -23,16 +24,17 @@ pub enum Outcome {
     },
     /// The document is whole. Prose: its rest was joined, and the last call gave a finish reason.
     Complete {
-        /// The finish reason of the last call, if it gave one. [`Finish::Stop`] if the limit ended the call after the
-        /// root.
+        /// The finish reason of the last call, if it gave one. [`Finish::Stop`] if the limit ended
+        /// the call after the root.
         finish: Option<Finish>,
-        /// How the last call ended, if it gave no finish reason: the end of its stream was lost after the document's end.
+        /// How the last call ended, if it gave no finish reason: the end of its stream was lost
+        /// after the document's end.
         end: Option<CutCause>,
         /// The tally of the calls.
         tally: Tally,
     },
-    /// The document was given up and closed: in a stream by the shortest legal completion, in a whole body as its
-    /// complete part. Elements may be missing.
+    /// The document was given up and closed: in a stream by the shortest legal completion, in a
+    /// whole body as its complete part. Elements may be missing.
     Closed {
         /// Why the loop ended.
         reason: StopReason,
@@ -41,8 +43,9 @@ pub enum Outcome {
         /// JSON Pointers of values that the model did not write; see
         /// [`Completion::synthesized`](crate::json::Completion::synthesized).
         synthesized: Vec<String>,
-        /// The JSON Pointer of the number or string in which the text was cut: the document may have only the beginning
-        /// of its value. See [`Completion::cut_value`](crate::json::Completion::cut_value).
+        /// The JSON Pointer of the number or string in which the text was cut: the document may
+        /// have only the beginning of its value. See
+        /// [`Completion::cut_value`](crate::json::Completion::cut_value).
         cut_value: Option<String>,
         /// The finish reason that ended the loop, if one did.
         finish: Option<Finish>,
@@ -60,7 +63,8 @@ pub enum Outcome {
         /// The tally of the calls.
         tally: Tally,
     },
-    /// Nothing of a document was delivered, or a document was given up with [`GiveUp::Error`](super::GiveUp::Error).
+    /// Nothing of a document was delivered, or a document was given up with
+    /// [`GiveUp::Error`](super::GiveUp::Error).
     Failed {
         /// Why the loop ended; `None` where there was no loop.
         reason: Option<StopReason>,
@@ -80,13 +84,15 @@ pub struct Tally {
     pub continuations: u32,
     /// How many of all calls failed.
     pub failures: u32,
-    /// Seams whose offset may be wrong: see [`Seam::ambiguous`]. If the text repeats itself everywhere, no anchor is
-    /// unique.
+    /// Seams whose offset may be wrong: see [`Seam::ambiguous`]. If the text repeats itself
+    /// everywhere, no anchor is unique.
     pub ambiguous: u32,
-    /// Seams after which the document ended early: the cut was after a whole value, the continuation had only the
-    /// anchor and closers, and the previous continuation of this cut had ended early, too. Elements may be missing.
+    /// Seams after which the document ended early: the cut was after a whole value, the
+    /// continuation had only the anchor and closers, and the previous continuation of this cut had
+    /// ended early, too. Elements may be missing.
     pub early_end: u32,
-    /// Tokens of the answer of each call, the first one first; `None` where the provider named none.
+    /// Tokens of the answer of each call, the first one first; `None` where the provider named
+    /// none.
     pub tokens: Vec<Option<u64>>,
     /// The number of repairs of the text, by the name of the rule.
     pub repairs: BTreeMap<String, u32>,
@@ -102,8 +108,8 @@ pub struct Tally {
     /// The models that wrote the answer, in their order. Empty if their names are unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// The limit that the answer reached: one with which it passed on unread, or the time after which its last call counted as
-    /// lost.
+    /// The limit that the answer reached: one with which it passed on unread, or the time after
+    /// which its last call counted as lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<LimitReached>,
     /// The base of the document is unknown, so the answer passed unchanged.
@@ -112,7 +118,8 @@ pub struct Tally {
     /// The first answer is malformed, and passed unchanged from the mistake on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub malformed: bool,
-    /// The delivered share of the document, as reported by the model: the last percentage that rose; see `Progress`.
+    /// The delivered share of the document, as reported by the model: the last percentage that
+    /// rose; see `Progress`.
     pub percentage: Option<u8>,
 }
 
@@ -128,13 +135,23 @@ pub struct LimitReached {
 
 impl LimitReached {
     pub(crate) fn new(name: &str, value: usize) -> Self {
-        Self { name: name.to_owned(), value: value.into() }
+        Self {
+            name: name.to_owned(),
+            value: value.into(),
+        }
     }
 
     /// Returns a limit of time.
     pub fn of_time(name: &str, value: Duration) -> Self {
-        let fraction = if value.subsec_nanos() > 0 { Number::from_f64(value.as_secs_f64()) } else { None };
-        Self { name: name.to_owned(), value: fraction.unwrap_or_else(|| value.as_secs().into()) }
+        let fraction = if value.subsec_nanos() > 0 {
+            Number::from_f64(value.as_secs_f64())
+        } else {
+            None
+        };
+        Self {
+            name: name.to_owned(),
+            value: fraction.unwrap_or_else(|| value.as_secs().into()),
+        }
     }
 }
 
@@ -148,7 +165,10 @@ impl Tally {
     /// Tokens of all answers together, if the provider reported them.
     pub fn total_tokens(&self) -> u64 {
         // A server may name any number.
-        self.tokens.iter().flatten().fold(0, |sum, tokens| sum.saturating_add(*tokens))
+        self.tokens
+            .iter()
+            .flatten()
+            .fold(0, |sum, tokens| sum.saturating_add(*tokens))
     }
 }
 
@@ -179,7 +199,10 @@ impl Tally {
         self.calls_unknown |= other.calls_unknown;
         self.base_unknown |= other.base_unknown;
         self.malformed |= other.malformed;
-        self.schema_violation = self.schema_violation.take().or_else(|| other.schema_violation.clone());
+        self.schema_violation = self
+            .schema_violation
+            .take()
+            .or_else(|| other.schema_violation.clone());
         add_new(&mut self.upstreams, &other.upstreams);
         add_new(&mut self.models, &other.models);
         self.limit = self.limit.take().or_else(|| other.limit.clone());
@@ -207,28 +230,35 @@ pub enum StopReason {
     NoProgress,
     /// [`ContinuationLimits::max_continuations`](crate::ContinuationLimits::max_continuations) were made.
     Continuations,
-    /// All answers together have [`ContinuationLimits::max_total_tokens`](crate::ContinuationLimits::max_total_tokens).
+    /// All answers together have
+    /// [`ContinuationLimits::max_total_tokens`](crate::ContinuationLimits::max_total_tokens).
     Tokens,
-    /// The calls after the first have [`ContinuationLimits::max_extra_share`](crate::ContinuationLimits::max_extra_share).
+    /// The calls after the first have
+    /// [`ContinuationLimits::max_extra_share`](crate::ContinuationLimits::max_extra_share).
     ExtraShare,
-    /// The answer has taken [`ContinuationLimits::max_total_time`](crate::ContinuationLimits::max_total_time).
+    /// The answer has taken
+    /// [`ContinuationLimits::max_total_time`](crate::ContinuationLimits::max_total_time).
     Time,
     /// The model reported no progress
-    /// [`ContinuationLimits::max_stalled_reports`](crate::ContinuationLimits::max_stalled_reports) times in a row.
+    /// [`ContinuationLimits::max_stalled_reports`](crate::ContinuationLimits::max_stalled_reports)
+    /// times in a row.
     Progress,
-    /// Two answers to the same cut ended the document early, and the cut does not show that it ends there: see
-    /// [`SpliceError::EarlyEnd`](crate::splice::SpliceError::EarlyEnd).
+    /// Two answers to the same cut ended the document early, and the cut does not show that it ends
+    /// there: see [`SpliceError::EarlyEnd`](crate::splice::SpliceError::EarlyEnd).
     EarlyEnd,
-    /// More JSON followed the root that a continuation had closed. It was not delivered, so the answer is incomplete.
+    /// More JSON followed the root that a continuation had closed. It was not delivered, so the
+    /// answer is incomplete.
     MoreJson,
     /// A call ended with a reason that is not to be continued.
     Finish,
     /// The text has [`ParserLimits::max_text_bytes`](crate::ParserLimits::max_text_bytes).
     Text,
-    /// The upstream was in trouble for longer than [`ContinuationLimits::patience`](crate::ContinuationLimits::patience), or
-    /// asked to wait longer.
+    /// The upstream was in trouble for longer than
+    /// [`ContinuationLimits::patience`](crate::ContinuationLimits::patience), or asked to wait
+    /// longer.
     Patience,
-    /// The upstream refused a call since it is longer than the model takes: the same question would be refused again.
+    /// The upstream refused a call since it is longer than the model takes: the same question would
+    /// be refused again.
     TooLong,
     /// Most calls to the upstream fail, so no further call was made:
     /// [`ContinuationLimits::overload_window`](crate::ContinuationLimits::overload_window).
@@ -395,24 +425,38 @@ impl Outcome {
     /// Returns why the delivered text ended before the document was whole, if it did.
     pub fn cause(&self) -> Option<CutCause> {
         match self {
-            Self::Closed { cause, .. } | Self::Incomplete { cause, .. } | Self::Failed { cause, .. } => *cause,
+            Self::Closed { cause, .. }
+            | Self::Incomplete { cause, .. }
+            | Self::Failed { cause, .. } => *cause,
             Self::PassedThrough { .. } | Self::Complete { .. } => None,
         }
     }
 
     /// Returns how the last call of a whole document ended, if it gave no finish reason.
     pub fn end(&self) -> Option<CutCause> {
-        if let Self::Complete { end, .. } = self { *end } else { None }
+        if let Self::Complete { end, .. } = self {
+            *end
+        } else {
+            None
+        }
     }
 
     /// Returns the JSON Pointers of values that were synthesized to close the document.
     pub fn synthesized(&self) -> &[String] {
-        if let Self::Closed { synthesized, .. } = self { synthesized } else { &[] }
+        if let Self::Closed { synthesized, .. } = self {
+            synthesized
+        } else {
+            &[]
+        }
     }
 
     /// Returns the JSON Pointer of the cut number or string in a closed document.
     pub fn cut_value(&self) -> Option<&str> {
-        if let Self::Closed { cut_value, .. } = self { cut_value.as_deref() } else { None }
+        if let Self::Closed { cut_value, .. } = self {
+            cut_value.as_deref()
+        } else {
+            None
+        }
     }
 
     /// Returns the finish reason that goes with the delivered text, if a call gave one.
@@ -426,9 +470,9 @@ impl Outcome {
         }
     }
 
-    /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop stopped, how a call
-    /// without a finish reason ended, the synthesized values, the cut value, and the numbers of ambiguous seams and of
-    /// early ends, if there are any.
+    /// Returns the `restitch` member of the last chunk, as JSON: status, counts, why the loop
+    /// stopped, how a call without a finish reason ended, the synthesized values, the cut value,
+    /// and the numbers of ambiguous seams and of early ends, if there are any.
     pub fn report(&self) -> String {
         let tally = self.tally();
         let mut report = serde_json::json!({
@@ -487,9 +531,18 @@ impl Outcome {
 /// "complete after 2 continuations, 1 failure", and why the loop ended.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { continuations, failures, .. } = self.tally();
+        let Tally {
+            continuations,
+            failures,
+            ..
+        } = self.tally();
         let plural = |count: u32| if count == 1 { "" } else { "s" };
-        write!(f, "{} after {continuations} continuation{}", self.status(), plural(*continuations))?;
+        write!(
+            f,
+            "{} after {continuations} continuation{}",
+            self.status(),
+            plural(*continuations)
+        )?;
         write!(f, ", {failures} failure{}", plural(*failures))?;
         if let Some(reason) = self.reason() {
             write!(f, ": stopped by {reason}")?;

@@ -1,8 +1,10 @@
-//! Repairs the text of a call for the rest before the join, so that repaired text is compared with repaired text.
+//! Repairs the text of a call for the rest before the join, so that repaired text is compared with
+//! repaired text.
 //!
-//! A repair needs the position in the grammar, and that depends on where the text begins. Its first characters are
-//! compared with the delivered text at three offsets: the start of the requested anchor, the root, and the cut. The
-//! repaired text is joined if it repeats the delivered text from that offset on; all other text is joined unrepaired.
+//! A repair needs the position in the grammar, and that depends on where the text begins. Its first
+//! characters are compared with the delivered text at three offsets: the start of the requested
+//! anchor, the root, and the cut. The repaired text is joined if it repeats the delivered text from
+//! that offset on; all other text is joined unrepaired.
 
 use std::borrow::Cow;
 
@@ -61,14 +63,25 @@ impl PartRepairer {
     /// Creates a repairer for text that `splice` joins.
     pub(super) fn new(options: RepairOptions, splice: &Splice) -> Self {
         let anchor = splice.anchor().map(|anchor| anchor.range.start);
-        Self { options, expect: splice.expect(), anchor, state: State::Opening(String::new()) }
+        Self {
+            options,
+            expect: splice.expect(),
+            anchor,
+            state: State::Opening(String::new()),
+        }
     }
 
     /// Takes text; returns the text to join, and its repairs.
-    pub(super) fn feed<'t>(&mut self, text: &'t str, document: &Document) -> (Cow<'t, str>, Vec<Repair>) {
+    pub(super) fn feed<'t>(
+        &mut self,
+        text: &'t str,
+        document: &Document,
+    ) -> (Cow<'t, str>, Vec<Repair>) {
         let (new, repairs) = match std::mem::replace(&mut self.state, State::AsIs) {
             State::Opening(waiting) => self.open(waiting + text, document, false),
-            State::Repeating(waiting, reading, repetition) => self.repeat(waiting, reading, repetition, text),
+            State::Repeating(waiting, reading, repetition) => {
+                self.repeat(waiting, reading, repetition, text)
+            }
             State::Repairing(mut reading) => {
                 let goes_on = reading.feed(text);
                 self.leave(reading, goes_on)
@@ -88,7 +101,9 @@ impl PartRepairer {
         }
         let (mut reading, repeated) = match std::mem::replace(&mut self.state, State::AsIs) {
             State::Repairing(reading) => (reading, None),
-            State::Repeating(waiting, reading, repetition) => (reading, Some((waiting, repetition))),
+            State::Repeating(waiting, reading, repetition) => {
+                (reading, Some((waiting, repetition)))
+            }
             State::Opening(_) | State::AsIs => return (rest, repairs),
         };
         let before = reading.root.len();
@@ -113,37 +128,63 @@ impl PartRepairer {
         let start = start_of_json(&text);
         let (before, rest) = text.split_at_checked(start).unwrap_or((&text, ""));
         let is_short = text.len() < self.options.lookahead();
-        if !is_end && is_short && rest.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() < COMPARED {
+        if !is_end
+            && is_short
+            && rest
+                .bytes()
+                .filter(|byte| !byte.is_ascii_whitespace())
+                .count()
+                < COMPARED
+        {
             self.state = State::Opening(text);
             return (String::new(), Vec::new());
         }
-        let Some((reading, repetition)) = self.reading(rest, document, start) else { return (text, Vec::new()) };
+        let Some((reading, repetition)) = self.reading(rest, document, start) else {
+            return (text, Vec::new());
+        };
         let (new, repairs) = self.repeat(String::new(), Box::new(reading), repetition, rest);
         (format!("{before}{new}"), repairs)
     }
 
-    /// Returns the reading that repairs a text beginning with `rest`, at `offset` of the unrepaired text, and the
-    /// delivered text that it repeats.
-    fn reading(&self, rest: &str, document: &Document, offset: usize) -> Option<(Reading, Repetition)> {
+    /// Returns the reading that repairs a text beginning with `rest`, at `offset` of the unrepaired
+    /// text, and the delivered text that it repeats.
+    fn reading(
+        &self,
+        rest: &str,
+        document: &Document,
+        offset: usize,
+    ) -> Option<(Reading, Repetition)> {
         let (text, options) = (document.text(), &self.options);
         let Some(root) = document.root_start() else {
             // The root has not begun yet.
             let machine = Machine::new(options.depth());
             let reading = Reading::new(options, &machine, offset, "");
-            return rest.starts_with(['{', '[']).then(|| (reading, Repetition::of("")));
+            return rest
+                .starts_with(['{', '['])
+                .then(|| (reading, Repetition::of("")));
         };
         let common = |at: usize| Some((common_beginning(rest, text.get(at..)?)?, at));
         // If equally many characters match, the last one wins: the requested anchor.
-        let alike = [root].into_iter().chain(self.anchor).filter_map(common).max_by_key(|(common, _)| *common);
-        let place = alike.map(|(_, at)| at).or((self.expect == Expect::Exact).then_some(text.len()))?;
+        let alike = [root]
+            .into_iter()
+            .chain(self.anchor)
+            .filter_map(common)
+            .max_by_key(|(common, _)| *common);
+        let place = alike
+            .map(|(_, at)| at)
+            .or((self.expect == Expect::Exact).then_some(text.len()))?;
         let mut machine = Machine::new(options.depth());
         machine.restart(root);
         machine.feed(text.get(root..place)?.as_bytes()).ok()?;
         let (before, repeated) = text.split_at_checked(place)?;
-        Some((Reading::new(options, &machine, offset, before), Repetition::of(repeated)))
+        Some((
+            Reading::new(options, &machine, offset, before),
+            Repetition::of(repeated),
+        ))
     }
 
-    /// Repairs text that repeats delivered text. Holds all of it until the repetition is complete or the text differs.
+    /// Repairs text that repeats delivered text. Holds all of it until the repetition is complete
+    /// or the text differs.
     fn repeat(
         &mut self,
         waiting: String,
@@ -173,18 +214,29 @@ impl PartRepairer {
         if goes_on {
             self.state = State::Repairing(reading);
         } else {
-            new.push_str(&reading.repairer.take_tail().unwrap_or_else(|| reading.repairer.pending().to_owned()));
+            new.push_str(
+                &reading
+                    .repairer
+                    .take_tail()
+                    .unwrap_or_else(|| reading.repairer.pending().to_owned()),
+            );
         }
         (new, repairs)
     }
 }
 
 impl Reading {
-    /// Creates a reading that continues the delivered text `before` from the state `machine`, at the offset `written`
-    /// in the call's text.
+    /// Creates a reading that continues the delivered text `before` from the state `machine`, at
+    /// the offset `written` in the call's text.
     fn new(options: &RepairOptions, machine: &Machine, written: usize, before: &str) -> Self {
         let repairer = Repairer::after(options.clone(), machine, written);
-        Self { repairer, written, root: before.to_owned(), returned: before.len(), reported: 0 }
+        Self {
+            repairer,
+            written,
+            root: before.to_owned(),
+            returned: before.len(),
+            reported: 0,
+        }
     }
 
     /// Takes text. Returns whether it reads more.
@@ -196,15 +248,23 @@ impl Reading {
         fed.is_ok() && !self.repairer.is_closed()
     }
 
-    /// Leaves out the repairs in the first `repeated` bytes, white space not counted: they repeat delivered text, whose
-    /// repairs are known. Nothing was returned yet. A repair at the end of the repeated text, for example of a comma
-    /// that the delivered text lacks, is new.
+    /// Leaves out the repairs in the first `repeated` bytes, white space not counted: they repeat
+    /// delivered text, whose repairs are known. Nothing was returned yet. A repair at the end of
+    /// the repeated text, for example of a comma that the delivered text lacks, is new.
     fn skip_repairs(&mut self, repeated: usize) {
-        let text = self.root.as_bytes().get(self.returned..).unwrap_or_default();
-        let mut bytes = text.iter().enumerate().filter(|(_, byte)| !byte.is_ascii_whitespace());
+        let text = self
+            .root
+            .as_bytes()
+            .get(self.returned..)
+            .unwrap_or_default();
+        let mut bytes = text
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| !byte.is_ascii_whitespace());
         let last = repeated.checked_sub(1).and_then(|last| bytes.nth(last));
         let end = self.written + last.map_or(0, |(at, _)| at + 1);
-        // The offset in the repaired text is that in the text as written, moved by the repairs before it.
+        // The offset in the repaired text is that in the text as written, moved by the repairs
+        // before it.
         let (mut longer, mut shorter) = (0, 0);
         let is_before = |repair: &&Repair| {
             let is_before = repair.range.start + longer < end + shorter;
@@ -217,7 +277,11 @@ impl Reading {
 
     /// Takes the repaired text and the repairs since the last call.
     fn take(&mut self) -> (String, Vec<Repair>) {
-        let new = self.root.get(self.returned..).unwrap_or_default().to_owned();
+        let new = self
+            .root
+            .get(self.returned..)
+            .unwrap_or_default()
+            .to_owned();
         let repairs = self.repairer.repairs();
         let made = repairs.get(self.reported..).unwrap_or_default().to_vec();
         (self.returned, self.reported) = (self.root.len(), repairs.len());
@@ -227,15 +291,24 @@ impl Reading {
 
 impl Repetition {
     fn of(text: &str) -> Self {
-        Self { bytes: text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect(), seen: 0 }
+        Self {
+            bytes: text
+                .bytes()
+                .filter(|byte| !byte.is_ascii_whitespace())
+                .collect(),
+            seen: 0,
+        }
     }
 
-    /// Compares text with the text to repeat. Returns whether the repetition is complete; `None` where the text
-    /// differs.
+    /// Compares text with the text to repeat. Returns whether the repetition is complete; `None`
+    /// where the text differs.
     fn take(&mut self, text: &str) -> Option<bool> {
         let mut rest = self.bytes.get(self.seen..).unwrap_or_default().iter();
         let mut bytes = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
-        let is_same = bytes.by_ref().zip(rest.by_ref()).all(|(byte, expected)| *expected == byte);
+        let is_same = bytes
+            .by_ref()
+            .zip(rest.by_ref())
+            .all(|(byte, expected)| *expected == byte);
         self.seen = self.bytes.len() - rest.len();
         is_same.then_some(rest.len() == 0)
     }
@@ -244,18 +317,30 @@ impl Repetition {
 /// Returns where the text begins after white space and the opening line of a fence.
 fn start_of_json(text: &str) -> usize {
     let start = text.trim_start();
-    let inner = if start.starts_with('`') { start.find('\n').and_then(|line| start.get(line..)) } else { None };
+    let inner = if start.starts_with('`') {
+        start.find('\n').and_then(|line| start.get(line..))
+    } else {
+        None
+    };
     text.len() - inner.unwrap_or(start).trim_start().len()
 }
 
-/// Returns how many characters two texts have in common at their beginnings, at most [`COMPARED`]. White space and the
-/// style of quotes don't count. `None` if too few are equal to conclude that the texts begin alike.
+/// Returns how many characters two texts have in common at their beginnings, at most [`COMPARED`].
+/// White space and the style of quotes don't count. `None` if too few are equal to conclude that
+/// the texts begin alike.
 fn common_beginning(text: &str, delivered: &str) -> Option<usize> {
     let folded = |text: &str| -> Vec<u8> {
         let bytes = text.bytes().filter(|byte| !byte.is_ascii_whitespace());
-        bytes.map(|byte| if byte == b'\'' { b'"' } else { byte }).take(COMPARED).collect()
+        bytes
+            .map(|byte| if byte == b'\'' { b'"' } else { byte })
+            .take(COMPARED)
+            .collect()
     };
     let (text, delivered) = (folded(text), folded(delivered));
-    let common = text.iter().zip(&delivered).take_while(|(one, other)| one == other).count();
+    let common = text
+        .iter()
+        .zip(&delivered)
+        .take_while(|(one, other)| one == other)
+        .count();
     (common >= MIN_COMMON.min(text.len()).min(delivered.len()).max(1)).then_some(common)
 }

@@ -1,4 +1,5 @@
-//! The user's message that asks for the rest: parts, each with a template that can be replaced or switched off.
+//! The user's message that asks for the rest: parts, each with a template that can be replaced or
+//! switched off.
 
 use super::question::Form;
 use super::tags;
@@ -22,7 +23,8 @@ pub enum Part {
     Instruction,
     /// The instruction after an answer that was not joined.
     RetryInstruction,
-    /// The instruction after a second answer that was not joined: to repeat the element that was cut.
+    /// The instruction after a second answer that was not joined: to repeat the element that was
+    /// cut.
     ElementInstruction,
     /// The instruction where JSON mode stays: to write a separate document.
     JsonInstruction,
@@ -83,7 +85,8 @@ impl Part {
 
     /// Returns the part's default template.
     ///
-    /// It is in the first person and does not sound like an operator: models refused such notices as injections.
+    /// It is in the first person and does not sound like an operator: models refused such notices
+    /// as injections.
     pub fn template(self) -> &'static str {
         match self {
             Self::ToolCall => {
@@ -91,8 +94,12 @@ impl Part {
                  as plain text, and make no tool call. This is the tool:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
             }
             Self::DeliveredSummary => "So far I have this:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
-            Self::ElementBeforeCutoff => "The last element that I have whole:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
-            Self::CutOffElement => "The element in which it stops:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
+            Self::ElementBeforeCutoff => {
+                "The last element that I have whole:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
+            }
+            Self::CutOffElement => {
+                "The element in which it stops:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>"
+            }
             Self::CutPath => "The JSON Pointer of that element:\n\n<{{tag}}>\n{{text}}\n</{{tag}}>",
             Self::Instruction => {
                 "My connection dropped while I was receiving your answer. The message above is all that reached me: it \
@@ -168,7 +175,8 @@ pub struct Parts<'a> {
     pub delivered: &'a str,
     /// The tail of the delivered text that the model must repeat.
     pub anchor: &'a str,
-    /// A rendering that replaces delivered text that is too long. The rendering ends as the text does.
+    /// A rendering that replaces delivered text that is too long. The rendering ends as the text
+    /// does.
     pub hierarchy_context: Option<&'a str>,
     /// See [`Part::ToolCall`].
     pub tool_call: Option<&'a str>,
@@ -189,7 +197,11 @@ pub struct Parts<'a> {
 impl<'a> Parts<'a> {
     /// Returns the parts that are known at every cut.
     pub fn new(delivered: &'a str, anchor: &'a str) -> Self {
-        Self { delivered, anchor, ..Self::default() }
+        Self {
+            delivered,
+            anchor,
+            ..Self::default()
+        }
     }
 
     /// Returns an empty text if the prompt has this form, so that the part is shown.
@@ -211,7 +223,8 @@ impl<'a> Parts<'a> {
             Part::JsonRetryInstruction => self.instruction(Form::RerootedAgain),
             Part::TextInstruction => self.instruction(Form::Text),
             Part::TextRetryInstruction => self.instruction(Form::TextAgain),
-            // JSON mode allows no line in front of the document, and the answers about prose are not read for one.
+            // JSON mode allows no line in front of the document, and the answers about prose are
+            // not read for one.
             Part::Progress => (!self.form.is_rerooted() && !self.form.is_text()).then_some(""),
             Part::Anchor => Some(self.anchor),
             Part::Mark => self.mark,
@@ -219,8 +232,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// When a prompt asks for a mark: a short text that occurs nowhere in the delivered text, written between the repeated
-/// text and the new text.
+/// When a prompt asks for a mark: a short text that occurs nowhere in the delivered text, written
+/// between the repeated text and the new text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MarkUse {
@@ -287,8 +300,13 @@ impl Default for Prompt {
     fn default() -> Self {
         let on = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
         // The templates of this module parse without an error.
-        let templates = on.filter_map(|part| Some((part, part.template().parse().ok()?))).collect();
-        Self { templates, mark_use: MarkUse::default() }
+        let templates = on
+            .filter_map(|part| Some((part, part.template().parse().ok()?)))
+            .collect();
+        Self {
+            templates,
+            mark_use: MarkUse::default(),
+        }
     }
 }
 
@@ -321,12 +339,16 @@ impl Prompt {
 
     /// The template of a part, if that is on.
     pub fn template(&self, part: Part) -> Option<&Template> {
-        self.templates.iter().find(|(other, _)| *other == part).map(|(_, template)| template)
+        self.templates
+            .iter()
+            .find(|(other, _)| *other == part)
+            .map(|(_, template)| template)
     }
 
     /// Whether the prompt asks for the anchor.
     pub fn has_anchor(&self) -> bool {
-        self.template(Part::Anchor).is_some_and(|template| template.has(Place::Text))
+        self.template(Part::Anchor)
+            .is_some_and(|template| template.has(Place::Text))
     }
 
     /// Whether a prompt asks for a mark. If no text is repeated before it, a mark proves nothing.
@@ -336,7 +358,9 @@ impl Prompt {
             MarkUse::OnRetries => is_retry,
             MarkUse::Never => false,
         };
-        let is_on = self.template(Part::Mark).is_some_and(|template| template.has(Place::Text));
+        let is_on = self
+            .template(Part::Mark)
+            .is_some_and(|template| template.has(Place::Text));
         is_wanted && is_on && self.has_anchor()
     }
 
@@ -348,12 +372,21 @@ impl Prompt {
 
     /// Returns the user's message, and the names of the tags in it.
     pub(super) fn rendered(&self, parts: &Parts<'_>) -> Rendered {
-        let shown = || self.templates.iter().filter_map(|(part, template)| Some((*part, template, parts.text(*part)?)));
-        let mut names: Vec<&str> =
-            shown().filter(|(.., text)| !text.is_empty()).map(|(part, ..)| part.as_str()).collect();
+        let shown = || {
+            self.templates
+                .iter()
+                .filter_map(|(part, template)| Some((*part, template, parts.text(*part)?)))
+        };
+        let mut names: Vec<&str> = shown()
+            .filter(|(.., text)| !text.is_empty())
+            .map(|(part, ..)| part.as_str())
+            .collect();
         names.push(Part::Anchor.as_str());
         // The tags must not occur in the assistant's message either: a model could confuse them.
-        let texts: Vec<&str> = shown().map(|(.., text)| text).chain([parts.delivered]).collect();
+        let texts: Vec<&str> = shown()
+            .map(|(.., text)| text)
+            .chain([parts.delivered])
+            .collect();
         let suffix = tags::suffix(&names, &texts);
         let tag = |part: Part| format!("{}{suffix}", part.as_str());
         let anchor_tag = tag(Part::Anchor);
@@ -369,7 +402,11 @@ impl Prompt {
                 Place::AnchorTag => &anchor_tag,
             });
         }
-        let tagged = shown().filter(|(_, template, text)| template.has(Place::Tag) && !text.is_empty());
-        Rendered { text: out, tags: tagged.map(|(part, ..)| tag(part)).collect() }
+        let tagged =
+            shown().filter(|(_, template, text)| template.has(Place::Tag) && !text.is_empty());
+        Rendered {
+            text: out,
+            tags: tagged.map(|(part, ..)| tag(part)).collect(),
+        }
     }
 }

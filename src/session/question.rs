@@ -22,7 +22,8 @@ pub enum Form {
     LongerAnchor,
     /// Asks to repeat the element that was cut.
     WholeElement,
-    /// Asks for a separate document with the cut element and all text after it. Used if JSON mode stays.
+    /// Asks for a separate document with the cut element and all text after it. Used if JSON mode
+    /// stays.
     Rerooted,
     /// Asks for the same in other words.
     RerootedAgain,
@@ -40,7 +41,10 @@ impl Form {
 
     /// Returns whether the prompt names the path of the cut.
     pub(super) fn has_path(self) -> bool {
-        !matches!(self, Self::Anchor | Self::LongerAnchor | Self::Text | Self::TextAgain)
+        !matches!(
+            self,
+            Self::Anchor | Self::LongerAnchor | Self::Text | Self::TextAgain
+        )
     }
 
     /// Whether the prompt asks for the rest of a text that is not JSON.
@@ -67,7 +71,8 @@ impl Attempts {
         self.early_ends = self.early_ends.saturating_add(is_early_end.into());
     }
 
-    /// Returns the variant of the next prompt. Two prompts in a row differ: in their words, or in their marks.
+    /// Returns the variant of the next prompt. Two prompts in a row differ: in their words, or in
+    /// their marks.
     pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> Form {
         match self.unjoined {
             even if keeps_json_mode && even % 2 == 0 => Form::Rerooted,
@@ -82,18 +87,28 @@ impl Attempts {
 
     /// Returns the variant of the next prompt for a text that is not JSON.
     pub(super) fn text_form(self) -> Form {
-        if self.unjoined.is_multiple_of(2) { Form::Text } else { Form::TextAgain }
+        if self.unjoined.is_multiple_of(2) {
+            Form::Text
+        } else {
+            Form::TextAgain
+        }
     }
 
-    /// Returns the mark of the next question, if the prompt uses one. The same attempt has the same mark, so that an
-    /// unanswered request is repeated unchanged.
+    /// Returns the mark of the next question, if the prompt uses one. The same attempt has the same
+    /// mark, so that an unanswered request is repeated unchanged.
     pub(super) fn mark(self, prompt: &Prompt, delivered: &str) -> Option<String> {
-        prompt.uses_mark(self.unjoined > 0).then(|| mark(delivered, self.unjoined))
+        prompt
+            .uses_mark(self.unjoined > 0)
+            .then(|| mark(delivered, self.unjoined))
     }
 }
 
 /// Returns the range of the delivered text that the question asks to repeat.
-pub(super) fn anchor(document: &Document, form: Form, limits: &ContinuationLimits) -> Option<Range<usize>> {
+pub(super) fn anchor(
+    document: &Document,
+    form: Form,
+    limits: &ContinuationLimits,
+) -> Option<Range<usize>> {
     let text = document.text();
     let first = Anchor::of(text, limits.max_anchor_chars)?.range;
     let start = match form {
@@ -106,12 +121,21 @@ pub(super) fn anchor(document: &Document, form: Form, limits: &ContinuationLimit
     };
     let most = limits.max_verbatim_context.max(first.len());
     let earliest = first.end.saturating_sub(most);
-    let start = if start < earliest { (earliest..first.start).find(|&at| may_start(text, at)) } else { Some(start) };
+    let start = if start < earliest {
+        (earliest..first.start).find(|&at| may_start(text, at))
+    } else {
+        Some(start)
+    };
     Some(start.unwrap_or(first.start)..first.end)
 }
 
-/// Returns the range of the delivered arguments that the question asks to repeat: all of them where they are short.
-pub(super) fn arguments_anchor(document: &Document, form: Form, limits: &ContinuationLimits) -> Option<Range<usize>> {
+/// Returns the range of the delivered arguments that the question asks to repeat: all of them where
+/// they are short.
+pub(super) fn arguments_anchor(
+    document: &Document,
+    form: Form,
+    limits: &ContinuationLimits,
+) -> Option<Range<usize>> {
     let anchor = anchor(document, form, limits)?;
     let start = document.root_start().unwrap_or(anchor.start);
     let is_short = anchor.end.saturating_sub(start) <= ARGUMENTS && start < anchor.start;
@@ -125,43 +149,65 @@ const ARGUMENTS: usize = 256;
 fn twice(text: &str, first: &Range<usize>) -> usize {
     let before = text.get(..first.start).unwrap_or_default();
     let more = text.get(first.clone()).unwrap_or_default().chars().count();
-    let at = before.char_indices().rev().take(more).last().map_or(first.start, |(at, _)| at);
+    let at = before
+        .char_indices()
+        .rev()
+        .take(more)
+        .last()
+        .map_or(first.start, |(at, _)| at);
     let starts = (0..=at).rev().find(|&at| may_start(text, at));
     // The text before the anchor may be only white space.
     starts.unwrap_or(first.start)
 }
 
-/// Returns whether text to repeat may start here: not with white space, and not inside an escape or a surrogate pair.
+/// Returns whether text to repeat may start here: not with white space, and not inside an escape or
+/// a surrogate pair.
 fn may_start(text: &str, at: usize) -> bool {
-    let Some(rest) = text.get(at..) else { return false };
-    let before = text.as_bytes().get(at.saturating_sub(UNICODE_ESCAPE - 1)..at).unwrap_or_default();
-    let is_low_surrogate =
-        rest.starts_with("\\u") && matches!(rest.as_bytes().get(2..4), Some([b'd' | b'D', b'c'..=b'f' | b'C'..=b'F']));
+    let Some(rest) = text.get(at..) else {
+        return false;
+    };
+    let before = text
+        .as_bytes()
+        .get(at.saturating_sub(UNICODE_ESCAPE - 1)..at)
+        .unwrap_or_default();
+    let is_low_surrogate = rest.starts_with("\\u")
+        && matches!(
+            rest.as_bytes().get(2..4),
+            Some([b'd' | b'D', b'c'..=b'f' | b'C'..=b'F'])
+        );
     !rest.starts_with(char::is_whitespace) && !before.contains(&b'\\') && !is_low_surrogate
 }
 
 /// Bytes of the longest escape: `\u00e9`.
 const UNICODE_ESCAPE: usize = 6;
 
-/// Returns a short text that does not occur in `delivered` and needs no escape in a JSON string. It depends only on the
-/// delivered text and the attempt. One pass over the text.
+/// Returns a short text that does not occur in `delivered` and needs no escape in a JSON string. It
+/// depends only on the delivered text and the attempt. One pass over the text.
 fn mark(delivered: &str, attempt: u32) -> String {
     let taken = taken_numbers(delivered);
     let seed = (delivered.len() as u64) << 32 | u64::from(attempt);
-    // Multiplied by 2^64 divided by the golden ratio, so that the marks of two attempts do not look alike.
+    // Multiplied by 2^64 divided by the golden ratio, so that the marks of two attempts do not look
+    // alike.
     let first = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) % NUMBERS;
     // A text that has all marks is larger than any body that is read.
-    let number = (0..NUMBERS).map(|step| (first + step) % NUMBERS).find(|number| !taken.contains(number));
+    let number = (0..NUMBERS)
+        .map(|step| (first + step) % NUMBERS)
+        .find(|number| !taken.contains(number));
     format!("~~{:06x}~~", number.unwrap_or(first))
 }
 
 /// Returns the numbers of the marks that a text has.
 fn taken_numbers(text: &str) -> BTreeSet<u64> {
     let number = |at: usize| {
-        let digits = text.get(at..at + MARK)?.strip_prefix("~~")?.strip_suffix("~~")?;
+        let digits = text
+            .get(at..at + MARK)?
+            .strip_prefix("~~")?
+            .strip_suffix("~~")?;
         u64::from_str_radix(digits, 16).ok()
     };
-    memchr_iter(b'~', text.as_bytes()).filter_map(number).collect()
+    memchr_iter(b'~', text.as_bytes())
+        .filter_map(number)
+        .collect()
 }
 
 /// Bytes of a mark.
@@ -177,32 +223,51 @@ mod tests {
     fn range(text: &str, form: Form, most: usize) -> String {
         let mut document = Document::new(64);
         document.push(text).unwrap();
-        let limits = Limits::default().with_max_verbatim_context(most).continuation;
+        let limits = Limits::default()
+            .with_max_verbatim_context(most)
+            .continuation;
         text[anchor(&document, form, &limits).unwrap()].to_owned()
     }
 
     #[test]
     fn each_form_repeats_more() {
-        let rows: String = (0..40).map(|n| format!("{{\"id\": {n}, \"name\": \"row number {n}\"}}, ")).collect();
+        let rows: String = (0..40)
+            .map(|n| format!("{{\"id\": {n}, \"name\": \"row number {n}\"}}, "))
+            .collect();
         let words: String = (0..20).map(|n| format!("word {n} ")).collect();
         let open = format!("{{\"id\": 40, \"text\": \"{words}");
         let text = format!("{{\"rows\": [{rows}{open}");
         let first = range(&text, Form::Anchor, 1 << 14);
         let longer = range(&text, Form::LongerAnchor, 1 << 14);
-        assert!(longer.len() >= 2 * first.len() && longer.ends_with(&first), "{longer}");
+        assert!(
+            longer.len() >= 2 * first.len() && longer.ends_with(&first),
+            "{longer}"
+        );
         assert_eq!(range(&text, Form::WholeElement, 1 << 14), open.trim_end());
         // Only the end of an element that is too long is repeated.
         let end = range(&text, Form::WholeElement, 90);
-        assert!(end.len() > 80 && end.len() <= 90 && end.ends_with(&first), "{end}");
+        assert!(
+            end.len() > 80 && end.len() <= 90 && end.ends_with(&first),
+            "{end}"
+        );
         // Never less than the first anchor.
         assert_eq!(range(&text, Form::WholeElement, 0), first);
         assert_eq!(range(&text, Form::LongerAnchor, 0), first);
         // A short element is repeated with the text before it, a short text as a whole.
-        let text = format!("[{}", (100..140).map(|n| format!("{n}, ")).collect::<String>());
-        assert_eq!(range(&text, Form::WholeElement, 1 << 14), range(&text, Form::Anchor, 1 << 14));
+        let text = format!(
+            "[{}",
+            (100..140).map(|n| format!("{n}, ")).collect::<String>()
+        );
+        assert_eq!(
+            range(&text, Form::WholeElement, 1 << 14),
+            range(&text, Form::Anchor, 1 << 14)
+        );
         assert_eq!(range(" [1, 2", Form::LongerAnchor, 1 << 14), "[1, 2");
         // No array is open: the member.
-        let text = format!("{{\"a\": 1, \"text\": \"{}", (0..40).map(|n| format!("word {n} ")).collect::<String>());
+        let text = format!(
+            "{{\"a\": 1, \"text\": \"{}",
+            (0..40).map(|n| format!("word {n} ")).collect::<String>()
+        );
         assert!(range(&text, Form::WholeElement, 1 << 14).starts_with("\"text\": \"word 0 "));
     }
 
@@ -213,7 +278,11 @@ mod tests {
             let inside = (2..=22).contains(&at) && ![3, 5, 11].contains(&at);
             assert!(!(inside && may_start(text, at)), "{at}");
         }
-        assert!(may_start(text, 0) && may_start(text, text.len() - 4) && !may_start(text, text.len() - 1));
+        assert!(
+            may_start(text, 0)
+                && may_start(text, text.len() - 4)
+                && !may_start(text, text.len() - 1)
+        );
     }
 
     #[test]
@@ -236,19 +305,40 @@ mod tests {
         let mut attempts = Attempts::default();
         attempts.count(Some(&SpliceError::Undecided));
         attempts.count(None);
-        assert_eq!(attempts, Attempts { unjoined: 2, early_ends: 0 });
+        assert_eq!(
+            attempts,
+            Attempts {
+                unjoined: 2,
+                early_ends: 0
+            }
+        );
         attempts.count(Some(&SpliceError::EarlyEnd));
         attempts.count(Some(&SpliceError::NoAlignment));
-        assert_eq!(attempts, Attempts { unjoined: 4, early_ends: 1 });
+        assert_eq!(
+            attempts,
+            Attempts {
+                unjoined: 4,
+                early_ends: 1
+            }
+        );
     }
 
     #[test]
     fn two_questions_in_a_row_differ() {
         for (keeps_json_mode, has_mark) in [(false, true), (false, false), (true, false)] {
-            let form = |unjoined| Attempts { unjoined, early_ends: 0 }.form(keeps_json_mode, has_mark);
+            let form = |unjoined| {
+                Attempts {
+                    unjoined,
+                    early_ends: 0,
+                }
+                .form(keeps_json_mode, has_mark)
+            };
             for unjoined in 0..10 {
                 let differ = form(unjoined) != form(unjoined + 1);
-                assert!(differ || has_mark && unjoined >= 2, "{unjoined} {keeps_json_mode} {has_mark}");
+                assert!(
+                    differ || has_mark && unjoined >= 2,
+                    "{unjoined} {keeps_json_mode} {has_mark}"
+                );
             }
         }
     }

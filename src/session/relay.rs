@@ -1,4 +1,5 @@
-//! Event streams through a session: the relay forwards a healthy stream unchanged, and writes the rest of a cut one.
+//! Event streams through a session: the relay forwards a healthy stream unchanged, and writes the
+//! rest of a cut one.
 //!
 //! ```text
 //!  Open, first call ──▶ the upstream's bytes, whole blocks at a time
@@ -12,7 +13,8 @@
 //!     ▼
 //!  Done ─▶ one finish, one usage, one `[DONE]`
 //! ```
-//! A relay does no I/O and has no clock. Drain [`poll_output`](Relay::poll_output) after every input.
+//! A relay does no I/O and has no clock. Drain [`poll_output`](Relay::poll_output) after every
+//! input.
 
 mod call;
 mod finish;
@@ -112,7 +114,10 @@ impl Relay {
         Self {
             slots: Slots::new(wire, Session::new(limits.clone())),
             phase: Phase::Open,
-            call: OpenCall { opened: true, ..OpenCall::new(wire, framing, &limits) },
+            call: OpenCall {
+                opened: true,
+                ..OpenCall::new(wire, framing, &limits)
+            },
             limits,
             client: Client::new(),
             writer: new_writer(wire, framing),
@@ -137,7 +142,10 @@ impl Relay {
     #[must_use]
     pub fn framed(mut self, framing: Framing) -> Self {
         self.framing = framing;
-        self.call = OpenCall { opened: true, ..OpenCall::new(self.slots.wire(), framing, &self.limits) };
+        self.call = OpenCall {
+            opened: true,
+            ..OpenCall::new(self.slots.wire(), framing, &self.limits)
+        };
         self.writer = new_writer(self.slots.wire(), framing);
         self
     }
@@ -150,12 +158,13 @@ impl Relay {
     #[must_use]
     pub fn request(mut self, tools: Vec<Tool>, choices: u64) -> Self {
         self.slots.set_tools(tools);
-        self.slots.expect_choices(usize::try_from(choices).unwrap_or(usize::MAX));
+        self.slots
+            .expect_choices(usize::try_from(choices).unwrap_or(usize::MAX));
         self
     }
 
-    /// Makes a connection again that was lost, where the provider can send the rest of the same answer:
-    /// [`Request::resume`](super::Request).
+    /// Makes a connection again that was lost, where the provider can send the rest of the same
+    /// answer: [`Request::resume`](super::Request).
     #[must_use]
     pub fn reattaching(mut self, reattach: Reattach) -> Self {
         self.reattach = reattach;
@@ -172,7 +181,8 @@ impl Relay {
     /// Sets the strategy of continuation requests.
     #[must_use]
     pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.slots.configure(move |session| session.set_strategy(strategy.clone()));
+        self.slots
+            .configure(move |session| session.set_strategy(strategy.clone()));
         self
     }
 
@@ -190,12 +200,13 @@ impl Relay {
         self
     }
 
-    /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`]. The relay rewrites an
-    /// event whose text changes, and forwards the others unchanged.
+    /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`]. The
+    /// relay rewrites an event whose text changes, and forwards the others unchanged.
     #[must_use]
     pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
         let options = options.into();
-        self.slots.configure(|session| session.set_repair(options.clone()));
+        self.slots
+            .configure(|session| session.set_repair(options.clone()));
         self
     }
 
@@ -209,7 +220,8 @@ impl Relay {
     /// Records that another upstream than the first one has answered the first call.
     #[cfg(feature = "proxy")]
     pub(crate) fn answered_by(mut self, upstream: &str) -> Self {
-        self.slots.configure(|session| session.note_upstream(upstream));
+        self.slots
+            .configure(|session| session.note_upstream(upstream));
         self
     }
 
@@ -220,7 +232,8 @@ impl Relay {
         self
     }
 
-    /// Records a limit on the reader's side. The answer ends with the open call, which the caller must then end.
+    /// Records a limit on the reader's side. The answer ends with the open call, which the caller
+    /// must then end.
     #[cfg(feature = "proxy")]
     pub(crate) fn note_limit(&mut self, limit: LimitReached) {
         self.slots.note_limit(limit.clone());
@@ -258,7 +271,9 @@ impl Relay {
         match self.phase {
             Phase::Done => return,
             Phase::Unread => return self.send(now, bytes),
-            Phase::Open | Phase::Withheld(_) => self.slots.session_mut().handle_input(now, Input::Activity),
+            Phase::Open | Phase::Withheld(_) => {
+                self.slots.session_mut().handle_input(now, Input::Activity)
+            }
         }
         if self.keeps_raw() {
             self.call.raw.push(&bytes);
@@ -277,7 +292,10 @@ impl Relay {
                 break;
             }
             if self.is_forwarding() && self.room(rest.len()) == 0 {
-                self.slots.reach(LimitReached::new("max_event_bytes", self.limits.parser.max_event_bytes));
+                self.slots.reach(LimitReached::new(
+                    "max_event_bytes",
+                    self.limits.parser.max_event_bytes,
+                ));
                 self.pass_unread(now);
                 break;
             }
@@ -290,8 +308,9 @@ impl Relay {
         }
     }
 
-    /// Returns how many more bytes of a first answer may wait, where `unread` bytes of its last chunk are not read yet.
-    /// An unfinished event reaches a limit of the decoder; a block of comments and held-back events reach this one.
+    /// Returns how many more bytes of a first answer may wait, where `unread` bytes of its last
+    /// chunk are not read yet. An unfinished event reaches a limit of the decoder; a block of
+    /// comments and held-back events reach this one.
     fn room(&self, unread: usize) -> usize {
         if !self.keeps_raw() {
             return usize::MAX;
@@ -300,12 +319,20 @@ impl Relay {
             Phase::Withheld(_) => self.call.raw.forwarded(),
             _ => {
                 let boundary = self.call.decoder.boundary();
-                self.call.held.as_ref().map_or(boundary, |held| held.from.min(boundary))
+                self.call
+                    .held
+                    .as_ref()
+                    .map_or(boundary, |held| held.from.min(boundary))
             }
         };
-        let waiting = self.call.raw.received().saturating_sub(leaves.saturating_add(unread as u64));
+        let waiting = self
+            .call
+            .raw
+            .received()
+            .saturating_sub(leaves.saturating_add(unread as u64));
         let most = self.limits.parser.max_event_bytes.saturating_mul(2);
-        most.saturating_add(1).saturating_sub(usize::try_from(waiting).unwrap_or(usize::MAX))
+        most.saturating_add(1)
+            .saturating_sub(usize::try_from(waiting).unwrap_or(usize::MAX))
     }
 
     /// Reads bytes of the open call. Breaks when the call is over.
@@ -313,7 +340,12 @@ impl Relay {
         while matches!(self.phase, Phase::Open | Phase::Withheld(_)) {
             let (is_first, adopts) = (self.session().is_first(), self.call.adopts);
             let wanted = self.wants_data();
-            let OpenCall { decoder, reader, raw, .. } = &mut self.call;
+            let OpenCall {
+                decoder,
+                reader,
+                raw,
+                ..
+            } = &mut self.call;
             let (end, data) = match decoder.next_event(&mut input) {
                 Ok(None) => return ControlFlow::Continue(()),
                 Ok(Some(event)) => {
@@ -323,7 +355,10 @@ impl Relay {
                         _ => self.writer.observe(&event.event, &event.data),
                     }
                     raw.begin_event(event.range.start);
-                    (event.range.end, self.event_summary.read(&mut **reader, event, wanted))
+                    (
+                        event.range.end,
+                        self.event_summary.read(&mut **reader, event, wanted),
+                    )
                 }
                 Err(error) => {
                     self.undecodable(now, &error);
@@ -361,14 +396,16 @@ impl Relay {
         self.call.adopts || self.session().is_first() && self.session().repairs_text()
     }
 
-    /// Returns whether the document is whole and is all of the answer. False if the answer holds more than its text, or
-    /// once reading has stopped.
+    /// Returns whether the document is whole and is all of the answer. False if the answer holds
+    /// more than its text, or once reading has stopped.
     fn is_whole(&self) -> bool {
-        self.slots.is_whole() && self.call.withheld.is_empty() && !matches!(self.phase, Phase::Unread)
+        self.slots.is_whole()
+            && self.call.withheld.is_empty()
+            && !matches!(self.phase, Phase::Unread)
     }
 
-    /// Takes one event that was read and that ended at `end`; `data` is its text where it may have to be written. Breaks
-    /// when the call is over.
+    /// Takes one event that was read and that ended at `end`; `data` is its text where it may have
+    /// to be written. Breaks when the call is over.
     fn event(&mut self, now: Duration, end: u64, data: Option<String>) -> ControlFlow<()> {
         let event = &mut self.event_summary;
         if event.usage.is_some() {
@@ -384,12 +421,15 @@ impl Relay {
         match &self.phase {
             Phase::Open if self.session().is_first() => return self.first_event(now, end, data),
             Phase::Open => return self.further_event(now),
-            Phase::Withheld(_) if self.event_summary.error.is_none() && self.event_summary.has_more() => {
+            Phase::Withheld(_)
+                if self.event_summary.error.is_none() && self.event_summary.has_more() =>
+            {
                 self.refute_end(now);
                 return self.first_event(now, end, data);
             }
             Phase::Withheld(end)
-                if end.is_final && self.event_summary.is.done || self.event_summary.error.is_some() =>
+                if end.is_final && self.event_summary.is.done
+                    || self.event_summary.error.is_some() =>
             {
                 self.end_as_known(now, CallEnd::Closed);
                 return ControlFlow::Break(());
@@ -408,7 +448,8 @@ impl Relay {
         self.end_call(now, end);
     }
 
-    /// The stream of the open call can't be decoded: a healthy one is forwarded unread, a continuation is over.
+    /// The stream of the open call can't be decoded: a healthy one is forwarded unread, a
+    /// continuation is over.
     fn undecodable(&mut self, now: Duration, error: &DecodeError) {
         if self.is_forwarding() {
             self.slots.reach(match error.kind {
@@ -434,6 +475,8 @@ impl Relay {
 
 /// Returns a writer of events with this framing.
 fn new_writer(wire: &dyn Wire, framing: Framing) -> Box<dyn Writer> {
-    let of_array = (framing == Framing::Array).then(|| wire.array_writer()).flatten();
+    let of_array = (framing == Framing::Array)
+        .then(|| wire.array_writer())
+        .flatten();
     of_array.unwrap_or_else(|| wire.writer())
 }

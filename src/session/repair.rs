@@ -1,8 +1,9 @@
-//! Repairs of text: the document repairs the first answer, and a continuation is repaired before it is joined.
+//! Repairs of text: the document repairs the first answer, and a continuation is repaired before it
+//! is joined.
 
 use super::{
-    CallEnd, CutCause, FirstAnswer, GiveUp, LimitReached, Mistakes, Output, PartRepairer, Phase, Session, SessionEvent,
-    Settings,
+    CallEnd, CutCause, FirstAnswer, GiveUp, LimitReached, Mistakes, Output, PartRepairer, Phase,
+    Session, SessionEvent, Settings,
 };
 use crate::context::Sections;
 use crate::error::SyntaxErrorKind;
@@ -20,11 +21,12 @@ impl Settings {
 
 impl Session {
     /// Sets how much of the text inside the root may be changed. Default: nothing
-    /// ([`Strict`](crate::repair::RepairLevel::Strict)). Has no effect after the first text. The caps are those of the
-    /// session's limits.
+    /// ([`Strict`](crate::repair::RepairLevel::Strict)). Has no effect after the first text. The
+    /// caps are those of the session's limits.
     ///
-    /// At any level but `strict` all text of the first answer is an [`Output::Text`], too, since it can differ from the
-    /// input, and some of it comes later. Text that can't be repaired comes out unchanged.
+    /// At any level but `strict` all text of the first answer is an [`Output::Text`], too, since it
+    /// can differ from the input, and some of it comes later. Text that can't be repaired comes out
+    /// unchanged.
     ///
     /// ```
     /// use std::time::Duration;
@@ -66,8 +68,8 @@ impl Session {
         !self.is_passing() && self.slot.document().is_complete() && self.has_changed_text()
     }
 
-    /// Returns whether the first answer is malformed rather than cut: the call had a regular end, and the text can't be
-    /// repaired. The model would write the same again.
+    /// Returns whether the first answer is malformed rather than cut: the call had a regular end,
+    /// and the text can't be repaired. The model would write the same again.
     pub(super) fn is_malformed_at(&self, end: &CallEnd) -> bool {
         let is_ended = matches!(end, CallEnd::Finished(reason) if *reason != Finish::Length);
         is_ended && self.repairs_text() && self.slot.document().is_malformed_at_end()
@@ -85,7 +87,10 @@ impl Session {
             self.stop_reading(Some(LimitReached::new("max_text_bytes", most)));
         }
         self.bound_base(text.len());
-        if matches!(self.phase, Phase::First(FirstAnswer::Malformed | FirstAnswer::Unread)) {
+        if matches!(
+            self.phase,
+            Phase::First(FirstAnswer::Malformed | FirstAnswer::Unread)
+        ) {
             if self.repairs_text() {
                 self.give_out_text(text.to_owned());
             }
@@ -94,7 +99,9 @@ impl Session {
         self.unread.clear();
         let before = self.slot.document().text().len();
         let mut collected = Collected::default();
-        let read = self.slot.push_with(text, &mut (&mut self.sections, &mut collected));
+        let read = self
+            .slot
+            .push_with(text, &mut (&mut self.sections, &mut collected));
         let is_legal = self.read_alone(text, read.is_ok());
         if !is_legal {
             self.phase = Phase::First(FirstAnswer::Malformed);
@@ -122,11 +129,14 @@ impl Session {
         self.end_of_text(|slot, sink| slot.finish_whole(sink));
     }
 
-    /// Outputs the held-back text of a first answer that is not continued: first the repaired text, then the unread
-    /// text unchanged.
+    /// Outputs the held-back text of a first answer that is not continued: first the repaired text,
+    /// then the unread text unchanged.
     pub(super) fn release_first(&mut self) {
         self.finish_whole();
-        let is_read = matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing));
+        let is_read = matches!(
+            self.phase,
+            Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing)
+        );
         if is_read && self.repairs_text() && self.slot.document().is_malformed_at_end() {
             // The held text is not cut, so rules for cut text must not decide about it.
             let held = self.slot.document().pending().to_owned();
@@ -137,26 +147,41 @@ impl Session {
         self.give_out_text(unread);
     }
 
-    /// Ends the repair of a cut first answer. The continuation repeats the text that could not be read.
+    /// Ends the repair of a cut first answer. The continuation repeats the text that could not be
+    /// read.
     pub(super) fn end_repair(&mut self) {
         let unread = self.end_of_text(|slot, sink| slot.end_repair(sink));
         if !unread.is_empty() {
-            // An empty rest comes from a repeated call without text: then the unread text of the previous call remains.
+            // An empty rest comes from a repeated call without text: then the unread text of the
+            // previous call remains.
             self.unread = unread;
         }
         let document = self.slot.document();
-        if self.repairs_text() && document.roots() == 0 && document.root_start() == Some(document.text().len()) {
+        if self.repairs_text()
+            && document.roots() == 0
+            && document.root_start() == Some(document.text().len())
+        {
             // None of the root was certain, so the continuation repeats it.
             let mut slot = Slot::with_roots(&self.settings.limits, self.settings.roots);
             let read = slot.push(document.text());
-            debug_assert!(read.is_ok(), "there is no root in what precedes it: {read:?}");
+            debug_assert!(
+                read.is_ok(),
+                "there is no root in what precedes it: {read:?}"
+            );
             self.slot = slot;
         }
     }
 
     /// Ends the text of a first answer with `end`, and outputs the text that becomes final.
-    fn end_of_text<T: Default>(&mut self, end: impl FnOnce(&mut Slot, &mut (&mut Sections, &mut Collected)) -> T) -> T {
-        if !self.repairs_text() || !matches!(self.phase, Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing))
+    fn end_of_text<T: Default>(
+        &mut self,
+        end: impl FnOnce(&mut Slot, &mut (&mut Sections, &mut Collected)) -> T,
+    ) -> T {
+        if !self.repairs_text()
+            || !matches!(
+                self.phase,
+                Phase::First(FirstAnswer::Continuable | FirstAnswer::Passing)
+            )
         {
             return T::default();
         }
@@ -168,9 +193,14 @@ impl Session {
         ended
     }
 
-    /// Returns the end of an incomplete answer that was left unchanged, because it can't be read: the document lacks it.
+    /// Returns the end of an incomplete answer that was left unchanged, because it can't be read:
+    /// the document lacks it.
     pub(super) fn unread_end(&self) -> &str {
-        if self.settings.give_up == GiveUp::Leave { &self.unread } else { "" }
+        if self.settings.give_up == GiveUp::Leave {
+            &self.unread
+        } else {
+            ""
+        }
     }
 
     /// Gives out text that the document does not have.
@@ -180,20 +210,28 @@ impl Session {
         }
     }
 
-    /// Returns how mistakes in the text of the next call are handled before `splice` joins it. In an answer without a
-    /// mistake so far, an apparent mistake is more likely noise around the seam. Only text that fitted nowhere and had
-    /// a mistake right after its repeated part is evidence of a real one (the test
-    /// `what_fitted_nowhere_is_repaired_when_it_comes_again`).
+    /// Returns how mistakes in the text of the next call are handled before `splice` joins it. In
+    /// an answer without a mistake so far, an apparent mistake is more likely noise around the
+    /// seam. Only text that fitted nowhere and had a mistake right after its repeated part is
+    /// evidence of a real one (the test `what_fitted_nowhere_is_repaired_when_it_comes_again`).
     pub(super) fn mistakes(&self, splice: &Splice) -> Mistakes {
         if !self.repairs_text() {
             return Mistakes::Kept;
         }
         let repairer = PartRepairer::new(self.settings.repair.clone(), splice);
-        let has_mistakes = RepairRule::ALL.iter().any(|rule| self.tally.repairs.contains_key(rule.as_str()));
-        let is_malformed = self.last_cut.as_ref().is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
+        let has_mistakes = RepairRule::ALL
+            .iter()
+            .any(|rule| self.tally.repairs.contains_key(rule.as_str()));
+        let is_malformed = self
+            .last_cut
+            .as_ref()
+            .is_some_and(|cut| cut.cause == Some(CutCause::Malformed));
         match has_mistakes || is_malformed || self.streaks.has_mistake {
             true => Mistakes::Repaired(repairer),
-            false => Mistakes::LookedFor { trial: repairer, is_found: false },
+            false => Mistakes::LookedFor {
+                trial: repairer,
+                is_found: false,
+            },
         }
     }
 

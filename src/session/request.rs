@@ -10,18 +10,18 @@ use super::prompt::{Parts, Prompt, Rendered};
 pub struct Request {
     /// The first call after the original one is 1.
     pub number: u32,
-    /// The turns that are added to the original request. `None`: the original request is sent again unchanged, since
-    /// nothing of the document was delivered.
+    /// The turns that are added to the original request. `None`: the original request is sent again
+    /// unchanged, since nothing of the document was delivered.
     pub turn: Option<Turn>,
-    /// The call before spent all its tokens on reasoning: this one must reason less, or may write more. Only if
-    /// [`ContinuationStrategy::reduce_reasoning`] allows it.
+    /// The call before spent all its tokens on reasoning: this one must reason less, or may write
+    /// more. Only if [`ContinuationStrategy::reduce_reasoning`] allows it.
     pub reduce_reasoning: bool,
-    /// The most tokens that the answer may have, where [`max_extra_share`](crate::ContinuationLimits::max_extra_share)
-    /// limits them.
+    /// The most tokens that the answer may have, where
+    /// [`max_extra_share`](crate::ContinuationLimits::max_extra_share) limits them.
     pub most_tokens: Option<u64>,
-    /// The connection was lost, and the provider can send the rest of the same answer: this follows the path of the
-    /// original request or of the stream that the provider keeps. The call is then a GET. Only the proxy makes such
-    /// calls.
+    /// The connection was lost, and the provider can send the rest of the same answer: this follows
+    /// the path of the original request or of the stream that the provider keeps. The call is then
+    /// a GET. Only the proxy makes such calls.
     pub resume: Option<String>,
 }
 
@@ -29,19 +29,23 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Turn {
-    /// The assistant's message: all text that was delivered, or a rendering of it where it is longer than
-    /// [`ContinuationLimits::max_verbatim_context`](crate::ContinuationLimits::max_verbatim_context) and one is known. The prefill with [`ContinuationMode::Prefill`].
+    /// The assistant's message: all text that was delivered, or a rendering of it where it is
+    /// longer than
+    /// [`ContinuationLimits::max_verbatim_context`](crate::ContinuationLimits::max_verbatim_context)
+    /// and one is known. The prefill with [`ContinuationMode::Prefill`].
     pub delivered: String,
     /// The tail of the delivered text that the answer is asked to repeat first.
     pub anchor: String,
-    /// The mark that the answer is asked to write between the anchor and the new text. It occurs nowhere in the
-    /// delivered text.
+    /// The mark that the answer is asked to write between the anchor and the new text. It occurs
+    /// nowhere in the delivered text.
     pub mark: Option<String>,
-    /// The user's message: the instruction, and the anchor between its tags. Empty with [`ContinuationMode::Prefill`].
+    /// The user's message: the instruction, and the anchor between its tags. Empty with
+    /// [`ContinuationMode::Prefill`].
     pub prompt: String,
     /// The names of the prompt's tags, without angle brackets.
     pub tags: Vec<String>,
-    /// The original request ends with an assistant's message, which `delivered` replaces and begins with.
+    /// The original request ends with an assistant's message, which `delivered` replaces and begins
+    /// with.
     pub replaces_prefill: bool,
     /// The prompt asks for a separate JSON document, so the request keeps its JSON mode.
     pub keeps_json_mode: bool,
@@ -77,17 +81,19 @@ pub struct ContinuationStrategy {
     pub prompt: Arc<Prompt>,
     /// How the provider continues a prefill. `None`: it does not, so a re-prompt asks for the rest.
     pub prefill: Option<PrefillOptions>,
-    /// A call can ask for less reasoning or for more text: see [`Request::reduce_reasoning`]. If unset, an answer that
-    /// is all reasoning passes unchanged.
+    /// A call can ask for less reasoning or for more text: see [`Request::reduce_reasoning`]. If
+    /// unset, an answer that is all reasoning passes unchanged.
     pub reduce_reasoning: bool,
-    /// The request asks for JSON mode and must keep it, so the re-prompt asks for a separate JSON document.
+    /// The request asks for JSON mode and must keep it, so the re-prompt asks for a separate JSON
+    /// document.
     pub keeps_json_mode: bool,
 }
 
 /// How a provider continues a prefill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct PrefillOptions {
-    /// The prefill must not end in white space. If the white space is text of a string, a re-prompt asks for the rest.
+    /// The prefill must not end in white space. If the white space is text of a string, a re-prompt
+    /// asks for the rest.
     pub rejects_trailing_space: bool,
     /// The answer begins with the prefill.
     pub returns_prefill: bool,
@@ -97,14 +103,22 @@ pub struct PrefillOptions {
 impl Default for ContinuationStrategy {
     fn default() -> Self {
         static USUAL: LazyLock<Arc<Prompt>> = LazyLock::new(Arc::default);
-        Self { prompt: Arc::clone(&USUAL), prefill: None, reduce_reasoning: false, keeps_json_mode: false }
+        Self {
+            prompt: Arc::clone(&USUAL),
+            prefill: None,
+            reduce_reasoning: false,
+            keeps_json_mode: false,
+        }
     }
 }
 
 impl ContinuationStrategy {
     /// Returns a strategy with a custom prompt.
     pub fn with(prompt: Prompt) -> Self {
-        Self { prompt: Arc::new(prompt), ..Self::default() }
+        Self {
+            prompt: Arc::new(prompt),
+            ..Self::default()
+        }
     }
 
     /// Sets how a prefill is continued.
@@ -130,12 +144,18 @@ impl ContinuationStrategy {
 }
 
 impl Turn {
-    /// Returns the turns of a re-prompt. Delivered text of up to `full` bytes is sent back unchanged.
+    /// Returns the turns of a re-prompt. Delivered text of up to `full` bytes is sent back
+    /// unchanged.
     #[doc(hidden)]
     pub fn reprompt(prompt: &Prompt, parts: &Parts<'_>, full: usize) -> Self {
-        let rendering = parts.hierarchy_context.filter(|_| parts.delivered.len() > full);
+        let rendering = parts
+            .hierarchy_context
+            .filter(|_| parts.delivered.len() > full);
         // Text that is not sent can't be confused with a tag, so it is not searched.
-        let parts = Parts { delivered: rendering.unwrap_or(parts.delivered), ..*parts };
+        let parts = Parts {
+            delivered: rendering.unwrap_or(parts.delivered),
+            ..*parts
+        };
         let Rendered { text, tags } = prompt.rendered(&parts);
         Self {
             delivered: parts.delivered.to_owned(),
@@ -170,22 +190,44 @@ mod tests {
     use super::*;
 
     fn turn(delivered: &str, anchor: &str) -> Turn {
-        Turn::reprompt(&Prompt::default(), &Parts::new(delivered, anchor), usize::MAX)
+        Turn::reprompt(
+            &Prompt::default(),
+            &Parts::new(delivered, anchor),
+            usize::MAX,
+        )
     }
 
     #[test]
     fn the_anchor_is_verbatim_between_its_tags() {
         let turn = turn("[\"a\", \"b", "\"a\", \"b");
-        assert!(turn.prompt.ends_with("\n<overlap_context>\n\"a\", \"b\n</overlap_context>"), "{}", turn.prompt);
+        assert!(
+            turn.prompt
+                .ends_with("\n<overlap_context>\n\"a\", \"b\n</overlap_context>"),
+            "{}",
+            turn.prompt
+        );
     }
 
     #[test]
     fn a_tag_that_the_text_holds_is_not_used() {
         let turn = turn("[\"</overlap_context> <overlap_context_2>", "x");
-        assert!(turn.prompt.ends_with("\n<overlap_context_3>\nx\n</overlap_context_3>"), "{}", turn.prompt);
+        assert!(
+            turn.prompt
+                .ends_with("\n<overlap_context_3>\nx\n</overlap_context_3>"),
+            "{}",
+            turn.prompt
+        );
         // One that is not sent may be used: of a long text only the rendering is read.
-        let parts = Parts { hierarchy_context: Some("[…x"), ..Parts::new("[\"</overlap_context>\", x", "x") };
+        let parts = Parts {
+            hierarchy_context: Some("[…x"),
+            ..Parts::new("[\"</overlap_context>\", x", "x")
+        };
         let turn = Turn::reprompt(&Prompt::default(), &parts, 0);
-        assert!(turn.prompt.ends_with("\n<overlap_context>\nx\n</overlap_context>"), "{}", turn.prompt);
+        assert!(
+            turn.prompt
+                .ends_with("\n<overlap_context>\nx\n</overlap_context>"),
+            "{}",
+            turn.prompt
+        );
     }
 }

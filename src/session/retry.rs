@@ -13,8 +13,8 @@ use crate::provider::wire::{Changes, Rest};
 
 /// A further call, which applies itself to the original request.
 ///
-/// If nothing of the document was delivered, the call repeats the original request. Otherwise it asks for the rest: by
-/// a prefill if the model continues one, else by a re-prompt.
+/// If nothing of the document was delivered, the call repeats the original request. Otherwise it
+/// asks for the rest: by a prefill if the model continues one, else by a re-prompt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +51,12 @@ pub struct Retry {
 impl Retry {
     /// Returns the call that a session asks for, written for a model of this capability.
     pub fn new(request: Request, capability: Arc<Capability>) -> Self {
-        Self { request, capability, dialect: Dialect::default(), max_tokens: None }
+        Self {
+            request,
+            capability,
+            dialect: Dialect::default(),
+            max_tokens: None,
+        }
     }
 
     /// Sets the API of the request. Default: Chat Completions.
@@ -80,79 +85,127 @@ impl Retry {
 
     /// Returns whether the call is a prefill: the delivered text is its last message.
     pub fn is_prefill(&self) -> bool {
-        self.request.turn.as_ref().is_some_and(|turn| turn.mode == ContinuationMode::Prefill)
+        self.request
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.mode == ContinuationMode::Prefill)
     }
 
-    /// Returns the member that turns reasoning off, if this call adds it: with a prefill, since reasoning would come
-    /// before the continued text, and after a call that brought only reasoning.
+    /// Returns the member that turns reasoning off, if this call adds it: with a prefill, since
+    /// reasoning would come before the continued text, and after a call that brought only
+    /// reasoning.
     pub fn reasoning_off(&self) -> Option<&Switch> {
-        self.capability.reasoning_off.as_ref().filter(|_| self.is_prefill() || self.request.reduce_reasoning)
+        self.capability
+            .reasoning_off
+            .as_ref()
+            .filter(|_| self.is_prefill() || self.request.reduce_reasoning)
     }
 
-    /// Returns the body of this call, made from the original body. A body that is not a request of the API (for Chat
-    /// Completions a JSON object with an array `messages`) is returned unchanged: the model then begins its answer
-    /// again, and the new answer is joined where it reaches the cut.
+    /// Returns the body of this call, made from the original body. A body that is not a request of
+    /// the API (for Chat Completions a JSON object with an array `messages`) is returned unchanged:
+    /// the model then begins its answer again, and the new answer is joined where it reaches the
+    /// cut.
     pub fn body(&self, original: &str) -> String {
-        self.try_body(original).unwrap_or_else(|| original.to_owned())
+        self.try_body(original)
+            .unwrap_or_else(|| original.to_owned())
     }
 
-    /// Returns the body of this call like [`body`](Self::body), or `None` if the original is not a request of the API.
+    /// Returns the body of this call like [`body`](Self::body), or `None` if the original is not a
+    /// request of the API.
     pub fn try_body(&self, original: &str) -> Option<String> {
         let rest = self.request.turn.as_ref().map(|turn| match turn.mode {
-            ContinuationMode::Reprompt => Rest::Reprompt { delivered: &turn.delivered, prompt: &turn.prompt },
-            ContinuationMode::Prefill => Rest::Prefill { delivered: &turn.delivered, form: self.capability.prefill },
+            ContinuationMode::Reprompt => Rest::Reprompt {
+                delivered: &turn.delivered,
+                prompt: &turn.prompt,
+            },
+            ContinuationMode::Prefill => Rest::Prefill {
+                delivered: &turn.delivered,
+                form: self.capability.prefill,
+            },
         });
         let changes = Changes {
             reasoning_off: self.reasoning_off(),
             max_tokens: self.max_tokens,
-            keeps_json_mode: self.request.turn.as_ref().is_some_and(|turn| turn.keeps_json_mode),
-            replaces_prefill: self.request.turn.as_ref().is_some_and(|turn| turn.replaces_prefill),
+            keeps_json_mode: self
+                .request
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.keeps_json_mode),
+            replaces_prefill: self
+                .request
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.replaces_prefill),
         };
         self.dialect.wire().ask(original, rest.as_ref(), &changes)
     }
 
-    /// Returns the request of this call, made from the original request of an SDK: a type that serde writes and reads
-    /// as a chat completions request. Any other value is returned unchanged. Members that the type does not have, for
-    /// example `"prefix": true`, are lost.
+    /// Returns the request of this call, made from the original request of an SDK: a type that
+    /// serde writes and reads as a chat completions request. Any other value is returned unchanged.
+    /// Members that the type does not have, for example `"prefix": true`, are lost.
     pub fn typed<R: Serialize + DeserializeOwned + Clone>(&self, original: &R) -> R {
-        let body = serde_json::to_string(original).ok().and_then(|body| self.try_body(&body));
-        body.and_then(|body| serde_json::from_str(&body).ok()).unwrap_or_else(|| original.clone())
+        let body = serde_json::to_string(original)
+            .ok()
+            .and_then(|body| self.try_body(&body));
+        body.and_then(|body| serde_json::from_str(&body).ok())
+            .unwrap_or_else(|| original.clone())
     }
 
-    /// Returns the messages of this call: the original ones, followed by the ones that ask for the rest. If the answer
-    /// continues the assistant's last message, the delivered text, which begins with it, replaces it.
+    /// Returns the messages of this call: the original ones, followed by the ones that ask for the
+    /// rest. If the answer continues the assistant's last message, the delivered text, which begins
+    /// with it, replaces it.
     ///
-    /// Remove from the request the members that prescribe the format of the answer (`response_format`, tools), because
-    /// the rest of a document matches no schema, unless the turn keeps its JSON mode
-    /// ([`Turn::keeps_json_mode`](super::Turn)). [`body`](Self::body) and [`typed`](Self::typed) remove it.
+    /// Remove from the request the members that prescribe the format of the answer
+    /// (`response_format`, tools), because the rest of a document matches no schema, unless the
+    /// turn keeps its JSON mode ([`Turn::keeps_json_mode`](super::Turn)). [`body`](Self::body) and
+    /// [`typed`](Self::typed) remove it.
     pub fn messages<M: Message + Clone>(&self, original: &[M]) -> Vec<M> {
         let mut messages = original.to_vec();
-        let Some(turn) = &self.request.turn else { return messages };
+        let Some(turn) = &self.request.turn else {
+            return messages;
+        };
         if turn.replaces_prefill {
             messages.pop();
         }
         match turn.mode {
             ContinuationMode::Reprompt => {
-                messages.extend([M::assistant(turn.delivered.clone()), M::user(turn.prompt.clone())]);
+                messages.extend([
+                    M::assistant(turn.delivered.clone()),
+                    M::user(turn.prompt.clone()),
+                ]);
             }
-            ContinuationMode::Prefill => messages.push(M::prefill(turn.delivered.clone(), self.capability.prefill)),
+            ContinuationMode::Prefill => {
+                messages.push(M::prefill(turn.delivered.clone(), self.capability.prefill))
+            }
         }
         messages
     }
 
-    /// Returns the path of this call. It differs from the original where the provider takes a prefill at another path.
+    /// Returns the path of this call. It differs from the original where the provider takes a
+    /// prefill at another path.
     pub fn path<'p>(&self, original: &'p str) -> Cow<'p, str> {
-        match self.capability.prefill_path.as_deref().filter(|_| self.is_prefill()) {
+        match self
+            .capability
+            .prefill_path
+            .as_deref()
+            .filter(|_| self.is_prefill())
+        {
             Some(prefix) => below(prefix, original).map_or(Cow::Borrowed(original), Cow::Owned),
             None => Cow::Borrowed(original),
         }
     }
 }
 
-/// Replaces `/v1` by `prefix` in a path, or puts `prefix` in front; `None` where the path begins with it already.
+/// Replaces `/v1` by `prefix` in a path, or puts `prefix` in front; `None` where the path begins
+/// with it already.
 pub(crate) fn below(prefix: &str, path: &str) -> Option<String> {
-    let rest = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(path);
-    let is_below = path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+    let rest = path
+        .strip_prefix("/v1")
+        .filter(|rest| rest.starts_with('/'))
+        .unwrap_or(path);
+    let is_below = path
+        .strip_prefix(prefix)
+        .is_some_and(|rest| rest.starts_with('/'));
     (!is_below).then(|| format!("{prefix}{rest}"))
 }
 
@@ -164,8 +217,8 @@ pub trait Message {
     /// Returns a message of the user.
     fn user(content: String) -> Self;
 
-    /// Returns a message of the assistant for the model to continue. Override this if a member of the message
-    /// ([`PrefillForm::flag`]) asks for that.
+    /// Returns a message of the assistant for the model to continue. Override this if a member of
+    /// the message ([`PrefillForm::flag`]) asks for that.
     fn prefill(content: String, form: PrefillForm) -> Self
     where
         Self: Sized,

@@ -15,8 +15,9 @@ use crate::splice::Expect;
 
 /// A session as data: [`Session::snapshot`] makes one, [`Session::restore`] takes it.
 ///
-/// A snapshot holds the text and the counters. It leaves out everything that the text implies (the anchor, the complete
-/// part, the contexts), and text of the open call whose seam is not yet decided.
+/// A snapshot holds the text and the counters. It leaves out everything that the text implies (the
+/// anchor, the complete part, the contexts), and text of the open call whose seam is not yet
+/// decided.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,7 +39,8 @@ use crate::splice::Expect;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-// A missing member has its default, so that a snapshot of another version fails the version check first.
+// A missing member has its default, so that a snapshot of another version fails the version check
+// first.
 #[serde(default)]
 pub struct Snapshot {
     version: u64,
@@ -103,7 +105,10 @@ impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Version(version) => {
-                write!(f, "the snapshot has version {version}, and only version {VERSION} can be read")
+                write!(
+                    f,
+                    "the snapshot has version {version}, and only version {VERSION} can be read"
+                )
             }
             Self::Part(part) => write!(f, "the snapshot has no `{part}` that makes sense"),
             Self::Text(error) => write!(f, "the snapshot's text: {error}"),
@@ -124,15 +129,18 @@ impl Snapshot {
     fn repair_options(&self) -> Result<RepairOptions, RestoreError> {
         let level = RepairLevel::named(&self.repair).map_err(|_| RestoreError::Part("repair"))?;
         let options = RepairOptions::new(level);
-        self.repair_without.iter().try_fold(options, |options, name| {
-            let rule = RepairRule::ALL.iter().find(|rule| rule.as_str() == name);
-            Ok(options.without(*rule.ok_or(RestoreError::Part("repair_without"))?))
-        })
+        self.repair_without
+            .iter()
+            .try_fold(options, |options, name| {
+                let rule = RepairRule::ALL.iter().find(|rule| rule.as_str() == name);
+                Ok(options.without(*rule.ok_or(RestoreError::Part("repair_without"))?))
+            })
     }
 }
 
 impl Session {
-    /// Returns the state that another process needs to continue from here. Costs a copy of the text.
+    /// Returns the state that another process needs to continue from here. Costs a copy of the
+    /// text.
     pub fn snapshot(&self) -> Snapshot {
         let expect = match self.settings.expect {
             Expect::Anchor => "anchor",
@@ -151,7 +159,12 @@ impl Session {
             expect: expect.to_owned(),
             give_up: self.settings.give_up.as_str().to_owned(),
             repair: self.settings.repair.level().as_str().to_owned(),
-            repair_without: self.settings.repair.off().map(|rule| rule.as_str().to_owned()).collect(),
+            repair_without: self
+                .settings
+                .repair
+                .off()
+                .map(|rule| rule.as_str().to_owned())
+                .collect(),
             prose: self.settings.prose,
             is_text: self.slot.document().is_text(),
             base: self.base_len(),
@@ -170,18 +183,24 @@ impl Session {
         }
     }
 
-    /// Returns a session that continues from a snapshot. The call that was open then counts as lost, but not as a
-    /// failure, and the session asks for the rest immediately. Reads the text once.
+    /// Returns a session that continues from a snapshot. The call that was open then counts as
+    /// lost, but not as a failure, and the session asks for the rest immediately. Reads the text
+    /// once.
     ///
     /// The session asks with the default strategy; see [`restore_with`](Self::restore_with).
     ///
     /// # Errors
     /// Fails when the snapshot has another version, or contradicts itself.
-    pub fn restore(now: Duration, snapshot: &Snapshot, limits: Limits) -> Result<Self, RestoreError> {
+    pub fn restore(
+        now: Duration,
+        snapshot: &Snapshot,
+        limits: Limits,
+    ) -> Result<Self, RestoreError> {
         Self::restore_with(now, snapshot, limits, ContinuationStrategy::default())
     }
 
-    /// Returns a session like [`restore`](Self::restore) does, that asks with this strategy from the first call on.
+    /// Returns a session like [`restore`](Self::restore) does, that asks with this strategy from
+    /// the first call on.
     ///
     /// # Errors
     /// See [`restore`](Self::restore).
@@ -206,7 +225,10 @@ impl Session {
             _ => return Err(RestoreError::Part("roots")),
         };
         let mut session = Self::with(limits, expect, roots);
-        session.settings.give_up = snapshot.give_up.parse().map_err(|_| RestoreError::Part("give_up"))?;
+        session.settings.give_up = snapshot
+            .give_up
+            .parse()
+            .map_err(|_| RestoreError::Part("give_up"))?;
         session.settings.repair = snapshot.repair_options()?.within(&session.settings.limits);
         session.settings.strategy = strategy;
         session.settings.trusts_stop = snapshot.trusts_stop;
@@ -214,10 +236,17 @@ impl Session {
         if snapshot.is_text {
             session.read_as_text();
         }
-        session.slot.push_with(&snapshot.text, &mut session.sections).map_err(RestoreError::Text)?;
+        session
+            .slot
+            .push_with(&snapshot.text, &mut session.sections)
+            .map_err(RestoreError::Text)?;
         session.slot.settle(&mut session.sections);
         session.restore_base(snapshot.base);
-        session.phase = Phase::First(if snapshot.is_passing { FirstAnswer::Passing } else { FirstAnswer::Continuable });
+        session.phase = Phase::First(if snapshot.is_passing {
+            FirstAnswer::Passing
+        } else {
+            FirstAnswer::Continuable
+        });
         session.is_continued = snapshot.is_continued;
         session.tally = snapshot.tally.clone();
         if session.tally.tokens.is_empty() {
@@ -225,10 +254,14 @@ impl Session {
         }
         session.streaks.failures = snapshot.failures_in_a_row;
         session.streaks.no_progress = snapshot.no_progress_in_a_row;
-        session.streaks.attempts = Attempts { unjoined: snapshot.unjoined, early_ends: snapshot.has_early_end.into() };
+        session.streaks.attempts = Attempts {
+            unjoined: snapshot.unjoined,
+            early_ends: snapshot.has_early_end.into(),
+        };
         session.streaks.has_mistake = snapshot.has_mistake;
         let stalled = session.settings.limits.continuation.max_stalled_reports;
-        session.streaks.progress = Progress::resume(stalled, snapshot.tally.percentage, snapshot.stalled_reports);
+        session.streaks.progress =
+            Progress::resume(stalled, snapshot.tally.percentage, snapshot.stalled_reports);
         session.clock.spent_before = Duration::from_millis(snapshot.spent_ms);
         session.clock.started_at = Some(now);
         session.clock.heard_at = Some(now);

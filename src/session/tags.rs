@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use memchr::memchr_iter;
 
-/// Returns the suffix for each of `names`, so that none of their tags occurs in any of `texts`: nothing, or `_2`, `_3`,
-/// …. One pass over the texts.
+/// Returns the suffix for each of `names`, so that none of their tags occurs in any of `texts`:
+/// nothing, or `_2`, `_3`, …. One pass over the texts.
 ///
-/// A model reads more as a tag than its exact letters: upper case, white space, attributes. All of these count.
+/// A model reads more as a tag than its exact letters: upper case, white space, attributes. All of
+/// these count.
 pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
     let mut taken = BTreeSet::new();
     for text in texts {
@@ -18,8 +19,16 @@ pub(super) fn suffix(names: &[&str], texts: &[&str]) -> String {
         }
     }
     // The first number that is free: the set is sorted, so that a gap is found in one walk.
-    let first = taken.iter().zip(1u32..).find(|(taken, free)| *taken != free).map(|(_, free)| free);
-    match first.unwrap_or(u32::try_from(taken.len()).unwrap_or(u32::MAX).saturating_add(1)) {
+    let first = taken
+        .iter()
+        .zip(1u32..)
+        .find(|(taken, free)| *taken != free)
+        .map(|(_, free)| free);
+    match first.unwrap_or(
+        u32::try_from(taken.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1),
+    ) {
         1 => String::new(),
         number => format!("_{number}"),
     }
@@ -33,12 +42,19 @@ fn number(text: &str, name: &str) -> Option<u32> {
     }
     let (digits, after) = match after.strip_prefix('_') {
         Some(after) => {
-            let length = after.bytes().take(DIGITS + 1).take_while(u8::is_ascii_digit).count();
-            after.split_at_checked(length).filter(|(digits, _)| !digits.is_empty())?
+            let length = after
+                .bytes()
+                .take(DIGITS + 1)
+                .take_while(u8::is_ascii_digit)
+                .count();
+            after
+                .split_at_checked(length)
+                .filter(|(digits, _)| !digits.is_empty())?
         }
         None => ("1", after),
     };
-    let goes_on = after.starts_with(|next: char| next.is_alphanumeric() || matches!(next, '_' | '-'));
+    let goes_on =
+        after.starts_with(|next: char| next.is_alphanumeric() || matches!(next, '_' | '-'));
     digits.parse().ok().filter(|number| !goes_on && *number > 0)
 }
 
@@ -74,8 +90,15 @@ mod tests {
 
     #[test]
     fn many_tags_cost_one_walk() {
-        let text: String =
-            (1..50_000).map(|n| if n == 1 { "<tag>".to_owned() } else { format!("</tag_{n}>") }).collect();
+        let text: String = (1..50_000)
+            .map(|n| {
+                if n == 1 {
+                    "<tag>".to_owned()
+                } else {
+                    format!("</tag_{n}>")
+                }
+            })
+            .collect();
         assert_eq!(suffix(&["tag"], &[text.as_str()]), "_50000");
     }
 }

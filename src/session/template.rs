@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A text with placeholders: `{{text}}`, `{{tag}}`, `{{anchor_tag}}`. Single braces are text, and an inserted text is
-/// never searched for placeholders.
+/// A text with placeholders: `{{text}}`, `{{tag}}`, `{{anchor_tag}}`. Single braces are text, and
+/// an inserted text is never searched for placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     source: String,
@@ -40,7 +40,11 @@ impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             Some(name) => {
-                write!(f, "`{{{{{name}}}}}` at byte {} is no place: there are ", self.offset)?;
+                write!(
+                    f,
+                    "`{{{{{name}}}}}` at byte {} is no place: there are ",
+                    self.offset
+                )?;
                 f.write_str("`{{text}}`, `{{tag}}` and `{{anchor_tag}}`")
             }
             None => write!(f, "`{{{{` at byte {} has no `}}}}`", self.offset),
@@ -58,12 +62,20 @@ impl FromStr for Template {
         let (mut rest, mut offset) = (source, 0);
         while let Some((before, after)) = rest.split_once("{{") {
             let offset_of_place = offset + before.len();
-            let (name, tail) = after.split_once("}}").ok_or(TemplateError { name: None, offset: offset_of_place })?;
+            let (name, tail) = after.split_once("}}").ok_or(TemplateError {
+                name: None,
+                offset: offset_of_place,
+            })?;
             let place = match name.trim() {
                 "text" => Place::Text,
                 "tag" => Place::Tag,
                 "anchor_tag" => Place::AnchorTag,
-                _ => return Err(TemplateError { name: Some(name.to_owned()), offset: offset_of_place }),
+                _ => {
+                    return Err(TemplateError {
+                        name: Some(name.to_owned()),
+                        offset: offset_of_place,
+                    });
+                }
             };
             if !before.is_empty() {
                 pieces.push(Piece::Text(before.to_owned()));
@@ -75,7 +87,10 @@ impl FromStr for Template {
         if !rest.is_empty() {
             pieces.push(Piece::Text(rest.to_owned()));
         }
-        Ok(Self { source: source.to_owned(), pieces })
+        Ok(Self {
+            source: source.to_owned(),
+            pieces,
+        })
     }
 }
 

@@ -9,8 +9,8 @@ use crate::splice::{Alignment, Expect, Seam};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StitchedText {
-    /// Complete if every part was joined, since a text does not show where it ends. Closed if a part was skipped;
-    /// failed if there is no text at all.
+    /// Complete if every part was joined, since a text does not show where it ends. Closed if a
+    /// part was skipped; failed if there is no text at all.
     pub status: Status,
     /// The text.
     pub text: String,
@@ -20,8 +20,8 @@ pub struct StitchedText {
     pub failures: u32,
 }
 
-/// Joins parts of a text in order, at their anchors or directly: see [`TextSplice`]. A part that fails to merge is
-/// skipped.
+/// Joins parts of a text in order, at their anchors or directly: see [`TextSplice`]. A part that
+/// fails to merge is skipped.
 ///
 /// ```
 /// use restitch::session::{Status};
@@ -33,7 +33,11 @@ pub struct StitchedText {
 /// assert_eq!(stitched.text, "# Rain\n\nIt fell in torrents.");
 /// assert_eq!((stitched.status, stitched.failures), (Status::Closed, 1));
 /// ```
-pub fn stitch_text<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect, limits: &Limits) -> StitchedText {
+pub fn stitch_text<'a>(
+    parts: impl IntoIterator<Item = &'a str>,
+    expect: Expect,
+    limits: &Limits,
+) -> StitchedText {
     let (mut text, mut seams, mut failures) = (String::new(), Vec::new(), 0);
     for part in parts {
         let mut splice = TextSplice::new(&text, expect, limits);
@@ -52,5 +56,10 @@ pub fn stitch_text<'a>(parts: impl IntoIterator<Item = &'a str>, expect: Expect,
         (false, 0) => Status::Complete,
         (false, _) => Status::Closed,
     };
-    StitchedText { status, text, seams, failures }
+    StitchedText {
+        status,
+        text,
+        seams,
+        failures,
+    }
 }

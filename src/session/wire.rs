@@ -1,4 +1,5 @@
-//! Code that both wires share: event streams ([`relay`](super::relay)) and whole bodies ([`body`](super::body)).
+//! Code that both wires share: event streams ([`relay`](super::relay)) and whole bodies
+//! ([`body`](super::body)).
 
 use std::time::Duration;
 
@@ -40,8 +41,8 @@ pub enum Output {
         outcome: Outcome,
         /// The contents of the slot that ended worst: the outcome is that slot's.
         slot: SlotKind,
-        /// The client's stream must end like the upstream's: [`TransportEnd::Dropped`] if the client must not take it
-        /// for whole.
+        /// The client's stream must end like the upstream's: [`TransportEnd::Dropped`] if the
+        /// client must not take it for whole.
         transport_end: TransportEnd,
     },
 }
@@ -49,16 +50,23 @@ pub enum Output {
 /// Returns the finish reason that the client receives, if any.
 pub(super) fn finish_reason(outcome: &Outcome) -> Option<&str> {
     match outcome {
-        Outcome::Closed { finish: Some(Finish::ContentFilter), .. } => Some(Finish::ContentFilter.as_str()),
+        Outcome::Closed {
+            finish: Some(Finish::ContentFilter),
+            ..
+        } => Some(Finish::ContentFilter.as_str()),
         Outcome::Closed { .. } => Some(Finish::Length.as_str()),
         Outcome::Complete { finish: None, .. } => Some(Finish::Stop.as_str()),
         _ => outcome.finish().map(Finish::as_str),
     }
 }
 
-/// Returns the message and the code of the error that ends an answer; `reason` is the upstream's last error message.
-/// `began`: text was delivered.
-pub(super) fn failure(outcome: &Outcome, began: bool, reason: Option<&str>) -> (String, &'static str) {
+/// Returns the message and the code of the error that ends an answer; `reason` is the upstream's
+/// last error message. `began`: text was delivered.
+pub(super) fn failure(
+    outcome: &Outcome,
+    began: bool,
+    reason: Option<&str>,
+) -> (String, &'static str) {
     if outcome.reason() == Some(StopReason::Stopped) {
         let why = match &outcome.tally().limit {
             Some(limit) => format!("the answer was stopped: the limit `{limit}` is reached"),
@@ -66,10 +74,18 @@ pub(super) fn failure(outcome: &Outcome, began: bool, reason: Option<&str>) -> (
         };
         return (why, StopReason::Stopped.as_str());
     }
-    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    let reason = reason
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
     let (what, code) = match began {
-        true => ("the answer was cut, and its rest could not be had", "incomplete"),
-        false => ("the upstream delivered nothing of an answer, although it was asked again", "nothing_delivered"),
+        true => (
+            "the answer was cut, and its rest could not be had",
+            "incomplete",
+        ),
+        false => (
+            "the upstream delivered nothing of an answer, although it was asked again",
+            "nothing_delivered",
+        ),
     };
     (format!("{what}{reason}"), code)
 }

@@ -1,5 +1,5 @@
-//! Brings a value into its shape: which shape it has, which member is taken out, whether it is wrapped, and which keys
-//! are renamed.
+//! Brings a value into its shape: which shape it has, which member is taken out, whether it is
+//! wrapped, and which keys are renamed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -33,8 +33,19 @@ struct Plan {
 /// Brings a valid value into the expected shape, or into the shape that it has.
 pub(super) fn apply<'t>(json: Cow<'t, str>, expect: &Expect) -> Applied<'t> {
     let plan = Raw::root(&json).map(|root| plan(root, expect));
-    let Some(Plan { shape, unwrap, wrap }) = plan else {
-        return Applied { json, shape: None, renamed: Vec::new(), dropped: Vec::new(), mismatch: None };
+    let Some(Plan {
+        shape,
+        unwrap,
+        wrap,
+    }) = plan
+    else {
+        return Applied {
+            json,
+            shape: None,
+            renamed: Vec::new(),
+            dropped: Vec::new(),
+            mismatch: None,
+        };
     };
     let (mut json, renamed) = match &shape {
         Some(shape) => rename(json, shape),
@@ -51,31 +62,55 @@ pub(super) fn apply<'t>(json: Cow<'t, str>, expect: &Expect) -> Applied<'t> {
     }
     let chosen = expect.chosen();
     let mismatch = chosen.and_then(|chosen| chosen.mismatch(Raw::root(&json)?));
-    Applied { json, shape: shape.map(|shape| shape.name), renamed, dropped, mismatch }
+    Applied {
+        json,
+        shape: shape.map(|shape| shape.name),
+        renamed,
+        dropped,
+        mismatch,
+    }
 }
 
 /// Returns whether a value, once it is in its shape, is as expected.
 pub(super) fn fits(json: &str, expect: &Expect) -> bool {
     let applied = apply(Cow::Borrowed(json), expect);
-    let Some(value) = Raw::root(&applied.json) else { return false };
+    let Some(value) = Raw::root(&applied.json) else {
+        return false;
+    };
     let has_keys = expect.chosen().is_none_or(|shape| {
         let is_described = !shape.required.is_empty() || !shape.any_of.is_empty();
-        !is_described || !matches!(shape.root, RootKind::Object | RootKind::Array) || shape.is_shape_of(value)
+        !is_described
+            || !matches!(shape.root, RootKind::Object | RootKind::Array)
+            || shape.is_shape_of(value)
     });
     applied.mismatch.is_none() && has_keys && expect.is_valid(&applied.json)
 }
 
-/// Decides how to change a value. Objects with the keys of a shape are compared before members are taken out, so that a
-/// document with a member `data` stays whole.
+/// Decides how to change a value. Objects with the keys of a shape are compared before members are
+/// taken out, so that a document with a member `data` stays whole.
 fn plan(root: Raw<'_>, expect: &Expect) -> Plan {
     let chosen = expect.chosen();
-    let shapes = if expect.detects() { Shape::stages() } else { chosen.cloned().into_iter().collect() };
+    let shapes = if expect.detects() {
+        Shape::stages()
+    } else {
+        chosen.cloned().into_iter().collect()
+    };
     if root.kind() != ValueKind::Object {
-        let shape = known(root, &shapes).or(chosen.filter(|shape| shape.mismatch(root).is_none()).cloned());
-        return Plan { shape, unwrap: None, wrap: false };
+        let shape = known(root, &shapes).or(chosen
+            .filter(|shape| shape.mismatch(root).is_none())
+            .cloned());
+        return Plan {
+            shape,
+            unwrap: None,
+            wrap: false,
+        };
     }
     if let Some(shape) = known(root, &shapes) {
-        return Plan { shape: Some(shape), unwrap: None, wrap: false };
+        return Plan {
+            shape: Some(shape),
+            unwrap: None,
+            wrap: false,
+        };
     }
     let wraps = chosen.filter(|shape| shape.wrap && shape.root == RootKind::Array);
     let mut keys: Vec<&String> = Vec::new();
@@ -85,18 +120,35 @@ fn plan(root: Raw<'_>, expect: &Expect) -> Plan {
         }
     }
     for key in keys {
-        let Some(inner) = member(root, key) else { continue };
-        let shape = known(inner, &shapes).or_else(|| chosen.or_else(|| only_one(&shapes, key)).cloned());
-        let wrap = wraps.is_some() && inner.kind() == ValueKind::Object && known(inner, &shapes).is_none();
-        return Plan { shape, unwrap: Some(key.clone()), wrap };
+        let Some(inner) = member(root, key) else {
+            continue;
+        };
+        let shape =
+            known(inner, &shapes).or_else(|| chosen.or_else(|| only_one(&shapes, key)).cloned());
+        let wrap =
+            wraps.is_some() && inner.kind() == ValueKind::Object && known(inner, &shapes).is_none();
+        return Plan {
+            shape,
+            unwrap: Some(key.clone()),
+            wrap,
+        };
     }
-    let shape = wraps.or(chosen.filter(|shape| shape.mismatch(root).is_none())).cloned();
-    Plan { shape, unwrap: None, wrap: wraps.is_some() }
+    let shape = wraps
+        .or(chosen.filter(|shape| shape.mismatch(root).is_none()))
+        .cloned();
+    Plan {
+        shape,
+        unwrap: None,
+        wrap: wraps.is_some(),
+    }
 }
 
 /// Returns the shape whose keys a value has.
 fn known(value: Raw<'_>, shapes: &[Shape]) -> Option<Shape> {
-    shapes.iter().find(|shape| shape.is_shape_of(value)).cloned()
+    shapes
+        .iter()
+        .find(|shape| shape.is_shape_of(value))
+        .cloned()
 }
 
 /// Returns the shape that a member is taken out for, if there is only one.
@@ -109,8 +161,13 @@ fn only_one<'a>(shapes: &'a [Shape], key: &String) -> Option<&'a Shape> {
 fn taken_out(root: Raw<'_>, key: &str, dropped: &mut Vec<Dropped>) -> Option<Range<usize>> {
     let taken = member(root, key)?.range();
     for (name, value) in root.members().filter(|(_, value)| value.range() != taken) {
-        let name = string::key(name.inner().unwrap_or_default()).replace('~', "~0").replace('/', "~1");
-        dropped.push(Dropped { path: format!("/{name}"), json: value.as_str().to_owned() });
+        let name = string::key(name.inner().unwrap_or_default())
+            .replace('~', "~0")
+            .replace('/', "~1");
+        dropped.push(Dropped {
+            path: format!("/{name}"),
+            json: value.as_str().to_owned(),
+        });
     }
     Some(taken)
 }
@@ -133,7 +190,8 @@ struct Change {
     renamed: Renamed,
 }
 
-/// Renames keys that the shape has without backslashes before `_`, unless the object has that key, too. One pass.
+/// Renames keys that the shape has without backslashes before `_`, unless the object has that key,
+/// too. One pass.
 fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>) {
     if memchr::memmem::find(json.as_bytes(), br"\\_").is_none() {
         return (json, Vec::new());
@@ -145,27 +203,47 @@ fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>)
         Event::Begin { .. } => open.push((Vec::new(), Vec::new())),
         Event::End { .. } => {
             let (keys, pending) = open.pop().unwrap_or_default();
-            changes.extend(pending.into_iter().filter(|change| !keys.contains(&change.renamed.to)));
+            changes.extend(
+                pending
+                    .into_iter()
+                    .filter(|change| !keys.contains(&change.renamed.to)),
+            );
         }
         Event::Key(span) => {
-            let (from, Some((keys, pending))) = (string::key(span.of(&json)), open.last_mut()) else { return };
+            let (from, Some((keys, pending))) = (string::key(span.of(&json)), open.last_mut())
+            else {
+                return;
+            };
             match unescaped(&from) {
                 Some(to) if shape.knows(&to) => {
                     // A second key that becomes the same would be a duplicate.
                     let is_second = pending.iter().any(|change| change.renamed.to == to);
-                    let renamed = Renamed { path: live.path().to_string(), from: from.into_owned(), to };
+                    let renamed = Renamed {
+                        path: live.path().to_string(),
+                        from: from.into_owned(),
+                        to,
+                    };
                     if !is_second {
-                        pending.push(Change { range: span.range(), renamed });
+                        pending.push(Change {
+                            range: span.range(),
+                            renamed,
+                        });
                     }
                 }
-                None if shape.knows(&from) && !keys.iter().any(|key| *key == from) => keys.push(from.into_owned()),
+                None if shape.knows(&from) && !keys.iter().any(|key| *key == from) => {
+                    keys.push(from.into_owned())
+                }
                 _ => {}
             }
         }
         _ => {}
     });
     // The text is valid. In invalid text no key is renamed.
-    if Machine::new(usize::MAX).feed_text(&json, &mut sink).is_err() || changes.is_empty() {
+    if Machine::new(usize::MAX)
+        .feed_text(&json, &mut sink)
+        .is_err()
+        || changes.is_empty()
+    {
         return (json, Vec::new());
     }
     changes.sort_by_key(|change| change.range.start);
@@ -177,5 +255,8 @@ fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>)
         copied = range.end;
     }
     text.push_str(json.get(copied..).unwrap_or_default());
-    (Cow::Owned(text), changes.into_iter().map(|change| change.renamed).collect())
+    (
+        Cow::Owned(text),
+        changes.into_iter().map(|change| change.renamed).collect(),
+    )
 }

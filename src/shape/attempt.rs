@@ -44,7 +44,9 @@ impl Attempt {
         let after = text.get(repaired.range.end..).unwrap_or_default();
         let has_brackets = |text: &str| {
             let bytes = text.as_bytes();
-            memchr2(b'{', b'[', bytes).or_else(|| memchr2(b'}', b']', bytes)).is_some()
+            memchr2(b'{', b'[', bytes)
+                .or_else(|| memchr2(b'}', b']', bytes))
+                .is_some()
         };
         let is_blank = |text: &str| text.chars().all(is_space);
         if has_brackets(before) || has_brackets(after) {

@@ -5,7 +5,8 @@ use super::Schema;
 use super::{RootKind, Shape, Violation};
 use crate::json::repair::RepairOptions;
 
-/// The expectation about a response: any JSON, or a shape; a JSON Schema; and how much may be repaired.
+/// The expectation about a response: any JSON, or a shape; a JSON Schema; and how much may be
+/// repaired.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
     shape: Option<Shape>,
@@ -22,11 +23,15 @@ impl Expect {
 
     /// Expects a shape.
     pub fn shape(shape: Shape) -> Self {
-        Self { shape: Some(shape), ..Self::default() }
+        Self {
+            shape: Some(shape),
+            ..Self::default()
+        }
     }
 
-    /// Expects values that are valid under a schema. It is checked at the end, and chooses among several roots and
-    /// among guesses about a mistake that are nearly as likely; otherwise the schema changes nothing.
+    /// Expects values that are valid under a schema. It is checked at the end, and chooses among
+    /// several roots and among guesses about a mistake that are nearly as likely; otherwise the
+    /// schema changes nothing.
     #[cfg(feature = "schema")]
     #[must_use]
     pub fn schema(mut self, schema: Schema) -> Self {
@@ -45,7 +50,10 @@ impl Expect {
     pub(super) fn options(&self) -> RepairOptions {
         #[cfg(feature = "schema")]
         if let Some(schema) = self.schema.clone() {
-            return self.options.clone().preferring(move |json| schema.is_valid(json));
+            return self
+                .options
+                .clone()
+                .preferring(move |json| schema.is_valid(json));
         }
         self.options.clone()
     }
@@ -55,10 +63,13 @@ impl Expect {
     }
 
     pub(super) fn is_text(&self) -> bool {
-        self.shape.as_ref().is_some_and(|shape| shape.root == RootKind::Text)
+        self.shape
+            .as_ref()
+            .is_some_and(|shape| shape.root == RootKind::Text)
     }
 
-    /// Returns whether the built-in stages are recognised: not beside a schema or a shape of the user's own.
+    /// Returns whether the built-in stages are recognised: not beside a schema or a shape of the
+    /// user's own.
     pub(super) fn detects(&self) -> bool {
         #[cfg(feature = "schema")]
         if self.schema.is_some() && self.shape.is_none() {
@@ -68,10 +79,19 @@ impl Expect {
     }
 
     pub(super) fn violations(&self, json: &str, mismatch: Option<String>) -> Vec<Violation> {
-        let mut violations: Vec<Violation> =
-            mismatch.into_iter().map(|message| Violation { path: String::new(), message }).collect();
+        let mut violations: Vec<Violation> = mismatch
+            .into_iter()
+            .map(|message| Violation {
+                path: String::new(),
+                message,
+            })
+            .collect();
         #[cfg(feature = "schema")]
-        violations.extend(self.schema.iter().flat_map(|schema| schema.violations(json)));
+        violations.extend(
+            self.schema
+                .iter()
+                .flat_map(|schema| schema.violations(json)),
+        );
         let _ = json;
         violations.dedup();
         violations

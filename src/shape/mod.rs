@@ -12,7 +12,8 @@
 //! assert_eq!((parsed.attempt.as_str(), &*parsed.json), ("3", r#"[{"section_title": "One"}]"#));
 //! # Ok::<(), restitch::shape::ParseError>(())
 //! ```
-//! For a response that is still on its way there are [`Document`](crate::Document) and [`live`](crate::live).
+//! For a response that is still on its way there are [`Document`](crate::Document) and
+//! [`live`](crate::live).
 
 mod apply;
 mod around;
@@ -40,11 +41,11 @@ pub use stage::{RootKind, Shape};
 use crate::json::repair::{RepairOptions, RepairStatus};
 use search::Found;
 
-/// Finds the root of a whole text, and repairs it. Fences, prose and reasoning around the root do not count as
-/// mistakes.
+/// Finds the root of a whole text, and repairs it. Fences, prose and reasoning around the root do
+/// not count as mistakes.
 ///
-/// Among several roots, takes one in a fence, else one that begins a line, ends the text or is far larger than all
-/// others, else the first one. The report has the others.
+/// Among several roots, takes one in a fence, else one that begins a line, ends the text or is far
+/// larger than all others, else the first one. The report has the others.
 ///
 /// ```
 /// use restitch::repair::{RepairOptions, RepairStatus};
@@ -56,15 +57,19 @@ pub fn repair<'t>(text: &'t str, options: &RepairOptions) -> Repaired<'t> {
     repair_expected(text, &Expect::any().repairs(options.clone()))
 }
 
-/// Like [`repair`], but among several roots takes the first one that is expected. The value keeps its own shape.
+/// Like [`repair`], but among several roots takes the first one that is expected. The value keeps
+/// its own shape.
 pub(crate) fn repair_expected<'t>(text: &'t str, expect: &Expect) -> Repaired<'t> {
-    search::find(text, &expect.options()).choose(text, |root| apply::fits(&root.json, expect)).0
+    search::find(text, &expect.options())
+        .choose(text, |root| apply::fits(&root.json, expect))
+        .0
 }
 
 /// Finds the JSON of a whole response, repairs it, and gives it the expected shape.
 ///
-/// A shape is applied if the value has it, also without an expectation, but a single object is wrapped in an array only
-/// if a shape was chosen. A text that ends too early is closed without an error: [`Parsed::status`] shows it.
+/// A shape is applied if the value has it, also without an expectation, but a single object is
+/// wrapped in an array only if a shape was chosen. A text that ends too early is closed without an
+/// error: [`Parsed::status`] shows it.
 ///
 /// # Errors
 /// There is no JSON in the text, or it can't be repaired.
@@ -75,7 +80,10 @@ pub fn parse<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErro
     let found = search::find(text, &expect.options());
     let (mut repaired, is_fenced) = found.choose(text, |root| apply::fits(&root.json, expect));
     if matches!(repaired.status, RepairStatus::Malformed(_)) || repaired.json.is_empty() {
-        return Err(ParseError { status: repaired.status, range: repaired.range });
+        return Err(ParseError {
+            status: repaired.status,
+            range: repaired.range,
+        });
     }
     let attempt = Attempt::of(text, &repaired, is_fenced);
     let applied = apply::apply(std::mem::take(&mut repaired.json), expect);
@@ -99,12 +107,23 @@ fn parse_text<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErr
     let (range, is_fenced) = search::body(text);
     let body = text.get(range.clone()).unwrap_or_default();
     if body.is_empty() {
-        return Err(ParseError { status: RepairStatus::Truncated, range });
+        return Err(ParseError {
+            status: RepairStatus::Truncated,
+            range,
+        });
     }
     // A string that is JSON already is not encoded again.
     let is_json = body.starts_with('"') && crate::json::walk::is_valid(body);
-    let json = if is_json { Cow::Borrowed(body) } else { Cow::Owned(crate::json::string::quoted(body)) };
-    let around = text.len() - text.trim_start_matches(search::is_space).trim_end_matches(search::is_space).len();
+    let json = if is_json {
+        Cow::Borrowed(body)
+    } else {
+        Cow::Owned(crate::json::string::quoted(body))
+    };
+    let around = text.len()
+        - text
+            .trim_start_matches(search::is_space)
+            .trim_end_matches(search::is_space)
+            .len();
     let attempt = match is_fenced {
         true => Attempt::Fence,
         false if body.len() + around < text.len() => Attempt::Around,
@@ -129,8 +148,9 @@ fn parse_text<'t>(text: &'t str, expect: &Expect) -> Result<Parsed<'t>, ParseErr
 const LARGE: usize = 4;
 
 impl<'t> Found<'t> {
-    /// Takes one of the roots, and returns whether it is in a fence. Roots that fit rank first, then those in a fence,
-    /// then those that are least similar to prose, then the [score](Self::score), then the first.
+    /// Takes one of the roots, and returns whether it is in a fence. Roots that fit rank first,
+    /// then those in a fence, then those that are least similar to prose, then the
+    /// [score](Self::score), then the first.
     fn choose(mut self, text: &str, fits: impl Fn(&Root<'t>) -> bool) -> (Repaired<'t>, bool) {
         let is_one = self.roots.len() == 1;
         // A root that was not read has no value to compare.
@@ -139,37 +159,70 @@ impl<'t> Found<'t> {
         let rank = |at: usize| {
             let found = self.roots.get(at)?;
             let score = self.score(at, last == Some(at));
-            Some((!fits(&found.root), !found.is_fenced, found.doubt, Reverse(score)))
+            Some((
+                !fits(&found.root),
+                !found.is_fenced,
+                found.doubt,
+                Reverse(score),
+            ))
         };
         let Some(best) = (0..self.roots.len()).min_by_key(|&at| rank(at)) else {
             return (self.nothing, false);
         };
         let chosen = self.roots.remove(best);
-        let others = self.roots.into_iter().filter(|found| found.doubt < search::Doubt::Malformed);
+        let others = self
+            .roots
+            .into_iter()
+            .filter(|found| found.doubt < search::Doubt::Malformed);
         let others = others.map(|found| found.root).collect();
-        let Root { status, json, range } = chosen.root;
-        (Repaired { status, json, range, repairs: chosen.repairs, others }, chosen.is_fenced)
+        let Root {
+            status,
+            json,
+            range,
+        } = chosen.root;
+        (
+            Repaired {
+                status,
+                json,
+                range,
+                repairs: chosen.repairs,
+                others,
+            },
+            chosen.is_fenced,
+        )
     }
 
-    /// Returns how likely a root is the answer, and not a draft or an example: it begins a line (2), it ends the text
-    /// and is of the same type as the first root (1), it is far larger than all others (1). A malformed root at the
-    /// start of the text outweighs all: the text is malformed then.
+    /// Returns how likely a root is the answer, and not a draft or an example: it begins a line
+    /// (2), it ends the text and is of the same type as the first root (1), it is far larger than
+    /// all others (1). A malformed root at the start of the text outweighs all: the text is
+    /// malformed then.
     fn score(&self, at: usize, ends_text: bool) -> usize {
-        let size = |root: usize| self.roots.get(root).map_or(0, |found| found.root.range.len());
-        let is_large = (0..self.roots.len()).all(|other| other == at || size(other).saturating_mul(LARGE) <= size(at));
+        let size = |root: usize| {
+            self.roots
+                .get(root)
+                .map_or(0, |found| found.root.range.len())
+        };
+        let is_large = (0..self.roots.len())
+            .all(|other| other == at || size(other).saturating_mul(LARGE) <= size(at));
         let found = self.roots.get(at);
-        if found.is_some_and(|found| matches!(found.root.status, RepairStatus::Malformed(_))) && at == 0 {
+        if found.is_some_and(|found| matches!(found.root.status, RepairStatus::Malformed(_)))
+            && at == 0
+        {
             return usize::MAX;
         }
         let begins_line = found.is_some_and(|found| found.begins_line);
-        2 * usize::from(begins_line) + usize::from(ends_text && self.may_replace(at)) + usize::from(is_large)
+        2 * usize::from(begins_line)
+            + usize::from(ends_text && self.may_replace(at))
+            + usize::from(is_large)
     }
 
-    /// Whether a root can be a later version of the first one: both are in fences or neither is, and both are objects
-    /// or both are arrays.
+    /// Whether a root can be a later version of the first one: both are in fences or neither is,
+    /// and both are objects or both are arrays.
     fn may_replace(&self, at: usize) -> bool {
         let kind = |root: &search::FoundRoot<'t>| (root.is_fenced, root.root.json.bytes().next());
-        let Some(found) = self.roots.get(at).map(kind) else { return false };
+        let Some(found) = self.roots.get(at).map(kind) else {
+            return false;
+        };
         self.roots.iter().map(kind).find(|first| first.0 == found.0) == Some(found)
     }
 
@@ -179,7 +232,10 @@ impl<'t> Found<'t> {
         let mut first = None;
         for (at, found) in self.roots.iter().enumerate().rev() {
             let range = &found.root.range;
-            if !text.get(range.end..from).is_none_or(|between| between.trim().is_empty()) {
+            if !text
+                .get(range.end..from)
+                .is_none_or(|between| between.trim().is_empty())
+            {
                 break;
             }
             (first, from) = (Some(at), range.start);

@@ -15,7 +15,8 @@ use crate::json::repair::{Repair, RepairStatus};
 pub struct Repaired<'t> {
     /// The status of the text.
     pub status: RepairStatus,
-    /// The repaired root, or the complete part of a malformed root. Empty if the text holds no root.
+    /// The repaired root, or the complete part of a malformed root. Empty if the text holds no
+    /// root.
     pub json: Cow<'t, str>,
     /// The bytes of the text that belong to the root.
     pub range: Range<usize>,
@@ -146,8 +147,20 @@ impl Repaired<'_> {
     /// Copies the borrowed text.
     #[cfg(feature = "cli")]
     pub(crate) fn into_owned(self) -> Repaired<'static> {
-        let Self { status, json, range, repairs, others } = self;
-        Repaired { status, json: json.into_owned().into(), range, repairs, others: owned(others) }
+        let Self {
+            status,
+            json,
+            range,
+            repairs,
+            others,
+        } = self;
+        Repaired {
+            status,
+            json: json.into_owned().into(),
+            range,
+            repairs,
+            others: owned(others),
+        }
     }
 }
 
@@ -156,14 +169,39 @@ impl Parsed<'_> {
     #[cfg(feature = "cli")]
     pub(crate) fn into_owned(self) -> Parsed<'static> {
         let others = owned(self.others);
-        let Parsed { attempt, status, shape, range, repairs, renamed, dropped, violations, .. } = self;
+        let Parsed {
+            attempt,
+            status,
+            shape,
+            range,
+            repairs,
+            renamed,
+            dropped,
+            violations,
+            ..
+        } = self;
         let json = self.json.into_owned().into();
-        Parsed { attempt, status, json, shape, range, repairs, renamed, dropped, others, violations }
+        Parsed {
+            attempt,
+            status,
+            json,
+            shape,
+            range,
+            repairs,
+            renamed,
+            dropped,
+            others,
+            violations,
+        }
     }
 }
 
 #[cfg(feature = "cli")]
 fn owned(roots: Vec<Root<'_>>) -> Vec<Root<'static>> {
-    let owned = |root: Root<'_>| Root { status: root.status, json: root.json.into_owned().into(), range: root.range };
+    let owned = |root: Root<'_>| Root {
+        status: root.status,
+        json: root.json.into_owned().into(),
+        range: root.range,
+    };
     roots.into_iter().map(owned).collect()
 }

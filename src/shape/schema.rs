@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::Violation;
 
-/// A JSON Schema, of the draft that its `$schema` names, else 2020-12. It can be shared and cloned cheaply.
+/// A JSON Schema, of the draft that its `$schema` names, else 2020-12. It can be shared and cloned
+/// cheaply.
 ///
 /// ```
 /// use restitch::shape::Schema;
@@ -26,7 +27,12 @@ impl Schema {
     pub fn violations(&self, json: &str) -> Vec<Violation> {
         let value = match value(json) {
             Ok(value) => value,
-            Err(message) => return vec![Violation { path: String::new(), message }],
+            Err(message) => {
+                return vec![Violation {
+                    path: String::new(),
+                    message,
+                }];
+            }
         };
         let errors = self.0.iter_errors(&value).take(MAX_VIOLATIONS);
         let violation = |error: jsonschema::ValidationError<'_>| {
@@ -35,7 +41,10 @@ impl Schema {
                 // The message quotes the whole value.
                 message = error.masked().to_string();
             }
-            Violation { path: error.instance_path().to_string(), message }
+            Violation {
+                path: error.instance_path().to_string(),
+                message,
+            }
         };
         errors.map(violation).collect()
     }
@@ -54,9 +63,12 @@ impl std::str::FromStr for Schema {
 
     /// Reads a schema. A `$ref` to another document is an error: nothing is fetched.
     fn from_str(text: &str) -> Result<Self, SchemaError> {
-        let schema: Value = serde_json::from_str(text).map_err(|error| SchemaError(error.to_string()))?;
+        let schema: Value =
+            serde_json::from_str(text).map_err(|error| SchemaError(error.to_string()))?;
         let validator = jsonschema::options().offline().build(&schema);
-        validator.map(|validator| Self(Arc::new(validator))).map_err(|error| SchemaError(error.to_string()))
+        validator
+            .map(|validator| Self(Arc::new(validator)))
+            .map_err(|error| SchemaError(error.to_string()))
     }
 }
 
@@ -78,8 +90,10 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// The most violations of one value that are reported: a value that is wrong throughout has one for each element.
+/// The most violations of one value that are reported: a value that is wrong throughout has one for
+/// each element.
 const MAX_VIOLATIONS: usize = 256;
 
-/// The most bytes of a message. A longer one quotes a large value, and is replaced by a message without it.
+/// The most bytes of a message. A longer one quotes a large value, and is replaced by a message
+/// without it.
 const MESSAGE: usize = 512;

@@ -1,4 +1,5 @@
-//! The shapes of values: the stages of a pipeline that writes articles, as data, and the shapes that a user adds.
+//! The shapes of values: the stages of a pipeline that writes articles, as data, and the shapes
+//! that a user adds.
 
 use crate::json::walk::{Raw, ValueKind};
 
@@ -24,14 +25,16 @@ pub struct Shape {
     pub root: RootKind,
     /// Keys that the object, or each element of the array, must have.
     pub required: Vec<String>,
-    /// The object, or each element of the array, must have at least one of these keys, if there are any.
+    /// The object, or each element of the array, must have at least one of these keys, if there are
+    /// any.
     pub any_of: Vec<String>,
-    /// Members that are taken out of an object of another shape, in order: the value of the first member that exists
-    /// becomes the value, and the others are reported as dropped.
+    /// Members that are taken out of an object of another shape, in order: the value of the first
+    /// member that exists becomes the value, and the others are reported as dropped.
     pub unwrap: Vec<String>,
     /// Whether a single object becomes an array with one element.
     pub wrap: bool,
-    /// Further keys at any depth. A key of the shape that the model wrote with backslashes (`prompt\_text`) is renamed.
+    /// Further keys at any depth. A key of the shape that the model wrote with backslashes
+    /// (`prompt\_text`) is renamed.
     pub keys: Vec<String>,
 }
 
@@ -69,7 +72,15 @@ impl Shape {
     /// Creates a shape without keys.
     pub fn new(name: impl Into<String>, root: RootKind) -> Self {
         let (required, any_of, unwrap, keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { name: name.into(), root, required, any_of, unwrap, wrap: false, keys }
+        Self {
+            name: name.into(),
+            root,
+            required,
+            any_of,
+            unwrap,
+            wrap: false,
+            keys,
+        }
     }
 
     /// Returns a built-in stage by its name; `-` counts as `_`.
@@ -105,21 +116,30 @@ impl Shape {
     pub(super) fn has_keys(&self, object: Raw<'_>) -> bool {
         let has = |key: &String| member(object, key).is_some();
         let is_described = !self.required.is_empty() || !self.any_of.is_empty();
-        is_described && self.required.iter().all(has) && (self.any_of.is_empty() || self.any_of.iter().any(has))
+        is_described
+            && self.required.iter().all(has)
+            && (self.any_of.is_empty() || self.any_of.iter().any(has))
     }
 
-    /// Returns whether a value is an object with the keys of the shape, or an array whose first element is.
+    /// Returns whether a value is an object with the keys of the shape, or an array whose first
+    /// element is.
     pub(super) fn is_shape_of(&self, value: Raw<'_>) -> bool {
         match self.root {
             RootKind::Object => self.has_keys(value),
-            RootKind::Array => value.elements().next().is_some_and(|element| self.has_keys(element)),
+            RootKind::Array => value
+                .elements()
+                .next()
+                .is_some_and(|element| self.has_keys(element)),
             RootKind::Any | RootKind::Text => false,
         }
     }
 
     /// Returns whether the shape has a key anywhere.
     pub(super) fn knows(&self, key: &str) -> bool {
-        [&self.required, &self.any_of, &self.unwrap, &self.keys].into_iter().flatten().any(|known| known == key)
+        [&self.required, &self.any_of, &self.unwrap, &self.keys]
+            .into_iter()
+            .flatten()
+            .any(|known| known == key)
     }
 
     /// Returns the message for a value that does not have the shape's type. `None` if it has.
@@ -136,20 +156,33 @@ impl Shape {
             RootKind::Object if value.kind() != ValueKind::Object => "an object",
             RootKind::Array if value.kind() != ValueKind::Array => "an array",
             RootKind::Object => {
-                let missing = self.required.iter().find(|key| member(value, key).is_none());
+                let missing = self
+                    .required
+                    .iter()
+                    .find(|key| member(value, key).is_none());
                 return missing.map(|key| format!("`{}`: the key `{key}` is missing", self.name));
             }
             _ => return None,
         };
-        Some(format!("`{}`: {expected} is expected, not {kind}", self.name))
+        Some(format!(
+            "`{}`: {expected} is expected, not {kind}",
+            self.name
+        ))
     }
 }
 
-/// Returns the value of a member; a key that the model wrote with backslashes before `_` counts, too.
+/// Returns the value of a member; a key that the model wrote with backslashes before `_` counts,
+/// too.
 pub(super) fn member<'a>(object: Raw<'a>, key: &str) -> Option<Raw<'a>> {
     object.member(key).or_else(|| {
-        let is_it = |name: Raw<'_>| unescaped(&name.decode().unwrap_or_default()).is_some_and(|name| name == key);
-        object.members().filter(|(name, _)| is_it(*name)).last().map(|(_, value)| value)
+        let is_it = |name: Raw<'_>| {
+            unescaped(&name.decode().unwrap_or_default()).is_some_and(|name| name == key)
+        };
+        object
+            .members()
+            .filter(|(name, _)| is_it(*name))
+            .last()
+            .map(|(_, value)| value)
     })
 }
 
@@ -167,7 +200,8 @@ struct Stage {
     keys: &'static [&'static str],
 }
 
-/// The stages, in the order in which a value is compared with them: objects before the wrappings of others.
+/// The stages, in the order in which a value is compared with them: objects before the wrappings of
+/// others.
 const STAGES: [Stage; 5] = [
     Stage {
         name: "ultimate_structure",
@@ -219,5 +253,12 @@ const STAGES: [Stage; 5] = [
         unwrap: &["link_plan"],
         keys: &["ref_id", "context_before", "context_after"],
     },
-    Stage { name: "fact_check", root: RootKind::Text, required: &[], any_of: &[], unwrap: &[], keys: &[] },
+    Stage {
+        name: "fact_check",
+        root: RootKind::Text,
+        required: &[],
+        any_of: &[],
+        unwrap: &[],
+        keys: &[],
+    },
 ];

@@ -25,26 +25,49 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Returns the answer for `step`. A style that does not apply at the cut is answered as `anchor`.
+    /// Returns the answer for `step`. A style that does not apply at the cut is answered as
+    /// `anchor`.
     pub(super) fn new(step: &Step, document: &str, continuation: Option<&Continuation>) -> Self {
         if let Behaviour::Style(style) = step.behaviour {
-            let continued = continuation.and_then(|c| Continued::new(style, step.bytes, document, c));
+            let continued =
+                continuation.and_then(|c| Continued::new(style, step.bytes, document, c));
             return match continued {
-                Some(Continued { text, delivered, stops }) => Self::ending(step, text, delivered, stops),
-                None => Self::new(&Step { behaviour: Behaviour::Anchor, ..*step }, document, continuation),
+                Some(Continued {
+                    text,
+                    delivered,
+                    stops,
+                }) => Self::ending(step, text, delivered, stops),
+                None => Self::new(
+                    &Step {
+                        behaviour: Behaviour::Anchor,
+                        ..*step
+                    },
+                    document,
+                    continuation,
+                ),
             };
         }
         let rest = continuation.map_or(document, |c| &document[c.position..]);
         let (mut delivered, mut whole) = (0, false);
-        let text = match (step.behaviour, envelope(step.behaviour, continuation.is_none())) {
+        let text = match (
+            step.behaviour,
+            envelope(step.behaviour, continuation.is_none()),
+        ) {
             (behaviour, Some((before, after))) => {
                 let garbage = behaviour == Behaviour::Garbage;
-                let limit = if garbage { GOOD_BYTES.min(rest.len().saturating_sub(1)) } else { rest.len() };
+                let limit = if garbage {
+                    GOOD_BYTES.min(rest.len().saturating_sub(1))
+                } else {
+                    rest.len()
+                };
                 delivered = floor_char_boundary(rest, step.bytes.unwrap_or(limit));
                 whole = delivered == rest.len();
                 let mut text = before.concat();
                 if behaviour == Behaviour::Progress {
-                    text = format!("PROGRESS: {}\n", (document.len() - rest.len()) * 100 / document.len().max(1));
+                    text = format!(
+                        "PROGRESS: {}\n",
+                        (document.len() - rest.len()) * 100 / document.len().max(1)
+                    );
                 }
                 if let Some(c) = continuation.filter(|_| behaviour != Behaviour::Exact) {
                     text.push_str(&c.anchor);
@@ -57,15 +80,25 @@ impl Answer {
                 text
             }
             (Behaviour::Repeat, None) => {
-                debug_assert!(continuation.is_some(), "a script has no `repeat` as a first answer");
-                continuation.map(|c| c.delivered.clone()).unwrap_or_default()
+                debug_assert!(
+                    continuation.is_some(),
+                    "a script has no `repeat` as a first answer"
+                );
+                continuation
+                    .map(|c| c.delivered.clone())
+                    .unwrap_or_default()
             }
             (Behaviour::Prose, None) => PROSE.to_owned(),
             (Behaviour::Refusal, None) => REFUSAL.to_owned(),
             (_, None) => String::new(),
         };
-        // A behaviour that deliberately delivers no text of the document is finished; a repeat was cut again.
-        let stops = whole || matches!(step.behaviour, Behaviour::Prose | Behaviour::Refusal | Behaviour::Empty);
+        // A behaviour that deliberately delivers no text of the document is finished; a repeat was
+        // cut again.
+        let stops = whole
+            || matches!(
+                step.behaviour,
+                Behaviour::Prose | Behaviour::Refusal | Behaviour::Empty
+            );
         Self::ending(step, text, delivered, stops)
     }
 
@@ -76,16 +109,35 @@ impl Answer {
             Behaviour::Tool => AnswerEnd::Tool,
             _ => AnswerEnd::Stop,
         };
-        let end = if step.behaviour == Behaviour::Drop { AnswerEnd::Drop } else { step.end.unwrap_or(usual) };
-        let finish = match if matches!(end, AnswerEnd::Reset(_)) { usual } else { end } {
+        let end = if step.behaviour == Behaviour::Drop {
+            AnswerEnd::Drop
+        } else {
+            step.end.unwrap_or(usual)
+        };
+        let finish = match if matches!(end, AnswerEnd::Reset(_)) {
+            usual
+        } else {
+            end
+        } {
             AnswerEnd::Length => Some(Finish::Length),
             AnswerEnd::Stop => Some(Finish::Stop),
             AnswerEnd::Filter => Some(Finish::Filter),
             AnswerEnd::Tool => Some(Finish::Tool),
             _ => None,
         };
-        let lead = Lead { reasoning: step.lead.reasoning || step.behaviour == Behaviour::Reasoning, ..step.lead };
-        Self { text, lead, tool: None, is_whole: stops, delivered, end, finish }
+        let lead = Lead {
+            reasoning: step.lead.reasoning || step.behaviour == Behaviour::Reasoning,
+            ..step.lead
+        };
+        Self {
+            text,
+            lead,
+            tool: None,
+            is_whole: stops,
+            delivered,
+            end,
+            finish,
+        }
     }
 
     /// Makes the text the arguments of a call of this tool.
@@ -93,17 +145,26 @@ impl Answer {
         self.tool = Some(tool.to_owned());
     }
 
-    /// Takes away the value in which arguments were cut, like a provider that sends only whole values.
+    /// Takes away the value in which arguments were cut, like a provider that sends only whole
+    /// values.
     pub(super) fn keep_whole_members(&mut self, document: &str) {
         if self.tool.is_some() && !self.is_whole {
-            self.text.truncate(end_of_last_member(document, self.text.len()));
+            self.text
+                .truncate(end_of_last_member(document, self.text.len()));
             self.delivered = self.text.len();
         }
     }
 
-    /// Returns the parts of the answer, in order. An empty text is not a part; a call without arguments is one.
+    /// Returns the parts of the answer, in order. An empty text is not a part; a call without
+    /// arguments is one.
     pub(super) fn into_parts(self) -> Vec<Part> {
-        let Self { text, lead, tool, is_whole, .. } = self;
+        let Self {
+            text,
+            lead,
+            tool,
+            is_whole,
+            ..
+        } = self;
         let mut parts = Vec::new();
         if lead.reasoning {
             parts.push(Part::Reasoning(REASONING.to_owned()));
@@ -116,18 +177,30 @@ impl Answer {
             parts.push(Part::Text(LEAD_TEXT.to_owned()));
         }
         if lead.call {
-            parts.push(Part::Call { tool: tool.clone(), arguments: LEAD_ARGUMENTS.to_owned(), is_whole: true });
+            parts.push(Part::Call {
+                tool: tool.clone(),
+                arguments: LEAD_ARGUMENTS.to_owned(),
+                is_whole: true,
+            });
         }
-        parts.push(Part::Call { tool, arguments: text, is_whole });
+        parts.push(Part::Call {
+            tool,
+            arguments: text,
+            is_whole,
+        });
         parts
     }
 }
 
-/// Returns the text before the document's, and the text after it where the document ends; `None` for behaviours that
-/// have no such text.
+/// Returns the text before the document's, and the text after it where the document ends; `None`
+/// for behaviours that have no such text.
 fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str], &'static str)> {
     Some(match behaviour {
-        Behaviour::Answer | Behaviour::Tool | Behaviour::Anchor | Behaviour::Exact | Behaviour::Progress => (&[], ""),
+        Behaviour::Answer
+        | Behaviour::Tool
+        | Behaviour::Anchor
+        | Behaviour::Exact
+        | Behaviour::Progress => (&[], ""),
         Behaviour::Fence => (&[FENCE], FENCE_END),
         Behaviour::FenceOpen => (&[FENCE], ""),
         Behaviour::Preamble if first => (&[PREAMBLE, FENCE], FENCE_END),
@@ -139,7 +212,8 @@ fn envelope(behaviour: Behaviour, first: bool) -> Option<(&'static [&'static str
     })
 }
 
-/// Returns the end of the last member of the root that is whole in the first `at` bytes; 0 if no member is.
+/// Returns the end of the last member of the root that is whole in the first `at` bytes; 0 if no
+/// member is.
 fn end_of_last_member(document: &str, at: usize) -> usize {
     let (mut depth, mut is_string, mut is_escape, mut end) = (0_usize, false, false, 0);
     for (offset, byte) in document.bytes().enumerate().take(at) {
@@ -154,10 +228,13 @@ fn end_of_last_member(document: &str, at: usize) -> usize {
             _ => {}
         }
     }
-    document.get(..end).map_or(0, |whole| whole.trim_end().len())
+    document
+        .get(..end)
+        .map_or(0, |whole| whole.trim_end().len())
 }
 
-/// Returns the largest offset up to `at` where a character of `text` begins, or the length of `text`.
+/// Returns the largest offset up to `at` where a character of `text` begins, or the length of
+/// `text`.
 pub(super) fn floor_char_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -169,23 +246,26 @@ pub(super) fn floor_char_boundary(text: &str, at: usize) -> usize {
 const FENCE: &str = "```json\n";
 const FENCE_END: &str = "\n```";
 
-// These texts have no `{` and no `[`: the first opener in the text that a client sends back must be that of the root.
+// These texts have no `{` and no `[`: the first opener in the text that a client sends back must be
+// that of the root.
 const PREAMBLE: &str = "Here is the document you asked for:\n\n";
 const PREAMBLE_THEN: &str = "Sure, here is the rest:\n\n";
 const EPILOGUE: &str = "\n\nLet me know if you need anything else.";
 const PROSE: &str = "A document needs a purpose first.\nWhat is it for, and who will read it?";
-const REASONING: &str = "A document. Where does it begin, and what does it need? There is much to consider.";
+const REASONING: &str =
+    "A document. Where does it begin, and what does it need? There is much to consider.";
 /// The text before a call.
 const LEAD_TEXT: &str = "I'll write the file.";
 /// The arguments of the whole call before the one whose arguments are the document.
 const LEAD_ARGUMENTS: &str = r#"{"first": true}"#;
 const REFUSAL: &str = "I'm sorry, but I can't help with that.";
 
-/// A control character is illegal in every state of the grammar, also in a string and directly after a number, so
-/// exactly the text before it was delivered.
+/// A control character is illegal in every state of the grammar, also in a string and directly
+/// after a number, so exactly the text before it was delivered.
 const GARBAGE: &str = "\u{1}<<< lost the thread >>>";
 
-/// Bytes before the garbage if the step names no number: more than the rest of a token, less than a delta.
+/// Bytes before the garbage if the step names no number: more than the rest of a token, less than a
+/// delta.
 const GOOD_BYTES: usize = 8;
 
 #[cfg(test)]
@@ -198,7 +278,11 @@ mod tests {
     fn first(step: &str) -> (String, usize, Option<&'static str>) {
         let script: super::super::Script = step.parse().unwrap();
         let answer = Answer::new(&script.first()[0], DOCUMENT, None);
-        (answer.text, answer.delivered, answer.finish.map(Finish::as_str))
+        (
+            answer.text,
+            answer.delivered,
+            answer.finish.map(Finish::as_str),
+        )
     }
 
     /// The cut is before `Zo`, after white space that is not in the anchor.
@@ -212,15 +296,33 @@ mod tests {
             position: 9,
         };
         let answer = Answer::new(&script.then()[0], DOCUMENT, Some(&continuation));
-        (answer.text, answer.delivered, answer.finish.map(Finish::as_str))
+        (
+            answer.text,
+            answer.delivered,
+            answer.finish.map(Finish::as_str),
+        )
     }
 
     #[test]
     fn a_member_is_whole_before_its_comma() {
         let document = r#"{"a": "x,\"," , "b": [1, 2], "c": 3}"#;
-        let cases = [(0, 0), (13, 0), (14, 0), (15, 13), (20, 13), (27, 13), (28, 27), (34, 27)];
+        let cases = [
+            (0, 0),
+            (13, 0),
+            (14, 0),
+            (15, 13),
+            (20, 13),
+            (27, 13),
+            (28, 27),
+            (34, 27),
+        ];
         for (at, end) in cases {
-            assert_eq!(end_of_last_member(document, at), end, "{at}: {:?}", &document[..at]);
+            assert_eq!(
+                end_of_last_member(document, at),
+                end,
+                "{at}: {:?}",
+                &document[..at]
+            );
         }
     }
 
@@ -238,21 +340,51 @@ mod tests {
             ("answer@99999", DOCUMENT.into(), all, Some("stop")),
             ("answer!length", DOCUMENT.into(), all, Some("length")),
             ("answer@9!stop", r#"{"name": "#.into(), 9, Some("stop")),
-            ("answer@9!filter", r#"{"name": "#.into(), 9, Some("content_filter")),
+            (
+                "answer@9!filter",
+                r#"{"name": "#.into(),
+                9,
+                Some("content_filter"),
+            ),
             ("answer@9!drop=5", r#"{"name": "#.into(), 9, Some("length")),
             ("answer!drop=5", DOCUMENT.into(), all, Some("stop")),
             ("answer!eof", DOCUMENT.into(), all, None),
             ("fence", format!("{fenced}\n```"), all, Some("stop")),
             ("fence@9", "```json\n{\"name\": ".into(), 9, Some("length")),
             ("fence-open", fenced, all, Some("stop")),
-            ("preamble", format!("{preamble}{DOCUMENT}\n```"), all, Some("stop")),
+            (
+                "preamble",
+                format!("{preamble}{DOCUMENT}\n```"),
+                all,
+                Some("stop"),
+            ),
             ("preamble@1", format!("{preamble}{{"), 1, Some("length")),
-            ("epilogue", format!("{DOCUMENT}\n\nLet me know if you need anything else."), all, Some("stop")),
+            (
+                "epilogue",
+                format!("{DOCUMENT}\n\nLet me know if you need anything else."),
+                all,
+                Some("stop"),
+            ),
             ("epilogue@1", "{".into(), 1, Some("length")),
-            ("garbage", "{\"name\":\u{1}<<< lost the thread >>>".into(), 8, Some("length")),
-            ("garbage@2!stop", "{\"\u{1}<<< lost the thread >>>".into(), 2, Some("stop")),
+            (
+                "garbage",
+                "{\"name\":\u{1}<<< lost the thread >>>".into(),
+                8,
+                Some("length"),
+            ),
+            (
+                "garbage@2!stop",
+                "{\"\u{1}<<< lost the thread >>>".into(),
+                2,
+                Some("stop"),
+            ),
             ("prose", PROSE.into(), 0, Some("stop")),
-            ("refusal", "I'm sorry, but I can't help with that.".into(), 0, Some("stop")),
+            (
+                "refusal",
+                "I'm sorry, but I can't help with that.".into(),
+                0,
+                Some("stop"),
+            ),
             ("empty", String::new(), 0, Some("stop")),
             ("empty!length", String::new(), 0, Some("length")),
         ];
@@ -271,15 +403,50 @@ mod tests {
             ("anchor@3", r#""name": "Zo"#.into(), 3, Some("length")),
             ("exact", rest.into(), all, Some("stop")),
             ("exact@1", "\"".into(), 1, Some("length")),
-            ("fence", format!("```json\n{anchored}\n```"), all, Some("stop")),
+            (
+                "fence",
+                format!("```json\n{anchored}\n```"),
+                all,
+                Some("stop"),
+            ),
             ("fence@1", "```json\n\"name\": \"".into(), 1, Some("length")),
-            ("fence-open", format!("```json\n{anchored}"), all, Some("stop")),
-            ("preamble", format!("Sure, here is the rest:\n\n{anchored}"), all, Some("stop")),
-            ("preamble-fence", format!("Sure, here is the rest:\n\n```json\n{anchored}\n```"), all, Some("stop")),
-            ("epilogue", format!("{anchored}\n\nLet me know if you need anything else."), all, Some("stop")),
+            (
+                "fence-open",
+                format!("```json\n{anchored}"),
+                all,
+                Some("stop"),
+            ),
+            (
+                "preamble",
+                format!("Sure, here is the rest:\n\n{anchored}"),
+                all,
+                Some("stop"),
+            ),
+            (
+                "preamble-fence",
+                format!("Sure, here is the rest:\n\n```json\n{anchored}\n```"),
+                all,
+                Some("stop"),
+            ),
+            (
+                "epilogue",
+                format!("{anchored}\n\nLet me know if you need anything else."),
+                all,
+                Some("stop"),
+            ),
             ("repeat", "```json\n{\"name\": ".into(), 0, Some("length")),
-            ("garbage@3", "\"name\": \"Zo\u{1}<<< lost the thread >>>".into(), 3, Some("length")),
-            ("refusal", "I'm sorry, but I can't help with that.".into(), 0, Some("stop")),
+            (
+                "garbage@3",
+                "\"name\": \"Zo\u{1}<<< lost the thread >>>".into(),
+                3,
+                Some("length"),
+            ),
+            (
+                "refusal",
+                "I'm sorry, but I can't help with that.".into(),
+                0,
+                Some("stop"),
+            ),
         ];
         for (step, text, delivered, finish) in cases {
             assert_eq!(then(step), (text, delivered, finish), "{step}");

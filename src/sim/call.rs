@@ -1,7 +1,8 @@
-//! Reads requests: which conversation a request belongs to, and whether it is a first call or a continuation.
+//! Reads requests: which conversation a request belongs to, and whether it is a first call or a
+//! continuation.
 //!
-//! Knows messages in the format of the Chat Completions API, into which the [`wire`] converts them, and the layout of a
-//! continuation request, but not which step answers it.
+//! Knows messages in the format of the Chat Completions API, into which the [`wire`] converts them,
+//! and the layout of a continuation request, but not which step answers it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -14,7 +15,8 @@ use super::script::{Script, Step};
 use super::tool::Tool;
 use super::wire::{self, Wire};
 
-/// One request that the server received, and its answer. Recorded before the first byte of the answer is sent.
+/// One request that the server received, and its answer. Recorded before the first byte of the
+/// answer is sent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Call {
@@ -30,7 +32,8 @@ pub struct Call {
     pub kind: CallKind,
     /// The step that answered it; `None` if no step did.
     pub step: Option<Step>,
-    /// Bytes of the document that the step was meant to deliver. A reset at a byte of the body may deliver less.
+    /// Bytes of the document that the step was meant to deliver. A reset at a byte of the body may
+    /// deliver less.
     pub delivered: usize,
     /// The response's status; `None` if the connection was closed instead.
     pub status: Option<StatusCode>,
@@ -97,7 +100,11 @@ pub(super) struct RequestError {
 
 impl RequestError {
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), body: None }
+        Self {
+            status,
+            message: message.into(),
+            body: None,
+        }
     }
 }
 
@@ -110,16 +117,23 @@ impl ParsedRequest {
         profile: ProviderProfile,
         path: &str,
     ) -> Result<Self, RequestError> {
-        let mut body: Value = serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
+        let mut body: Value =
+            serde_json::from_slice(body).map_err(|e| bad(format!("the body is not JSON: {e}")))?;
         let Some(turns) = wire.turns(&body, document) else {
-            return Err(bad(format!("`{}` is not a text or an array, or is empty", wire.member())));
+            return Err(bad(format!(
+                "`{}` is not a text or an array, or is empty",
+                wire.member()
+            )));
         };
         let messages = turns.messages.as_slice();
         if let Some(object) = body.as_object_mut() {
             object.insert("messages".into(), messages.into());
         }
         if let Some(refusal) = profile.refusal(path, &body) {
-            return Err(RequestError { body: Some(refusal), ..bad(String::new()) });
+            return Err(RequestError {
+                body: Some(refusal),
+                ..bad(String::new())
+            });
         }
         let is_prefill = turns.is_prefill || profile.continues(&body);
         let (messages, prefill) = match messages.split_last() {
@@ -142,17 +156,33 @@ impl ParsedRequest {
             is_prefill,
             reasoning_off: reasoning_off(&body),
             stream: wire.streams(&body),
-            include_usage: body.pointer("/stream_options/include_usage").and_then(Value::as_bool).unwrap_or(false),
+            include_usage: body
+                .pointer("/stream_options/include_usage")
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
             tool: Tool::read(&body).filter(|_| wire.has_tools()),
-            prompt_bytes: messages.iter().map(|message| message.to_string().len()).sum(),
+            prompt_bytes: messages
+                .iter()
+                .map(|message| message.to_string().len())
+                .sum(),
         })
     }
 }
 
 /// Returns the script in the last message of the user's that has one.
 fn script(prompt: &[Value]) -> Result<Option<Script>, RequestError> {
-    let mut scripts = prompt.iter().filter(|m| role(m) == "user").filter_map(|m| own_script(&text(m)));
-    scripts.next_back().map(|script| script.parse().map_err(|e| bad(format!("the prompt's script: {e}")))).transpose()
+    let mut scripts = prompt
+        .iter()
+        .filter(|m| role(m) == "user")
+        .filter_map(|m| own_script(&text(m)));
+    scripts
+        .next_back()
+        .map(|script| {
+            script
+                .parse()
+                .map_err(|e| bad(format!("the prompt's script: {e}")))
+        })
+        .transpose()
 }
 
 fn bad(message: String) -> RequestError {
@@ -161,22 +191,37 @@ fn bad(message: String) -> RequestError {
 
 impl Continuation {
     /// Reads the continuation that a request asks for, if it asks for one.
-    fn asked(messages: &[Value], prefill: Option<String>, document: &str) -> Result<Option<Self>, RequestError> {
+    fn asked(
+        messages: &[Value],
+        prefill: Option<String>,
+        document: &str,
+    ) -> Result<Option<Self>, RequestError> {
         if let Some(delivered) = prefill {
             // White space at the end of a prefill belongs to it and is not repeated.
             let read = Self::read(delivered, String::new(), document)?;
-            return Ok(Some(Self { gap: String::new(), ..read }));
+            return Ok(Some(Self {
+                gap: String::new(),
+                ..read
+            }));
         }
-        let Some((_, delivered, anchor)) = last_turn(messages) else { return Ok(None) };
+        let Some((_, delivered, anchor)) = last_turn(messages) else {
+            return Ok(None);
+        };
         let Some(delivered) = delivered else {
             return Err(RequestError::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "a continuation is asked for, but no assistant message before it has the delivered text",
             ));
         };
-        let question = messages.iter().rfind(|message| role(message) == "user").map(text);
+        let question = messages
+            .iter()
+            .rfind(|message| role(message) == "user")
+            .map(text);
         let mark = question.and_then(|question| mark(&question).map(str::to_owned));
-        Ok(Some(Self { mark, ..Self::read(delivered, anchor, document)? }))
+        Ok(Some(Self {
+            mark,
+            ..Self::read(delivered, anchor, document)?
+        }))
     }
 
     fn read(delivered: String, anchor: String, document: &str) -> Result<Self, RequestError> {
@@ -187,19 +232,33 @@ impl Continuation {
         let Some(gap) = gap.map(str::to_owned) else {
             return Err(RequestError::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
-                format!("the overlap context is not the end of the delivered text: {:?}", tail(&anchor)),
+                format!(
+                    "the overlap context is not the end of the delivered text: {:?}",
+                    tail(&anchor)
+                ),
             ));
         };
-        Ok(Self { delivered, anchor, gap, mark: None, position })
+        Ok(Self {
+            delivered,
+            anchor,
+            gap,
+            mark: None,
+            position,
+        })
     }
 }
 
-/// Returns how many bytes of `document` the text `delivered` has. A fence or a preamble before the root is skipped.
+/// Returns how many bytes of `document` the text `delivered` has. A fence or a preamble before the
+/// root is skipped.
 fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
-    // A document that is not an object or array has no opener to look for; then nothing may precede it.
+    // A document that is not an object or array has no opener to look for; then nothing may precede
+    // it.
     let begin = document.len() - document.trim_start_matches(WHITE_SPACE).len();
     let (begin, root) = if document[begin..].starts_with(OPENERS) {
-        (begin, delivered.find(OPENERS).map_or("", |at| &delivered[at..]))
+        (
+            begin,
+            delivered.find(OPENERS).map_or("", |at| &delivered[at..]),
+        )
     } else {
         (0, delivered)
     };
@@ -207,8 +266,14 @@ fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
     if expected.starts_with(root) {
         return Ok(begin + root.len());
     }
-    let same = expected.bytes().zip(root.bytes()).take_while(|(a, b)| a == b).count();
-    let shown = |text: &str| String::from_utf8_lossy(&text.as_bytes()[same..text.len().min(same + 24)]).into_owned();
+    let same = expected
+        .bytes()
+        .zip(root.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let shown = |text: &str| {
+        String::from_utf8_lossy(&text.as_bytes()[same..text.len().min(same + 24)]).into_owned()
+    };
     Err(RequestError::new(
         StatusCode::UNPROCESSABLE_ENTITY,
         format!(
@@ -220,25 +285,39 @@ fn position(document: &str, delivered: &str) -> Result<usize, RequestError> {
     ))
 }
 
-/// Returns, if the last user message asks for a continuation: where its turn begins, the delivered text of the
-/// assistant message before it, if there is one, and the anchor.
+/// Returns, if the last user message asks for a continuation: where its turn begins, the delivered
+/// text of the assistant message before it, if there is one, and the anchor.
 fn last_turn(messages: &[Value]) -> Option<(usize, Option<String>, String)> {
-    let user = messages.iter().rposition(|message| role(message) == "user")?;
+    let user = messages
+        .iter()
+        .rposition(|message| role(message) == "user")?;
     let anchor = anchor(&text(&messages[user]))?.to_owned();
-    let assistant = messages[..user].iter().rposition(|message| role(message) == "assistant");
-    Some((assistant.unwrap_or(user), assistant.map(|at| text(&messages[at])), anchor))
+    let assistant = messages[..user]
+        .iter()
+        .rposition(|message| role(message) == "assistant");
+    Some((
+        assistant.unwrap_or(user),
+        assistant.map(|at| text(&messages[at])),
+        anchor,
+    ))
 }
 
 /// Returns whether a request turns reasoning off, by any provider's member.
 fn reasoning_off(body: &Value) -> bool {
-    let is = |pointer: &str, off: &[Value]| body.pointer(pointer).is_some_and(|value| off.contains(value));
+    let is = |pointer: &str, off: &[Value]| {
+        body.pointer(pointer)
+            .is_some_and(|value| off.contains(value))
+    };
     is("/thinking/type", &["disabled".into()])
         || is("/enable_thinking", &[false.into()])
         || is("/chat_template_kwargs/enable_thinking", &[false.into()])
         || is("/reasoning/enabled", &[false.into()])
         || is("/reasoning_effort", &["none".into(), "minimal".into()])
         || is("/reasoning/effort", &["none".into(), "minimal".into()])
-        || is("/generationConfig/thinkingConfig/thinkingBudget", &[0.into()])
+        || is(
+            "/generationConfig/thinkingConfig/thinkingBudget",
+            &[0.into()],
+        )
         || is("/think", &[false.into()])
 }
 
@@ -271,7 +350,13 @@ mod tests {
     fn ask(messages: &Value) -> Result<ParsedRequest, RequestError> {
         let body = json!({ "messages": messages }).to_string();
         let path = "/v1/chat/completions";
-        ParsedRequest::read(&wire::Chat, body.as_bytes(), DOCUMENT, ProviderProfile::OpenAi, path)
+        ParsedRequest::read(
+            &wire::Chat,
+            body.as_bytes(),
+            DOCUMENT,
+            ProviderProfile::OpenAi,
+            path,
+        )
     }
 
     #[test]
@@ -280,7 +365,11 @@ mod tests {
         for envelope in envelopes {
             for cut in 0..=DOCUMENT.len() {
                 let delivered = format!("{envelope}{}", &DOCUMENT[..cut]);
-                assert_eq!(position(DOCUMENT, &delivered).unwrap(), cut, "{delivered:?}");
+                assert_eq!(
+                    position(DOCUMENT, &delivered).unwrap(),
+                    cut,
+                    "{delivered:?}"
+                );
             }
         }
         assert_eq!(position(" \n[1, 2]", "[1").unwrap(), 4);
@@ -298,25 +387,55 @@ mod tests {
     fn a_continuation_belongs_to_the_conversation_of_its_first_call() {
         let prompt = json!({"role": "user", "content": "a document"});
         let more = |anchor: &str| json!({"role": "user", "content": format!("Go on.\n<overlap_context>\n{anchor}\n</overlap_context>")});
-        let said = |text: &str| json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
+        let said =
+            |text: &str| json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
 
         let first = ask(&json!([prompt])).unwrap();
         assert!(first.continuation.is_none());
         let second = ask(&json!([prompt, said(r#"{"a": [1, "#), more("[1,")])).unwrap();
         assert_eq!(second.conversation, first.conversation);
         let continuation = second.continuation.unwrap();
-        assert_eq!((continuation.anchor.as_str(), continuation.gap.as_str(), continuation.position), ("[1,", " ", 10));
+        assert_eq!(
+            (
+                continuation.anchor.as_str(),
+                continuation.gap.as_str(),
+                continuation.position
+            ),
+            ("[1,", " ", 10)
+        );
         // A client that keeps its earlier continuation turns.
-        let third = ask(&json!([prompt, said(r#"{"a""#), more(r#""a""#), said(r#"{"a": ["#), more("["),])).unwrap();
+        let third = ask(&json!([
+            prompt,
+            said(r#"{"a""#),
+            more(r#""a""#),
+            said(r#"{"a": ["#),
+            more("["),
+        ]))
+        .unwrap();
         assert_eq!(third.conversation, first.conversation);
         assert_eq!(third.continuation.unwrap().position, 7);
         // Another prompt is another conversation.
-        assert_ne!(ask(&json!([{"role": "user", "content": "another"}])).unwrap().conversation, first.conversation);
+        assert_ne!(
+            ask(&json!([{"role": "user", "content": "another"}]))
+                .unwrap()
+                .conversation,
+            first.conversation
+        );
 
         let status = |messages: Value| ask(&messages).map(|_| ()).unwrap_err().status.as_u16();
         assert_eq!(status(json!([prompt, more("x")])), 422);
-        assert_eq!(status(json!([prompt, said(r#"{"a": [1"#), more("[2")])), 422);
-        assert_eq!(status(json!([prompt, said(r#"{"a": [1"#), more(r#"very long {"a": [1"#)])), 422);
+        assert_eq!(
+            status(json!([prompt, said(r#"{"a": [1"#), more("[2")])),
+            422
+        );
+        assert_eq!(
+            status(json!([
+                prompt,
+                said(r#"{"a": [1"#),
+                more(r#"very long {"a": [1"#)
+            ])),
+            422
+        );
         assert_eq!(status(json!([])), 400);
     }
 
@@ -324,9 +443,15 @@ mod tests {
     fn a_prompt_brings_its_own_script() {
         let with = |content: &str| ask(&json!([{"role": "user", "content": content}]));
         assert!(with("plain").unwrap().script.is_none());
-        let script = with("One [[script: 500 | exact]] document").unwrap().script.unwrap();
+        let script = with("One [[script: 500 | exact]] document")
+            .unwrap()
+            .script
+            .unwrap();
         assert_eq!(script.to_string(), "500 | exact");
         let error = with("[[script: bogus]]").map(|_| ()).unwrap_err();
-        assert_eq!(error.message, "the prompt's script: no behaviour is called `bogus` (byte 1)");
+        assert_eq!(
+            error.message,
+            "the prompt's script: no behaviour is called `bogus` (byte 1)"
+        );
     }
 }

@@ -38,7 +38,15 @@ impl Delivery {
         cut: Cut,
         open: Open,
     ) -> Self {
-        Self { frames, ending, left, delay, pause: None, cut, _open: open }
+        Self {
+            frames,
+            ending,
+            left,
+            delay,
+            pause: None,
+            cut,
+            _open: open,
+        }
     }
 }
 
@@ -54,20 +62,33 @@ impl Body for Delivery {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = self.get_mut();
         if let Some(pause) = &mut this.pause {
             ready!(pause.as_mut().poll(cx));
             this.pause = None;
         }
-        let frame = if this.left == Some(0) { None } else { this.frames.next() };
+        let frame = if this.left == Some(0) {
+            None
+        } else {
+            this.frames.next()
+        };
         let Some(mut frame) = frame else {
-            let ending = if this.left == Some(0) { Ending::Cut } else { this.ending };
+            let ending = if this.left == Some(0) {
+                Ending::Cut
+            } else {
+                this.ending
+            };
             return match ending {
                 Ending::Clean => Poll::Ready(None),
-                // Nothing wakes a stalled body. hyper still notices when the peer leaves, because it keeps reading.
+                // Nothing wakes a stalled body. hyper still notices when the peer leaves, because
+                // it keeps reading.
                 Ending::Stall => Poll::Pending,
-                // A body that is pending is followed by a flush, and the socket then closes: see `Socket`.
+                // A body that is pending is followed by a flush, and the socket then closes: see
+                // `Socket`.
                 Ending::Cut => {
                     this.cut.ask();
                     Poll::Pending

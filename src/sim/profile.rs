@@ -1,5 +1,5 @@
-//! Differences between providers: whether and how they continue a prefill, which requests they reject, and their error
-//! messages.
+//! Differences between providers: whether and how they continue a prefill, which requests they
+//! reject, and their error messages.
 //!
 //! The messages are those of real responses; `provider::capability` names their sources.
 
@@ -27,11 +27,13 @@ pub enum ProviderProfile {
     Gemini36,
     /// Continues it with `"prefix": true` below `/beta`, and rejects it otherwise.
     DeepSeek,
-    /// Continues it with `"prefix": true` and returns the prefill at the start of the answer; rejects it otherwise.
+    /// Continues it with `"prefix": true` and returns the prefill at the start of the answer;
+    /// rejects it otherwise.
     Mistral,
     /// Continues it with `"partial": true`.
     Partial,
-    /// Continues it with `"continue_final_message": true`, unless the request adds a generation prompt, too.
+    /// Continues it with `"continue_final_message": true`, unless the request adds a generation
+    /// prompt, too.
     Vllm,
     /// Continues it, and rejects it while reasoning is on.
     LlamaCpp,
@@ -58,7 +60,9 @@ impl ProviderProfile {
     /// Returns how a client marks a prefill as one to continue.
     pub fn prefill(self) -> PrefillForm {
         match self {
-            Self::OpenAi | Self::Anthropic46 | Self::Gemini36 | Self::Perplexity => PrefillForm::None,
+            Self::OpenAi | Self::Anthropic46 | Self::Gemini36 | Self::Perplexity => {
+                PrefillForm::None
+            }
             Self::Anthropic | Self::Gemini | Self::LlamaCpp => PrefillForm::Turn,
             Self::DeepSeek | Self::Mistral => PrefillForm::Flag,
             Self::Partial => PrefillForm::Partial,
@@ -73,7 +77,8 @@ impl ProviderProfile {
 
     /// Returns whether a request's last message is a prefill to continue.
     pub(super) fn continues(self, body: &Value) -> bool {
-        let says = |object: &Value, key: &str| object.get(key).and_then(Value::as_bool) == Some(true);
+        let says =
+            |object: &Value, key: &str| object.get(key).and_then(Value::as_bool) == Some(true);
         last_of_assistant(body).is_some_and(|message| match self.prefill() {
             PrefillForm::Turn => true,
             PrefillForm::Flag => says(message, "prefix"),
@@ -88,11 +93,21 @@ impl ProviderProfile {
         let last = last_of_assistant(body);
         let is_asked = self.continues(body);
         let ends_in_space = || {
-            let text = last.and_then(|message| message.get("content")?.as_str()).unwrap_or_default();
+            let text = last
+                .and_then(|message| message.get("content")?.as_str())
+                .unwrap_or_default();
             text.ends_with([' ', '\t', '\n', '\r'])
         };
-        let thinks = || body.pointer("/chat_template_kwargs/enable_thinking").and_then(Value::as_bool) == Some(true);
-        let is_json = || body.pointer("/response_format/type").and_then(Value::as_str) == Some("json_object");
+        let thinks = || {
+            body.pointer("/chat_template_kwargs/enable_thinking")
+                .and_then(Value::as_bool)
+                == Some(true)
+        };
+        let is_json = || {
+            body.pointer("/response_format/type")
+                .and_then(Value::as_str)
+                == Some("json_object")
+        };
         let adds = || body.get("add_generation_prompt").and_then(Value::as_bool) != Some(false);
         match self {
             Self::Anthropic if last.is_some() && ends_in_space() => Some(TRAILING_SPACE),

@@ -4,8 +4,16 @@ use http::{HeaderMap, HeaderValue};
 
 /// Returns a path without the key that its query may have.
 pub(super) fn path(path: &str) -> String {
-    let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
-    let pair = |pair: &str| if pair.starts_with("key=") { "key=[redacted]".to_owned() } else { pair.to_owned() };
+    let Some((path, query)) = path.split_once('?') else {
+        return path.to_owned();
+    };
+    let pair = |pair: &str| {
+        if pair.starts_with("key=") {
+            "key=[redacted]".to_owned()
+        } else {
+            pair.to_owned()
+        }
+    };
     let pairs: Vec<String> = query.split('&').map(pair).collect();
     format!("{path}?{}", pairs.join("&"))
 }
@@ -22,4 +30,11 @@ pub(super) fn headers(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// Headers whose values never reach the log.
-const SECRETS: [&str; 6] = ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
+const SECRETS: [&str; 6] = [
+    "authorization",
+    "proxy-authorization",
+    "api-key",
+    "x-api-key",
+    "x-goog-api-key",
+    "cookie",
+];

@@ -14,9 +14,10 @@ use super::style::ContinuationStyle;
 /// The steps of a conversation: for its first calls and for its continuations.
 ///
 /// The text form is `FIRST… | THEN…`. Steps are separated by white space, `,` or `;`; a step is
-/// `[LEAD+…]BEHAVIOUR[@BYTES][!END]`. The n-th first call takes the n-th first step, and starts over after the last one. The
-/// n-th continuation after it takes the n-th `then` step; the last one repeats. An empty side means `answer` before the
-/// bar and `anchor` after it. The [module](super) lists behaviours and ends.
+/// `[LEAD+…]BEHAVIOUR[@BYTES][!END]`. The n-th first call takes the n-th first step, and starts
+/// over after the last one. The n-th continuation after it takes the n-th `then` step; the last one
+/// repeats. An empty side means `answer` before the bar and `anchor` after it. The [module](super)
+/// lists behaviours and ends.
 ///
 /// ```
 /// use restitch::sim::Script;
@@ -51,7 +52,10 @@ impl Script {
 /// One complete answer, and one that repeats its anchor in every continuation.
 impl Default for Script {
     fn default() -> Self {
-        Self { first: vec![Step::plain(Behaviour::Answer)], then: vec![Step::plain(Behaviour::Anchor)] }
+        Self {
+            first: vec![Step::plain(Behaviour::Answer)],
+            then: vec![Step::plain(Behaviour::Anchor)],
+        }
     }
 }
 
@@ -75,16 +79,22 @@ pub struct Step {
     pub lead: Lead,
     /// The content of the answer.
     pub behaviour: Behaviour,
-    /// How many bytes of the document's remaining text it delivers, moved back to the start of a character; `None` is
-    /// all.
+    /// How many bytes of the document's remaining text it delivers, moved back to the start of a
+    /// character; `None` is all.
     pub bytes: Option<usize>,
-    /// How it ends; `None` is [`AnswerEnd::Stop`] if it reached the document's end, else [`AnswerEnd::Length`].
+    /// How it ends; `None` is [`AnswerEnd::Stop`] if it reached the document's end, else
+    /// [`AnswerEnd::Length`].
     pub end: Option<AnswerEnd>,
 }
 
 impl Step {
     fn plain(behaviour: Behaviour) -> Self {
-        Self { lead: Lead::default(), behaviour, bytes: None, end: None }
+        Self {
+            lead: Lead::default(),
+            behaviour,
+            bytes: None,
+            end: None,
+        }
     }
 }
 
@@ -115,7 +125,11 @@ pub struct Lead {
 
 impl fmt::Display for Lead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (word, is_on) in [(REASONING, self.reasoning), (TEXT, self.text), (CALL, self.call)] {
+        for (word, is_on) in [
+            (REASONING, self.reasoning),
+            (TEXT, self.text),
+            (CALL, self.call),
+        ] {
             f.write_str(if is_on { word } else { "" })?;
         }
         Ok(())
@@ -128,8 +142,9 @@ impl fmt::Display for Lead {
 pub enum Behaviour {
     /// The document and nothing else. First calls only.
     Answer,
-    /// The document, as the arguments of a tool call: of the tool that the request forces, or of the first one that it
-    /// declares. As [`Answer`](Self::Answer) if it declares none. First calls only.
+    /// The document, as the arguments of a tool call: of the tool that the request forces, or of
+    /// the first one that it declares. As [`Answer`](Self::Answer) if it declares none. First calls
+    /// only.
     Tool,
     /// No JSON at all. First calls only.
     Prose,
@@ -137,8 +152,8 @@ pub enum Behaviour {
     Anchor,
     /// The text after the delivered text, without a repetition. Continuations only.
     Exact,
-    /// A continuation after prose and a code fence. Continuations only: the [`Preamble`](Self::Preamble) of a first
-    /// answer has a fence already.
+    /// A continuation after prose and a code fence. Continuations only: the
+    /// [`Preamble`](Self::Preamble) of a first answer has a fence already.
     PreambleFence,
     /// The delivered text once more and nothing new. Continuations only.
     Repeat,
@@ -152,17 +167,18 @@ pub enum Behaviour {
     Epilogue,
     /// A few valid bytes, then bytes that no JSON text can have there.
     Garbage,
-    /// As [`Anchor`](Self::Anchor), after a line with the percentage of the document. Continuations only.
+    /// As [`Anchor`](Self::Anchor), after a line with the percentage of the document. Continuations
+    /// only.
     Progress,
-    /// Only reasoning, up to the limit on tokens. If the request turns reasoning off, as [`Answer`](Self::Answer) or
-    /// [`Anchor`](Self::Anchor).
+    /// Only reasoning, up to the limit on tokens. If the request turns reasoning off, as
+    /// [`Answer`](Self::Answer) or [`Anchor`](Self::Anchor).
     Reasoning,
     /// "I'm sorry, but I can't help with that."
     Refusal,
     /// A role and a finish, no text.
     Empty,
-    /// The connection is dropped before any text: after the role chunk, or after the head of a response that is one
-    /// body.
+    /// The connection is dropped before any text: after the role chunk, or after the head of a
+    /// response that is one body.
     Drop,
     /// The connection is closed before the first byte of a response.
     NoResponse,
@@ -173,16 +189,19 @@ pub enum Behaviour {
         /// The value of `Retry-After`, in seconds.
         retry_after: Option<u32>,
     },
-    /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) if the style does not apply at the
-    /// cut. Continuations only; `@BYTES` counts bytes of the fragment. The name of a style that is also the name of
-    /// another behaviour means that behaviour.
+    /// The rest in one of the [styles](super::style), or as [`Anchor`](Self::Anchor) if the style
+    /// does not apply at the cut. Continuations only; `@BYTES` counts bytes of the fragment. The
+    /// name of a style that is also the name of another behaviour means that behaviour.
     Style(ContinuationStyle),
 }
 
 impl Behaviour {
     /// Returns whether `@BYTES` is allowed: only if the answer has text of the document.
     fn takes_bytes(self) -> bool {
-        !matches!(self, Self::Prose | Self::Repeat | Self::Refusal | Self::Empty | Self::Reasoning) && self.takes_end()
+        !matches!(
+            self,
+            Self::Prose | Self::Repeat | Self::Refusal | Self::Empty | Self::Reasoning
+        ) && self.takes_end()
     }
 
     /// Returns whether `!END` is allowed: not if the behaviour is an end itself.
@@ -202,9 +221,12 @@ impl Behaviour {
     fn fits(self, side: Side) -> bool {
         match self {
             Self::Answer | Self::Tool | Self::Prose => side == Side::First,
-            Self::Anchor | Self::Exact | Self::PreambleFence | Self::Progress | Self::Repeat | Self::Style(_) => {
-                side == Side::Then
-            }
+            Self::Anchor
+            | Self::Exact
+            | Self::PreambleFence
+            | Self::Progress
+            | Self::Repeat
+            | Self::Style(_) => side == Side::Then,
             _ => true,
         }
     }
@@ -235,21 +257,23 @@ pub enum AnswerEnd {
     Stop,
     /// `finish_reason: "content_filter"`.
     Filter,
-    /// The finish of a tool call: `finish_reason: "tool_calls"`. The usual one of a whole call; on a call that was cut, it
-    /// hides the limit, as some servers do.
+    /// The finish of a tool call: `finish_reason: "tool_calls"`. The usual one of a whole call; on
+    /// a call that was cut, it hides the limit, as some servers do.
     Tool,
     /// The connection is dropped after the text, without the end of the chunked body.
     Drop,
-    /// The connection is dropped after exactly this many bytes of the response's body, counted before chunked framing,
-    /// even inside an event. A shorter answer gets its default end.
+    /// The connection is dropped after exactly this many bytes of the response's body, counted
+    /// before chunked framing, even inside an event. A shorter answer gets its default end.
     Reset(u64),
     /// The body ends cleanly, without a finish and without `[DONE]`.
     Eof,
     /// `[DONE]` without a finish.
     Done,
-    /// An error inside the stream, then a clean end. An answer that is one body is replaced by the error.
+    /// An error inside the stream, then a clean end. An answer that is one body is replaced by the
+    /// error.
     Error,
-    /// An event that is not JSON, then a clean end. An answer that is one body is cut to its first half.
+    /// An event that is not JSON, then a clean end. An answer that is one body is cut to its first
+    /// half.
     Malformed,
     /// The server sends no further bytes, and the connection stays open until the peer leaves.
     Stall,

@@ -1,7 +1,7 @@
 //! Sockets, connections and routes.
 //!
-//! The modules above decide on the content of an answer; this module sends it, with the delays, cuts and losses that
-//! they choose.
+//! The modules above decide on the content of an answer; this module sends it, with the delays,
+//! cuts and losses that they choose.
 
 use std::fmt;
 use std::future::Future;
@@ -72,7 +72,8 @@ impl Server {
         self.wait(|counts| counts.received >= calls).await;
     }
 
-    /// Waits until no scripted answer is in progress: each has ended, was dropped, or its peer has left.
+    /// Waits until no scripted answer is in progress: each has ended, was dropped, or its peer has
+    /// left.
     pub async fn idle(&self) {
         self.wait(|counts| counts.open == 0).await;
     }
@@ -105,9 +106,17 @@ impl Drop for Server {
 pub(super) async fn bind(sim: Sim, addr: SocketAddr) -> io::Result<Server> {
     let listener = TcpListener::bind(addr).await?;
     let addr = listener.local_addr()?;
-    let shared = Arc::new(Shared { sim, state: Mutex::default(), counts: watch::Sender::default() });
+    let shared = Arc::new(Shared {
+        sim,
+        state: Mutex::default(),
+        counts: watch::Sender::default(),
+    });
     let accept = tokio::spawn(accept(listener, Arc::clone(&shared)));
-    Ok(Server { addr, shared, accept })
+    Ok(Server {
+        addr,
+        shared,
+        accept,
+    })
 }
 
 /// The state that all connections share.
@@ -157,7 +166,8 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let cut = Cut::default();
     let io = Socket::new(stream, cut.clone());
     let service = service_fn(|request| respond(Arc::clone(&shared), cut.clone(), request));
-    // There is no timer and so no time-out, because a test server waits for its tests, also on a paused clock.
+    // There is no timer and so no time-out, because a test server waits for its tests, also on a
+    // paused clock.
     if let Err(error) = http1::Builder::new().serve_connection(io, service).await {
         debug!(%error, "a connection ended early");
     }
@@ -177,9 +187,16 @@ impl std::error::Error for NoResponse {}
 
 type Reply = Response<Either<Full<Bytes>, Delivery>>;
 
-async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> Result<Reply, NoResponse> {
+async fn respond(
+    shared: Arc<Shared>,
+    cut: Cut,
+    request: Request<Incoming>,
+) -> Result<Reply, NoResponse> {
     let (parts, body) = request.into_parts();
-    let (body, too_large) = match Limited::new(body, Limits::default().transport.max_body_bytes).collect().await {
+    let (body, too_large) = match Limited::new(body, Limits::default().transport.max_body_bytes)
+        .collect()
+        .await
+    {
         Ok(body) => (body.to_bytes(), false),
         Err(error) if error.is::<LengthLimitError>() => (Bytes::new(), true),
         // The peer has left in the middle of its request.
@@ -196,7 +213,10 @@ async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> R
         status: None,
     };
     let reply = if too_large {
-        let error = RequestError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 32 MiB");
+        let error = RequestError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "the body is larger than 32 MiB",
+        );
         Ok(refuse(&wire::Chat, &error))
     } else {
         route(&shared, &cut, &parts, &body, &mut call)
@@ -208,25 +228,41 @@ async fn respond(shared: Arc<Shared>, cut: Cut, request: Request<Incoming>) -> R
     reply
 }
 
-fn route(shared: &Arc<Shared>, cut: &Cut, parts: &Parts, body: &[u8], call: &mut Call) -> Result<Reply, NoResponse> {
+fn route(
+    shared: &Arc<Shared>,
+    cut: &Cut,
+    parts: &Parts,
+    body: &[u8],
+    call: &mut Call,
+) -> Result<Reply, NoResponse> {
     let path = parts.uri.path();
     if parts.method == Method::POST
         && let Some(wire) = wire::at(path, parts.uri.query().unwrap_or_default())
     {
-        return match ParsedRequest::read(wire, body, &shared.sim.document, shared.sim.profile, path) {
+        return match ParsedRequest::read(wire, body, &shared.sim.document, shared.sim.profile, path)
+        {
             Ok(parsed) => complete(shared, cut, wire, &parsed, call),
             Err(error) => Ok(refuse(wire, &error)),
         };
     }
     if parts.method == Method::GET && path.ends_with("/models") {
         let model = json!({"id": shared.sim.model, "object": "model", "created": 0, "owned_by": "restitch"});
-        return Ok(json_reply(StatusCode::OK, json!({"object": "list", "data": [model]}).to_string()));
+        return Ok(json_reply(
+            StatusCode::OK,
+            json!({"object": "list", "data": [model]}).to_string(),
+        ));
     }
     if parts.method == Method::GET && path == "/healthz" {
-        return Ok(json_reply(StatusCode::OK, json!({"status": "ok"}).to_string()));
+        return Ok(json_reply(
+            StatusCode::OK,
+            json!({"status": "ok"}).to_string(),
+        ));
     }
     let message = format!("nothing answers {} {path}", parts.method);
-    Ok(refuse(&wire::Chat, &RequestError::new(StatusCode::NOT_FOUND, message)))
+    Ok(refuse(
+        &wire::Chat,
+        &RequestError::new(StatusCode::NOT_FOUND, message),
+    ))
 }
 
 /// Takes the conversation's next step.
@@ -243,13 +279,20 @@ fn complete(
     let (step, number) = {
         let mut state = shared.state();
         state.answers += 1;
-        (state.conversations.next(parsed.conversation, continuation.is_some(), script), state.answers)
+        (
+            state
+                .conversations
+                .next(parsed.conversation, continuation.is_some(), script),
+            state.answers,
+        )
     };
     let answer = answer(sim, parsed, &step);
     call.step = Some(step);
     call.delivered = answer.delivered;
-    call.kind = continuation
-        .map_or(CallKind::First, |c| CallKind::Continuation { anchor: c.anchor.clone(), position: c.position });
+    call.kind = continuation.map_or(CallKind::First, |c| CallKind::Continuation {
+        anchor: c.anchor.clone(),
+        position: c.position,
+    });
     match step.behaviour {
         Behaviour::NoResponse => return Err(NoResponse),
         Behaviour::Status { code, retry_after } => return Ok(status(wire, code, retry_after)),
@@ -276,16 +319,24 @@ fn complete(
     };
     let mut response = Response::builder();
     let frames = if parsed.stream {
-        response = response.header(CONTENT_TYPE, wire.content_type()).header(CACHE_CONTROL, "no-cache");
+        response = response
+            .header(CONTENT_TYPE, wire.content_type())
+            .header(CACHE_CONTROL, "no-cache");
         Frames::Events(Box::new(Events::new(wire, message, end, sim.chunk)))
     } else {
-        let body = if end == AnswerEnd::Error { wire.failed(&message) } else { wire.body(&message) };
+        let body = if end == AnswerEnd::Error {
+            wire.failed(&message)
+        } else {
+            wire.body(&message)
+        };
         let mut body = Bytes::from(body);
         if end == AnswerEnd::Malformed {
             body.truncate(body.len() / 2);
         }
         // The length is that of the complete body, so that the peer can detect the missing part.
-        response = response.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, body.len());
+        response = response
+            .header(CONTENT_TYPE, "application/json")
+            .header(CONTENT_LENGTH, body.len());
         match (ending, step.behaviour) {
             (Ending::Clean, _) => {}
             (_, Behaviour::Drop) => body.clear(),
@@ -293,7 +344,14 @@ fn complete(
         }
         Frames::Body(Some(body))
     };
-    let delivery = Delivery::new(frames, ending, left, sim.delay, cut.clone(), Open::new(shared));
+    let delivery = Delivery::new(
+        frames,
+        ending,
+        left,
+        sim.delay,
+        cut.clone(),
+        Open::new(shared),
+    );
     Ok(built(response.body(Either::Right(delivery))))
 }
 
@@ -315,7 +373,10 @@ fn answer(sim: &Sim, parsed: &ParsedRequest, step: &Step) -> Answer {
     if let Some(tool) = tool.filter(|_| behaviour == Behaviour::Tool) {
         answer.call(&tool.name);
         // Anthropic sends a value when it is whole, unless the tool asks for eager streaming.
-        let is_anthropic = matches!(sim.profile, ProviderProfile::Anthropic | ProviderProfile::Anthropic46);
+        let is_anthropic = matches!(
+            sim.profile,
+            ProviderProfile::Anthropic | ProviderProfile::Anthropic46
+        );
         if is_anthropic && !tool.is_eager {
             answer.keep_whole_members(&sim.document);
         }
@@ -333,9 +394,19 @@ fn status(wire: &dyn Wire, code: u16, retry_after: Option<u32>) -> Reply {
         _ => ("invalid_request_error", "scripted"),
     };
     let message = format!("The script says {}.", status.as_u16());
-    let mut reply = json_reply(status, wire.error(&Problem { status, kind, code: Some(code), message: &message }));
+    let mut reply = json_reply(
+        status,
+        wire.error(&Problem {
+            status,
+            kind,
+            code: Some(code),
+            message: &message,
+        }),
+    );
     if let Some(seconds) = retry_after {
-        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        reply
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     reply
 }
@@ -344,7 +415,12 @@ fn refuse(wire: &dyn Wire, error: &RequestError) -> Reply {
     let body = error.body.map_or_else(
         || {
             let (kind, message) = ("invalid_request_error", error.message.as_str());
-            wire.error(&Problem { status: error.status, kind, code: None, message })
+            wire.error(&Problem {
+                status: error.status,
+                kind,
+                code: None,
+                message,
+            })
         },
         str::to_owned,
     );
@@ -353,10 +429,16 @@ fn refuse(wire: &dyn Wire, error: &RequestError) -> Reply {
 
 fn json_reply(status: StatusCode, body: String) -> Reply {
     let body = Full::new(Bytes::from(body));
-    built(Response::builder().status(status).header(CONTENT_TYPE, "application/json").body(Either::Left(body)))
+    built(
+        Response::builder()
+            .status(status)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Either::Left(body)),
+    )
 }
 
-/// Unwraps a response. All headers are constants or numbers, so it cannot fail; if it did, the answer is an empty 500.
+/// Unwraps a response. All headers are constants or numbers, so it cannot fail; if it did, the
+/// answer is an empty 500.
 fn built(response: http::Result<Reply>) -> Reply {
     response.unwrap_or_else(|error| {
         debug_assert!(false, "a response of constants is valid: {error}");

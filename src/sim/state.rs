@@ -1,4 +1,5 @@
-//! The state of the server: the progress of each conversation, and the last calls. Both are bounded.
+//! The state of the server: the progress of each conversation, and the last calls. Both are
+//! bounded.
 //!
 //! Knows neither sockets nor the text of an answer.
 
@@ -45,7 +46,10 @@ impl Conversations {
         } else {
             let steps = script.first();
             let at = progress.first % steps.len();
-            *progress = Progress { first: at + 1, then: 0 };
+            *progress = Progress {
+                first: at + 1,
+                then: 0,
+            };
             steps[at]
         };
         if self.order.len() > CONVERSATIONS
@@ -84,7 +88,8 @@ impl Log {
     }
 }
 
-/// How many conversations are remembered: far more than run at the same time. A forgotten one starts its script again.
+/// How many conversations are remembered: far more than run at the same time. A forgotten one
+/// starts its script again.
 const CONVERSATIONS: usize = 10_000;
 
 /// How many calls the log keeps.
@@ -101,7 +106,8 @@ mod tests {
     fn steps_wrap_around_and_the_last_continuation_repeats() {
         let script: Script = "answer fence | refusal anchor".parse().unwrap();
         let mut conversations = Conversations::default();
-        let mut step = |key, continuation| conversations.next(key, continuation, &script).to_string();
+        let mut step =
+            |key, continuation| conversations.next(key, continuation, &script).to_string();
         assert_eq!(step(1, false), "answer");
         assert_eq!(step(1, true), "refusal");
         assert_eq!(step(1, true), "anchor");
@@ -122,9 +128,16 @@ mod tests {
         for key in 0..=CONVERSATIONS as u64 {
             conversations.next(key, false, &script);
         }
-        assert_eq!((conversations.progress.len(), conversations.order.len()), (CONVERSATIONS, CONVERSATIONS));
+        assert_eq!(
+            (conversations.progress.len(), conversations.order.len()),
+            (CONVERSATIONS, CONVERSATIONS)
+        );
         assert_eq!(conversations.next(1, false, &script).to_string(), "fence");
-        assert_eq!(conversations.next(0, false, &script).to_string(), "answer", "the oldest was forgotten");
+        assert_eq!(
+            conversations.next(0, false, &script).to_string(),
+            "answer",
+            "the oldest was forgotten"
+        );
     }
 
     #[test]
@@ -143,7 +156,13 @@ mod tests {
         for at in 0..CALLS + 2 {
             log.push(call(at.to_string()));
         }
-        assert_eq!((log.calls().count(), log.calls().next().unwrap().body.as_str()), (CALLS, "2"));
+        assert_eq!(
+            (
+                log.calls().count(),
+                log.calls().next().unwrap().body.as_str()
+            ),
+            (CALLS, "2")
+        );
         // A body that fills the log is kept alone.
         log.push(call("x".repeat(CALL_BYTES + 1)));
         assert_eq!((log.calls().count(), log.bytes), (1, CALL_BYTES + 1));

@@ -1,9 +1,10 @@
-//! The styles in which models continue a JSON document that was cut off. Each style is a pure function of the document,
-//! the cut and a seed.
+//! The styles in which models continue a JSON document that was cut off. Each style is a pure
+//! function of the document, the cut and a seed.
 //!
-//! A document was cut at a byte; the text before the cut was delivered. A *fragment* is a model's answer to the request
-//! for the rest. Most fragments still have all required text: a reader that understands them perfectly gets a document
-//! with the same JSON value. Scripts and tables use the same names.
+//! A document was cut at a byte; the text before the cut was delivered. A *fragment* is a model's
+//! answer to the request for the rest. Most fragments still have all required text: a reader that
+//! understands them perfectly gets a document with the same JSON value. Scripts and tables use the
+//! same names.
 //!
 //! Knows no calls and no servers, and not how a fragment is joined.
 //!
@@ -37,12 +38,14 @@ use restart::Start;
 pub struct Cut<'a> {
     /// The complete document: valid JSON.
     pub document: &'a str,
-    /// How many bytes of the document were delivered: more than none, fewer than all, and only whole characters.
+    /// How many bytes of the document were delivered: more than none, fewer than all, and only
+    /// whole characters.
     pub offset: usize,
-    /// Where the text begins that the request asked the model to repeat: at most `offset`, at the start of a character.
+    /// Where the text begins that the request asked the model to repeat: at most `offset`, at the
+    /// start of a character.
     pub anchor: usize,
-    /// The text that the request asked the model to write between the anchor and the new text. Styles that repeat the
-    /// anchor write the mark right after it; the others ignore it.
+    /// The text that the request asked the model to write between the anchor and the new text.
+    /// Styles that repeat the anchor write the mark right after it; the others ignore it.
     pub mark: Option<&'a str>,
 }
 
@@ -53,7 +56,8 @@ pub enum Group {
     Anchored,
     /// Continues directly after the cut, if nothing else was requested.
     Exact,
-    /// Continues after the cut or inside the anchor, although the request asked for the complete anchor.
+    /// Continues after the cut or inside the anchor, although the request asked for the complete
+    /// anchor.
     Unasked,
     /// Starts again at some offset before the cut, or has one comma or closer too many or too few.
     Restart,
@@ -61,7 +65,8 @@ pub enum Group {
     NewRoot,
     /// Is mostly best answered by closing the document and reporting it.
     Rest,
-    /// Repeats the anchor as requested, but not letter by letter, or with something between it and the rest.
+    /// Repeats the anchor as requested, but not letter by letter, or with something between it and
+    /// the rest.
     Noise,
     /// Closes the document before its end.
     EarlyEnd,
@@ -141,13 +146,13 @@ styles! {
     Member = "member" in Restart;
     /// From the start of the innermost array element that is cut.
     Element = "element" in Restart;
-    /// From the bracket of the innermost array that is cut; without an array, from that of the container around the
-    /// innermost.
+    /// From the bracket of the innermost array that is cut; without an array, from that of the
+    /// container around the innermost.
     Parent = "parent" in Restart;
     /// The complete document.
     Root = "root" in Restart;
-    /// As `value`, reformatted: other white space, other escapes, and another order of the members that were not
-    /// delivered.
+    /// As `value`, reformatted: other white space, other escapes, and another order of the members
+    /// that were not delivered.
     ValueReformatted = "value-reformatted" in Restart;
     /// As `member`, with the same changes.
     MemberReformatted = "member-reformatted" in Restart;
@@ -159,7 +164,8 @@ styles! {
     RootReformatted = "root-reformatted" in Restart;
     /// After a cut that follows a comma: the comma once more, then the rest.
     CommaExtra = "comma-extra" in Restart;
-    /// After a cut before a comma: the rest without it. Not between two values that would become one.
+    /// After a cut before a comma: the rest without it. Not between two values that would become
+    /// one.
     CommaMissing = "comma-missing" in Restart;
     /// As `anchor`, with too many closers.
     CloserExtra = "closer-extra" in Restart;
@@ -177,8 +183,8 @@ styles! {
     RootThink = "root-think" in Restart;
     /// `root-reformatted` in a code fence.
     RootReformattedFence = "root-reformatted-fence" in Restart;
-    /// A new root: the path to the cut element again, the complete element, the rest. Delivered values beside the path
-    /// are left out. Laid out as the document is, or all in one line.
+    /// A new root: the path to the cut element again, the complete element, the rest. Delivered
+    /// values beside the path are left out. Laid out as the document is, or all in one line.
     NewRoot = "new-root" in NewRoot;
     /// The same reformatted, as `element-reformatted` is.
     NewRootReformatted = "new-root-reformatted" in NewRoot;
@@ -218,14 +224,16 @@ styles! {
     ClosedDelivered = "closed-delivered" in Rest;
     /// The one element after the cut one, and nothing more.
     BareNext = "bare-next" in Rest;
-    /// As `anchor`, with one or two wrong, missing or extra characters in the anchor, but not in its last four.
+    /// As `anchor`, with one or two wrong, missing or extra characters in the anchor, but not in
+    /// its last four.
     AnchorTypo = "anchor-typo" in Noise;
-    /// As `anchor`, with other white space in the anchor: line ends and their indentation become one space or nothing,
-    /// or commas and colons have one space after them or none.
+    /// As `anchor`, with other white space in the anchor: line ends and their indentation become
+    /// one space or nothing, or commas and colons have one space after them or none.
     AnchorWhite = "anchor-white" in Noise;
     /// As `anchor`, with curly quotes in the anchor.
     AnchorCurly = "anchor-curly" in Noise;
-    /// As `anchor`, with escaped quotes and line ends of the anchor written as the characters themselves.
+    /// As `anchor`, with escaped quotes and line ends of the anchor written as the characters
+    /// themselves.
     AnchorUnescaped = "anchor-unescaped" in Noise;
     /// As `anchor`, after `...` or `…`.
     AnchorEllipsis = "anchor-ellipsis" in Noise;
@@ -247,8 +255,8 @@ styles! {
     EarlyClose = "early-close" in EarlyEnd;
     /// The same after `...` or `…`.
     EarlyEllipsis = "early-ellipsis" in EarlyEnd;
-    /// The rest up to the end of one of the next three elements or members, then `...` instead of the next ones, then
-    /// the closers of the open containers; perhaps after the anchor.
+    /// The rest up to the end of one of the next three elements or members, then `...` instead of
+    /// the next ones, then the closers of the open containers; perhaps after the anchor.
     EarlyElement = "early-element" in EarlyEnd;
     /// The same with a comment instead of the `...`.
     EarlyComment = "early-comment" in EarlyEnd;
@@ -261,24 +269,33 @@ impl ContinuationStyle {
     }
 }
 
-/// Returns the name of the tags that a request puts around the anchor: one whose tags the delivered text does not have.
+/// Returns the name of the tags that a request puts around the anchor: one whose tags the delivered
+/// text does not have.
 pub fn anchor_tag(delivered: &str) -> String {
-    let is_taken = |name: &str| delivered.contains(&format!("<{name}>")) || delivered.contains(&format!("</{name}>"));
+    let is_taken = |name: &str| {
+        delivered.contains(&format!("<{name}>")) || delivered.contains(&format!("</{name}>"))
+    };
     let numbered = (2..).map(|number| format!("{ANCHOR_TAG}_{number}"));
-    std::iter::once(ANCHOR_TAG.to_owned()).chain(numbered).find(|name| !is_taken(name)).unwrap_or_default()
+    std::iter::once(ANCHOR_TAG.to_owned())
+        .chain(numbered)
+        .find(|name| !is_taken(name))
+        .unwrap_or_default()
 }
 
 /// The tag of a text that has no such tag.
 const ANCHOR_TAG: &str = "overlap_context";
 
-/// Returns the fragment that a model writes in this style; the same seed produces the same fragment.
+/// Returns the fragment that a model writes in this style; the same seed produces the same
+/// fragment.
 ///
-/// Returns `None` if the style does not apply at the cut: no container is open that could be started again, there is
-/// nothing before the cut to leave out, or nothing that could differ. Also if the document is not JSON, or the offsets
-/// break the rules of [`Cut`]. The result is never equal to that of `anchor` or `exact`, except for `exact-unasked`.
+/// Returns `None` if the style does not apply at the cut: no container is open that could be
+/// started again, there is nothing before the cut to leave out, or nothing that could differ. Also
+/// if the document is not JSON, or the offsets break the rules of [`Cut`]. The result is never
+/// equal to that of `anchor` or `exact`, except for `exact-unasked`.
 pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<String> {
     let site = Site::new(cut)?;
-    let mut random = Random::new(seed ^ (cut.offset as u64).rotate_left(32) ^ cut.document.len() as u64);
+    let mut random =
+        Random::new(seed ^ (cut.offset as u64).rotate_left(32) ^ cut.document.len() as u64);
     let random = &mut random;
     let anchored = || site.anchored();
     let exact = || site.exact().to_owned();
@@ -289,8 +306,12 @@ pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<Strin
         ContinuationStyle::AnchorFenceOpen => wrap::fence_open(&anchored(), random),
         ContinuationStyle::AnchorFenceNested => wrap::fence_nested(&anchored()),
         ContinuationStyle::AnchorPreamble => wrap::preamble(&anchored(), random),
-        ContinuationStyle::AnchorPreambleQuotes => wrap::preamble_quotes(&anchored(), &site, random),
-        ContinuationStyle::AnchorPreambleFence => wrap::preamble(&wrap::fence(&anchored(), random), random),
+        ContinuationStyle::AnchorPreambleQuotes => {
+            wrap::preamble_quotes(&anchored(), &site, random)
+        }
+        ContinuationStyle::AnchorPreambleFence => {
+            wrap::preamble(&wrap::fence(&anchored(), random), random)
+        }
         ContinuationStyle::AnchorEpilogue => wrap::epilogue(&anchored(), random),
         ContinuationStyle::AnchorThink => wrap::think(&anchored(), &site, random),
         ContinuationStyle::AnchorProgress => wrap::progress(&anchored(), &site),
@@ -308,7 +329,9 @@ pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<Strin
         ContinuationStyle::Root => restart(Start::Root)?,
         ContinuationStyle::ValueReformatted => restart::reformatted(&site, Start::Value, random)?,
         ContinuationStyle::MemberReformatted => restart::reformatted(&site, Start::Member, random)?,
-        ContinuationStyle::ElementReformatted => restart::reformatted(&site, Start::Element, random)?,
+        ContinuationStyle::ElementReformatted => {
+            restart::reformatted(&site, Start::Element, random)?
+        }
         ContinuationStyle::ParentReformatted => restart::reformatted(&site, Start::Parent, random)?,
         ContinuationStyle::RootReformatted => restart::reformatted(&site, Start::Root, random)?,
         ContinuationStyle::CommaExtra => restart::comma_extra(&site)?,
@@ -360,8 +383,10 @@ pub fn write(style: ContinuationStyle, cut: &Cut<'_>, seed: u64) -> Option<Strin
         ContinuationStyle::EarlyElement => early_end::element(&site, random)?,
         ContinuationStyle::EarlyComment => early_end::comment(&site, random)?,
     };
-    let is_own =
-        matches!(style, ContinuationStyle::Anchor | ContinuationStyle::Exact | ContinuationStyle::ExactUnasked);
+    let is_own = matches!(
+        style,
+        ContinuationStyle::Anchor | ContinuationStyle::Exact | ContinuationStyle::ExactUnasked
+    );
     // Without an anchor to repeat, noise around it is noise of its own.
     if style.group() == Group::Noise && cut.anchor == cut.offset {
         return None;

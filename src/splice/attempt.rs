@@ -1,10 +1,12 @@
 //! One candidate, tried character by character on a copy of the machine.
 //!
-//! An attempt never changes the document. It knows whether the candidate is still legal and whether it is verified; which
-//! one of several wins is decided [elsewhere](super::decide).
+//! An attempt never changes the document. It knows whether the candidate is still legal and whether
+//! it is verified; which one of several wins is decided [elsewhere](super::decide).
 
 use super::candidate::Candidate;
-use super::flow::{DeferredMember, Ellipsis, Flow, FlowError, Sum, Target, Tried, is_space, skippable_len};
+use super::flow::{
+    DeferredMember, Ellipsis, Flow, FlowError, Sum, Target, Tried, is_space, skippable_len,
+};
 use super::place::Place;
 use super::predictor::Costs;
 use super::prior::Start;
@@ -18,7 +20,8 @@ pub(super) struct Lead {
     /// The rest of an escape that was cut, with the same spelling as its beginning.
     pub(super) rest: String,
     pub(super) deferred: Vec<DeferredMember>,
-    /// The bytes at the end of the delivered text (white space and escapes of it) that the fragment may still repeat.
+    /// The bytes at the end of the delivered text (white space and escapes of it) that the fragment
+    /// may still repeat.
     pub(super) skip: usize,
     /// The containers that may be open after a value outside the document, for example a refusal.
     pub(super) outside: Option<usize>,
@@ -61,7 +64,10 @@ impl NewText {
             return;
         }
         if self.at != at || self.len == 0 {
-            *self = Self { at, ..Self::default() };
+            *self = Self {
+                at,
+                ..Self::default()
+            };
             self.costs.begin(place.before_new(new));
         }
         for &byte in new.as_bytes().iter().take(NEW).skip(self.len) {
@@ -82,17 +88,19 @@ impl NewText {
 /// Bytes of the new text whose costs are compared: after them the contexts are the same.
 const NEW: usize = 64;
 
-/// The most bytes of a separate value: refusals are short, and a long value that waited for its end would not stream.
+/// The most bytes of a separate value: refusals are short, and a long value that waited for its end
+/// would not stream.
 pub(super) const ALONE: usize = 512;
 
-/// The progress of an attempt. It is verified when the new text has left the token that was cut, has passed a bracket,
-/// comma or colon there, and has continued.
+/// The progress of an attempt. It is verified when the new text has left the token that was cut,
+/// has passed a bracket, comma or colon there, and has continued.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     has_begun: bool,
     left_token: bool,
     past_structure: bool,
-    /// The new text has left the container that begins the fragment, or is too long for a separate value.
+    /// The new text has left the container that begins the fragment, or is too long for a separate
+    /// value.
     has_come_out: bool,
     /// A number at the root has ended exactly at the cut, without new digits.
     ends_at_cut: bool,
@@ -100,12 +108,16 @@ struct Progress {
 }
 
 impl Attempt {
-    /// Returns whether the repeated text proves its position in this fragment. Text that occurs twice in a row may be
-    /// the next of several equal rows, or a repeat.
+    /// Returns whether the repeated text proves its position in this fragment. Text that occurs
+    /// twice in a row may be the next of several equal rows, or a repeat.
     pub(super) fn is_proven(&self, fragment: &str) -> bool {
         let Candidate { at, overlap, .. } = self.candidate;
         let (repeated, new) = fragment.split_at_checked(at).unwrap_or((fragment, ""));
-        let repeated = repeated.len().checked_sub(overlap).and_then(|from| repeated.get(from..)).unwrap_or(repeated);
+        let repeated = repeated
+            .len()
+            .checked_sub(overlap)
+            .and_then(|from| repeated.get(from..))
+            .unwrap_or(repeated);
         let recurs = !new.is_empty() && (new.starts_with(repeated) || repeated.starts_with(new));
         self.lead.is_proven && !recurs
     }
@@ -121,7 +133,10 @@ impl Attempt {
             new_text: NewText::default(),
             line_end: 0,
             cut: (machine.frames().len(), token),
-            progress: Progress { left_token: token.is_none(), ..Progress::default() },
+            progress: Progress {
+                left_token: token.is_none(),
+                ..Progress::default()
+            },
             machine,
             sum: Sum::default(),
             flow: Flow::new(slot, cap, Ellipsis::IsText),
@@ -142,7 +157,12 @@ impl Attempt {
             };
             let (now, later) = rest.split_at(run.max(c.len_utf8()));
             if run > 0 {
-                Tried { machine: &mut self.machine, slot, sum: &mut self.sum }.take(now)?;
+                Tried {
+                    machine: &mut self.machine,
+                    slot,
+                    sum: &mut self.sum,
+                }
+                .take(now)?;
             } else {
                 self.take(slot, c)?;
             }
@@ -152,9 +172,15 @@ impl Attempt {
         Ok(())
     }
 
-    /// Verified, and between the scalars of an array: they can end the attempt, but have no other effect.
+    /// Verified, and between the scalars of an array: they can end the attempt, but have no other
+    /// effect.
     fn is_between_scalars(&self) -> bool {
-        let in_array = || self.machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array);
+        let in_array = || {
+            self.machine
+                .frames()
+                .last()
+                .is_some_and(|frame| frame.kind == Kind::Array)
+        };
         self.progress.is_verified && self.lead.skip == 0 && self.flow.is_plain() && in_array()
     }
 
@@ -166,7 +192,9 @@ impl Attempt {
     fn take(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
         if self.lead.skip > 0 {
             let text = slot.text();
-            let next = text.get(text.len() - self.lead.skip..).and_then(|rest| rest.chars().next());
+            let next = text
+                .get(text.len() - self.lead.skip..)
+                .and_then(|rest| rest.chars().next());
             if next == Some(c) {
                 self.lead.skip -= c.len_utf8();
                 self.candidate.at += c.len_utf8();
@@ -177,7 +205,8 @@ impl Attempt {
         }
         let is_anchored = self.candidate.alignment == Alignment::Anchor && !self.progress.has_begun;
         if is_anchored && self.machine.in_string() && matches!(c, '\n' | '\r') {
-            // A line end after the anchor is not text of the string that was cut. The anchor may have been quoted.
+            // A line end after the anchor is not text of the string that was cut. The anchor may
+            // have been quoted.
             self.candidate.at += c.len_utf8();
             self.candidate.start = Start::Nearly;
             return Ok(());
@@ -204,19 +233,26 @@ impl Attempt {
 
     /// Lets a character flow into the copy of the document.
     fn flow_on(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
-        let is_inside =
-            self.machine.in_string() || self.flow.pending() > 1 || !self.flow.is_settled() && self.flow.pending() == 0;
-        let mut target = Tried { machine: &mut self.machine, slot, sum: &mut self.sum };
+        let is_inside = self.machine.in_string()
+            || self.flow.pending() > 1
+            || !self.flow.is_settled() && self.flow.pending() == 0;
+        let mut target = Tried {
+            machine: &mut self.machine,
+            slot,
+            sum: &mut self.sum,
+        };
         if !self.progress.has_begun {
             self.progress.has_begun = true;
-            self.flow.begin(&mut target, &self.lead.rest, &self.lead.deferred)?;
+            self.flow
+                .begin(&mut target, &self.lead.rest, &self.lead.deferred)?;
         }
         self.flow.feed(&mut target, c.encode_utf8(&mut [0; 4]))?;
         self.note_progress(c, is_inside);
         Ok(())
     }
 
-    /// Records the meaning of the character; `is_inside`: it is inside a string or a member that is compared.
+    /// Records the meaning of the character; `is_inside`: it is inside a string or a member that is
+    /// compared.
     fn note_progress(&mut self, c: char, is_inside: bool) {
         let (open, cut_token) = self.cut;
         let (done, depth) = (self.machine.is_done(), self.machine.frames().len());
@@ -227,9 +263,12 @@ impl Attempt {
         let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
         let is_long = self.next > self.candidate.at + ALONE;
         let progress = &mut self.progress;
-        progress.ends_at_cut |= done && open == 0 && (c == '`' || is_space(c)) && self.sum.is_short();
-        progress.left_token |= done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
-        let has_passed = progress.left_token && progress.past_structure && significant && self.flow.is_settled();
+        progress.ends_at_cut |=
+            done && open == 0 && (c == '`' || is_space(c)) && self.sum.is_short();
+        progress.left_token |=
+            done || !self.machine.in_token() || Some(self.machine.token_start()) != cut_token;
+        let has_passed =
+            progress.left_token && progress.past_structure && significant && self.flow.is_settled();
         // The text after the root shows whether the root ended there.
         progress.has_come_out |= has_passed;
         let may_be_alone = self.lead.outside.is_some();
@@ -238,21 +277,26 @@ impl Attempt {
             start if start.is_requested() => significant,
             _ => is_certain && !is_repeat && !self.flow.has_deferred(),
         };
-        // New text that was not requested may be a separate value, for example a refusal: it must leave that value
-        // first.
+        // New text that was not requested may be a separate value, for example a refusal: it must
+        // leave that value first.
         let has_closed = |outside| depth <= outside || is_long;
-        let is_outside = if is_new { depth <= open } else { self.lead.outside.is_none_or(has_closed) };
+        let is_outside = if is_new {
+            depth <= open
+        } else {
+            self.lead.outside.is_none_or(has_closed)
+        };
         progress.past_structure |= progress.left_token && structural && is_outside;
     }
 
-    /// After the end of the root, extra closers, a fence and line ends show nothing. The rest of a sentence does, if
-    /// only the grammar supports the candidate.
+    /// After the end of the root, extra closers, a fence and line ends show nothing. The rest of a
+    /// sentence does, if only the grammar supports the candidate.
     fn after_root(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
         let goes_on = !c.is_whitespace() && !matches!(c, '}' | ']' | '`');
         if !self.is_verified() && goes_on {
             return Err(FlowError::AfterRoot);
         }
-        // A fence after a number without new digits closes an open fence, and opens one if no fence is open.
+        // A fence after a number without new digits closes an open fence, and opens one if no fence
+        // is open.
         let is_end = !self.progress.ends_at_cut || slot.document().has_fence();
         self.progress.is_verified |= c == '\n' && self.flow.dropped() == 0 && is_end;
         Ok(())
@@ -264,8 +308,8 @@ impl Attempt {
         self.progress.is_verified |= self.machine.is_done() && !is_repeat;
     }
 
-    /// Returns whether the fragment may end here: no value of it is deferred until after the cut element, and no text
-    /// that continues at the cut was skipped as a repeat.
+    /// Returns whether the fragment may end here: no value of it is deferred until after the cut
+    /// element, and no text that continues at the cut was skipped as a repeat.
     pub(super) fn may_end(&self) -> bool {
         let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
         !is_repeat && !self.flow.has_deferred()
@@ -286,8 +330,8 @@ impl Attempt {
         self.candidate.overlap == 0 && !self.candidate.start.is_requested()
     }
 
-    /// The fragment repeats almost nothing, and its new text has not left the container that begins the fragment: all
-    /// of it may be a separate value.
+    /// The fragment repeats almost nothing, and its new text has not left the container that begins
+    /// the fragment: all of it may be a separate value.
     pub(super) fn is_alone(&self) -> bool {
         self.lead.outside.is_some() && !self.progress.has_come_out
     }

@@ -17,7 +17,8 @@ pub struct Candidate {
     /// The type of the candidate's start.
     #[serde(serialize_with = "name")]
     pub start: Start,
-    /// Where the repeated text begins, in bytes of the delivered text; the cut where nothing is repeated.
+    /// Where the repeated text begins, in bytes of the delivered text; the cut where nothing is
+    /// repeated.
     pub from: usize,
     /// Bytes of delivered text that the fragment repeats.
     pub overlap: usize,
@@ -26,7 +27,8 @@ pub struct Candidate {
     /// The evidence.
     #[serde(flatten)]
     pub evidence: Evidence,
-    /// The probability that this is where the fragment begins, with all candidates that give the same document.
+    /// The probability that this is where the fragment begins, with all candidates that give the
+    /// same document.
     pub posterior: f64,
     /// The candidate's result.
     #[serde(flatten)]
@@ -41,7 +43,8 @@ pub struct Evidence {
     pub prior: f32,
     /// The cost of the repeated text as new text.
     pub surprise: f32,
-    /// Evidence against the new text here: a number that breaks the series, a key that no earlier element has.
+    /// Evidence against the new text here: a number that breaks the series, a key that no earlier
+    /// element has.
     pub misfit: f32,
     /// The array element that is taken for the one that was cut.
     #[serde(skip)]
@@ -66,7 +69,12 @@ pub(super) struct TakenElement {
 
 impl Evidence {
     pub(super) fn new(prior: f32, surprise: f32, misfit: f32) -> Self {
-        Self { prior, surprise, misfit, ..Self::default() }
+        Self {
+            prior,
+            surprise,
+            misfit,
+            ..Self::default()
+        }
     }
 
     /// Returns the logarithm of the candidate's share, in bits.
@@ -89,8 +97,8 @@ impl Candidate {
         }
     }
 
-    /// Returns the text that the candidate would add to the document, from the fragment that was fed. An envelope after
-    /// the text is still there.
+    /// Returns the text that the candidate would add to the document, from the fragment that was
+    /// fed. An envelope after the text is still there.
     pub fn adds<'a>(&self, fragment: &'a str) -> &'a str {
         fragment.get(self.at..).unwrap_or_default()
     }

@@ -4,10 +4,11 @@
 //!  delivered   {"s":[{"id":1,"t":"a"},{"id":2,"t":"Hel      the path to the cut: root, s, element 1, t
 //!  fragment    { "s": [ {"t": "Hello", "id": 2}, …           its own root, white space and order; element 0 left out
 //! ```
-//! A *cursor* assumes that the fragment begins with one open container, member or value, and follows the path from
-//! there to the cut. Children that were delivered whole must have the same value, in any layout; the open child leads
-//! on; new members wait. The cursor ends at the first contradiction. A cursor that reaches the cut knows where the
-//! fragment's new text begins; that text flows to the document like any other.
+//! A *cursor* assumes that the fragment begins with one open container, member or value, and
+//! follows the path from there to the cut. Children that were delivered whole must have the same
+//! value, in any layout; the open child leads on; new members wait. The cursor ends at the first
+//! contradiction. A cursor that reaches the cut knows where the fragment's new text begins; that
+//! text flows to the document like any other.
 
 mod arrival;
 mod child;
@@ -34,7 +35,8 @@ use cut_token::Follow;
 pub(super) enum Base {
     /// The first value is the open value at this depth; 0 is the root.
     Value(usize),
-    /// The fragment begins with a member or an element of the open container at this depth, without its bracket.
+    /// The fragment begins with a member or an element of the open container at this depth, without
+    /// its bracket.
     Inside(usize),
 }
 
@@ -46,8 +48,8 @@ impl Base {
         }
     }
 
-    /// Whether a part of unknown origin may begin with the last children of the open container at `depth`, and repeat no
-    /// text before them.
+    /// Whether a part of unknown origin may begin with the last children of the open container at
+    /// `depth`, and repeat no text before them.
     fn is_bare(self, depth: usize, scene: &Scene<'_>) -> bool {
         self == Self::Inside(depth) && scene.expect == Expect::Any
     }
@@ -71,7 +73,8 @@ impl Base {
 struct Innermost {
     frame: Frame,
     depth: usize,
-    /// The index of the reader's container that is taken for this one, and the count of its children so far.
+    /// The index of the reader's container that is taken for this one, and the count of its
+    /// children so far.
     index: usize,
     count: usize,
 }
@@ -173,7 +176,12 @@ impl Cursor {
             role: Role::None,
             deferred: Vec::new(),
             compared: None,
-            repeated: Repeated { from, end: 0, new_bits: 0.0, key_bits: 0.0 },
+            repeated: Repeated {
+                from,
+                end: 0,
+                new_bits: 0.0,
+                key_bits: 0.0,
+            },
             is_reentry: false,
             state: State::Following,
         }
@@ -184,11 +192,15 @@ impl Cursor {
         matches!(self.state, State::Following)
     }
 
-    /// Returns the prior of the start plus the bits of the repeated text. The value that is being read counts as
-    /// repeated if `may_be` is set.
+    /// Returns the prior of the start plus the bits of the repeated text. The value that is being
+    /// read counts as repeated if `may_be` is set.
     pub(super) fn bits(&self, scene: &Scene<'_>, may_be: bool) -> f32 {
         let is_reading = may_be && matches!(self.role, Role::Same(_) | Role::Some);
-        let end = if is_reading { usize::MAX } else { (scene.begin + self.repeated.end).saturating_sub(1) };
+        let end = if is_reading {
+            usize::MAX
+        } else {
+            (scene.begin + self.repeated.end).saturating_sub(1)
+        };
         let repeated = scene.costs.between(scene.begin, end);
         self.start().prior(scene.expect) + (repeated - self.repeated.new_bits).max(0.0)
     }
@@ -198,7 +210,8 @@ impl Cursor {
         self.repeated.end > 0
     }
 
-    /// Returns the bytes of the content that it has repeated: the reader has a bracket before the content.
+    /// Returns the bytes of the content that it has repeated: the reader has a bracket before the
+    /// content.
     pub(super) fn repeated_bytes(&self) -> usize {
         self.repeated.end.saturating_sub(1)
     }
@@ -223,14 +236,21 @@ impl Cursor {
         let last = self.levels.len().checked_sub(1)?;
         let (depth, index) = (self.base.depth() + last, self.base.outside() + last);
         let count = sides.live.frames.get(index).map_or(0, |own| own.count);
-        Some(Innermost { frame: *sides.frame(depth)?, depth, index, count })
+        Some(Innermost {
+            frame: *sides.frame(depth)?,
+            depth,
+            index,
+            count,
+        })
     }
 
-    /// Returns the number of the reader's containers up to the innermost one of the path; `None` before the fragment has
-    /// begun one.
+    /// Returns the number of the reader's containers up to the innermost one of the path; `None`
+    /// before the fragment has begun one.
     pub(super) fn levels_around(&self, slot: &Slot) -> Option<usize> {
         let last = self.levels.len().checked_sub(1)?;
-        slot.frames().get(self.base.depth() + last).map(|_| self.base.outside() + last + 1)
+        slot.frames()
+            .get(self.base.depth() + last)
+            .map(|_| self.base.outside() + last + 1)
     }
 
     fn die(&mut self, at: Option<usize>) {
@@ -242,8 +262,8 @@ impl Cursor {
         self.die(Some(sides.slot.document().machine().token_start()));
     }
 
-    /// Takes the next event of the fragment, while it [follows](Self::is_following). Returns a second cursor where a child of an array may be the open one or a
-    /// whole one.
+    /// Takes the next event of the fragment, while it [follows](Self::is_following). Returns a
+    /// second cursor where a child of an array may be the open one or a whole one.
     pub(super) fn event(&mut self, event: Event, sides: &Sides<'_>) -> Option<Self> {
         if self.compared.is_some() {
             match event {
@@ -273,8 +293,16 @@ impl Cursor {
             };
         }
         // The fragment's first value is taken for the open child.
-        let Base::Value(depth) = self.base else { return None };
-        if around == 1 && sides.live.frames.first().is_some_and(|frame| frame.count == 0) {
+        let Base::Value(depth) = self.base else {
+            return None;
+        };
+        if around == 1
+            && sides
+                .live
+                .frames
+                .first()
+                .is_some_and(|frame| frame.count == 0)
+        {
             self.open_child(event, depth, sides);
         } else {
             self.die(None);
@@ -290,12 +318,17 @@ impl Cursor {
                 return self.begin(event, innermost, sides);
             }
             Event::Scalar { .. } => {
-                let fork = if self.role == Role::None { self.begin(event, innermost, sides) } else { None };
+                let fork = if self.role == Role::None {
+                    self.begin(event, innermost, sides)
+                } else {
+                    None
+                };
                 if self.is_following() {
                     self.end(event, innermost, sides);
                 }
                 if let Some(mut fork) = fork {
-                    // The child has ended, and the cursor that took it for the open one is not at the cut.
+                    // The child has ended, and the cursor that took it for the open one is not at
+                    // the cut.
                     if fork.is_following() {
                         fork.die(None);
                     }
@@ -350,12 +383,17 @@ impl Cursor {
         }
     }
 
-    /// Takes the value that begins for the open one at this depth: a container of the path, or the value that was cut.
+    /// Takes the value that begins for the open one at this depth: a container of the path, or the
+    /// value that was cut.
     fn open_child(&mut self, event: Event, depth: usize, sides: &Sides<'_>) {
         if let Some(level) = self.levels.last_mut() {
             level.child_at = event.span().start;
         }
-        if depth.checked_sub(1).and_then(|array| sides.frame(array)).is_some_and(|frame| frame.kind == Kind::Array) {
+        if depth
+            .checked_sub(1)
+            .and_then(|array| sides.frame(array))
+            .is_some_and(|frame| frame.kind == Kind::Array)
+        {
             self.repeated.key_bits = 0.0;
         }
         if let Some(frame) = sides.frame(depth) {
@@ -374,7 +412,13 @@ impl Cursor {
             (CutToken::String(_), Event::StringBegin(at)) => {
                 self.compared = Some(0);
                 // Perhaps only its quote was delivered.
-                self.compare(Span { start: at + 1, end: at + 1 }, sides);
+                self.compare(
+                    Span {
+                        start: at + 1,
+                        end: at + 1,
+                    },
+                    sides,
+                );
             }
             (CutToken::Scalar(begun), Event::Scalar { span, .. }) => {
                 let whole = span.of(sides.live.text);
@@ -389,7 +433,8 @@ impl Cursor {
         }
     }
 
-    /// Records that the repeated text begins at `start` or before, if the container has no bracket in the fragment.
+    /// Records that the repeated text begins at `start` or before, if the container has no bracket
+    /// in the fragment.
     fn note_from(&mut self, start: usize, depth: usize) {
         if matches!(self.base, Base::Inside(inside) if inside == depth) {
             self.repeated.from = self.repeated.from.min(start);

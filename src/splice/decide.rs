@@ -1,8 +1,8 @@
 //! Which candidate wins: the one whose document is all but certain.
 //!
-//! A candidate's score is the logarithm of its share. The shares of candidates that give the same document add up. The
-//! document with the largest share wins once everything else together has a share of at most `max_risk`; until then the
-//! fragment waits.
+//! A candidate's score is the logarithm of its share. The shares of candidates that give the same
+//! document add up. The document with the largest share wins once everything else together has a
+//! share of at most `max_risk`; until then the fragment waits.
 
 use super::flow::Sum;
 
@@ -17,10 +17,11 @@ pub(super) struct Scored {
     pub(super) document: Sum,
     /// The new text has shown that it continues the document.
     pub(super) is_verified: bool,
-    /// The candidate may win: it is verified, or the fragment has ended. Otherwise it only lowers the probability of
-    /// the others.
+    /// The candidate may win: it is verified, or the fragment has ended. Otherwise it only lowers
+    /// the probability of the others.
     pub(super) may_win: bool,
-    /// The fragment has ended, and its repeated text proves the position: it wins if its probability is above one half.
+    /// The fragment has ended, and its repeated text proves the position: it wins if its
+    /// probability is above one half.
     pub(super) is_proven: bool,
     /// All of it may be a separate value.
     pub(super) is_alone: bool,
@@ -41,7 +42,8 @@ pub(super) struct Rivals {
     pub(super) other: f32,
     /// The fragment is not a continuation, although the grammar has verified a candidate.
     pub(super) other_verified: f32,
-    /// Text before the fragment is missing, and the fragment's beginning equals delivered text by chance.
+    /// Text before the fragment is missing, and the fragment's beginning equals delivered text by
+    /// chance.
     pub(super) after_gap: f32,
 }
 
@@ -54,14 +56,16 @@ pub(super) enum Decision {
     Wait,
 }
 
-/// The risk for a candidate whose repeated text proves its position: it only has to be likelier than all other readings
-/// together.
+/// The risk for a candidate whose repeated text proves its position: it only has to be likelier
+/// than all other readings together.
 pub(super) const HALF: f64 = 0.5;
 
 /// Decides between the candidates.
 pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decision {
     let numbered = || scored.iter().enumerate();
-    if let Some((winner, _)) = numbered().find(|(_, one)| one.is_requested && one.is_verified && one.may_win) {
+    if let Some((winner, _)) =
+        numbered().find(|(_, one)| one.is_requested && one.is_verified && one.may_win)
+    {
         return Decision::Join(winner, 1.0);
     }
     let able = numbered().filter(|(_, one)| one.may_win);
@@ -69,26 +73,45 @@ pub(super) fn decide(scored: &[Scored], rivals: Rivals, max_risk: f64) -> Decisi
         return Decision::Wait;
     };
     let posterior = posterior(scored, best, rivals);
-    let is_proven = able.clone().any(|(_, one)| one.document == best.document && one.is_proven);
-    let most = if is_proven { max_risk.max(HALF) } else { max_risk };
+    let is_proven = able
+        .clone()
+        .any(|(_, one)| one.document == best.document && one.is_proven);
+    let most = if is_proven {
+        max_risk.max(HALF)
+    } else {
+        max_risk
+    };
     if max_risk <= 0.0 || 1.0 - posterior > most {
         return Decision::Wait;
     }
     let same = able.filter(|(_, one)| one.document == best.document);
     let simplest = same.min_by_key(|(_, one)| one.rank);
-    simplest.map_or(Decision::Wait, |(winner, _)| Decision::Join(winner, posterior))
+    simplest.map_or(Decision::Wait, |(winner, _)| {
+        Decision::Join(winner, posterior)
+    })
 }
 
 /// Returns the share of the document that this candidate gives.
 pub(super) fn posterior(scored: &[Scored], of: &Scored, rivals: Rivals) -> f64 {
-    let other = if of.is_verified && !of.is_alone { rivals.other_verified } else { rivals.other };
+    let other = if of.is_verified && !of.is_alone {
+        rivals.other_verified
+    } else {
+        rivals.other
+    };
     let rest = [other, rivals.repeating, rivals.differing, rivals.after_gap];
     // Scores are compared with the best one: the shares themselves may be too large for a number.
-    let scores = scored.iter().flat_map(|one| [one.score, one.lost]).chain(rest);
+    let scores = scored
+        .iter()
+        .flat_map(|one| [one.score, one.lost])
+        .chain(rest);
     let best = scores.fold(f32::NEG_INFINITY, f32::max);
     let share = |bits: f32| f64::from(bits - best).exp2();
     let all: f64 = scored.iter().map(|one| share(one.score)).sum();
-    let own: f64 = scored.iter().filter(|one| one.document == of.document).map(|one| share(one.score)).sum();
+    let own: f64 = scored
+        .iter()
+        .filter(|one| one.document == of.document)
+        .map(|one| share(one.score))
+        .sum();
     let lost = scored.iter().map(|one| share(one.lost)).fold(0.0, f64::max);
     own / (all + lost + rest.into_iter().map(share).sum::<f64>())
 }
@@ -98,8 +121,13 @@ mod tests {
     use super::*;
 
     const NONE: f32 = f32::NEG_INFINITY;
-    const RIVALS: Rivals =
-        Rivals { repeating: NONE, differing: NONE, other: -4.0, other_verified: -20.0, after_gap: NONE };
+    const RIVALS: Rivals = Rivals {
+        repeating: NONE,
+        differing: NONE,
+        other: -4.0,
+        other_verified: -20.0,
+        after_gap: NONE,
+    };
 
     fn one(score: f32, text: &str) -> Scored {
         let document = Sum::of(text);
@@ -126,34 +154,99 @@ mod tests {
 
     #[test]
     fn ten_bits_decide_and_less_do_not() {
-        assert_eq!(wins(&[one(0.0, "a"), one(-11.0, "b")], RIVALS, 0.001), Some(0));
+        assert_eq!(
+            wins(&[one(0.0, "a"), one(-11.0, "b")], RIVALS, 0.001),
+            Some(0)
+        );
         assert_eq!(wins(&[one(0.0, "a"), one(-9.0, "b")], RIVALS, 0.001), None);
-        assert_eq!(wins(&[one(0.0, "a"), one(-9.0, "b")], RIVALS, 0.01), Some(0));
+        assert_eq!(
+            wins(&[one(0.0, "a"), one(-9.0, "b")], RIVALS, 0.01),
+            Some(0)
+        );
         // One document is one candidate.
-        assert_eq!(wins(&[one(0.0, "a"), one(-1.0, "a")], RIVALS, 0.001), Some(0));
+        assert_eq!(
+            wins(&[one(0.0, "a"), one(-1.0, "a")], RIVALS, 0.001),
+            Some(0)
+        );
     }
 
     #[test]
     fn anything_else_counts() {
         let lone = [one(0.0, "a")];
         assert_eq!(wins(&lone, RIVALS, 0.001), Some(0));
-        assert_eq!(wins(&lone, Rivals { repeating: -9.0, ..RIVALS }, 0.001), None);
-        assert_eq!(wins(&lone, Rivals { differing: -9.0, ..RIVALS }, 0.001), None);
-        assert_eq!(wins(&[Scored { lost: -9.0, ..lone[0] }], RIVALS, 0.001), None);
-        assert_eq!(wins(&[Scored { may_win: false, ..lone[0] }], RIVALS, 0.001), None);
-        assert_eq!(wins(&lone, Rivals { after_gap: -9.0, ..RIVALS }, 0.001), None);
+        assert_eq!(
+            wins(
+                &lone,
+                Rivals {
+                    repeating: -9.0,
+                    ..RIVALS
+                },
+                0.001
+            ),
+            None
+        );
+        assert_eq!(
+            wins(
+                &lone,
+                Rivals {
+                    differing: -9.0,
+                    ..RIVALS
+                },
+                0.001
+            ),
+            None
+        );
+        assert_eq!(
+            wins(
+                &[Scored {
+                    lost: -9.0,
+                    ..lone[0]
+                }],
+                RIVALS,
+                0.001
+            ),
+            None
+        );
+        assert_eq!(
+            wins(
+                &[Scored {
+                    may_win: false,
+                    ..lone[0]
+                }],
+                RIVALS,
+                0.001
+            ),
+            None
+        );
+        assert_eq!(
+            wins(
+                &lone,
+                Rivals {
+                    after_gap: -9.0,
+                    ..RIVALS
+                },
+                0.001
+            ),
+            None
+        );
     }
 
     #[test]
     fn an_unverified_candidate_has_to_outweigh_a_refusal() {
-        let unverified = |score| Scored { is_verified: false, ..one(score, "a") };
+        let unverified = |score| Scored {
+            is_verified: false,
+            ..one(score, "a")
+        };
         assert_eq!(wins(&[unverified(0.0)], RIVALS, 0.001), None);
         assert_eq!(wins(&[unverified(8.0)], RIVALS, 0.001), Some(0));
     }
 
     #[test]
     fn a_proven_candidate_wins_if_it_is_the_likeliest() {
-        let proven = Scored { is_proven: true, ..one(0.0, "a") };
+        let proven = Scored {
+            is_proven: true,
+            ..one(0.0, "a")
+        };
         assert_eq!(wins(&[proven, one(-1.0, "b")], RIVALS, 0.001), Some(0));
         assert_eq!(wins(&[proven, one(0.5, "b")], RIVALS, 0.001), None);
         assert_eq!(wins(&[proven, one(-1.0, "b")], RIVALS, 0.0), None);
@@ -161,14 +254,21 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_wins_at_no_risk() {
-        let requested = Scored { is_requested: true, score: -30.0, ..one(0.0, "b") };
+        let requested = Scored {
+            is_requested: true,
+            score: -30.0,
+            ..one(0.0, "b")
+        };
         assert_eq!(wins(&[one(0.0, "a"), requested], RIVALS, 0.0), Some(1));
         assert_eq!(wins(&[one(50.0, "a")], RIVALS, 0.0), None);
     }
 
     #[test]
     fn scores_of_any_size_are_compared() {
-        assert_eq!(wins(&[one(5000.0, "a"), one(-5000.0, "b")], RIVALS, 0.001), Some(0));
+        assert_eq!(
+            wins(&[one(5000.0, "a"), one(-5000.0, "b")], RIVALS, 0.001),
+            Some(0)
+        );
         assert_eq!(wins(&[one(-5000.0, "a")], RIVALS, 0.001), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Before the decision: each character of the fragment goes to the attempts, the readers and the matchers, which find
-//! the candidates.
+//! Before the decision: each character of the fragment goes to the attempts, the readers and the
+//! matchers, which find the candidates.
 
 mod candidates;
 
@@ -33,7 +33,8 @@ pub(super) struct Deciding {
     pub(super) attempts: Vec<Attempt>,
     pub(super) rejected: Rejected,
     pub(super) caps: Caps,
-    /// The latest offset at which a reading as a restart contradicted the delivered text, and its score.
+    /// The latest offset at which a reading as a restart contradicted the delivered text, and its
+    /// score.
     pub(super) contradicted: (Option<usize>, f32),
     pub(super) schedule: Schedule,
     /// The bytes that are looked at for the next run.
@@ -63,7 +64,9 @@ impl Lost {
     pub(super) fn take(&mut self, predictor: &Predictor, text: &str) -> bool {
         let bytes = text.as_bytes();
         if !self.costs.is_full() {
-            bytes.iter().for_each(|&byte| self.costs.push(predictor, byte));
+            bytes
+                .iter()
+                .for_each(|&byte| self.costs.push(predictor, byte));
         }
         self.machine.is_done() || self.machine.feed(bytes).is_ok()
     }
@@ -138,31 +141,37 @@ impl Caps {
 pub(super) const ATTEMPTS: usize = 24;
 /// Overlaps that are tried at all: each looks at the end of the delivered text.
 const OVERLAPS: usize = 256;
-/// Places at which content begins: each is searched in the delivered text. Preambles have fewer lines.
+/// Places at which content begins: each is searched in the delivered text. Preambles have fewer
+/// lines.
 pub(super) const CONTENTS: usize = 256;
-/// Characters of a line that announces the anchor, such as `Here is the rest:`. Bounded, since one line may have many
-/// anchors, and each searches the line before it.
+/// Characters of a line that announces the anchor, such as `Here is the rest:`. Bounded, since one
+/// line may have many anchors, and each searches the line before it.
 const ANNOUNCEMENT: usize = 1024;
 /// Rejected candidates that are kept for an explanation.
 const LISTED: usize = 64;
-/// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer may begin in the
-/// second of two equal rows.
+/// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer
+/// may begin in the second of two equal rows.
 pub(super) const LOST: usize = 8;
 /// The number of characters from which on an anchor is unlikely to occur by chance.
 pub(super) const FEW: usize = 16;
 
 impl Fragment {
-    /// Returns the cost of the text between two offsets as new text: the lower one of its costs at the cut and as a
-    /// separate text.
+    /// Returns the cost of the text between two offsets as new text: the lower one of its costs at
+    /// the cut and as a separate text.
     fn surprise(&self, from: usize, to: usize) -> f32 {
-        self.at_cut.between(from, to).min(self.costs.between(from, to))
+        self.at_cut
+            .between(from, to)
+            .min(self.costs.between(from, to))
     }
 
     /// The text from the last bracket on that opens before `at`.
     pub(super) fn opened(&self, at: usize) -> &str {
         let before = self.brackets.partition_point(|&bracket| bracket < at);
-        let last = before.checked_sub(1).and_then(|last| self.brackets.get(last));
-        last.and_then(|&last| self.text.get(last..)).unwrap_or_default()
+        let last = before
+            .checked_sub(1)
+            .and_then(|last| self.brackets.get(last));
+        last.and_then(|&last| self.text.get(last..))
+            .unwrap_or_default()
     }
 }
 
@@ -171,7 +180,10 @@ impl Deciding {
         let (text, window) = (slot.text(), caps.window);
         let root = slot.document().root_start().unwrap_or_default();
         let place = Place::new(slot, request, window);
-        let near = NearAnchor::new(text.get(anchor.range.start.max(root)..anchor.range.end).unwrap_or_default());
+        let near = NearAnchor::new(
+            text.get(anchor.range.start.max(root)..anchor.range.end)
+                .unwrap_or_default(),
+        );
         let mut deciding = Self {
             place,
             fragment: Fragment {
@@ -188,7 +200,11 @@ impl Deciding {
                 anchor_end: None,
             },
             matcher: Matcher::new(text, anchor.range.clone(), root, window),
-            near: Near { anchor: near, from: anchor.range.start, is_ambiguous: anchor.ambiguous },
+            near: Near {
+                anchor: near,
+                from: anchor.range.start,
+                is_ambiguous: anchor.ambiguous,
+            },
             readers: Vec::new(),
             lost: None,
             attempts: Vec::new(),
@@ -207,7 +223,11 @@ impl Deciding {
     /// Takes the next character of the fragment.
     pub(super) fn take(&mut self, slot: &Slot, c: char) {
         let at = self.fragment.text.len();
-        let start = self.fragment.scanner.take(c).filter(|start| self.begins_content(*start, at));
+        let start = self
+            .fragment
+            .scanner
+            .take(c)
+            .filter(|start| self.begins_content(*start, at));
         let (fragment, place) = (&mut self.fragment, &self.place);
         if start.is_some() {
             fragment.costs.begin(History::default());
@@ -233,13 +253,26 @@ impl Deciding {
         self.read(slot, at);
         let mut is_tail = false;
         for end in at + 1..=self.fragment.text.len() {
-            let hits = self.matcher.feed(slot.text(), self.fragment.text.as_bytes().get(..end).unwrap_or_default());
+            let hits = self.matcher.feed(
+                slot.text(),
+                self.fragment.text.as_bytes().get(..end).unwrap_or_default(),
+            );
             self.matched(slot, hits, end);
             is_tail = hits.overlap.is_some();
         }
-        self.note_repeated(self.matcher.may_repeat().then_some(self.fragment.text.len()));
-        // A verbatim repeat of a shorter tail counts as that, and not as a nearly exact repeat of the anchor.
-        if let Some(edits) = self.near.anchor.feed(c).filter(|_| !is_tail && self.place.expect != Expect::Exact) {
+        self.note_repeated(
+            self.matcher
+                .may_repeat()
+                .then_some(self.fragment.text.len()),
+        );
+        // A verbatim repeat of a shorter tail counts as that, and not as a nearly exact repeat of
+        // the anchor.
+        if let Some(edits) = self
+            .near
+            .anchor
+            .feed(c)
+            .filter(|_| !is_tail && self.place.expect != Expect::Exact)
+        {
             self.repeated_nearly(slot, edits);
         }
     }
@@ -256,10 +289,15 @@ impl Deciding {
         }
     }
 
-    /// Records how much repeats delivered text: all text before `verbatim`, and the repetitions that the readers have
-    /// found.
+    /// Records how much repeats delivered text: all text before `verbatim`, and the repetitions
+    /// that the readers have found.
     pub(super) fn note_repeated(&mut self, verbatim: Option<usize>) {
-        let repeated = self.readers.iter().filter_map(Reader::repeated).max().unwrap_or_default();
+        let repeated = self
+            .readers
+            .iter()
+            .filter_map(Reader::repeated)
+            .max()
+            .unwrap_or_default();
         let verbatim = verbatim.map_or(0, |end| end - self.fragment.begin);
         self.fragment.repeated = self.fragment.repeated.max(repeated).max(verbatim);
     }
@@ -270,11 +308,13 @@ impl Deciding {
         let rejected = &mut self.rejected;
         self.attempts.retain_mut(|attempt| {
             let fed = attempt.feed(slot, text);
-            fed.inspect_err(|error| rejected.note(attempt, error)).is_ok()
+            fed.inspect_err(|error| rejected.note(attempt, error))
+                .is_ok()
         });
     }
 
-    /// Whether content begins again at `at`, where it may begin: false for a line that may belong to earlier content.
+    /// Whether content begins again at `at`, where it may begin: false for a line that may belong
+    /// to earlier content.
     fn begins_content(&mut self, start: ContentStart, at: usize) -> bool {
         if self.begun >= CONTENTS {
             return false;
@@ -284,7 +324,8 @@ impl Deciding {
         }
         let is_following = || self.readers.iter().any(|reader| !reader.is_over());
         let may_repeat = || self.fragment.begin < at && self.matcher.may_repeat();
-        start != ContentStart::Line || !(is_following() || !self.attempts.is_empty() || may_repeat())
+        start != ContentStart::Line
+            || !(is_following() || !self.attempts.is_empty() || may_repeat())
     }
 
     /// Records that content begins at `at`, with `c`.
@@ -301,21 +342,30 @@ impl Deciding {
         self.note_contradictions();
         self.readers = Reader::all(slot, c, self.caps.children);
         self.lost = Lost::new(&self.place);
-        let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
+        let is_cut_tried = self
+            .attempts
+            .iter()
+            .any(|attempt| attempt.candidate.alignment == Alignment::Exact);
         if at > 0 && (start != ContentStart::First || !is_cut_tried) {
             let from = self.line_start(slot, start, at);
             self.exact(slot, from);
         }
     }
 
-    /// Returns where text that continues at the cut begins, if the content of its line begins at `at`. White space at
-    /// the start of a line may be text of the cut string; the line end can't.
+    /// Returns where text that continues at the cut begins, if the content of its line begins at
+    /// `at`. White space at the start of a line may be text of the cut string; the line end can't.
     fn line_start(&self, slot: &Slot, start: ContentStart, at: usize) -> usize {
         let before = self.fragment.text.get(..at).unwrap_or_default();
         let line = before.trim_end_matches(' ');
-        let after_fence = || before.rfind(FENCE).and_then(|fence| Some(fence + before.get(fence..)?.find('\n')? + 1));
+        let after_fence = || {
+            before
+                .rfind(FENCE)
+                .and_then(|fence| Some(fence + before.get(fence..)?.find('\n')? + 1))
+        };
         match start {
-            ContentStart::Fence if !slot.document().machine().in_string() => after_fence().unwrap_or(at),
+            ContentStart::Fence if !slot.document().machine().in_string() => {
+                after_fence().unwrap_or(at)
+            }
             _ if line.ends_with('\n') => line.len(),
             _ => at,
         }
@@ -326,22 +376,31 @@ impl Deciding {
         self.fragment.text.len() - self.fragment.repeated
     }
 
-    /// Whether a tag here is one of the request's: alone on a line, or a closing tag before any new text.
+    /// Whether a tag here is one of the request's: alone on a line, or a closing tag before any new
+    /// text.
     pub(super) fn may_be_tag(&self, tag: &str) -> bool {
         let text = self.fragment.text.as_str();
         let is_at_seam = |attempt: &Attempt| {
             let candidate = &attempt.candidate;
             candidate.alignment != Alignment::Exact
-                && text.get(candidate.at..).is_some_and(|new| new.trim_matches(is_space).is_empty())
+                && text
+                    .get(candidate.at..)
+                    .is_some_and(|new| new.trim_matches(is_space).is_empty())
         };
         // A prompt has tags; a prefill has none.
         let is_prompted = self.place.expect != Expect::Exact;
-        is_prompted && (is_line_start(text) || tag.starts_with("</") && self.attempts.iter().any(is_at_seam))
+        is_prompted
+            && (is_line_start(text)
+                || tag.starts_with("</") && self.attempts.iter().any(is_at_seam))
     }
 
     /// Whether a fence has only the requested anchor, and no new text.
     pub(super) fn is_anchor_alone(&self) -> bool {
-        self.fragment.is_fenced && self.attempts.iter().any(|attempt| self.is_bare_anchor(attempt))
+        self.fragment.is_fenced
+            && self
+                .attempts
+                .iter()
+                .any(|attempt| self.is_bare_anchor(attempt))
     }
 
     fn is_bare_anchor(&self, attempt: &Attempt) -> bool {
@@ -352,8 +411,17 @@ impl Deciding {
 
     /// Text after the anchor may be a remark on it, so it must prove itself.
     pub(super) fn doubt_anchor(&mut self) {
-        let is_bare: Vec<bool> = self.attempts.iter().map(|attempt| self.is_bare_anchor(attempt)).collect();
-        for (attempt, _) in self.attempts.iter_mut().zip(is_bare).filter(|(_, is_bare)| *is_bare) {
+        let is_bare: Vec<bool> = self
+            .attempts
+            .iter()
+            .map(|attempt| self.is_bare_anchor(attempt))
+            .collect();
+        for (attempt, _) in self
+            .attempts
+            .iter_mut()
+            .zip(is_bare)
+            .filter(|(_, is_bare)| *is_bare)
+        {
             attempt.candidate.start = Start::Nearly;
         }
     }
@@ -388,7 +456,11 @@ impl Deciding {
     pub(super) fn note_contradictions(&mut self) {
         let scene = self.scene();
         let offset = self.readers.iter().filter_map(Reader::contradicted).max();
-        let score = self.readers.iter().map(|reader| reader.differing(&scene)).fold(self.contradicted.1, f32::max);
+        let score = self
+            .readers
+            .iter()
+            .map(|reader| reader.differing(&scene))
+            .fold(self.contradicted.1, f32::max);
         self.contradicted = (self.contradicted.0.max(offset), score);
     }
 }

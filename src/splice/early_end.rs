@@ -12,49 +12,75 @@ impl Splice {
         Flow::new(slot, self.caps.pending, Ellipsis::Ends)
     }
 
-    /// Whether the early end of this attempt is the end of the document: the previous answer to this cut ended there,
-    /// too, the cut is after a whole value, the answer began with the anchor, and no ellipsis replaces missing text.
+    /// Whether the early end of this attempt is the end of the document: the previous answer to
+    /// this cut ended there, too, the cut is after a whole value, the answer began with the anchor,
+    /// and no ellipsis replaces missing text.
     pub(super) fn believes(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else { return false };
-        let Some(attempt) = deciding.attempts.get(winner) else { return false };
+        let State::Deciding(deciding) = &self.state else {
+            return false;
+        };
+        let Some(attempt) = deciding.attempts.get(winner) else {
+            return false;
+        };
         let anchor = self.anchor.as_ref().map_or(0, |anchor| anchor.range.len());
-        let new = deciding.fragment.text.get(attempt.candidate.at..).unwrap_or_default();
+        let new = deciding
+            .fragment
+            .text
+            .get(attempt.candidate.at..)
+            .unwrap_or_default();
         let new = up_to_root_end(slot, new);
         // The anchor without its first characters counts like the whole anchor.
-        let is_nearly = self.request.expect == Expect::Any || attempt.candidate.overlap + LOST >= anchor;
+        let is_nearly =
+            self.request.expect == Expect::Any || attempt.candidate.overlap + LOST >= anchor;
         let is_proven = is_nearly && attempt.is_proven(&deciding.fragment.text);
-        let began_as_asked = attempt.candidate.start.is_requested() || attempt.candidate.overlap >= anchor || is_proven;
-        self.request.believes_early_end && is_after_value(slot) && began_as_asked && !new.contains(['.', '…'])
+        let began_as_asked = attempt.candidate.start.is_requested()
+            || attempt.candidate.overlap >= anchor
+            || is_proven;
+        self.request.believes_early_end
+            && is_after_value(slot)
+            && began_as_asked
+            && !new.contains(['.', '…'])
     }
 
-    /// Whether the new text of this attempt has only closers until now. Members that the fragment has before the
-    /// one that was cut are new text, too.
+    /// Whether the new text of this attempt has only closers until now. Members that the fragment
+    /// has before the one that was cut are new text, too.
     pub(super) fn closes_only(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else { return false };
-        let Some(attempt) = deciding.attempts.get(winner) else { return false };
-        let new = deciding.fragment.text.get(attempt.candidate.at..).unwrap_or_default();
+        let State::Deciding(deciding) = &self.state else {
+            return false;
+        };
+        let Some(attempt) = deciding.attempts.get(winner) else {
+            return false;
+        };
+        let new = deciding
+            .fragment
+            .text
+            .get(attempt.candidate.at..)
+            .unwrap_or_default();
         attempt.lead.deferred.is_empty() && may_end_early(slot, self.request.expect, new)
     }
 
     /// Whether the new text of this attempt only closes the root.
     pub(super) fn ends_early(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else { return false };
+        let State::Deciding(deciding) = &self.state else {
+            return false;
+        };
         let is_done = deciding.attempts.get(winner).is_some_and(Attempt::is_done);
         is_done && self.closes_only(slot, winner)
     }
 }
 
-/// Whether new text has only closers until now, although more text is due. A model that continues its own text may rightly
-/// begin with closers: after a prefill only an ellipsis shows that text is missing.
+/// Whether new text has only closers until now, although more text is due. A model that continues
+/// its own text may rightly begin with closers: after a prefill only an ellipsis shows that text is
+/// missing.
 pub(super) fn may_end_early(slot: &Slot, expect: Expect, new: &str) -> bool {
     let new = up_to_root_end(slot, new);
     let is_doubted = expect != Expect::Exact || new.contains(['.', '…']);
     is_doubted && more_is_due(slot) && only_closes(slot, new)
 }
 
-/// Returns new text without the prose after the closer of the root: prose is not evidence about the end of the document.
-/// JSON after the closer stays, because it may show that the document continues. Text that opens containers is more
-/// than closers, however it is chunked.
+/// Returns new text without the prose after the closer of the root: prose is not evidence about the
+/// end of the document. JSON after the closer stays, because it may show that the document
+/// continues. Text that opens containers is more than closers, however it is chunked.
 fn up_to_root_end<'a>(slot: &Slot, new: &'a str) -> &'a str {
     let mut in_string = slot.document().machine().in_string();
     let mut open = slot.frames().len();
@@ -66,7 +92,11 @@ fn up_to_root_end<'a>(slot: &Slot, new: &'a str) -> &'a str {
         }
         if open == 0 {
             let (closers, rest) = new.split_at(at + c.len_utf8());
-            return if rest.contains(['{', '[', '"']) { new } else { closers };
+            return if rest.contains(['{', '[', '"']) {
+                new
+            } else {
+                closers
+            };
         }
     }
     new
@@ -83,8 +113,9 @@ fn is_after_value(slot: &Slot) -> bool {
     !machine.in_token() && machine.cut_state() == CutState::AfterValue
 }
 
-/// Whether new text has only closers until now. An ellipsis, also in brackets or after a comma, is allowed in the string that was
-/// cut, or in a string that holds nothing else. An empty string is a value.
+/// Whether new text has only closers until now. An ellipsis, also in brackets or after a comma, is
+/// allowed in the string that was cut, or in a string that holds nothing else. An empty string is a
+/// value.
 pub(super) fn only_closes(slot: &Slot, new: &str) -> bool {
     let mut in_string = slot.document().machine().in_string();
     // About the open string: it may end here, and it has other characters than dots.

@@ -1,4 +1,5 @@
-//! Explains why a fragment was joined where it was, or not at all: all candidates with their results.
+//! Explains why a fragment was joined where it was, or not at all: all candidates with their
+//! results.
 
 use serde::Serialize;
 
@@ -20,12 +21,13 @@ pub struct Explained {
     pub cut: Cut,
     /// The anchor; `None` where nothing was delivered.
     pub anchor: Option<RequestedAnchor>,
-    /// Every candidate for the beginning of the fragment: the winner first, then the open ones, then the rejected ones.
-    /// Empty if nothing was delivered.
+    /// Every candidate for the beginning of the fragment: the winner first, then the open ones,
+    /// then the rejected ones. Empty if nothing was delivered.
     pub candidates: Vec<Candidate>,
     /// The JSON Pointers at which the candidates' repeated text begins, in the same order.
     pub paths: Vec<String>,
-    /// Candidates that were rejected and are not listed: of very many only the first are remembered.
+    /// Candidates that were rejected and are not listed: of very many only the first are
+    /// remembered.
     pub unlisted: usize,
     /// There were more candidates than are tried, so that only a requested one could win.
     pub is_crowded: bool,
@@ -60,8 +62,15 @@ pub(super) struct Candidates {
 impl Candidates {
     /// The requested candidate, which was not compared with others.
     pub(super) fn of_winner(candidate: &Candidate) -> Self {
-        let won = Candidate { posterior: 1.0, status: AttemptStatus::Won, ..candidate.clone() };
-        Self { list: vec![won], ..Self::default() }
+        let won = Candidate {
+            posterior: 1.0,
+            status: AttemptStatus::Won,
+            ..candidate.clone()
+        };
+        Self {
+            list: vec![won],
+            ..Self::default()
+        }
     }
 
     pub(super) fn as_slice(&self) -> &[Candidate] {
@@ -78,29 +87,46 @@ pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candi
             Some(won) if won.document() == attempt.document() => AttemptStatus::Same,
             _ => AttemptStatus::Open,
         };
-        Candidate { status, ..attempt.candidate.clone() }
+        Candidate {
+            status,
+            ..attempt.candidate.clone()
+        }
     };
     let mut candidates: Vec<Candidate> = deciding.attempts.iter().enumerate().map(status).collect();
     candidates.sort_by_key(|candidate| candidate.status != AttemptStatus::Won);
     let rejected = &deciding.rejected;
     candidates.extend(rejected.listed.iter().cloned());
-    Candidates { list: candidates, unlisted: rejected.unlisted, is_crowded: rejected.is_crowded }
+    Candidates {
+        list: candidates,
+        unlisted: rejected.unlisted,
+        is_crowded: rejected.is_crowded,
+    }
 }
 
 impl Splice {
-    /// Returns the decision up to now. `slot` is the one that was fed. Reads the delivered text once more, for the
-    /// paths: it is meant for people who ask why.
+    /// Returns the decision up to now. `slot` is the one that was fed. Reads the delivered text
+    /// once more, for the paths: it is meant for people who ask why.
     pub fn explain(&self, slot: &Slot) -> Explained {
-        let open = if let State::Deciding(deciding) = &self.state { Some(deciding) } else { None };
-        let Candidates { list: candidates, unlisted, is_crowded } =
-            open.map_or_else(|| self.candidates.clone(), |deciding| candidates_of(deciding, None));
+        let open = if let State::Deciding(deciding) = &self.state {
+            Some(deciding)
+        } else {
+            None
+        };
+        let Candidates {
+            list: candidates,
+            unlisted,
+            is_crowded,
+        } = open.map_or_else(
+            || self.candidates.clone(),
+            |deciding| candidates_of(deciding, None),
+        );
         Explained {
             expect: self.request.expect,
             cut: self.cut.clone(),
-            anchor: self
-                .anchor
-                .as_ref()
-                .map(|anchor| RequestedAnchor { length: anchor.range.len(), ambiguous: anchor.ambiguous }),
+            anchor: self.anchor.as_ref().map(|anchor| RequestedAnchor {
+                length: anchor.range.len(),
+                ambiguous: anchor.ambiguous,
+            }),
             paths: paths(slot, &self.cut, &candidates),
             candidates,
             unlisted,
@@ -115,7 +141,11 @@ impl Splice {
 
 /// The JSON Pointers at which the candidates' repeated text begins.
 fn paths(slot: &Slot, cut: &Cut, candidates: &[Candidate]) -> Vec<String> {
-    let mut offsets: Vec<usize> = candidates.iter().map(|one| one.from).filter(|&from| from < cut.offset).collect();
+    let mut offsets: Vec<usize> = candidates
+        .iter()
+        .map(|one| one.from)
+        .filter(|&from| from < cut.offset)
+        .collect();
     offsets.sort_unstable();
     offsets.dedup();
     let mut read = Document::with_roots(usize::MAX, AllowedRoots::Any);
@@ -129,7 +159,10 @@ fn paths(slot: &Slot, cut: &Cut, candidates: &[Candidate]) -> Vec<String> {
     };
     let paths: Vec<String> = offsets.iter().map(path).collect();
     let path = |one: &Candidate| {
-        let known = offsets.binary_search(&one.from).ok().and_then(|at| paths.get(at));
+        let known = offsets
+            .binary_search(&one.from)
+            .ok()
+            .and_then(|at| paths.get(at));
         known.unwrap_or(&cut.path).clone()
     };
     candidates.iter().map(path).collect()

@@ -11,8 +11,8 @@ pub(super) struct Fenced {
     closer: Option<FenceCloser>,
     /// The removed text that may belong to the answer.
     after: String,
-    /// The anchor was alone in the fence: the rest of the closing line is left out, and the text after it is the
-    /// fragment.
+    /// The anchor was alone in the fence: the rest of the closing line is left out, and the text
+    /// after it is the fragment.
     outside: Option<Line>,
     /// The root has ended; this filters the text after it.
     after_root: Option<AfterRoot>,
@@ -45,11 +45,20 @@ impl Fenced {
             Some(Line::Ended) => return Cow::Borrowed(text),
             Some(line) => {
                 let end = text.find('\n');
-                *line = if end.is_some() { Line::Ended } else { Line::Open };
-                return Cow::Borrowed(text.get(end.map_or(text.len(), |end| end + 1)..).unwrap_or_default());
+                *line = if end.is_some() {
+                    Line::Ended
+                } else {
+                    Line::Open
+                };
+                return Cow::Borrowed(
+                    text.get(end.map_or(text.len(), |end| end + 1)..)
+                        .unwrap_or_default(),
+                );
             }
         }
-        let Some(closer) = &mut self.closer else { return Cow::Borrowed(text) };
+        let Some(closer) = &mut self.closer else {
+            return Cow::Borrowed(text);
+        };
         let mut inside = String::new();
         let after = closer.feed(text, &mut inside);
         // More belongs to no answer: its root has not ended.
@@ -60,10 +69,13 @@ impl Fenced {
         Cow::Owned(inside)
     }
 
-    /// Only the anchor was in the fence, so the text after it is the fragment. Returns the beginning of that text, if
-    /// the fence has closed.
+    /// Only the anchor was in the fence, so the text after it is the fragment. Returns the
+    /// beginning of that text, if the fence has closed.
     pub(super) fn leave(&mut self) -> Option<String> {
-        let after = self.outside.is_none().then(|| self.after.trim_start().trim_start_matches('`').to_owned());
+        let after = self
+            .outside
+            .is_none()
+            .then(|| self.after.trim_start().trim_start_matches('`').to_owned());
         let after = after.filter(|_| self.after.contains(FENCE))?;
         self.outside = Some(Line::Open);
         self.after.clear();
@@ -78,12 +90,16 @@ impl Fenced {
         self.after_root.is_some()
     }
 
-    /// Takes text after the document's root, if that has ended; returns the part that belongs to the answer.
+    /// Takes text after the document's root, if that has ended; returns the part that belongs to
+    /// the answer.
     pub(super) fn after_root(&mut self, document: &Document, text: &str) -> String {
         if self.after_root.is_none() && document.is_complete() {
             self.after_root = Some(AfterRoot::new(document.fence_after_preamble()));
         }
-        self.after_root.as_mut().map(|after| after.feed(text)).unwrap_or_default()
+        self.after_root
+            .as_mut()
+            .map(|after| after.feed(text))
+            .unwrap_or_default()
     }
 
     /// Nothing that follows belongs to the answer.

@@ -1,9 +1,10 @@
-//! Passes the fragment's text after the seam to the document, without the text that the document already has.
+//! Passes the fragment's text after the seam to the document, without the text that the document
+//! already has.
 //!
-//! Text flows through a copy of the machine while an alignment is tried, and to the document once it has won: the same
-//! code runs over both. A [`Rule`] names each change: a comma at the seam, a repeated member, a member that the
-//! fragment has before the one that was cut. Only members of objects that were open at the cut are examined; inside new
-//! containers text flows in bulk.
+//! Text flows through a copy of the machine while an alignment is tried, and to the document once
+//! it has won: the same code runs over both. A [`Rule`] names each change: a comma at the seam, a
+//! repeated member, a member that the fragment has before the one that was cut. Only members of
+//! objects that were open at the cut are examined; inside new containers text flows in bulk.
 
 mod member;
 mod target;
@@ -43,7 +44,8 @@ impl From<SyntaxError> for FlowError {
 /// One candidate's path of a fragment's text into the document.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    /// The keys of the open members, from the root on: of the objects among the containers that are open at the cut.
+    /// The keys of the open members, from the root on: of the objects among the containers that are
+    /// open at the cut.
     open: Vec<Option<KeyHash>>,
     cut: usize,
     state: State,
@@ -55,8 +57,8 @@ pub(super) struct Flow {
     repairs: Vec<Repair>,
 }
 
-/// The handling of `"..."` as the last element of an array that was open at the cut, or as a key: models write it
-/// instead of the elements that they leave out.
+/// The handling of `"..."` as the last element of an array that was open at the cut, or as a key:
+/// models write it instead of the elements that they leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ellipsis {
     /// The text before it is kept, and it ends the fragment.
@@ -133,7 +135,8 @@ impl Flow {
         }
     }
 
-    /// Passes on the rest of an escape first, and keeps members that belong after the one that was cut.
+    /// Passes on the rest of an escape first, and keeps members that belong after the one that was
+    /// cut.
     ///
     /// # Errors
     /// Fails when the rest is illegal.
@@ -176,7 +179,10 @@ impl Flow {
 
     /// Returns the number of members that were left out because they had been delivered.
     pub(super) fn dropped(&self) -> usize {
-        self.repairs.iter().filter(|repair| repair.rule == Rule::MemberDropped).count()
+        self.repairs
+            .iter()
+            .filter(|repair| repair.rule == Rule::MemberDropped)
+            .count()
     }
 
     /// Whether members wait for the end of the one that was cut.
@@ -187,17 +193,22 @@ impl Flow {
     /// Passes on text, up to the end of the root.
     ///
     /// # Errors
-    /// Fails at a byte that is illegal there, or at a member that must not be overwritten. The text before it was
-    /// passed on.
+    /// Fails at a byte that is illegal there, or at a member that must not be overwritten. The text
+    /// before it was passed on.
     pub(super) fn feed<T: Target>(&mut self, target: &mut T, text: &str) -> Result<(), FlowError> {
         self.feed_root(target, text).map(|_| ())
     }
 
-    /// Passes on text like [`feed`](Self::feed), and returns the number of bytes that follow the root.
+    /// Passes on text like [`feed`](Self::feed), and returns the number of bytes that follow the
+    /// root.
     ///
     /// # Errors
     /// Those of [`feed`](Self::feed).
-    pub(super) fn feed_root<T: Target>(&mut self, target: &mut T, text: &str) -> Result<usize, FlowError> {
+    pub(super) fn feed_root<T: Target>(
+        &mut self,
+        target: &mut T,
+        text: &str,
+    ) -> Result<usize, FlowError> {
         let mut rest = text;
         while !rest.is_empty() && !target.machine().is_done() {
             let bulk = self.bulk(target.machine(), rest);
@@ -223,25 +234,32 @@ impl Flow {
     /// Whether all of `text`, a short one, continues an open string, and needs no examination.
     #[inline]
     pub(super) fn is_in_string(&self, machine: &Machine, text: &str) -> bool {
-        self.is_plain() && machine.in_string() && text.len() < SHORT && !text.as_bytes().contains(&b'"')
+        self.is_plain()
+            && machine.in_string()
+            && text.len() < SHORT
+            && !text.as_bytes().contains(&b'"')
     }
 
-    /// Ends the fragment. A comma and the beginning of a key are passed on unchanged; a member that is being compared
-    /// was delivered before, and is left out.
+    /// Ends the fragment. A comma and the beginning of a key are passed on unchanged; a member that
+    /// is being compared was delivered before, and is left out.
     ///
     /// # Errors
     /// Fails when the waiting text is illegal.
     pub(super) fn finish<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         match self.state {
             State::Comma | State::Key { .. } | State::Dots { .. } => return self.release(target),
-            State::Again(ref again) => self.state = State::AfterAgain { has_comma: again.has_comma() },
+            State::Again(ref again) => {
+                self.state = State::AfterAgain {
+                    has_comma: again.has_comma(),
+                }
+            }
             _ => self.pending.clear(),
         }
         Ok(())
     }
 
-    /// Returns the number of bytes of `text` that need no examination: those in strings and in new containers, up to the
-    /// first comma or bracket elsewhere, and numbers in a row.
+    /// Returns the number of bytes of `text` that need no examination: those in strings and in new
+    /// containers, up to the first comma or bracket elsewhere, and numbers in a row.
     fn bulk(&self, machine: &Machine, text: &str) -> usize {
         let bytes = text.as_bytes();
         match self.state {
@@ -251,19 +269,38 @@ impl Flow {
             }
             _ => return 0,
         }
-        let found = if machine.frames().last().is_some_and(|frame| frame.start >= self.cut) {
-            // At least `new` containers opened since the cut: the first of them does not end before `new` closing
-            // brackets.
-            let new = machine.frames().len().saturating_sub(self.open.len()).max(1);
-            let mut ends = bytes.iter().enumerate().filter(|(_, byte)| matches!(byte, b'}' | b']'));
+        let found = if machine
+            .frames()
+            .last()
+            .is_some_and(|frame| frame.start >= self.cut)
+        {
+            // At least `new` containers opened since the cut: the first of them does not end before
+            // `new` closing brackets.
+            let new = machine
+                .frames()
+                .len()
+                .saturating_sub(self.open.len())
+                .max(1);
+            let mut ends = bytes
+                .iter()
+                .enumerate()
+                .filter(|(_, byte)| matches!(byte, b'}' | b']'));
             match bytes.len() {
                 ..SHORT => ends.nth(new - 1).map(|(at, _)| at),
                 _ => memchr2_iter(b'}', b']', bytes).nth(new - 1),
             }
         } else if machine.in_string() {
-            if bytes.len() < SHORT { bytes.iter().position(|byte| *byte == b'"') } else { memchr(b'"', bytes) }
+            if bytes.len() < SHORT {
+                bytes.iter().position(|byte| *byte == b'"')
+            } else {
+                memchr(b'"', bytes)
+            }
         } else {
-            let numbers = if in_array(machine) { numbers_len(bytes) } else { 0 };
+            let numbers = if in_array(machine) {
+                numbers_len(bytes)
+            } else {
+                0
+            };
             let end = memchr3(b',', b'}', b']', bytes).unwrap_or(bytes.len());
             // The root may end with a bracket.
             return numbers.max(end + usize::from(bytes.get(end) == Some(&b']')));
@@ -301,8 +338,13 @@ impl Flow {
                 }
                 let hash = KeyHash::of_raw(&std::mem::take(&mut self.pending));
                 self.state = State::Plain;
-                // The beginning of the key was delivered: the member can't be left out as a repeat of the other one.
-                if self.delivered(target, hash).is_some() { Err(FlowError::Overwrites) } else { Ok(()) }
+                // The beginning of the key was delivered: the member can't be left out as a repeat
+                // of the other one.
+                if self.delivered(target, hash).is_some() {
+                    Err(FlowError::Overwrites)
+                } else {
+                    Ok(())
+                }
             }
             State::Plain => self.plain(target, c, text),
             State::Comma if is_space(c) => {
@@ -313,7 +355,11 @@ impl Flow {
             State::Comma | State::KeyDue if c == '"' => {
                 self.pending.push_str(text);
                 let in_object = in_object(target.machine());
-                self.state = if in_object { State::Key { escaped: false } } else { State::Dots { is_closed: false } };
+                self.state = if in_object {
+                    State::Key { escaped: false }
+                } else {
+                    State::Dots { is_closed: false }
+                };
                 Ok(())
             }
             State::Comma | State::KeyDue => {
@@ -351,7 +397,13 @@ impl Flow {
     }
 
     /// Takes the first significant text: a comma may be missing, or there may be one too many.
-    fn start<T: Target>(&mut self, target: &mut T, tail: Tail, c: char, text: &str) -> Result<(), FlowError> {
+    fn start<T: Target>(
+        &mut self,
+        target: &mut T,
+        tail: Tail,
+        c: char,
+        text: &str,
+    ) -> Result<(), FlowError> {
         let machine = target.machine();
         let in_object = in_object(machine);
         if machine.in_string() {
@@ -361,7 +413,12 @@ impl Flow {
             }
             self.state = State::OpenKey;
             let from = machine.token_start().saturating_add(1);
-            target.slot().text().get(from..self.cut).unwrap_or_default().clone_into(&mut self.pending);
+            target
+                .slot()
+                .text()
+                .get(from..self.cut)
+                .unwrap_or_default()
+                .clone_into(&mut self.pending);
             return self.step(target, c, text);
         }
         if is_space(c) {
@@ -370,7 +427,11 @@ impl Flow {
         self.state = State::Plain;
         if tail.after_comma && c == ',' {
             self.note(target, Rule::CommaDropped);
-            self.state = if in_object { State::KeyDue } else { State::Plain };
+            self.state = if in_object {
+                State::KeyDue
+            } else {
+                State::Plain
+            };
             return Ok(());
         }
         if !tail.after_value && c == '"' && (in_object && tail.after_comma || in_array(machine)) {
@@ -378,7 +439,8 @@ impl Flow {
             return self.step(target, c, text);
         }
         let begins_value = matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n');
-        // Digits continue the number. Brackets after a number are more likely a row that begins again.
+        // Digits continue the number. Brackets after a number are more likely a row that begins
+        // again.
         let goes_on = tail.in_number && !matches!(c, '"' | 't' | 'f' | 'n');
         if tail.after_value && !goes_on && if in_object { c == '"' } else { begins_value } {
             self.note(target, Rule::CommaAdded);
@@ -394,16 +456,29 @@ impl Flow {
     fn plain<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
         let machine = target.machine();
         // Only containers that were open at the cut are examined.
-        let examined = machine.frames().last().filter(|frame| frame.start < self.cut && !machine.in_string());
+        let examined = machine
+            .frames()
+            .last()
+            .filter(|frame| frame.start < self.cut && !machine.in_string());
         let kind = examined.map(|frame| frame.kind);
         if kind == Some(Kind::Object) && matches!(c, ',' | '}') {
             self.move_deferred(target)?;
         }
-        if kind.is_some() && c == ',' { self.comma() } else { Ok(target.take(text)?) }
+        if kind.is_some() && c == ',' {
+            self.comma()
+        } else {
+            Ok(target.take(text)?)
+        }
     }
 
     /// Takes text of a string that has only dots so far, or the text after it.
-    fn dots<T: Target>(&mut self, target: &mut T, is_closed: bool, c: char, text: &str) -> Result<(), FlowError> {
+    fn dots<T: Target>(
+        &mut self,
+        target: &mut T,
+        is_closed: bool,
+        c: char,
+        text: &str,
+    ) -> Result<(), FlowError> {
         match c {
             '.' | '…' if !is_closed => self.pending.push_str(text),
             '"' if !is_closed && self.pending.ends_with(['.', '…']) => {
@@ -452,14 +527,18 @@ impl Flow {
     }
 
     fn note<T: Target>(&mut self, target: &T, rule: Rule) {
-        self.repairs.push(Repair { rule, offset: target.machine().offset() });
+        self.repairs.push(Repair {
+            rule,
+            offset: target.machine().offset(),
+        });
     }
 }
 
 /// Below this number of bytes a loop finds a byte faster than a search that has to be prepared.
 const SHORT: usize = 16;
 
-/// Returns the length of the whole numbers that `text` begins with: digits, and commas that a digit follows.
+/// Returns the length of the whole numbers that `text` begins with: digits, and commas that a digit
+/// follows.
 fn numbers_len(text: &[u8]) -> usize {
     let (mut at, mut end) = (0, 0);
     loop {
@@ -469,7 +548,12 @@ fn numbers_len(text: &[u8]) -> usize {
                 end = at;
             }
             Some(b',') => {
-                let spaces = text.get(at + 1..).unwrap_or_default().iter().take_while(|byte| **byte == b' ').count();
+                let spaces = text
+                    .get(at + 1..)
+                    .unwrap_or_default()
+                    .iter()
+                    .take_while(|byte| **byte == b' ')
+                    .count();
                 at += 1 + spaces;
                 if !text.get(at).is_some_and(u8::is_ascii_digit) {
                     return end;
@@ -481,11 +565,17 @@ fn numbers_len(text: &[u8]) -> usize {
 }
 
 fn in_object(machine: &Machine) -> bool {
-    machine.frames().last().is_some_and(|frame| frame.kind == Kind::Object)
+    machine
+        .frames()
+        .last()
+        .is_some_and(|frame| frame.kind == Kind::Object)
 }
 
 fn in_array(machine: &Machine) -> bool {
-    machine.frames().last().is_some_and(|frame| frame.kind == Kind::Array)
+    machine
+        .frames()
+        .last()
+        .is_some_and(|frame| frame.kind == Kind::Array)
 }
 
 /// Whether the character is white space of the grammar.

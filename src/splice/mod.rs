@@ -1,4 +1,5 @@
-//! Joins continuation text to the document, or returns the reason why not. docs/seam.md has the whole decision.
+//! Joins continuation text to the document, or returns the reason why not. docs/seam.md has the
+//! whole decision.
 //!
 //! ```text
 //!              ┌▶ the cut itself ──────────────────────────┐
@@ -79,7 +80,8 @@ pub struct Splice {
     /// The most bytes that waited for the decision.
     max_pending: usize,
     state: State,
-    /// The fragment after the document's root, from its first significant character on: its first bytes.
+    /// The fragment after the document's root, from its first significant character on: its first
+    /// bytes.
     after_root: String,
     /// The results of the candidates, for an explanation.
     candidates: Candidates,
@@ -102,9 +104,9 @@ enum State {
 }
 
 impl Splice {
-    /// Creates a splice at the end of the slot's text. Takes O(depth) and a search for the anchor. A fragment that does not
-    /// begin as the request asks costs one pass over the last 4 KiB of the delivered text, at its first character that
-    /// shows it.
+    /// Creates a splice at the end of the slot's text. Takes O(depth) and a search for the anchor.
+    /// A fragment that does not begin as the request asks costs one pass over the last 4 KiB of the
+    /// delivered text, at its first character that shows it.
     pub fn new(slot: &Slot, request: impl Into<SpliceRequest>, limits: &Limits) -> Self {
         let mut request = request.into();
         if request.after_gap && request.expect == Expect::Exact {
@@ -112,7 +114,10 @@ impl Splice {
             request.expect = Expect::Any;
         }
         let text = slot.document().text();
-        let anchor = slot.document().root_start().and_then(|_| requested_anchor(text, &request, limits));
+        let anchor = slot
+            .document()
+            .root_start()
+            .and_then(|_| requested_anchor(text, &request, limits));
         let caps = Caps::new(limits);
         let state = match &anchor {
             Some(anchor) => State::Requested(Requested::new(slot, &request, anchor, caps.pending)),
@@ -142,13 +147,15 @@ impl Splice {
         self.after_root.chars().next()
     }
 
-    /// Returns whether the answer does not end with the document's root: JSON follows in the fragment, or, after a remark,
-    /// a later root in which the fragment ends.
+    /// Returns whether the answer does not end with the document's root: JSON follows in the
+    /// fragment, or, after a remark, a later root in which the fragment ends.
     pub(crate) fn has_more_json(&self, document: &Document) -> bool {
-        matches!(self.after_root(), Some('{' | ',' | ':' | '"')) || document.ends_in_later_root(&self.after_root)
+        matches!(self.after_root(), Some('{' | ',' | ':' | '"'))
+            || document.ends_in_later_root(&self.after_root)
     }
 
-    /// Returns the candidates that were tried, once it is decided, the winner first. Empty if nothing was delivered.
+    /// Returns the candidates that were tried, once it is decided, the winner first. Empty if
+    /// nothing was delivered.
     pub(crate) fn candidates(&self) -> &[Candidate] {
         self.candidates.as_slice()
     }
@@ -156,17 +163,21 @@ impl Splice {
     /// Returns whether the fragment, which has no new text, repeats delivered text up to the cut.
     pub(crate) fn repeats_to_cut(&self, fragment: &str) -> bool {
         let is_envelope = |c: char| is_space(c) || c == '`';
-        let ends_at_cut = |one: &Candidate| one.overlap > 0 && one.adds(fragment).trim_matches(is_envelope).is_empty();
+        let ends_at_cut = |one: &Candidate| {
+            one.overlap > 0 && one.adds(fragment).trim_matches(is_envelope).is_empty()
+        };
         self.candidates().iter().any(ends_at_cut)
     }
 
-    /// Returns the anchor that the fragment is expected to repeat; `None` where nothing was delivered.
+    /// Returns the anchor that the fragment is expected to repeat; `None` where nothing was
+    /// delivered.
     pub fn anchor(&self) -> Option<&Anchor> {
         self.anchor.as_ref()
     }
 
-    /// Takes text of the fragment. Certain text is pushed to the document. Text after the document's root is dropped,
-    /// except the text after a fence that the fragment closes, where prose precedes the fence.
+    /// Takes text of the fragment. Certain text is pushed to the document. Text after the
+    /// document's root is dropped, except the text after a fence that the fragment closes, where
+    /// prose precedes the fence.
     ///
     /// # Errors
     /// Returns the failure, now and for all text to come.
@@ -174,7 +185,8 @@ impl Splice {
         self.feed_with(slot, text, &mut ())
     }
 
-    /// Takes text like [`feed`](Self::feed), and passes the newly certain parts of the document to `sink`.
+    /// Takes text like [`feed`](Self::feed), and passes the newly certain parts of the document to
+    /// `sink`.
     ///
     /// # Errors
     /// Those of [`feed`](Self::feed).
@@ -190,7 +202,10 @@ impl Splice {
             {
                 // The decision has no work left, so text goes directly to the document.
                 let left = match flow.is_in_string(slot.document().machine(), text) {
-                    true => Delivered { slot, sink }.take(text).map(|()| 0).map_err(FlowError::from),
+                    true => Delivered { slot, sink }
+                        .take(text)
+                        .map(|()| 0)
+                        .map_err(FlowError::from),
                     false => flow.feed_root(&mut Delivered { slot, sink }, text),
                 };
                 if matches!(left, Ok(0)) && !slot.document().is_complete() {
@@ -258,9 +273,16 @@ impl Splice {
     }
 
     /// Takes text while the fragment does what was requested. Returns the text after the decision.
-    fn expect_requested<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> String {
+    fn expect_requested<S: Sink + ?Sized>(
+        &mut self,
+        slot: &mut Slot,
+        text: &str,
+        sink: &mut S,
+    ) -> String {
         for (at, c) in text.char_indices() {
-            let State::Requested(requested) = &mut self.state else { break };
+            let State::Requested(requested) = &mut self.state else {
+                break;
+            };
             let seen = requested.take(slot, c);
             self.max_pending = self.max_pending.max(requested.text.len());
             let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
@@ -279,21 +301,27 @@ impl Splice {
         String::new()
     }
 
-    /// Lets all candidates take the fragment: the text so far, and the rest. Returns the text after the decision.
+    /// Lets all candidates take the fragment: the text so far, and the rest. Returns the text after
+    /// the decision.
     fn compare<S: Sink + ?Sized>(&mut self, slot: &mut Slot, rest: &str, sink: &mut S) -> String {
         let (State::Requested(requested), Some(anchor)) = (&mut self.state, &self.anchor) else {
             return rest.to_owned();
         };
         let mut text = std::mem::take(&mut requested.text);
         text.push_str(rest);
-        self.state = State::Deciding(Box::new(Deciding::new(slot, &self.request, anchor, self.caps)));
+        self.state = State::Deciding(Box::new(Deciding::new(
+            slot,
+            &self.request,
+            anchor,
+            self.caps,
+        )));
         self.decide(slot, &text, sink)
     }
 
     /// Lets the candidates take text until one of them wins. Returns the text after the decision.
     fn decide<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) -> String {
-        // A decision falls after a character, never at the end of a chunk: it is the same for all chunkings. A run of
-        // text has no character after which one could fall.
+        // A decision falls after a character, never at the end of a chunk: it is the same for all
+        // chunkings. A run of text has no character after which one could fall.
         let mut rest = Cow::Borrowed(text);
         let mut at = 0;
         while let (State::Deciding(deciding), Some(left)) = (&mut self.state, rest.get(at..)) {
@@ -307,7 +335,11 @@ impl Splice {
             let is_full = deciding.pending() > self.caps.pending;
             if deciding.fragment.is_fenced && self.fenced.open() {
                 // The rest may contain the line that closes the fence.
-                rest = Cow::Owned(self.fenced.feed(rest.get(at..).unwrap_or_default(), self.caps.pending).into_owned());
+                rest = Cow::Owned(
+                    self.fenced
+                        .feed(rest.get(at..).unwrap_or_default(), self.caps.pending)
+                        .into_owned(),
+                );
                 at = 0;
             }
             if let Some((winner, posterior)) = deciding.winner(slot, false)
@@ -329,12 +361,18 @@ impl Splice {
         self.finish_with(slot, &mut ())
     }
 
-    /// Ends the fragment like [`finish`](Self::finish), and passes the newly certain parts of the document to `sink`.
+    /// Ends the fragment like [`finish`](Self::finish), and passes the newly certain parts of the
+    /// document to `sink`.
     ///
     /// # Errors
     /// Those of [`finish`](Self::finish).
-    pub fn finish_with<S: Sink + ?Sized>(&mut self, slot: &mut Slot, sink: &mut S) -> Result<Seam, SpliceError> {
-        // The waiting text may be half a mark. If it was text, the next fragment repeats it: it closes no document.
+    pub fn finish_with<S: Sink + ?Sized>(
+        &mut self,
+        slot: &mut Slot,
+        sink: &mut S,
+    ) -> Result<Seam, SpliceError> {
+        // The waiting text may be half a mark. If it was text, the next fragment repeats it: it
+        // closes no document.
         self.strip.drop_pending();
         if let State::Opening(search, pending) = &mut self.state
             && let Some(root) = search.settle(pending, false)
@@ -348,7 +386,9 @@ impl Splice {
         self.deliver(slot, &left, sink);
         if let State::Deciding(deciding) = &mut self.state {
             match deciding.end(slot) {
-                End::Join(winner, _) if self.ends_early(slot, winner) && !self.believes(slot, winner) => {
+                End::Join(winner, _)
+                    if self.ends_early(slot, winner) && !self.believes(slot, winner) =>
+                {
                     self.fail(SpliceError::EarlyEnd);
                 }
                 End::Join(winner, posterior) => {
@@ -367,19 +407,25 @@ impl Splice {
             seam.early_end |= flow.has_ellipsis();
             self.stop_at(slot, ended);
         }
-        // This happens only at the end: a report on a seam must not depend on how the text was divided.
+        // This happens only at the end: a report on a seam must not depend on how the text was
+        // divided.
         self.flag_break();
         match &self.state {
             State::Joined(seam, _) => Ok(seam.clone()),
             State::Failed { error, .. } => Err(error.clone()),
-            State::Opening(..) | State::Requested(_) | State::Deciding(_) => Err(SpliceError::Empty),
+            State::Opening(..) | State::Requested(_) | State::Deciding(_) => {
+                Err(SpliceError::Empty)
+            }
         }
     }
 
     /// Returns the seam, once there is one.
     pub fn seam(&self) -> Option<&Seam> {
         match &self.state {
-            State::Joined(seam, _) | State::Failed { seam: Some(seam), .. } => Some(seam),
+            State::Joined(seam, _)
+            | State::Failed {
+                seam: Some(seam), ..
+            } => Some(seam),
             _ => None,
         }
     }
@@ -393,7 +439,8 @@ impl Splice {
         }
     }
 
-    /// Returns the bytes that wait for the decision, or after it for a key that may have been delivered.
+    /// Returns the bytes that wait for the decision, or after it for a key that may have been
+    /// delivered.
     pub fn pending(&self) -> usize {
         match &self.state {
             State::Opening(_, pending) => pending.len(),
@@ -405,7 +452,11 @@ impl Splice {
     }
 
     fn outcome(&self) -> Result<(), SpliceError> {
-        if let State::Failed { error, .. } = &self.state { Err(error.clone()) } else { Ok(()) }
+        if let State::Failed { error, .. } = &self.state {
+            Err(error.clone())
+        } else {
+            Ok(())
+        }
     }
 
     fn fail(&mut self, error: SpliceError) {
@@ -413,7 +464,11 @@ impl Splice {
             self.candidates = explain::candidates_of(deciding, None);
         }
         let (seam, repairs) = (self.seam().cloned(), self.repairs().to_vec());
-        self.state = State::Failed { seam, repairs, error };
+        self.state = State::Failed {
+            seam,
+            repairs,
+            error,
+        };
     }
 }
 
@@ -421,5 +476,8 @@ impl Splice {
 fn requested_anchor(text: &str, request: &SpliceRequest, limits: &Limits) -> Option<Anchor> {
     let anchor = Anchor::of(text, limits.continuation.max_anchor_chars)?;
     let range = request.anchor.clone().unwrap_or(anchor.range);
-    Some(Anchor { range, ambiguous: anchor.ambiguous })
+    Some(Anchor {
+        range,
+        ambiguous: anchor.ambiguous,
+    })
 }

@@ -1,9 +1,9 @@
-//! Estimates how many bits text costs after the delivered text: text with the habits of the delivered text costs
-//! little, text that never occurred in it costs much.
+//! Estimates how many bits text costs after the delivered text: text with the habits of the
+//! delivered text costs little, text that never occurred in it costs much.
 //!
-//! Counts which byte follows the last bytes, in contexts of several lengths. The longest known context decides; where it
-//! does not know the byte, the next shorter one does, without the bytes that the longer one knows. White space between
-//! tokens costs nothing and is no context.
+//! Counts which byte follows the last bytes, in contexts of several lengths. The longest known
+//! context decides; where it does not know the byte, the next shorter one does, without the bytes
+//! that the longer one knows. White space between tokens costs nothing and is no context.
 
 mod history;
 
@@ -15,8 +15,9 @@ use history::{LONG, LONGEST, follower};
 
 /// Counts over the end of the delivered text.
 ///
-/// A context that has occurred once has no entry where a shorter one has occurred only there, too: the offset of the
-/// shorter one gives the text before and after it. In prose most contexts are of this type.
+/// A context that has occurred once has no entry where a shorter one has occurred only there, too:
+/// the offset of the shorter one gives the text before and after it. In prose most contexts are of
+/// this type.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
     /// The counted bytes: the text without layout.
@@ -29,8 +30,8 @@ pub(super) struct Predictor {
     again: Again,
 }
 
-/// By order, and by whether the context had been seen once or more often: how often it was seen again, and how often a
-/// known byte followed it then.
+/// By order, and by whether the context had been seen once or more often: how often it was seen
+/// again, and how often a known byte followed it then.
 #[derive(Clone, Copy, Debug, Default)]
 struct Again([[(u32, u32); 2]; ORDERS.len()]);
 
@@ -45,7 +46,12 @@ impl Again {
 
     /// The probability that an unknown byte follows (Krichevsky and Trofimov).
     fn escape(&self, order: usize, bucket: usize) -> f32 {
-        let (tries, hits) = self.0.get(order).and_then(|by| by.get(bucket)).copied().unwrap_or_default();
+        let (tries, hits) = self
+            .0
+            .get(order)
+            .and_then(|by| by.get(bucket))
+            .copied()
+            .unwrap_or_default();
         (tries.saturating_sub(hits) as f32 + 1.0) / (tries as f32 + 2.0)
     }
 }
@@ -75,8 +81,16 @@ impl Context {
     /// The context without the bytes that follow a longer one.
     fn without(self, longer: Self) -> Self {
         let distinct = self.distinct.saturating_sub(longer.distinct);
-        let total = if distinct == 0 { 0 } else { self.total.saturating_sub(longer.total) };
-        Self { total, distinct, ..self }
+        let total = if distinct == 0 {
+            0
+        } else {
+            self.total.saturating_sub(longer.total)
+        };
+        Self {
+            total,
+            distinct,
+            ..self
+        }
     }
 }
 
@@ -97,15 +111,18 @@ impl Hasher for Given {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
+        bytes
+            .iter()
+            .for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
     }
 }
 
 /// The lengths of the contexts.
 const ORDERS: [u32; 10] = [0, 1, 2, 3, 4, 5, 8, 15, LONG, LONGEST];
 
-/// The first order whose escapes are learned: how often the byte that followed a context once follows it again depends
-/// on the document. In a table of zeros it always does, in prose almost never.
+/// The first order whose escapes are learned: how often the byte that followed a context once
+/// follows it again depends on the document. In a table of zeros it always does, in prose almost
+/// never.
 const LEARNED: usize = 5;
 
 /// The probability of a byte that no context knows: one of some ninety printable ones.
@@ -147,14 +164,25 @@ impl Predictor {
     /// Counts a byte that follows the text.
     fn count(&mut self, history: &History, byte: u8) {
         let (mut longest, mut only) = (None, None);
-        for (order, &length) in ORDERS.iter().enumerate().take_while(|(_, length)| **length <= history.count) {
+        for (order, &length) in ORDERS
+            .iter()
+            .enumerate()
+            .take_while(|(_, length)| **length <= history.count)
+        {
             if let Some(place) = only {
                 self.set_apart(place, history, length);
             }
             let hash = history.context(length);
             let Some(context) = self.contexts.get_mut(&hash) else {
                 // It is new, and so are all longer ones.
-                self.contexts.insert(hash, Context { total: 1, distinct: 1, first: self.text.len() as u32 });
+                self.contexts.insert(
+                    hash,
+                    Context {
+                        total: 1,
+                        distinct: 1,
+                        first: self.text.len() as u32,
+                    },
+                );
                 break;
             };
             only = (context.total == 1).then_some(context.first as usize);
@@ -172,33 +200,55 @@ impl Predictor {
         }
     }
 
-    /// Gives an entry to the context of this length before `place`, since the shorter one has now occurred elsewhere,
-    /// too.
+    /// Gives an entry to the context of this length before `place`, since the shorter one has now
+    /// occurred elsewhere, too.
     fn set_apart(&mut self, place: usize, history: &History, length: u32) {
         let before = self.text.get(..place).unwrap_or_default();
-        let Some(from) = place.checked_sub(length as usize) else { return };
+        let Some(from) = place.checked_sub(length as usize) else {
+            return;
+        };
         let hash = match history.common(before) >= length {
             true => history.context(length),
             false => History::after(before.get(from..).unwrap_or_default()).context(length),
         };
-        self.contexts.insert(hash, Context { total: 1, distinct: 1, first: place as u32 });
+        self.contexts.insert(
+            hash,
+            Context {
+                total: 1,
+                distinct: 1,
+                first: place as u32,
+            },
+        );
     }
 
-    /// Returns the contexts that have occurred, the longest first, each with its order and how often the byte followed it.
+    /// Returns the contexts that have occurred, the longest first, each with its order and how
+    /// often the byte followed it.
     fn known(&self, history: &History, byte: u8) -> impl Iterator<Item = (usize, Context, u16)> {
         let find = |order: usize| {
-            let length = ORDERS.get(order).filter(|length| **length <= history.count)?;
+            let length = ORDERS
+                .get(order)
+                .filter(|length| **length <= history.count)?;
             let hash = history.context(*length);
             Some((hash, *self.contexts.get(&hash)?))
         };
-        let last = (0..ORDERS.len()).rev().find_map(|order| find(order).map(|(_, context)| (order, context)));
-        // A context that occurred once has one offset, and so have the longer contexts, which have no entries.
+        let last = (0..ORDERS.len())
+            .rev()
+            .find_map(|order| find(order).map(|(_, context)| (order, context)));
+        // A context that occurred once has one offset, and so have the longer contexts, which have
+        // no entries.
         let (from, end, only, seen) = match last {
             Some((order, context)) if context.total == 1 => {
                 let place = context.first as usize;
                 let common = history.common(self.text.get(..place).unwrap_or_default());
-                let end = ORDERS.partition_point(|length| *length <= common).max(order + 1);
-                (order, end, context, u16::from(self.text.get(place) == Some(&byte)))
+                let end = ORDERS
+                    .partition_point(|length| *length <= common)
+                    .max(order + 1);
+                (
+                    order,
+                    end,
+                    context,
+                    u16::from(self.text.get(place) == Some(&byte)),
+                )
             }
             Some((order, context)) => (order + 1, order + 1, context, 0),
             None => (0, 0, Context::default(), 0),
@@ -208,7 +258,14 @@ impl Predictor {
                 return Some((order, only, seen));
             }
             let (hash, context) = find(order)?;
-            Some((order, context, self.followers.get(&follower(hash, byte)).copied().unwrap_or_default()))
+            Some((
+                order,
+                context,
+                self.followers
+                    .get(&follower(hash, byte))
+                    .copied()
+                    .unwrap_or_default(),
+            ))
         })
     }
 
@@ -220,8 +277,8 @@ impl Predictor {
         -(self.probability(again, history, byte, of) + SURPRISE * UNKNOWN).log2()
     }
 
-    /// The probability of the byte: from the longest known context, or where that does not know the byte, from the next
-    /// shorter one without the bytes that the longer one knows.
+    /// The probability of the byte: from the longest known context, or where that does not know the
+    /// byte, from the next shorter one without the bytes that the longer one knows.
     fn probability(&self, again: &mut Again, history: &History, byte: u8, of: Of) -> f32 {
         let (mut escaped, mut excluded) = (1.0, None);
         for (order, mut context, mut seen) in self.known(history, byte) {
@@ -234,12 +291,18 @@ impl Predictor {
                 continue;
             }
             let is_learned = excluded.is_none() && order >= LEARNED;
-            let escape = if is_learned { again.escape(order, left.bucket()) } else { left.escape() };
+            let escape = if is_learned {
+                again.escape(order, left.bucket())
+            } else {
+                left.escape()
+            };
             if is_learned {
                 again.note(order, left.bucket(), seen > 0);
             }
             if seen > 0 {
-                return escaped * (1.0 - escape) * (f32::from(seen) / f32::from(left.total)).min(1.0);
+                return escaped
+                    * (1.0 - escape)
+                    * (f32::from(seen) / f32::from(left.total)).min(1.0);
             }
             (escaped, excluded) = (escaped * escape, Some(context));
         }
@@ -247,8 +310,8 @@ impl Predictor {
     }
 }
 
-/// The bytes at the end of the delivered text that are counted: with four times as many the rates of joins are the same
-/// (docs/performance.md).
+/// The bytes at the end of the delivered text that are counted: with four times as many the rates
+/// of joins are the same (docs/performance.md).
 pub(super) const TAIL: usize = 4 << 10;
 
 /// The bytes at the start of a fragment whose costs are summed.
@@ -268,7 +331,10 @@ pub(super) struct Costs {
 
 impl Costs {
     pub(super) fn of(of: Of) -> Self {
-        Self { of, ..Self::default() }
+        Self {
+            of,
+            ..Self::default()
+        }
     }
 
     pub(super) fn push(&mut self, predictor: &Predictor, byte: u8) {
@@ -321,26 +387,43 @@ mod tests {
     }
 
     fn bits(delivered: &str, repeated: &str) -> f32 {
-        cost(&Predictor::of(delivered), &History::default(), repeated, Of::Repeated)
+        cost(
+            &Predictor::of(delivered),
+            &History::default(),
+            repeated,
+            Of::Repeated,
+        )
     }
 
     /// The slow twin: looks for each context in all text before `end`.
     fn occurrences(text: &[u8], end: usize, context: &[u8], byte: u8) -> Option<(u16, u16, u16)> {
         let is_before = |place: &usize| text[..*place].ends_with(context);
-        let after: Vec<u8> = (0..end).filter(is_before).map(|place| text[place]).collect();
-        let distinct = after.iter().collect::<std::collections::BTreeSet<_>>().len();
+        let after: Vec<u8> = (0..end)
+            .filter(is_before)
+            .map(|place| text[place])
+            .collect();
+        let distinct = after
+            .iter()
+            .collect::<std::collections::BTreeSet<_>>()
+            .len();
         let seen = after.iter().filter(|one| **one == byte).count();
         (!after.is_empty()).then_some((after.len() as u16, distinct as u16, seen as u16))
     }
 
     #[test]
     fn what_is_known_is_what_occurs_in_the_text() {
-        let rows: String = (0..6).map(|n| format!("{{\"id\":{n},\"note\":\"ab{}\"}},", n % 2)).collect();
-        let row = "[\"a row that is longer than the longest of the contexts, which has sixty-four\"],".repeat(3);
+        let rows: String = (0..6)
+            .map(|n| format!("{{\"id\":{n},\"note\":\"ab{}\"}},", n % 2))
+            .collect();
+        let row =
+            "[\"a row that is longer than the longest of the contexts, which has sixty-four\"],"
+                .repeat(3);
         let alphabet = |seed: u64| -> String {
             let mut state = seed;
             let mut next = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
                 state >> 40
             };
             (0..90 + next() % 90)
@@ -348,12 +431,19 @@ mod tests {
                 .collect()
         };
         let random = (0..30).map(alphabet);
-        for delivered in ["", "a", "aaaaaaaaaaaaaaaaaaaa", &rows, &row].map(String::from).into_iter().chain(random) {
+        for delivered in ["", "a", "aaaaaaaaaaaaaaaaaaaa", &rows, &row]
+            .map(String::from)
+            .into_iter()
+            .chain(random)
+        {
             let predictor = Predictor::of(&delivered);
             let text = predictor.text.as_slice();
             let mut again = Again::default();
             for place in 0..text.len() {
-                let contexts = ORDERS.iter().enumerate().filter(|(_, length)| **length as usize <= place);
+                let contexts = ORDERS
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, length)| **length as usize <= place);
                 let known = contexts.filter_map(|(order, &length)| {
                     let context = &text[place - length as usize..place];
                     Some((order, occurrences(text, place, context, text[place])?))
@@ -362,11 +452,22 @@ mod tests {
                     again.note(order, usize::from(total > 1), seen > 0);
                 }
             }
-            assert_eq!(format!("{again:?}"), format!("{:?}", predictor.again), "{delivered:?}");
-            let fragment = format!("{}{}zaab,ba\"", &delivered[..delivered.len() / 2], delivered);
+            assert_eq!(
+                format!("{again:?}"),
+                format!("{:?}", predictor.again),
+                "{delivered:?}"
+            );
+            let fragment = format!(
+                "{}{}zaab,ba\"",
+                &delivered[..delivered.len() / 2],
+                delivered
+            );
             let mut history = History::default();
             let mut read = Vec::new();
-            for byte in fragment.bytes().filter(|byte| !matches!(byte, b' ' | b'\n')) {
+            for byte in fragment
+                .bytes()
+                .filter(|byte| !matches!(byte, b' ' | b'\n'))
+            {
                 let mut known = [None; ORDERS.len()];
                 for (order, context, seen) in predictor.known(&history, byte) {
                     known[order] = Some((context.total, context.distinct, seen));
@@ -375,7 +476,12 @@ mod tests {
                     let from = read.len().checked_sub(length as usize)?;
                     occurrences(text, text.len(), &read[from..], byte)
                 });
-                assert_eq!(known, wanted, "{byte} after {:?} in {delivered:?}", String::from_utf8_lossy(&read));
+                assert_eq!(
+                    known,
+                    wanted,
+                    "{byte} after {:?} in {delivered:?}",
+                    String::from_utf8_lossy(&read)
+                );
                 history.push(byte);
                 read.push(byte);
             }
@@ -386,7 +492,9 @@ mod tests {
     fn what_repeats_itself_proves_nothing() {
         let zeros = format!("[{}", "0,".repeat(1000));
         assert!(bits(&zeros, &"0,".repeat(100)) < 16.0);
-        let rows: String = (0..50).map(|n| format!("{{\"id\": {n}, \"name\": \"n{}\"}}, ", n * 7919 % 1000)).collect();
+        let rows: String = (0..50)
+            .map(|n| format!("{{\"id\": {n}, \"name\": \"n{}\"}}, ", n * 7919 % 1000))
+            .collect();
         let key = bits(&rows, "{\"id\": ");
         assert!(key < 8.0, "{key}");
         let row = bits(&rows, "{\"id\": 12345, \"name\": \"Zsuzsanna\"");
@@ -405,7 +513,9 @@ mod tests {
 
     #[test]
     fn a_text_fits_where_its_context_is() {
-        let rows: String = (0..50).map(|n| format!("{{\"id\": {n}, \"name\": \"n{n}\"}}, ")).collect();
+        let rows: String = (0..50)
+            .map(|n| format!("{{\"id\": {n}, \"name\": \"n{n}\"}}, "))
+            .collect();
         let predictor = Predictor::of(&rows);
         let cost = |history: &History, text: &str| cost(&predictor, history, text, Of::New);
         let (here, alone) = (History::of(&rows), History::default());

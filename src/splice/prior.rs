@@ -1,7 +1,8 @@
 //! How often a continuation begins at each type of start: the prior of a candidate.
 //!
-//! The figures are for a model that was asked for the anchor. They need not be exact: a factor of two is one bit of a
-//! score, and a joined candidate has about ten bits more than all other readings together.
+//! The figures are for a model that was asked for the anchor. They need not be exact: a factor of
+//! two is one bit of a score, and a joined candidate has about ten bits more than all other
+//! readings together.
 
 use super::seam::Expect;
 
@@ -41,71 +42,109 @@ struct Prior {
 /// One line for each type of start.
 const PRIORS: [Prior; 10] = [
     // Models usually follow the request.
-    Prior { start: Start::Requested, thousandths: 700.0 },
-    Prior { start: Start::Mark, thousandths: 700.0 },
+    Prior {
+        start: Start::Requested,
+        thousandths: 700.0,
+    },
+    Prior {
+        start: Start::Mark,
+        thousandths: 700.0,
+    },
     // They retype, more than they copy: white space, quotes, a letter.
-    Prior { start: Start::Nearly, thousandths: 90.0 },
+    Prior {
+        start: Start::Nearly,
+        thousandths: 90.0,
+    },
     // They go straight on at the cut.
-    Prior { start: Start::Cut, thousandths: 50.0 },
+    Prior {
+        start: Start::Cut,
+        thousandths: 50.0,
+    },
     // They write the word or the number again that is not whole.
-    Prior { start: Start::Token, thousandths: 10.0 },
+    Prior {
+        start: Start::Token,
+        thousandths: 10.0,
+    },
     // They write the member again.
-    Prior { start: Start::Member, thousandths: 10.0 },
+    Prior {
+        start: Start::Member,
+        thousandths: 10.0,
+    },
     // They write the element again, in brackets.
-    Prior { start: Start::Container, thousandths: 20.0 },
+    Prior {
+        start: Start::Container,
+        thousandths: 20.0,
+    },
     // They send the whole document again.
-    Prior { start: Start::Root, thousandths: 40.0 },
-    // They begin in the anchor, after its start, or somewhere else: `IN_ANCHOR`, `AT_WORD` and `IN_WORD` are the shares
-    // of each offset.
-    Prior { start: Start::Tail, thousandths: 5.0 },
+    Prior {
+        start: Start::Root,
+        thousandths: 40.0,
+    },
+    // They begin in the anchor, after its start, or somewhere else: `IN_ANCHOR`, `AT_WORD` and
+    // `IN_WORD` are the shares of each offset.
+    Prior {
+        start: Start::Tail,
+        thousandths: 5.0,
+    },
     // They open a document for the rest: with JSON mode they must.
-    Prior { start: Start::Rerooted, thousandths: 20.0 },
+    Prior {
+        start: Start::Rerooted,
+        thousandths: 20.0,
+    },
 ];
 
-// All constants but `HEAD` are in bits. Those below zero are added to a score: the logarithm of a share.
+// All constants but `HEAD` are in bits. Those below zero are added to a score: the logarithm of a
+// share.
 
-/// Bits for the reading that the cut element is lost: what begins like that element is the next one. One half:
-/// right after its array's bracket, or without it, an element is either of the two.
+/// Bits for the reading that the cut element is lost: what begins like that element is the next
+/// one. One half: right after its array's bracket, or without it, an element is either of the two.
 pub(super) const LOST: f32 = -1.0;
 
-/// Bits for the same reading where whole values before the element were repeated: a model that repeats those continues
-/// with the cut element.
+/// Bits for the same reading where whole values before the element were repeated: a model that
+/// repeats those continues with the cut element.
 pub(super) const LOST_AFTER_VALUES: f32 = -12.0;
 
-/// Bits for the reading that a whole element is missing before the new text: models almost never skip one.
+/// Bits for the reading that a whole element is missing before the new text: models almost never
+/// skip one.
 pub(super) const SKIPPED: f32 = -14.0;
 
-/// Bits for the reading that a part after a gap begins with text that equals the end of the delivered text by chance.
-/// One half: the part before it was skipped, so this part continues the skipped one, or repeats text before it.
+/// Bits for the reading that a part after a gap begins with text that equals the end of the
+/// delivered text by chance. One half: the part before it was skipped, so this part continues the
+/// skipped one, or repeats text before it.
 pub(super) const AFTER_GAP: f32 = -1.0;
 
-/// Bits for the reading that the answer is not a continuation, but a refusal or a question: 4 in 100 answers.
+/// Bits for the reading that the answer is not a continuation, but a refusal or a question: 4 in
+/// 100 answers.
 pub(super) const OTHER: f32 = -4.6;
 
-/// Bits for the same reading once the grammar has verified a candidate: a sentence rarely has the brackets, commas and
-/// quotes that the document needs.
+/// Bits for the same reading once the grammar has verified a candidate: a sentence rarely has the
+/// brackets, commas and quotes that the document needs.
 pub(super) const OTHER_VERIFIED: f32 = -19.0;
 
-/// Bits for the reading that the fragment begins again and differs in a value: models copy nearly all values right.
+/// Bits for the reading that the fragment begins again and differs in a value: models copy nearly
+/// all values right.
 pub(super) const DIFFERS: f32 = -7.0;
 
-/// Bits for the offset at which a tail begins that is a good part of the anchor: any one of eight words is as likely.
+/// Bits for the offset at which a tail begins that is a good part of the anchor: any one of eight
+/// words is as likely.
 pub(super) const IN_ANCHOR: f32 = -3.0;
 
 /// Bits for any other offset: any one of 64 is as likely.
 pub(super) const AT_WORD: f32 = -6.0;
 
-/// Bits for the same offset if the tail has one or two bytes and begins inside a word: models rarely begin there.
+/// Bits for the same offset if the tail has one or two bytes and begins inside a word: models
+/// rarely begin there.
 pub(super) const IN_WORD: f32 = -12.0;
 
-/// Bits for a candidate that leaves out delivered members of the element that it begins again: models mostly write an
-/// element in full.
+/// Bits for a candidate that leaves out delivered members of the element that it begins again:
+/// models mostly write an element in full.
 pub(super) const LEFT_OUT: f32 = -4.0;
 
 /// Bits for an anchor that occurs twice in a row: models rarely begin it again.
 pub(super) const TWICE: f32 = -7.0;
 
-/// Bits for each byte of a text that is typical of the document: rows that differ in a few digits cost less.
+/// Bits for each byte of a text that is typical of the document: rows that differ in a few digits
+/// cost less.
 pub(super) const TYPICAL: f32 = 0.75;
 
 /// Bits that an edit of the anchor costs: the choice of the character, and of its replacement.
@@ -120,8 +159,8 @@ impl Start {
             // Models almost always continue a prefill at its end.
             (Expect::Exact, Self::Cut) => 950.0,
             (Expect::Exact, _) => thousandths / 20.0,
-            // The request is unknown: parts of a stream continue at the cut, or repeat some of the text before it; see
-            // `tail`.
+            // The request is unknown: parts of a stream continue at the cut, or repeat some of the
+            // text before it; see `tail`.
             (Expect::Any, Self::Cut) => 300.0,
             _ => thousandths,
         };
@@ -150,11 +189,12 @@ impl Start {
     }
 }
 
-/// The length in bytes of the shortest tail that counts as an overlap of parts of unknown origin. Periodic text has
-/// shorter ones by chance: tests/cases/seam/escapes-that-repeat.md.
+/// The length in bytes of the shortest tail that counts as an overlap of parts of unknown origin.
+/// Periodic text has shorter ones by chance: tests/cases/seam/escapes-that-repeat.md.
 pub(super) const OVERLAP: usize = 16;
 
-/// Returns the prior of all tails together, if the fragment repeats `repeated` bytes of the delivered text.
+/// Returns the prior of all tails together, if the fragment repeats `repeated` bytes of the
+/// delivered text.
 pub(super) fn tail(expect: Expect, repeated: usize) -> f32 {
     match expect {
         // Parts that overlap are as frequent as parts that do not.
@@ -163,42 +203,46 @@ pub(super) fn tail(expect: Expect, repeated: usize) -> f32 {
     }
 }
 
-/// The share of `max_risk` that a seam of unknown origin may have without a flag: a document has several such seams.
+/// The share of `max_risk` that a seam of unknown origin may have without a flag: a document has
+/// several such seams.
 pub(super) const UNFLAGGED: f64 = 0.1;
 
-/// The length in bytes from which on a repeat counts as intended: parts rarely overlap by less, and shorter repeats
-/// occur by chance.
+/// The length in bytes from which on a repeat counts as intended: parts rarely overlap by less, and
+/// shorter repeats occur by chance.
 pub(super) const REPEATED: usize = 8;
 
-/// The most bits by which a fragment that is unlike the document speaks for no continuation: new text may well be unlike
-/// all text before it.
+/// The most bits by which a fragment that is unlike the document speaks for no continuation: new
+/// text may well be unlike all text before it.
 pub(super) const UNLIKE: f32 = 4.0;
 
 /// The limit instead of `UNLIKE` if a key was cut: a key is almost never a sentence.
 pub(super) const UNLIKE_KEY: f32 = 14.0;
 
-/// The length of the fragment's beginning that is compared for `UNLIKE`, in bytes: a few words show what the text is,
-/// and more text would only add up.
+/// The length of the fragment's beginning that is compared for `UNLIKE`, in bytes: a few words show
+/// what the text is, and more text would only add up.
 pub(super) const HEAD: usize = 24;
 
-/// The most bits that a byte at the cut costs where it is compared with a sentence: a short document gives too few
-/// counts.
+/// The most bits that a byte at the cut costs where it is compared with a sentence: a short
+/// document gives too few counts.
 pub(super) const UNKNOWN: f32 = 4.5;
 
 /// The bits that a letter of prose costs at most: a sentence in a new language is a sentence, too.
 pub(super) const LETTER: f32 = 3.5;
 
-/// Bits against new text whose first key no element before it has: rows of a table share their keys.
+/// Bits against new text whose first key no element before it has: rows of a table share their
+/// keys.
 pub(super) const STRANGE_KEY: f32 = 9.0;
 
-/// The bits of a repeat that are more than chance: with fewer it is open whether the fragment begins again at all.
+/// The bits of a repeat that are more than chance: with fewer it is open whether the fragment
+/// begins again at all.
 pub(super) const ENOUGH: f32 = 12.0;
 
-/// The most bits of each row of a repeat, since the rows may be new ones that equal the old ones. One repeated row must
-/// not outweigh this reading; several rows in the same order do.
+/// The most bits of each row of a repeat, since the rows may be new ones that equal the old ones.
+/// One repeated row must not outweigh this reading; several rows in the same order do.
 pub(super) const IN_A_ROW: f32 = 8.0;
 
-/// Bits for the reading that a fragment ends while it still repeats delivered text: most answers bring new text.
+/// Bits for the reading that a fragment ends while it still repeats delivered text: most answers
+/// bring new text.
 pub(super) const ENDS_IN_REPEAT: f32 = -6.0;
 
 #[cfg(test)]
@@ -213,7 +257,10 @@ mod tests {
     #[test]
     fn the_documented_priors_are_these() {
         let (_, table) = DOC.split_once("| start | of 1,000 | bits | why |").unwrap();
-        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let rows = table
+            .lines()
+            .skip(2)
+            .take_while(|line| line.starts_with('|'));
         let documented: Vec<(&str, &str, &str)> = rows
             .map(|row| {
                 let cells: Vec<&str> = row.split('|').map(str::trim).collect();
@@ -224,11 +271,17 @@ mod tests {
             .iter()
             .map(|row| {
                 let bits = row.start.prior(Expect::Anchor);
-                (format!("`{}`", row.start.as_str()), row.thousandths.to_string(), format!("{bits:.1}"))
+                (
+                    format!("`{}`", row.start.as_str()),
+                    row.thousandths.to_string(),
+                    format!("{bits:.1}"),
+                )
             })
             .collect();
-        let priors: Vec<(&str, &str, &str)> =
-            priors.iter().map(|(start, of, bits)| (&**start, &**of, &**bits)).collect();
+        let priors: Vec<(&str, &str, &str)> = priors
+            .iter()
+            .map(|(start, of, bits)| (&**start, &**of, &**bits))
+            .collect();
         assert_eq!(documented, priors);
     }
 
@@ -236,14 +289,27 @@ mod tests {
     #[test]
     fn the_documented_constants_are_these() {
         let page = DOC.split_whitespace().collect::<Vec<_>>().join(" ");
-        let thousandths = |start: Start, expect: Expect| (start.prior(expect).exp2() * 1000.0).round();
+        let thousandths =
+            |start: Start, expect: Expect| (start.prior(expect).exp2() * 1000.0).round();
         let share = Start::Root.prior(Expect::Anchor) - Start::Root.prior(Expect::Exact);
         for sentence in [
-            format!("`cut` is {}. After a prefill", thousandths(Start::Cut, Expect::Any)),
-            format!("(`Expect::Exact`), `cut` is {}, and", thousandths(Start::Cut, Expect::Exact)),
+            format!(
+                "`cut` is {}. After a prefill",
+                thousandths(Start::Cut, Expect::Any)
+            ),
+            format!(
+                "(`Expect::Exact`), `cut` is {}, and",
+                thousandths(Start::Cut, Expect::Exact)
+            ),
             format!("everything else is divided by {}", share.exp2().round()),
-            format!("leaves out delivered members of the element that it begins again has {} bits less", -LEFT_OUT),
-            format!("{} bits less for the place where {} bytes of the anchor or more follow", -IN_ANCHOR, FEW),
+            format!(
+                "leaves out delivered members of the element that it begins again has {} bits less",
+                -LEFT_OUT
+            ),
+            format!(
+                "{} bits less for the place where {} bytes of the anchor or more follow",
+                -IN_ANCHOR, FEW
+            ),
             format!("{} for any other, and", -AT_WORD),
             format!("{} for a tail of one or two bytes", -IN_WORD),
             format!("in none of the last 64 elements | {STRANGE_KEY} against it"),
@@ -253,18 +319,29 @@ mod tests {
             format!("all that was delivered is the anchor | it counts at most {IN_A_ROW} bits"),
             format!("typical: less than {TYPICAL} bits a byte"),
             format!("where a byte counts at most {UNKNOWN} bits"),
-            format!("less {} bit ({} where whole values", -LOST, -LOST_AFTER_VALUES),
+            format!(
+                "less {} bit ({} where whole values",
+                -LOST, -LOST_AFTER_VALUES
+            ),
             format!("the prior of a container, less {}, plus the bits", -LOST),
-            format!("may have been skipped: {} bits less than the candidate", -SKIPPED),
+            format!(
+                "may have been skipped: {} bits less than the candidate",
+                -SKIPPED
+            ),
             format!("At the end of the fragment {} bits less", -ENDS_IN_REPEAT),
             format!("what it compared, less {} |", -DIFFERS),
             format!("| {OTHER}, and {OTHER_VERIFIED} once the grammar has verified"),
-            format!("up to {UNLIKE} bits more ({UNLIKE_KEY} in a key) where the first {HEAD} bytes"),
+            format!(
+                "up to {UNLIKE} bits more ({UNLIKE_KEY} in a key) where the first {HEAD} bytes"
+            ),
             format!("as a sentence at {LETTER} bits a letter"),
             format!("or have repeated {ENOUGH} bits, or have {ALONE} bytes: a refusal is shorter"),
             format!("less than {ENOUGH} bits identify it"),
         ] {
-            assert!(page.contains(&sentence), "docs/seam.md does not say: {sentence}");
+            assert!(
+                page.contains(&sentence),
+                "docs/seam.md does not say: {sentence}"
+            );
         }
     }
 }

@@ -27,20 +27,29 @@ const CURSORS: usize = 48;
 const FRAMES: usize = 4;
 
 impl Reader {
-    /// Returns the readers of content that begins with `c`, with a cursor for each position where the content may
-    /// begin.
+    /// Returns the readers of content that begins with `c`, with a cursor for each position where
+    /// the content may begin.
     pub(super) fn all(slot: &Slot, c: char, limit: usize) -> Vec<Self> {
         let frames = slot.frames();
         let near = |depth: usize| depth + FRAMES >= frames.len();
-        let begins = |depth: usize| frames.get(depth).is_some_and(|frame| frame.kind.opener() == c);
-        let containers = (0..frames.len()).filter(|&depth| (depth == 0 || near(depth)) && begins(depth));
+        let begins = |depth: usize| {
+            frames
+                .get(depth)
+                .is_some_and(|frame| frame.kind.opener() == c)
+        };
+        let containers =
+            (0..frames.len()).filter(|&depth| (depth == 0 || near(depth)) && begins(depth));
         let mut values: Vec<Base> = containers.map(Base::Value).collect();
         if slot.document().machine().in_token() {
             values.push(Base::Value(frames.len()));
         }
         let inside = |kind: Kind| {
-            let of_kind = move |&depth: &usize| frames.get(depth).is_some_and(|frame| frame.kind == kind);
-            (0..frames.len()).filter(move |&depth| near(depth)).filter(of_kind).map(Base::Inside)
+            let of_kind =
+                move |&depth: &usize| frames.get(depth).is_some_and(|frame| frame.kind == kind);
+            (0..frames.len())
+                .filter(move |&depth| near(depth))
+                .filter(of_kind)
+                .map(Base::Inside)
         };
         let mut readers = Vec::new();
         if matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n') {
@@ -58,10 +67,19 @@ impl Reader {
         let mut children = ChildIndex::of_newest(limit);
         let mut machine = Machine::new(usize::MAX);
         let text = String::from(bracket);
-        let cursors = bases.iter().map(|&base| Cursor::new(base, slot)).collect::<Vec<_>>();
+        let cursors = bases
+            .iter()
+            .map(|&base| Cursor::new(base, slot))
+            .collect::<Vec<_>>();
         // A bracket is legal at the start.
         let is_over = machine.feed_text(&text, &mut children).is_err() || cursors.is_empty();
-        Self { text, machine, children, cursors, is_over }
+        Self {
+            text,
+            machine,
+            children,
+            cursors,
+            is_over,
+        }
     }
 
     /// Whether further text makes no difference.
@@ -71,16 +89,26 @@ impl Reader {
 
     /// Returns the best score of the cursors that still follow.
     pub(super) fn following(&self, scene: &Scene<'_>) -> f32 {
-        let following = self.cursors.iter().filter(|cursor| !self.is_over && cursor.is_following());
-        following.map(|cursor| cursor.bits(scene, true)).fold(f32::NEG_INFINITY, f32::max)
+        let following = self
+            .cursors
+            .iter()
+            .filter(|cursor| !self.is_over && cursor.is_following());
+        following
+            .map(|cursor| cursor.bits(scene, true))
+            .fold(f32::NEG_INFINITY, f32::max)
     }
 
-    /// Returns the best score of the cursors that repeated something and then contradicted the delivered text.
+    /// Returns the best score of the cursors that repeated something and then contradicted the
+    /// delivered text.
     pub(super) fn differing(&self, scene: &Scene<'_>) -> f32 {
-        // If another cursor from the same position got further, this one took the wrong child for the open one.
-        let is_furthest = |cursor: &Cursor| !self.cursors.iter().any(|other| other.is_ahead_of(cursor));
+        // If another cursor from the same position got further, this one took the wrong child for
+        // the open one.
+        let is_furthest =
+            |cursor: &Cursor| !self.cursors.iter().any(|other| other.is_ahead_of(cursor));
         let is_differing = |cursor: &&Cursor| {
-            matches!(cursor.state, State::Dead(Some(_))) && cursor.has_repeated() && is_furthest(cursor)
+            matches!(cursor.state, State::Dead(Some(_)))
+                && cursor.has_repeated()
+                && is_furthest(cursor)
         };
         let differing = self.cursors.iter().filter(is_differing);
         let bits = differing.map(|cursor| cursor.bits(scene, false) + prior::DIFFERS);
@@ -89,29 +117,61 @@ impl Reader {
 
     /// Whether all content so far may repeat delivered text.
     pub(super) fn is_repeat(&self) -> bool {
-        !self.is_over && self.cursors.iter().any(|cursor| cursor.is_following() && cursor.has_repeated())
+        !self.is_over
+            && self
+                .cursors
+                .iter()
+                .any(|cursor| cursor.is_following() && cursor.has_repeated())
     }
 
-    /// Returns the bytes of the content that repeat delivered values for certain, while all of it may.
+    /// Returns the bytes of the content that repeat delivered values for certain, while all of it
+    /// may.
     pub(super) fn repeated(&self) -> Option<usize> {
-        let following = self.cursors.iter().filter(|cursor| cursor.is_following() && cursor.has_repeated());
-        following.map(Cursor::repeated_bytes).max().filter(|_| !self.is_over)
+        let following = self
+            .cursors
+            .iter()
+            .filter(|cursor| cursor.is_following() && cursor.has_repeated());
+        following
+            .map(Cursor::repeated_bytes)
+            .max()
+            .filter(|_| !self.is_over)
     }
 
     /// Returns the last offset at which a reading as a restart contradicted the delivered text.
     pub(super) fn contradicted(&self) -> Option<usize> {
-        let at = |cursor: &Cursor| if let State::Dead(at) = cursor.state { at } else { None };
-        self.cursors.iter().filter(|cursor| cursor.has_repeated()).filter_map(at).max()
+        let at = |cursor: &Cursor| {
+            if let State::Dead(at) = cursor.state {
+                at
+            } else {
+                None
+            }
+        };
+        self.cursors
+            .iter()
+            .filter(|cursor| cursor.has_repeated())
+            .filter_map(at)
+            .max()
     }
 
-    /// Takes the next text of the content. Calls `arrived` for each cursor that reaches the cut; its offsets count from
-    /// the content's start.
-    pub(super) fn feed(&mut self, slot: &Slot, scene: &Scene<'_>, text: &str, mut arrived: impl FnMut(Arrival)) {
+    /// Takes the next text of the content. Calls `arrived` for each cursor that reaches the cut;
+    /// its offsets count from the content's start.
+    pub(super) fn feed(
+        &mut self,
+        slot: &Slot,
+        scene: &Scene<'_>,
+        text: &str,
+        mut arrived: impl FnMut(Arrival),
+    ) {
         if self.is_over {
             return;
         }
         self.text.push_str(text);
-        let mut sink = Following { slot, scene: *scene, children: &mut self.children, cursors: &mut self.cursors };
+        let mut sink = Following {
+            slot,
+            scene: *scene,
+            children: &mut self.children,
+            cursors: &mut self.cursors,
+        };
         let is_legal = self.machine.feed_text(&self.text, &mut sink).is_ok();
         for cursor in &mut self.cursors {
             if let State::Arrived(arrival) = &mut cursor.state {
@@ -121,7 +181,8 @@ impl Reader {
                 arrived(arrival);
             }
         }
-        self.is_over = !is_legal || self.machine.is_done() || !self.cursors.iter().any(Cursor::is_following);
+        self.is_over =
+            !is_legal || self.machine.is_done() || !self.cursors.iter().any(Cursor::is_following);
     }
 }
 
@@ -147,12 +208,20 @@ struct Following<'a> {
 impl Sink for Following<'_> {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         self.children.event(event, live);
-        let sides = Sides { slot: self.slot, scene: self.scene, live, children: self.children };
+        let sides = Sides {
+            slot: self.slot,
+            scene: self.scene,
+            live,
+            children: self.children,
+        };
         let mut at = 0;
         // A cursor that is added by this event has taken it already.
         let end = self.cursors.len();
         while at < end {
-            let following = self.cursors.get_mut(at).filter(|cursor| cursor.is_following());
+            let following = self
+                .cursors
+                .get_mut(at)
+                .filter(|cursor| cursor.is_following());
             let fork = following.and_then(|cursor| cursor.event(event, &sides));
             if let Some(fork) = fork.filter(|_| self.cursors.len() < CURSORS) {
                 self.cursors.push(fork);

@@ -1,8 +1,9 @@
 //! A fragment that begins as requested: with the anchor, or at the cut.
 //!
-//! The requested candidate wins with its first new character, whatever other readings the fragment has. So while the
-//! fragment does what was requested, nothing is compared, and the delivered text is not counted. With the first
-//! character that does something else, all candidates are [tried](super::deciding).
+//! The requested candidate wins with its first new character, whatever other readings the fragment
+//! has. So while the fragment does what was requested, nothing is compared, and the delivered text
+//! is not counted. With the first character that does something else, all candidates are
+//! [tried](super::deciding).
 
 use super::attempt::{Attempt, Lead};
 use super::candidate::{Candidate, Evidence};
@@ -20,8 +21,8 @@ pub(super) struct Requested {
     expect: Expect,
     /// The fragment so far.
     pub(super) text: String,
-    /// Without the text before the root; empty if the fragment continues at the cut, or if a separate root was
-    /// requested.
+    /// Without the text before the root; empty if the fragment continues at the cut, or if a
+    /// separate root was requested.
     anchor: String,
     /// Bytes of the anchor that the fragment has repeated.
     matched: usize,
@@ -33,7 +34,8 @@ pub(super) struct Requested {
     cap: usize,
 }
 
-/// Bytes of white space before the anchor, or of new text, that may wait here: each character looks at them again.
+/// Bytes of white space before the anchor, or of new text, that may wait here: each character looks
+/// at them again.
 const WAITING: usize = 256;
 
 /// The meaning of a character of the fragment.
@@ -53,7 +55,11 @@ impl Requested {
         let root = slot.document().root_start().unwrap_or_default();
         let is_prefill = request.expect == Expect::Exact;
         let has_anchor = !is_prefill && !request.rerooted;
-        let range = if has_anchor { anchor.range.start.max(root)..anchor.range.end } else { 0..0 };
+        let range = if has_anchor {
+            anchor.range.start.max(root)..anchor.range.end
+        } else {
+            0..0
+        };
         let anchor_text = slot.text().get(range).unwrap_or_default();
         let mut requested = Self {
             expect: request.expect,
@@ -72,7 +78,9 @@ impl Requested {
 
     /// Takes the next character of the fragment.
     pub(super) fn take(&mut self, slot: &Slot, c: char) -> Seen {
-        let Some(attempt) = &mut self.attempt else { return self.take_anchor(slot, c) };
+        let Some(attempt) = &mut self.attempt else {
+            return self.take_anchor(slot, c);
+        };
         self.text.push(c);
         let is_legal = attempt.feed(slot, c.encode_utf8(&mut [0; 4])).is_ok();
         if !is_legal || !attempt.candidate.start.is_requested() {
@@ -83,8 +91,12 @@ impl Requested {
         if new.len() > self.cap || self.may_come_twice && again == self.anchor {
             return Seen::Other;
         }
-        let waits = self.may_come_twice && self.anchor.starts_with(again) || may_end_early(slot, self.expect, new);
-        match self.attempt.take_if(|attempt| attempt.is_verified() && !waits) {
+        let waits = self.may_come_twice && self.anchor.starts_with(again)
+            || may_end_early(slot, self.expect, new);
+        match self
+            .attempt
+            .take_if(|attempt| attempt.is_verified() && !waits)
+        {
             Some(attempt) => Seen::Verified(attempt),
             None => Seen::AsAsked,
         }
@@ -92,10 +104,17 @@ impl Requested {
 
     /// Takes a character before or inside the anchor.
     fn take_anchor(&mut self, slot: &Slot, c: char) -> Seen {
-        let is_due = self.anchor.get(self.matched..).is_some_and(|rest| rest.starts_with(c));
+        let is_due = self
+            .anchor
+            .get(self.matched..)
+            .is_some_and(|rest| rest.starts_with(c));
         let may_precede = is_space(c) && self.is_blank();
         self.text.push(c);
-        self.matched = if is_due { self.matched + c.len_utf8() } else { 0 };
+        self.matched = if is_due {
+            self.matched + c.len_utf8()
+        } else {
+            0
+        };
         if !is_due && !may_precede || self.text.len() - self.matched > self.cap {
             return Seen::Other;
         }
@@ -125,9 +144,25 @@ impl Requested {
             Expect::Anchor | Expect::Any => (Alignment::Anchor, tail - self.anchor.len().min(tail)),
         };
         let new = Candidate::new(alignment, Start::Requested, at, self.anchor.len());
-        let candidate = Candidate { from, evidence, ..new };
-        let skip = if self.expect == Expect::Exact { 0 } else { end - tail };
-        self.attempt = Some(Box::new(Attempt::new(slot, candidate, Lead { skip, ..Lead::default() }, self.cap)));
+        let candidate = Candidate {
+            from,
+            evidence,
+            ..new
+        };
+        let skip = if self.expect == Expect::Exact {
+            0
+        } else {
+            end - tail
+        };
+        self.attempt = Some(Box::new(Attempt::new(
+            slot,
+            candidate,
+            Lead {
+                skip,
+                ..Lead::default()
+            },
+            self.cap,
+        )));
     }
 }
 
@@ -147,17 +182,37 @@ mod tests {
     /// The result of a fragment that a client or a report can see, without the losing candidates.
     type Joined = (String, Result<Seam, SpliceError>, String);
 
-    /// Joins `fragment` to `delivered`, and where `compares` is set, lets all candidates begin with its first character.
-    fn joined(delivered: &str, fragment: &str, request: &SpliceRequest, compares: bool, limits: &Limits) -> Joined {
+    /// Joins `fragment` to `delivered`, and where `compares` is set, lets all candidates begin with
+    /// its first character.
+    fn joined(
+        delivered: &str,
+        fragment: &str,
+        request: &SpliceRequest,
+        compares: bool,
+        limits: &Limits,
+    ) -> Joined {
         let mut slot = Slot::new(limits);
         slot.push(delivered).unwrap();
         let mut splice = Splice::new(&slot, request.clone(), limits);
-        if let (State::Requested(_), Some(anchor), true) = (&splice.state, &splice.anchor, compares) {
-            splice.state = State::Deciding(Box::new(Deciding::new(&slot, request, anchor, Caps::new(limits))));
+        if let (State::Requested(_), Some(anchor), true) = (&splice.state, &splice.anchor, compares)
+        {
+            splice.state = State::Deciding(Box::new(Deciding::new(
+                &slot,
+                request,
+                anchor,
+                Caps::new(limits),
+            )));
         }
         let _ = splice.feed(&mut slot, fragment);
-        let seam = splice.finish(&mut slot).map(|seam| Seam { rivals: Vec::new(), ..seam });
-        (slot.text().to_owned(), seam, format!("{:?}", splice.repairs()))
+        let seam = splice.finish(&mut slot).map(|seam| Seam {
+            rivals: Vec::new(),
+            ..seam
+        });
+        (
+            slot.text().to_owned(),
+            seam,
+            format!("{:?}", splice.repairs()),
+        )
     }
 
     fn decided(joined: &Joined) -> usize {
@@ -166,7 +221,11 @@ mod tests {
 
     /// Scores are not computed after each byte, so that all candidates may decide a little later.
     fn without_waiting((text, seam, repairs): &Joined) -> Joined {
-        let seam = seam.clone().map(|seam| Seam { pending: 0, decided: 0, ..seam });
+        let seam = seam.clone().map(|seam| Seam {
+            pending: 0,
+            decided: 0,
+            ..seam
+        });
         (text.clone(), seam, repairs.clone())
     }
 
@@ -181,7 +240,10 @@ mod tests {
             format!("{anchor}{anchor}{rest}"),
             format!("{anchor} {anchor}\n{anchor}{rest}"),
             format!("Here it is: {anchor}{rest}"),
-            format!("{}{rest}", anchor.get(..anchor.len() / 2).unwrap_or_default()),
+            format!(
+                "{}{rest}",
+                anchor.get(..anchor.len() / 2).unwrap_or_default()
+            ),
             format!("{anchor}\"]}}"),
             format!("{anchor}, 1, 2"),
             format!("{anchor}\u{e4}{rest}"),
@@ -201,7 +263,10 @@ mod tests {
         let text = format!("{{\"a\": [\"{}", "long ".repeat(200_000));
         let mut slot = Slot::new(&Limits::default());
         slot.push(&text).unwrap();
-        let request = SpliceRequest { anchor: Some(0..text.len()), ..Expect::Anchor.into() };
+        let request = SpliceRequest {
+            anchor: Some(0..text.len()),
+            ..Expect::Anchor.into()
+        };
         let mut splice = Splice::new(&slot, request, &Limits::default());
         splice.feed(&mut slot, &text).unwrap();
         splice.feed(&mut slot, "way\"]}").unwrap();
@@ -211,12 +276,18 @@ mod tests {
     #[test]
     fn what_was_asked_for_wins_as_it_does_among_all_candidates() {
         let mut asked = 0;
-        for (document, small) in DOCUMENTS.iter().flat_map(|document| [(document, false), (document, true)]) {
+        for (document, small) in DOCUMENTS
+            .iter()
+            .flat_map(|document| [(document, false), (document, true)])
+        {
             let mut limits = Limits::default();
             if small {
                 limits.parser.max_pending_bytes = 8;
             }
-            for cut in (1..document.len()).step_by(2).filter(|&cut| document.is_char_boundary(cut)) {
+            for cut in (1..document.len())
+                .step_by(2)
+                .filter(|&cut| document.is_char_boundary(cut))
+            {
                 let delivered = document.get(..cut).unwrap();
                 let ways = [
                     (Expect::Anchor, None, false),
@@ -226,18 +297,31 @@ mod tests {
                 ];
                 for (expect, mark, rerooted) in ways {
                     let (mark, tags) = (mark.map(str::to_owned), vec!["t".to_owned()]);
-                    let request = SpliceRequest { mark, tags, rerooted, ..expect.into() };
+                    let request = SpliceRequest {
+                        mark,
+                        tags,
+                        rerooted,
+                        ..expect.into()
+                    };
                     let mut slot = Slot::new(&limits);
                     slot.push(delivered).unwrap();
-                    let anchor =
-                        Splice::new(&slot, request.clone(), &limits).anchor().map(|anchor| anchor.range.clone());
-                    let anchor = anchor.and_then(|range| delivered.get(range)).unwrap_or_default();
+                    let anchor = Splice::new(&slot, request.clone(), &limits)
+                        .anchor()
+                        .map(|anchor| anchor.range.clone());
+                    let anchor = anchor
+                        .and_then(|range| delivered.get(range))
+                        .unwrap_or_default();
                     for fragment in fragments(document, cut, anchor) {
-                        let run = |compares| joined(delivered, &fragment, &request, compares, &limits);
+                        let run =
+                            |compares| joined(delivered, &fragment, &request, compares, &limits);
                         let (own, twin) = (run(false), run(true));
                         // Text that waits for a comparison reaches a limit earlier.
                         if !matches!(twin.1, Err(SpliceError::Pending(_))) {
-                            assert_eq!(without_waiting(&own), without_waiting(&twin), "{delivered:?} + {fragment:?}");
+                            assert_eq!(
+                                without_waiting(&own),
+                                without_waiting(&twin),
+                                "{delivered:?} + {fragment:?}"
+                            );
                             assert!(decided(&own) <= decided(&twin), "{own:?} {twin:?}");
                         }
                         asked += usize::from(own.0 == *document);

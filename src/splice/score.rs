@@ -1,4 +1,5 @@
-//! The scores of the candidates, and the decisions that they lead to while the fragment streams and at its end.
+//! The scores of the candidates, and the decisions that they lead to while the fragment streams and
+//! at its end.
 
 use super::attempt::{ALONE, Attempt};
 use super::candidate::{Candidate, Evidence, TakenElement};
@@ -24,9 +25,9 @@ pub(super) enum End {
     Failed(SpliceError),
 }
 
-/// When the scores are computed: after each character at first, then after each sixteenth of the text since a candidate
-/// was added, rejected or verified. A decision waits for a sixteenth more, and the cost of a long fragment is not
-/// quadratic.
+/// When the scores are computed: after each character at first, then after each sixteenth of the
+/// text since a candidate was added, rejected or verified. A decision waits for a sixteenth more,
+/// and the cost of a long fragment is not quadratic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Schedule {
     /// The open candidates, and the verified ones.
@@ -48,7 +49,11 @@ impl Schedule {
     /// Whether the scores are due at this length of the fragment.
     pub(super) fn is_due(&mut self, counts: (usize, usize), len: usize) -> bool {
         if counts != self.counts {
-            *self = Self { counts, changed: len, next: len };
+            *self = Self {
+                counts,
+                changed: len,
+                next: len,
+            };
         }
         let is_due = len >= self.next;
         if is_due {
@@ -77,7 +82,9 @@ impl Scoring<'_> {
         let lost = match attempt.candidate.alignment {
             Alignment::Exact => self.at_cut(attempt),
             Alignment::Restart | Alignment::Reentry => self.restarted(attempt),
-            Alignment::Anchor if attempt.candidate.start == Start::Nearly => self.nearly(&attempt.candidate),
+            Alignment::Anchor if attempt.candidate.start == Start::Nearly => {
+                self.nearly(&attempt.candidate)
+            }
             _ => f32::NEG_INFINITY,
         };
         let proves_place = !self.place.is_after_gap || self.repeats_anchor(&attempt.candidate);
@@ -86,28 +93,37 @@ impl Scoring<'_> {
             lost,
             document: attempt.document(),
             is_verified: attempt.is_verified(),
-            may_win: proves_place && (attempt.is_verified() || self.at_end && self.may_end(attempt)),
-            is_proven: self.at_end && self.place.expect == Expect::Any && attempt.is_proven(&self.fragment.text),
+            may_win: proves_place
+                && (attempt.is_verified() || self.at_end && self.may_end(attempt)),
+            is_proven: self.at_end
+                && self.place.expect == Expect::Any
+                && attempt.is_proven(&self.fragment.text),
             is_alone: attempt.is_alone(),
             is_requested: attempt.candidate.start.is_requested(),
             rank: (rank(attempt), attempt.candidate.at),
         }
     }
 
-    /// Whether the candidate may win at the end of the fragment although the grammar has not verified it. An answer to
-    /// a request for the anchor that repeats too little text may be a refusal, or another row.
+    /// Whether the candidate may win at the end of the fragment although the grammar has not
+    /// verified it. An answer to a request for the anchor that repeats too little text may be a
+    /// refusal, or another row.
     fn may_end(&self, attempt: &Attempt) -> bool {
-        attempt.may_end() && (self.place.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
+        attempt.may_end()
+            && (self.place.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
     }
 
-    /// Whether the fragment repeats the whole anchor, and the anchor is unique. After a gap, text that is legal at the
-    /// cut proves nothing. A shorter tail doesn't either: a missing row may end like a delivered one.
+    /// Whether the fragment repeats the whole anchor, and the anchor is unique. After a gap, text
+    /// that is legal at the cut proves nothing. A shorter tail doesn't either: a missing row may
+    /// end like a delivered one.
     fn repeats_anchor(&self, candidate: &Candidate) -> bool {
         let root = self.slot.document().root_start().unwrap_or_default();
-        candidate.overlap > 0 && candidate.from <= self.near.from.max(root) && !self.near.is_ambiguous
+        candidate.overlap > 0
+            && candidate.from <= self.near.from.max(root)
+            && !self.near.is_ambiguous
     }
 
-    /// The bits that the new text costs after the delivered text, less those that it costs after the text before it.
+    /// The bits that the new text costs after the delivered text, less those that it costs after
+    /// the text before it.
     fn misfit(&self, attempt: &mut Attempt) -> f32 {
         let at = attempt.candidate.at;
         if attempt.candidate.alignment == Alignment::Exact {
@@ -128,7 +144,8 @@ impl Scoring<'_> {
         self.fragment.text.get(candidate.at..).unwrap_or_default()
     }
 
-    /// Goes on at the cut. Returns the score of the reading in which the element that was cut, or a whole one, is lost.
+    /// Goes on at the cut. Returns the score of the reading in which the element that was cut, or a
+    /// whole one, is lost.
     fn at_cut(&self, attempt: &mut Attempt) -> f32 {
         let (place, new) = (self.place, self.new_text(&attempt.candidate));
         let element = new.trim_start_matches([',', ' ', '\n', '\r', '\t']);
@@ -139,9 +156,15 @@ impl Scoring<'_> {
         let misfit = self.strangeness(attempt, new) - due;
         let prior = attempt.candidate.start.prior(place.expect);
         attempt.candidate.evidence = Evidence::new(prior, 0.0, misfit);
-        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
+        let content = self
+            .fragment
+            .text
+            .get(self.fragment.begin..)
+            .unwrap_or_default();
         let next = self.next_element(self.fragment.text.len());
-        next.map_or(prior + prior::SKIPPED + skipped, |score| score + place.after_element_bits(content))
+        next.map_or(prior + prior::SKIPPED + skipped, |score| {
+            score + place.after_element_bits(content)
+        })
     }
 
     /// Begins again before the cut.
@@ -155,8 +178,14 @@ impl Scoring<'_> {
         let skips = evidence.score() + prior::SKIPPED + skipped;
         evidence.misfit -= due + place.next_bits(new).0.max(0.0);
         match evidence.element {
-            Some(TakenElement { depth, at, lost, identity }) => {
-                let own = place.element_bits(depth, self.fragment.text.get(at..).unwrap_or_default());
+            Some(TakenElement {
+                depth,
+                at,
+                lost,
+                identity,
+            }) => {
+                let own =
+                    place.element_bits(depth, self.fragment.text.get(at..).unwrap_or_default());
                 evidence.score() + lost - identity - own
             }
             None => skips,
@@ -168,8 +197,8 @@ impl Scoring<'_> {
         self.next_element(candidate.at).unwrap_or(f32::NEG_INFINITY)
     }
 
-    /// The score of the reading in which the element that was cut is lost and the content before `to` is of the next
-    /// one; `None` where that is illegal.
+    /// The score of the reading in which the element that was cut is lost and the content before
+    /// `to` is of the next one; `None` where that is illegal.
     fn next_element(&self, to: usize) -> Option<f32> {
         let from = self.fragment.begin;
         let costs = &self.lost?.costs;
@@ -187,40 +216,70 @@ impl Scoring<'_> {
 }
 
 impl Deciding {
-    /// Whether the candidate was not requested and repeats delivered text from the cut array element on, or from before
-    /// it, and the fragment may have another element there. Either only brackets of the element were delivered, and no
-    /// number continues the series; or little identifies it, and the two elements before it are equal. In parts of
-    /// unknown origin, also if it repeats elements that recur elsewhere and whose order has little information.
+    /// Whether the candidate was not requested and repeats delivered text from the cut array
+    /// element on, or from before it, and the fragment may have another element there. Either only
+    /// brackets of the element were delivered, and no number continues the series; or little
+    /// identifies it, and the two elements before it are equal. In parts of unknown origin, also if
+    /// it repeats elements that recur elsewhere and whose order has little information.
     pub(super) fn may_be_another_element(&self, slot: &Slot, candidate: &Candidate) -> bool {
         let is_anchor = candidate.start.is_requested() || candidate.start == Start::Nearly;
         if is_anchor || candidate.overlap == 0 {
             return false;
         }
-        let is_weak = || self.place.bits_in_order(slot, candidate.from).is_some_and(|bits| bits < prior::ENOUGH);
+        let is_weak = || {
+            self.place
+                .bits_in_order(slot, candidate.from)
+                .is_some_and(|bits| bits < prior::ENOUGH)
+        };
         if self.place.expect == Expect::Any && is_weak() {
             return true;
         }
         let frames = slot.frames();
         let is_identified = |depth| {
-            let element = candidate.evidence.element.filter(|element| element.depth == depth);
+            let element = candidate
+                .evidence
+                .element
+                .filter(|element| element.depth == depth);
             element.is_some_and(|element| element.identity >= prior::ENOUGH)
         };
         let ends_in_equals = |depth| {
-            let mut last = slot.child_index().children(depth).iter().rev().map(|child| child.digest);
-            last.next().is_some_and(|digest| last.next() == Some(digest)) && !is_identified(depth)
+            let mut last = slot
+                .child_index()
+                .children(depth)
+                .iter()
+                .rev()
+                .map(|child| child.digest);
+            last.next()
+                .is_some_and(|digest| last.next() == Some(digest))
+                && !is_identified(depth)
         };
         let is_counted = || self.place.opened_bits(self.fragment.opened(candidate.at)).0 > 0.0;
-        let is_unknown = |depth| depth + 1 < frames.len() && !says_something(slot, depth) && !is_counted();
-        let arrays = (0..frames.len()).filter(|&depth| frames.get(depth).is_some_and(|one| one.kind == Kind::Array));
+        let is_unknown =
+            |depth| depth + 1 < frames.len() && !says_something(slot, depth) && !is_counted();
+        let arrays = (0..frames.len())
+            .filter(|&depth| frames.get(depth).is_some_and(|one| one.kind == Kind::Array));
         let begun = arrays.filter(|&depth| candidate.from <= value_start(slot, depth + 1));
-        begun.into_iter().any(|depth| ends_in_equals(depth) || is_unknown(depth))
+        begun
+            .into_iter()
+            .any(|depth| ends_in_equals(depth) || is_unknown(depth))
     }
 
     /// Brings the evidence up to date with the new text, and returns the scores.
     fn score(&mut self, slot: &Slot, at_end: bool) -> Vec<Scored> {
-        let (place, near, fragment, lost) = (&self.place, &self.near, &self.fragment, self.lost.as_ref());
-        let scoring = Scoring { slot, place, near, fragment, lost, at_end };
-        self.attempts.iter_mut().map(|attempt| scoring.scored(attempt)).collect()
+        let (place, near, fragment, lost) =
+            (&self.place, &self.near, &self.fragment, self.lost.as_ref());
+        let scoring = Scoring {
+            slot,
+            place,
+            near,
+            fragment,
+            lost,
+            at_end,
+        };
+        self.attempts
+            .iter_mut()
+            .map(|attempt| scoring.scored(attempt))
+            .collect()
     }
 
     fn rivals(&self, at_end: bool) -> Rivals {
@@ -228,67 +287,127 @@ impl Deciding {
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
         let said = self.fragment.at_cut.between(begin, end);
         let is_key = matches!(self.place.token, CutToken::Key { .. });
-        let most = if is_key { prior::UNLIKE_KEY } else { prior::UNLIKE };
-        let letter = |at| self.fragment.at_cut.between(at, at + 1).min(prior::UNKNOWN) - prior::LETTER;
+        let most = if is_key {
+            prior::UNLIKE_KEY
+        } else {
+            prior::UNLIKE
+        };
+        let letter =
+            |at| self.fragment.at_cut.between(at, at + 1).min(prior::UNKNOWN) - prior::LETTER;
         let unlike = |to: usize| (begin..to).map(letter).sum::<f32>();
         let head = end.min(begin + prior::HEAD);
-        // A sentence can't continue after the quote that ends a key: the text after it is only evidence for the key.
+        // A sentence can't continue after the quote that ends a key: the text after it is only
+        // evidence for the key.
         let text = self.fragment.text.get(begin..head).unwrap_or_default();
-        let quote = text.find('"').filter(|_| is_key && !text.starts_with(['{', '[', '"']));
-        let unlike = quote.map_or(most, |quote| unlike(begin + quote + 1)).min(unlike(head)).min(most);
-        let following = self.readers.iter().map(|reader| reader.following(&scene)).fold(f32::NEG_INFINITY, f32::max);
-        // An anchor that may still be repeated; at the end, one that broke off with the edits so far.
+        let quote = text
+            .find('"')
+            .filter(|_| is_key && !text.starts_with(['{', '[', '"']));
+        let unlike = quote
+            .map_or(most, |quote| unlike(begin + quote + 1))
+            .min(unlike(head))
+            .min(most);
+        let following = self
+            .readers
+            .iter()
+            .map(|reader| reader.following(&scene))
+            .fold(f32::NEG_INFINITY, f32::max);
+        // An anchor that may still be repeated; at the end, one that broke off with the edits so
+        // far.
         let nearly = Start::Nearly.prior(self.place.expect);
-        let near = match self.near.anchor.fewest_edits().filter(|_| self.place.expect != Expect::Exact) {
+        let near = match self
+            .near
+            .anchor
+            .fewest_edits()
+            .filter(|_| self.place.expect != Expect::Exact)
+        {
             Some(edits) if at_end => nearly + said - prior::EDIT * edits as f32,
             Some(_) => nearly + said / 2.0,
             None => f32::NEG_INFINITY,
         };
         let verbatim = match self.matcher.occurrence() {
             Some(_) if self.matcher.may_be_anchor(self.fragment.text.as_bytes()) => 0.0,
-            Some(from) => prior::tail(self.place.expect, self.place.tail.saturating_sub(from)) + prior::AT_WORD,
+            Some(from) => {
+                prior::tail(self.place.expect, self.place.tail.saturating_sub(from))
+                    + prior::AT_WORD
+            }
             None => f32::NEG_INFINITY,
         };
-        let differing = self.readers.iter().map(|reader| reader.differing(&scene)).fold(self.contradicted.1, f32::max);
+        let differing = self
+            .readers
+            .iter()
+            .map(|reader| reader.differing(&scene))
+            .fold(self.contradicted.1, f32::max);
         Rivals {
-            repeating: following.max(near).max(verbatim + said) + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
+            repeating: following.max(near).max(verbatim + said)
+                + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
             differing,
             // Non-prose may be a separate value.
             other: prior::OTHER + unlike.max(0.0),
             other_verified: prior::OTHER_VERIFIED + unlike,
-            after_gap: if self.place.is_after_gap { prior::AFTER_GAP } else { f32::NEG_INFINITY },
+            after_gap: if self.place.is_after_gap {
+                prior::AFTER_GAP
+            } else {
+                f32::NEG_INFINITY
+            },
         }
     }
 
-    /// The risk that a decision may take now. A part of unknown origin waits while further text can reduce the risk.
+    /// The risk that a decision may take now. A part of unknown origin waits while further text can
+    /// reduce the risk.
     fn max_risk(&self, at_end: bool) -> f64 {
         let waits = self.place.expect == Expect::Any && !at_end && self.fragment.text.len() < ALONE;
-        if waits { self.caps.max_risk * prior::UNFLAGGED } else { self.caps.max_risk }
+        if waits {
+            self.caps.max_risk * prior::UNFLAGGED
+        } else {
+            self.caps.max_risk
+        }
     }
 
     /// The attempt that has won, and its probability.
     pub(super) fn winner(&mut self, slot: &Slot, at_end: bool) -> Option<(usize, f64)> {
-        let verified = self.attempts.iter().filter(|attempt| attempt.is_verified()).count();
+        let verified = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.is_verified())
+            .count();
         if !at_end {
-            let is_due = self.schedule.is_due((self.attempts.len(), verified), self.fragment.text.len());
+            let is_due = self
+                .schedule
+                .is_due((self.attempts.len(), verified), self.fragment.text.len());
             if verified == 0 || !is_due {
                 return None;
             }
         }
         let scored = self.score(slot, at_end);
         let rivals = self.rivals(at_end);
-        let max_risk = if self.rejected.is_crowded { 0.0 } else { self.max_risk(at_end) };
+        let max_risk = if self.rejected.is_crowded {
+            0.0
+        } else {
+            self.max_risk(at_end)
+        };
         let decision = decide::decide(&scored, rivals, max_risk);
         if at_end || decision != Decision::Wait {
             for (attempt, one) in self.attempts.iter_mut().zip(&scored) {
                 attempt.candidate.posterior = decide::posterior(&scored, one, rivals);
             }
         }
-        let Decision::Join(winner, posterior) = decision else { return None };
-        let candidate = self.attempts.get(winner).map(|attempt| &attempt.candidate)?;
+        let Decision::Join(winner, posterior) = decision else {
+            return None;
+        };
+        let candidate = self
+            .attempts
+            .get(winner)
+            .map(|attempt| &attempt.candidate)?;
         // The anchor may be repeated a second time.
-        let new = self.fragment.text.get(candidate.at..).unwrap_or_default().trim_start_matches(is_space);
-        let may_be_again = candidate.alignment == Alignment::Anchor && self.fragment.anchor_end.is_some() && !at_end;
+        let new = self
+            .fragment
+            .text
+            .get(candidate.at..)
+            .unwrap_or_default()
+            .trim_start_matches(is_space);
+        let may_be_again = candidate.alignment == Alignment::Anchor
+            && self.fragment.anchor_end.is_some()
+            && !at_end;
         let may_be_again = may_be_again && !self.near.is_ambiguous;
         if may_be_again && self.matcher.begins_anchor(new.as_bytes()) {
             return None;
@@ -303,15 +422,22 @@ impl Deciding {
             return End::Failed(SpliceError::Empty);
         }
         if self.place.expect == Expect::Any && slot.document().machine().in_string() {
-            // The spaces at the end of a part are text of the string. The next part does not repeat them.
+            // The spaces at the end of a part are text of the string. The next part does not repeat
+            // them.
             let white = self.fragment.text.get(end..).unwrap_or_default();
             end += white.len() - white.trim_start_matches(' ').len();
         }
         self.note_contradictions();
         self.attempts.iter_mut().for_each(Attempt::end);
         // Before the repeat: the last closers of the delivered text are closers, too.
-        let is_closed = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_done();
-        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
+        let is_closed = |attempt: &Attempt| {
+            attempt.candidate.alignment == Alignment::Exact && attempt.is_done()
+        };
+        let content = self
+            .fragment
+            .text
+            .get(self.fragment.begin..)
+            .unwrap_or_default();
         if !self.place.is_after_gap
             && only_closes(slot, content)
             && let Some(attempt) = self.attempts.iter().position(is_closed)
@@ -323,29 +449,53 @@ impl Deciding {
             let candidate = &attempt.candidate;
             let is_whole = candidate.alignment != Alignment::Reentry && candidate.at >= end;
             let is_repeat = candidate.start.is_requested() || is_whole;
-            is_repeat && candidate.overlap > 0 && candidate.alignment != Alignment::Exact && !attempt.is_verified()
+            is_repeat
+                && candidate.overlap > 0
+                && candidate.alignment != Alignment::Exact
+                && !attempt.is_verified()
         };
-        let is_answer = |attempt: &Attempt| attempt.candidate.start.is_requested() && attempt.is_verified();
+        let is_answer =
+            |attempt: &Attempt| attempt.candidate.start.is_requested() && attempt.is_verified();
         let winner = self.winner(slot, true);
-        let new = self.attempts.iter().filter(|attempt| attempt.candidate.at < end);
-        let certainty = 1.0 - new.map(|attempt| attempt.candidate.posterior).fold(0.0, f64::max);
-        if let Some(attempt) = self.attempts.iter().find(is_tail).filter(|_| !self.attempts.iter().any(is_answer)) {
-            let is_asked = attempt.candidate.start.is_requested() && self.place.expect == Expect::Anchor;
-            return End::Repeat(attempt.candidate.overlap, if is_asked { 1.0 } else { certainty });
+        let new = self
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.candidate.at < end);
+        let certainty = 1.0
+            - new
+                .map(|attempt| attempt.candidate.posterior)
+                .fold(0.0, f64::max);
+        if let Some(attempt) = self
+            .attempts
+            .iter()
+            .find(is_tail)
+            .filter(|_| !self.attempts.iter().any(is_answer))
+        {
+            let is_asked =
+                attempt.candidate.start.is_requested() && self.place.expect == Expect::Anchor;
+            return End::Repeat(
+                attempt.candidate.overlap,
+                if is_asked { 1.0 } else { certainty },
+            );
         }
-        let repeats = self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
+        let repeats =
+            self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
         if let Some((winner, posterior)) = winner {
             return End::Join(winner, posterior);
         }
         if repeats {
-            // The whole text repeats delivered text, and no repeat ends at the cut. Text that repeats the end of the
-            // delivered text and continues it may occur twice.
+            // The whole text repeats delivered text, and no repeat ends at the cut. Text that
+            // repeats the end of the delivered text and continues it may occur twice.
             let overlaps = |least: usize, is_at_cut: bool| {
                 let mut candidates = self.attempts.iter().map(|attempt| &attempt.candidate);
                 candidates.any(|one| one.overlap >= least && (one.at >= end) == is_at_cut)
             };
             let may_be_new = !overlaps(1, true) && overlaps(FEW, false);
-            let certainty = if may_be_new { certainty.min(decide::HALF) } else { certainty };
+            let certainty = if may_be_new {
+                certainty.min(decide::HALF)
+            } else {
+                certainty
+            };
             return End::Repeat(self.fragment.text.len() - self.fragment.begin, certainty);
         }
         End::Failed(self.failure())
@@ -353,7 +503,11 @@ impl Deciding {
 
     /// Returns why no candidate has won at the end of the fragment.
     fn failure(&self) -> SpliceError {
-        let best = self.attempts.iter().map(|attempt| attempt.candidate.evidence.score()).fold(f32::MIN, f32::max);
+        let best = self
+            .attempts
+            .iter()
+            .map(|attempt| attempt.candidate.evidence.score())
+            .fold(f32::MIN, f32::max);
         match (self.attempts.as_slice(), self.contradicted.0) {
             (_, Some(offset)) if self.contradicted.1 >= best => SpliceError::Differs(offset),
             _ if self.place.is_after_gap => SpliceError::AfterGap,
@@ -364,8 +518,8 @@ impl Deciding {
     }
 }
 
-/// Of one document's candidates the simplest is joined. A candidate that leaves out no member keeps the white space
-/// unchanged.
+/// Of one document's candidates the simplest is joined. A candidate that leaves out no member keeps
+/// the white space unchanged.
 fn rank(attempt: &Attempt) -> u8 {
     let candidate = &attempt.candidate;
     match candidate.start {

@@ -21,27 +21,32 @@ pub enum Expect {
 pub struct SpliceRequest {
     /// Where the continuation is expected to begin.
     pub expect: Expect,
-    /// The delivered text that the request asked to repeat, in bytes. `None`: the anchor of the first request.
+    /// The delivered text that the request asked to repeat, in bytes. `None`: the anchor of the
+    /// first request.
     pub anchor: Option<Range<usize>>,
-    /// The mark that the request asked to write between the anchor and the new text. It occurs nowhere in the delivered
-    /// text.
+    /// The mark that the request asked to write between the anchor and the new text. It occurs
+    /// nowhere in the delivered text.
     pub mark: Option<String>,
-    /// The names of the request's own tags, without angle brackets: a model may write them around the anchor.
+    /// The names of the request's own tags, without angle brackets: a model may write them around
+    /// the anchor.
     pub tags: Vec<String>,
-    /// The request asked for a separate document: the containers on the path to the element that was cut, that element
-    /// in full, and the text after it.
+    /// The request asked for a separate document: the containers on the path to the element that
+    /// was cut, that element in full, and the text after it.
     pub rerooted: bool,
-    /// The previous answer to this cut ended the document early. If this one does, too, the end is accepted if the cut
-    /// is after a whole value and the fragment begins with the anchor.
+    /// The previous answer to this cut ended the document early. If this one does, too, the end is
+    /// accepted if the cut is after a whole value and the fragment begins with the anchor.
     pub believes_early_end: bool,
-    /// Text between the delivered text and the fragment may be missing, because a part was skipped. Then only repeated
-    /// text proves that the fragment continues at the cut.
+    /// Text between the delivered text and the fragment may be missing, because a part was skipped.
+    /// Then only repeated text proves that the fragment continues at the cut.
     pub after_gap: bool,
 }
 
 impl From<Expect> for SpliceRequest {
     fn from(expect: Expect) -> Self {
-        Self { expect, ..Self::default() }
+        Self {
+            expect,
+            ..Self::default()
+        }
     }
 }
 
@@ -53,8 +58,8 @@ pub enum Alignment {
     Anchor,
     /// It continues at the cut.
     Exact,
-    /// It begins again: at the root, or at a container, a member or a value that is open. White space, escapes and the
-    /// order of members may differ from the delivered ones.
+    /// It begins again: at the root, or at a container, a member or a value that is open. White
+    /// space, escapes and the order of members may differ from the delivered ones.
     Restart,
     /// It has its own brackets around the rest, or around the rest and some delivered text.
     Reentry,
@@ -67,7 +72,8 @@ pub enum Alignment {
 }
 
 impl Alignment {
-    /// Returns the rank: of two readings that give the same document the report names the one with the lower rank.
+    /// Returns the rank: of two readings that give the same document the report names the one with
+    /// the lower rank.
     pub(super) fn rank(self) -> u8 {
         match self {
             Self::Exact => 0,
@@ -104,24 +110,26 @@ pub struct Seam {
     pub overlap: usize,
     /// How it was joined.
     pub alignment: Alignment,
-    /// Whether the offset may be wrong: it rests on an anchor that may also occur elsewhere; or it was not requested,
-    /// and the fragment repeats an array element that may be another one; or the request is unknown, and the decision
-    /// is less certain than it has to be without a flag; or the anchor was repeated with other brackets, commas or
-    /// colons, so it may be another value; or the part of a `stitch` repeats nothing, and other parts overlap. At the
-    /// end of the fragment it is also set if the offset was not requested and the fragment broke off at text that is
-    /// illegal there.
+    /// Whether the offset may be wrong: it rests on an anchor that may also occur elsewhere; or it
+    /// was not requested, and the fragment repeats an array element that may be another one; or the
+    /// request is unknown, and the decision is less certain than it has to be without a flag; or
+    /// the anchor was repeated with other brackets, commas or colons, so it may be another value;
+    /// or the part of a `stitch` repeats nothing, and other parts overlap. At the end of the
+    /// fragment it is also set if the offset was not requested and the fragment broke off at text
+    /// that is illegal there.
     pub ambiguous: bool,
     /// The most bytes that waited for the decision.
     pub pending: usize,
     /// Bytes of the fragment up to the decision.
     pub decided: usize,
-    /// Other offsets at which the fragment could still have begun at that byte, each with the bytes that it takes for
-    /// repeated. Each gives another document.
+    /// Other offsets at which the fragment could still have begun at that byte, each with the bytes
+    /// that it takes for repeated. Each gives another document.
     pub rivals: Vec<(Alignment, usize)>,
     /// The probability that the offset is right, judging by the text; 1 where it was requested.
     pub posterior: f64,
-    /// Whether the fragment only closed open containers, although more was due: the cut was not after a complete value,
-    /// or an array was open. The request allowed such an answer, for example because it is the second one.
+    /// Whether the fragment only closed open containers, although more was due: the cut was not
+    /// after a complete value, or an array was open. The request allowed such an answer, for
+    /// example because it is the second one.
     pub early_end: bool,
 }
 
@@ -153,8 +161,13 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Self; 5] =
-        [Self::CommaAdded, Self::CommaDropped, Self::MemberDropped, Self::MemberMoved, Self::EscapeCompleted];
+    pub const ALL: [Self; 5] = [
+        Self::CommaAdded,
+        Self::CommaDropped,
+        Self::MemberDropped,
+        Self::MemberMoved,
+        Self::EscapeCompleted,
+    ];
 
     /// Returns the name in reports.
     pub fn as_str(self) -> &'static str {
@@ -178,25 +191,26 @@ pub enum SpliceError {
     NoAlignment,
     /// The fragment begins again, and contradicts the delivered text at this offset.
     Differs(usize),
-    /// The fragment ended before it was certain where it begins: the whole fragment, even a refusal, could be text of the token
-    /// that was cut.
+    /// The fragment ended before it was certain where it begins: the whole fragment, even a
+    /// refusal, could be text of the token that was cut.
     Undecided,
-    /// The fragment fits at two offsets, which give different documents, and no evidence decides between them: the next
-    /// row of a table, or the last one repeated.
+    /// The fragment fits at two offsets, which give different documents, and no evidence decides
+    /// between them: the next row of a table, or the last one repeated.
     Ambiguous,
     /// The new text only closes open containers, although more is due.
     EarlyEnd,
-    /// A part before the fragment was skipped, and the fragment repeats too little text to prove that it continues at
-    /// the cut.
+    /// A part before the fragment was skipped, and the fragment repeats too little text to prove
+    /// that it continues at the cut.
     AfterGap,
     /// The document had ended before the fragment, which has other text.
     AfterRoot,
-    /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes) waited for the decision.
+    /// More text than [`ParserLimits::max_pending_bytes`](crate::ParserLimits::max_pending_bytes)
+    /// waited for the decision.
     Pending(usize),
     /// The fragment was joined and delivered up to this deviation, which is the new cut.
     Malformed(SyntaxError),
-    /// The fragment was joined and delivered up to a member of an open object that had been delivered with another
-    /// value. The member's offset in the document's text is the new cut.
+    /// The fragment was joined and delivered up to a member of an open object that had been
+    /// delivered with another value. The member's offset in the document's text is the new cut.
     Overwrites(usize),
 }
 

@@ -8,8 +8,8 @@ use crate::json::repair::RepairOptions;
 use crate::json::{Completion, Frame, Kind, Sink};
 use crate::limits::Limits;
 
-/// One text channel of a response: its [`Document`], and an index of the whole children of its open containers. The
-/// index recognises children that a continuation writes again.
+/// One text channel of a response: its [`Document`], and an index of the whole children of its open
+/// containers. The index recognises children that a continuation writes again.
 ///
 /// ```
 /// use restitch::{Limits, splice::Slot};
@@ -35,15 +35,21 @@ impl Slot {
     pub fn with_roots(limits: &Limits, roots: AllowedRoots) -> Self {
         let document = Document::with_options(limits.parser.max_depth, roots, Trailing::Block);
         let document = document.max_preamble(limits.parser.max_preamble_bytes);
-        Self { document, child_index: ChildIndex::new(limits.parser.max_children) }
+        Self {
+            document,
+            child_index: ChildIndex::new(limits.parser.max_children),
+        }
     }
 
-    /// Creates a slot around a document that was written elsewhere. Reads its text once more, for the index of
-    /// children.
+    /// Creates a slot around a document that was written elsewhere. Reads its text once more, for
+    /// the index of children.
     pub fn of(document: Document, limits: &Limits) -> Self {
         let mut index = ChildIndex::new(limits.parser.max_children);
         document.replay(&mut index);
-        Self { document, child_index: index }
+        Self {
+            document,
+            child_index: index,
+        }
     }
 
     /// Appends text, as [`Document::push`] does.
@@ -58,11 +64,17 @@ impl Slot {
     ///
     /// # Errors
     /// Those of [`Document::push_with`].
-    pub fn push_with<S: Sink + ?Sized>(&mut self, text: &str, sink: &mut S) -> Result<(), SyntaxError> {
-        self.document.push_with(text, &mut (&mut self.child_index, sink))
+    pub fn push_with<S: Sink + ?Sized>(
+        &mut self,
+        text: &str,
+        sink: &mut S,
+    ) -> Result<(), SyntaxError> {
+        self.document
+            .push_with(text, &mut (&mut self.child_index, sink))
     }
 
-    /// Closes the document as its complete part. The index of children is not set back: no text follows.
+    /// Closes the document as its complete part. The index of children is not set back: no text
+    /// follows.
     pub(crate) fn close_as_complete_part(&mut self) -> Option<Completion> {
         self.document.close_as_complete_part()
     }
@@ -93,7 +105,8 @@ impl Slot {
 
     /// Ends the document's root if held-back text closes it.
     pub(crate) fn finish_whole<S: Sink + ?Sized>(&mut self, sink: &mut S) {
-        self.document.finish_whole(&mut (&mut self.child_index, sink));
+        self.document
+            .finish_whole(&mut (&mut self.child_index, sink));
     }
 
     /// Ends the repair of the document where its text was cut. Returns the unread text.
@@ -129,7 +142,8 @@ impl Slot {
         self.document.drop_tail();
     }
 
-    /// Returns the document, so that text can be taken back: the index of children notices it with the next event.
+    /// Returns the document, so that text can be taken back: the index of children notices it with
+    /// the next event.
     pub(super) fn document_mut(&mut self) -> &mut Document {
         &mut self.document
     }
@@ -142,9 +156,14 @@ impl Slot {
         self.document.machine().frames()
     }
 
-    /// Returns the whole member of the open object at this depth that has this key and was delivered before `cut`.
+    /// Returns the whole member of the open object at this depth that has this key and was
+    /// delivered before `cut`.
     pub(super) fn member(&self, depth: usize, key: KeyHash, cut: usize) -> Option<&Child> {
-        self.frames().get(depth).filter(|frame| frame.kind == Kind::Object)?;
-        self.child_index.member(depth, key).filter(|child| child.span.end <= cut)
+        self.frames()
+            .get(depth)
+            .filter(|frame| frame.kind == Kind::Object)?;
+        self.child_index
+            .member(depth, key)
+            .filter(|child| child.span.end <= cut)
     }
 }

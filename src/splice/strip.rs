@@ -25,8 +25,15 @@ pub(super) enum Piece {
 
 impl Strip {
     pub(super) fn new(request: &SpliceRequest) -> Self {
-        let tags = request.tags.iter().flat_map(|name| [format!("<{name}>"), format!("</{name}>")]);
-        Self { mark: request.mark.clone().unwrap_or_default(), tags: tags.collect(), pending: String::new() }
+        let tags = request
+            .tags
+            .iter()
+            .flat_map(|name| [format!("<{name}>"), format!("</{name}>")]);
+        Self {
+            mark: request.mark.clone().unwrap_or_default(),
+            tags: tags.collect(),
+            pending: String::new(),
+        }
     }
 
     /// Nothing in the text can be a part of the mark or of a tag.
@@ -71,7 +78,8 @@ impl Strip {
                 pieces.push(Piece::Mark);
             } else if self.tags.contains(&self.pending) {
                 pieces.push(Piece::Tag(std::mem::take(&mut self.pending)));
-            } else if self.mark.starts_with(&self.pending) || self.tags.iter().any(|tag| tag.starts_with(&self.pending))
+            } else if self.mark.starts_with(&self.pending)
+                || self.tags.iter().any(|tag| tag.starts_with(&self.pending))
             {
                 return;
             } else {
@@ -91,7 +99,11 @@ mod tests {
 
     #[test]
     fn marks_and_tags_are_found_in_any_chunks() {
-        let request = SpliceRequest { mark: Some("~~7f~~".into()), tags: vec!["a".into()], ..SpliceRequest::default() };
+        let request = SpliceRequest {
+            mark: Some("~~7f~~".into()),
+            tags: vec!["a".into()],
+            ..SpliceRequest::default()
+        };
         let text = "<<a>x~~~7f~~y</a><b>~~7";
         let pieces = |chunk: usize| {
             let mut strip = Strip::new(&request);

@@ -1,5 +1,6 @@
-//! Joins a fragment to text that is not JSON: prose, Markdown, code. No grammar can reject an offset here, so the
-//! fragment is taken only as requested, or at a verbatim repeat that contains the anchor.
+//! Joins a fragment to text that is not JSON: prose, Markdown, code. No grammar can reject an
+//! offset here, so the fragment is taken only as requested, or at a verbatim repeat that contains
+//! the anchor.
 
 use std::ops::Range;
 
@@ -11,13 +12,15 @@ use crate::envelope::{ContentStart, EnvelopeScanner, FenceCloser, ends_in_block,
 use crate::limits::Limits;
 use crate::overlap::{Anchor, EVIDENCE, Hits, Matcher};
 
-/// A splice of one fragment to any text. The text is lent with every call, and new text is appended to another one.
+/// A splice of one fragment to any text. The text is lent with every call, and new text is appended
+/// to another one.
 ///
-/// If an [exact](Expect::Exact) continuation was requested, all of the fragment is taken from its first byte on, and
-/// nothing is pending. Otherwise the fragment must repeat the [anchor](Self::anchor): at its beginning, after white
-/// space, a fence, reasoning or a preamble of whole lines, or where it begins again earlier in the text and repeats it
-/// word for word. The text after the anchor is new. Everything else fails. The line that closes a fence around the
-/// fragment is removed with all text after it; a bare fence line closes the fence, as in Markdown.
+/// If an [exact](Expect::Exact) continuation was requested, all of the fragment is taken from its
+/// first byte on, and nothing is pending. Otherwise the fragment must repeat the
+/// [anchor](Self::anchor): at its beginning, after white space, a fence, reasoning or a preamble of
+/// whole lines, or where it begins again earlier in the text and repeats it word for word. The text
+/// after the anchor is new. Everything else fails. The line that closes a fence around the fragment
+/// is removed with all text after it; a bare fence line closes the fence, as in Markdown.
 ///
 /// A few characters occur in many fragments: a seam that rests on less than sixteen bytes is
 /// [ambiguous](Seam::ambiguous).
@@ -65,10 +68,12 @@ enum State {
 #[derive(Clone, Debug)]
 struct Joined {
     seam: Seam,
-    /// Where in the white space at the end of the delivered text the fragment may continue to repeat it.
+    /// Where in the white space at the end of the delivered text the fragment may continue to
+    /// repeat it.
     white: usize,
     fence: Option<FenceCloser>,
-    /// White space after the repeated text: the next text shows whether it is new or ends a line of the envelope.
+    /// White space after the repeated text: the next text shows whether it is new or ends a line of
+    /// the envelope.
     lead: String,
     is_new: bool,
 }
@@ -81,7 +86,14 @@ impl TextSplice {
         let root = text.len() - text.trim_ascii_start().len();
         let matcher = anchor.as_ref().filter(|_| is_asked);
         let mut splice = Self {
-            matcher: matcher.map(|anchor| Matcher::new(text, anchor.range.clone(), root, limits.parser.overlap_window)),
+            matcher: matcher.map(|anchor| {
+                Matcher::new(
+                    text,
+                    anchor.range.clone(),
+                    root,
+                    limits.parser.overlap_window,
+                )
+            }),
             anchor,
             strip: Strip::new(&SpliceRequest::default()),
             is_sure: false,
@@ -96,17 +108,28 @@ impl TextSplice {
             state: State::Deciding,
         };
         if !is_asked {
-            let alignment = if splice.anchor.is_some() { Alignment::Exact } else { Alignment::Start };
+            let alignment = if splice.anchor.is_some() {
+                Alignment::Exact
+            } else {
+                Alignment::Start
+            };
             splice.join(alignment, text.len()..text.len(), None);
         }
         splice
     }
 
-    /// Makes a splice of a fragment that is delivered without a review, so the seam is never ambiguous. `tags`: the
-    /// names of the request's own tags, which are not part of the text.
+    /// Makes a splice of a fragment that is delivered without a review, so the seam is never
+    /// ambiguous. `tags`: the names of the request's own tags, which are not part of the text.
     pub(crate) fn certain(text: &str, tags: &[String], limits: &Limits) -> Self {
-        let request = SpliceRequest { tags: tags.to_vec(), ..Expect::Anchor.into() };
-        Self { strip: Strip::new(&request), is_sure: true, ..Self::new(text, Expect::Anchor, limits) }
+        let request = SpliceRequest {
+            tags: tags.to_vec(),
+            ..Expect::Anchor.into()
+        };
+        Self {
+            strip: Strip::new(&request),
+            is_sure: true,
+            ..Self::new(text, Expect::Anchor, limits)
+        }
     }
 
     /// Returns the anchor that the fragment is expected to repeat; `None` if nothing was delivered.
@@ -114,12 +137,17 @@ impl TextSplice {
         self.anchor.as_ref()
     }
 
-    /// Takes text of the fragment. New text is appended to `out`. `text` begins with the text that the splice was made
-    /// for.
+    /// Takes text of the fragment. New text is appended to `out`. `text` begins with the text that
+    /// the splice was made for.
     ///
     /// # Errors
     /// Returns the failure, now and for all text to come.
-    pub fn feed(&mut self, text: &str, fragment: &str, out: &mut String) -> Result<(), SpliceError> {
+    pub fn feed(
+        &mut self,
+        text: &str,
+        fragment: &str,
+        out: &mut String,
+    ) -> Result<(), SpliceError> {
         let delivered = text.get(..self.offset).unwrap_or_default();
         if self.strip.is_idle(fragment) {
             self.take_text(delivered, fragment, out);
@@ -132,7 +160,11 @@ impl TextSplice {
                 }
             }
         }
-        if let State::Failed(failure) = &self.state { Err(failure.clone()) } else { Ok(()) }
+        if let State::Failed(failure) = &self.state {
+            Err(failure.clone())
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends a fragment that broke off: the next one repeats its uncertain end.
@@ -155,7 +187,11 @@ impl TextSplice {
         }
         if matches!(self.state, State::Deciding) {
             let is_blank = self.pending.trim().is_empty();
-            self.state = State::Failed(if is_blank { SpliceError::Empty } else { SpliceError::NoAlignment });
+            self.state = State::Failed(if is_blank {
+                SpliceError::Empty
+            } else {
+                SpliceError::NoAlignment
+            });
             self.pending = String::new();
         }
         match &mut self.state {
@@ -167,7 +203,11 @@ impl TextSplice {
 
     /// Returns the seam, once the fragment has brought new text.
     pub fn seam(&self) -> Option<&Seam> {
-        if let State::Joined(joined) = &self.state { Some(&joined.seam).filter(|_| joined.is_new) } else { None }
+        if let State::Joined(joined) = &self.state {
+            Some(&joined.seam).filter(|_| joined.is_new)
+        } else {
+            None
+        }
     }
 
     /// Returns the number of bytes that wait for the decision.
@@ -186,16 +226,26 @@ impl TextSplice {
             self.take(text, c);
         }
         if let State::Joined(joined) = &mut self.state {
-            joined.deliver(text, self.offset, fragment.get(at..).unwrap_or_default(), out);
+            joined.deliver(
+                text,
+                self.offset,
+                fragment.get(at..).unwrap_or_default(),
+                out,
+            );
         }
     }
 
     /// Takes a tag of the request, as written.
     fn take_tag(&mut self, text: &str, tag: &str, out: &mut String) {
         match &mut self.state {
-            // A line end beside the tag may belong to the tag or to the text, so the offset is not certain.
-            State::Joined(joined) if !joined.is_new => self.state = State::Failed(SpliceError::NoAlignment),
-            State::Joined(joined) if !tag.starts_with("</") => joined.deliver(text, self.offset, tag, out),
+            // A line end beside the tag may belong to the tag or to the text, so the offset is not
+            // certain.
+            State::Joined(joined) if !joined.is_new => {
+                self.state = State::Failed(SpliceError::NoAlignment)
+            }
+            State::Joined(joined) if !tag.starts_with("</") => {
+                joined.deliver(text, self.offset, tag, out)
+            }
             State::Deciding | State::Joined(_) | State::Failed(_) => {}
         }
     }
@@ -209,14 +259,20 @@ impl TextSplice {
         }
         let mut found = None;
         for end in at + 1..=self.pending.len() {
-            let Some(matcher) = &mut self.matcher else { return };
+            let Some(matcher) = &mut self.matcher else {
+                return;
+            };
             let fragment = self.pending.as_bytes().get(..end).unwrap_or_default();
             let is_repeat = matcher.may_repeat();
             let hits = matcher.feed(text, fragment);
             found = found.or_else(|| self.candidate_of(hits, end, is_repeat));
         }
         if let Some((alignment, repeated)) = found {
-            let start = if alignment == Alignment::Anchor { self.pending.len() - repeated.len() } else { self.begin };
+            let start = if alignment == Alignment::Anchor {
+                self.pending.len() - repeated.len()
+            } else {
+                self.begin
+            };
             let fence = self.fence(text, start, repeated.start);
             self.join(alignment, repeated, fence);
         } else if self.pending.len() > self.cap {
@@ -228,11 +284,18 @@ impl TextSplice {
     /// Records that content may begin at `at`.
     fn begin_content(&mut self, mark: ContentStart, at: usize) {
         let before = self.pending.get(..at).unwrap_or_default();
-        let is_more =
-            mark == ContentStart::Line || before.get(self.begin..).is_some_and(|text| text.trim().contains('\n'));
-        let Some(matcher) = self.matcher.as_mut().filter(|_| self.begun < CONTENTS) else { return };
+        let is_more = mark == ContentStart::Line
+            || before
+                .get(self.begin..)
+                .is_some_and(|text| text.trim().contains('\n'));
+        let Some(matcher) = self.matcher.as_mut().filter(|_| self.begun < CONTENTS) else {
+            return;
+        };
         // Lines and fences of the text itself, written again, are not an envelope.
-        if matches!(mark, ContentStart::Line | ContentStart::Fence) && is_more && matcher.may_repeat() {
+        if matches!(mark, ContentStart::Line | ContentStart::Fence)
+            && is_more
+            && matcher.may_repeat()
+        {
             return;
         }
         matcher.begin(at);
@@ -240,12 +303,19 @@ impl TextSplice {
         self.begun += 1;
     }
 
-    /// Returns the meaning of repeats that end at `end`, and the delivered text that is repeated; `is_repeat` if the
-    /// content before the last byte may continue with a repeat.
-    fn candidate_of(&self, hits: Hits, end: usize, is_repeat: bool) -> Option<(Alignment, Range<usize>)> {
+    /// Returns the meaning of repeats that end at `end`, and the delivered text that is repeated;
+    /// `is_repeat` if the content before the last byte may continue with a repeat.
+    fn candidate_of(
+        &self,
+        hits: Hits,
+        end: usize,
+        is_repeat: bool,
+    ) -> Option<(Alignment, Range<usize>)> {
         let asked = &self.anchor.as_ref()?.range;
         let is_anchor = |&start: &usize| {
-            let Some(before) = self.pending.get(..start) else { return false };
+            let Some(before) = self.pending.get(..start) else {
+                return false;
+            };
             // From the end: anchors may follow each other without end in one line.
             let is_first = start == self.begin || before.trim_end().is_empty();
             let line = before.trim_end_matches(|c: char| c != '\n' && c.is_whitespace());
@@ -253,16 +323,24 @@ impl TextSplice {
             let is_inside = is_repeat && self.begin < start;
             is_first || on_own_line && !is_inside && !self.scanner.in_reasoning()
         };
-        let anchor =
-            hits.anchor.filter(is_anchor).map(|start| (Alignment::Anchor, asked.end - (end - start)..asked.end));
+        let anchor = hits
+            .anchor
+            .filter(is_anchor)
+            .map(|start| (Alignment::Anchor, asked.end - (end - start)..asked.end));
         let restart = hits.overlap.filter(|&start| start <= asked.start);
         anchor.or(restart.map(|start| (Alignment::Restart, start..self.tail)))
     }
 
-    /// Returns the fence around the content that begins at `start` in the fragment and repeats the text from `repeated`
-    /// on; none if the line before that belongs to the text itself.
+    /// Returns the fence around the content that begins at `start` in the fragment and repeats the
+    /// text from `repeated` on; none if the line before that belongs to the text itself.
     fn fence(&self, text: &str, start: usize, repeated: usize) -> Option<FenceCloser> {
-        let line = self.pending.get(..start)?.trim_end().rsplit('\n').next()?.trim();
+        let line = self
+            .pending
+            .get(..start)?
+            .trim_end()
+            .rsplit('\n')
+            .next()?
+            .trim();
         let ticks = ticks_of(line)?;
         let is_own = text.get(..repeated)?.trim_end().ends_with(line);
         (!is_own).then(|| FenceCloser::text(ticks, self.in_block))
@@ -271,7 +349,11 @@ impl TextSplice {
     /// Decides: the text after the `repeated` text is new.
     fn join(&mut self, alignment: Alignment, repeated: Range<usize>, fence: Option<FenceCloser>) {
         let overlap = repeated.len();
-        let is_ambiguous = overlap > 0 && self.anchor.as_ref().is_none_or(|anchor| !is_evidence(anchor));
+        let is_ambiguous = overlap > 0
+            && self
+                .anchor
+                .as_ref()
+                .is_none_or(|anchor| !is_evidence(anchor));
         if is_ambiguous && self.is_sure {
             (self.pending, self.matcher) = (String::new(), None);
             self.state = State::Failed(SpliceError::Ambiguous);
@@ -290,7 +372,13 @@ impl TextSplice {
             early_end: false,
         };
         let (white, lead) = (repeated.end, String::new());
-        self.state = State::Joined(Box::new(Joined { seam, white, fence, lead, is_new: false }));
+        self.state = State::Joined(Box::new(Joined {
+            seam,
+            white,
+            fence,
+            lead,
+            is_new: false,
+        }));
         (self.pending, self.matcher) = (String::new(), None);
     }
 }
@@ -307,7 +395,9 @@ impl Joined {
         while self.white < offset
             && let Some(c) = fragment.chars().next()
         {
-            let is_same = text.get(self.white..offset).is_some_and(|white| white.starts_with(c));
+            let is_same = text
+                .get(self.white..offset)
+                .is_some_and(|white| white.starts_with(c));
             if !is_same {
                 self.white = offset;
                 break;

@@ -1,7 +1,7 @@
 //! The push decoder of a JSON array whose elements are events.
 //!
-//! Knows brackets and strings, and the position of each element in the stream. It has the interface of
-//! [`Decoder`](super::Decoder). It does not check the grammar, and does not interpret elements.
+//! Knows brackets and strings, and the position of each element in the stream. It has the interface
+//! of [`Decoder`](super::Decoder). It does not check the grammar, and does not interpret elements.
 
 use std::borrow::Cow;
 use std::mem;
@@ -11,11 +11,12 @@ use crate::Limits;
 
 /// A decoder for an array that is pushed in chunks of any size.
 ///
-/// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at the end of the
-/// stream, call [`finish`](Self::finish). However the stream is split, the events, their ranges and the errors are the
-/// same.
+/// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at
+/// the end of the stream, call [`finish`](Self::finish). However the stream is split, the events,
+/// their ranges and the errors are the same.
 ///
-/// An event is an object or an array inside the outermost array. Anything else there belongs to the next event's range.
+/// An event is an object or an array inside the outermost array. Anything else there belongs to the
+/// next event's range.
 #[derive(Clone, Debug)]
 pub(crate) struct ArrayDecoder {
     event_limit: usize,
@@ -52,14 +53,17 @@ impl ArrayDecoder {
         }
     }
 
-    /// Decodes up to the end of the next element, and removes the consumed bytes from the front of `input`. Returns
-    /// `None` when `input` is used up.
+    /// Decodes up to the end of the next element, and removes the consumed bytes from the front of
+    /// `input`. Returns `None` when `input` is used up.
     ///
     /// # Errors
     ///
-    /// Fails if an element is over its cap. The decoder stays failed: from then on it takes nothing and returns the same
-    /// error.
-    pub(crate) fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
+    /// Fails if an element is over its cap. The decoder stays failed: from then on it takes nothing
+    /// and returns the same error.
+    pub(crate) fn next_event<'a, 'i: 'a>(
+        &'a mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Event<'a>>, DecodeError> {
         self.begin()?;
         while let Some((&byte, rest)) = input.split_first() {
             let was_inside = self.depth > 1;
@@ -68,7 +72,10 @@ impl ArrayDecoder {
             if was_inside || is_inside {
                 if self.carry.len() >= self.event_limit {
                     let kind = DecodeErrorKind::EventTooLong(self.event_limit);
-                    return Err(*self.failed.insert(DecodeError { kind, offset: self.offset }));
+                    return Err(*self.failed.insert(DecodeError {
+                        kind,
+                        offset: self.offset,
+                    }));
                 }
                 self.carry.push(byte);
             }
@@ -88,7 +95,11 @@ impl ArrayDecoder {
     /// Fails if the decoder has failed before.
     pub(crate) fn finish(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
         self.begin()?;
-        Ok(if self.carry.is_empty() { None } else { Some(self.event(false)) })
+        Ok(if self.carry.is_empty() {
+            None
+        } else {
+            Some(self.event(false))
+        })
     }
 
     /// Returns the offset up to which bytes can be forwarded: the end of the last element.
@@ -126,7 +137,13 @@ impl ArrayDecoder {
         self.is_spent = true;
         let range = mem::replace(&mut self.start, self.offset)..self.offset;
         let data = String::from_utf8_lossy(&self.carry);
-        Event { event: Cow::Borrowed("message"), data, id: Cow::Borrowed(""), range, terminated }
+        Event {
+            event: Cow::Borrowed("message"),
+            data,
+            id: Cow::Borrowed(""),
+            range,
+            terminated,
+        }
     }
 }
 
@@ -135,7 +152,10 @@ mod tests {
     use super::{ArrayDecoder, DecodeError, DecodeErrorKind};
     use crate::Limits;
 
-    type Seen = (Vec<(String, std::ops::Range<u64>, bool)>, Option<DecodeError>);
+    type Seen = (
+        Vec<(String, std::ops::Range<u64>, bool)>,
+        Option<DecodeError>,
+    );
 
     fn decode(limits: &Limits, pieces: &[&[u8]]) -> Seen {
         let (mut decoder, mut seen) = (ArrayDecoder::new(limits), Vec::new());
@@ -143,7 +163,9 @@ mod tests {
             let mut piece = *piece;
             loop {
                 match decoder.next_event(&mut piece) {
-                    Ok(Some(event)) => seen.push((event.data.into_owned(), event.range, event.terminated)),
+                    Ok(Some(event)) => {
+                        seen.push((event.data.into_owned(), event.range, event.terminated))
+                    }
                     Ok(None) => break,
                     Err(error) => return (seen, Some(error)),
                 }
@@ -169,9 +191,19 @@ mod tests {
 
     #[test]
     fn an_element_is_an_event() {
-        let (events, error) = check(&Limits::default(), b"[{\"a\":\"}\\\"]\"}\n,\r\n{\"b\":[1]}, 7, \"{\",{\"c");
-        let expected = [("{\"a\":\"}\\\"]\"}", 0..13, true), ("{\"b\":[1]}", 13..26, true), ("{\"c", 26..38, false)];
-        assert_eq!(events, expected.map(|(data, range, terminated)| (data.to_owned(), range, terminated)));
+        let (events, error) = check(
+            &Limits::default(),
+            b"[{\"a\":\"}\\\"]\"}\n,\r\n{\"b\":[1]}, 7, \"{\",{\"c",
+        );
+        let expected = [
+            ("{\"a\":\"}\\\"]\"}", 0..13, true),
+            ("{\"b\":[1]}", 13..26, true),
+            ("{\"c", 26..38, false),
+        ];
+        assert_eq!(
+            events,
+            expected.map(|(data, range, terminated)| (data.to_owned(), range, terminated))
+        );
         assert_eq!(error, None);
         for nothing in [&b""[..], b"[", b"[]", b" [ 1, \"[{\" ] ", b"]]]"] {
             assert_eq!(check(&Limits::default(), nothing), (Vec::new(), None));
@@ -184,6 +216,12 @@ mod tests {
         limits.parser.max_event_bytes = 4;
         let (events, error) = check(&limits, b"[{  },{   }]");
         assert_eq!(events.len(), 1);
-        assert_eq!(error, Some(DecodeError { kind: DecodeErrorKind::EventTooLong(4), offset: 10 }));
+        assert_eq!(
+            error,
+            Some(DecodeError {
+                kind: DecodeErrorKind::EventTooLong(4),
+                offset: 10
+            })
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! The push decoder of event streams.
 //!
-//! Knows lines, fields and blocks as the [standard] defines them, and the position of each event in the stream. It does
-//! not interpret the data of an event, it never waits for bytes that an event does not need, and it keeps only the open
-//! block: it lends a line or a value that is whole in the caller's chunk from there.
+//! Knows lines, fields and blocks as the [standard] defines them, and the position of each event in
+//! the stream. It does not interpret the data of an event, it never waits for bytes that an event
+//! does not need, and it keeps only the open block: it lends a line or a value that is whole in the
+//! caller's chunk from there.
 //!
 //! [standard]: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 
@@ -15,9 +16,9 @@ use crate::Limits;
 
 /// A decoder for an event stream that is pushed in chunks of any size.
 ///
-/// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at the end of the
-/// stream, call [`finish`](Self::finish). However the stream is split, the events, their ranges and the errors are the
-/// same.
+/// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at
+/// the end of the stream, call [`finish`](Self::finish). However the stream is split, the events,
+/// their ranges and the errors are the same.
 ///
 /// ```
 /// use restitch::{Limits, sse::Decoder};
@@ -53,8 +54,8 @@ pub struct Decoder {
     offset: u64,
     /// Never above `offset`, and equal to it only at the start and right after a blank line.
     boundary: u64,
-    /// The start of the next event's range, which is the end of the last one's. Never above `boundary`, except for an
-    /// unterminated event.
+    /// The start of the next event's range, which is the end of the last one's. Never above
+    /// `boundary`, except for an unterminated event.
     start: u64,
     /// Only the first line may begin with a byte order mark.
     first_line: bool,
@@ -69,21 +70,22 @@ pub struct Decoder {
 pub struct Event<'a> {
     /// The type: `message` unless the block has another one that is not empty.
     pub event: Cow<'a, str>,
-    /// The `data` lines, joined with LF. Bytes that are not UTF-8 are replaced by U+FFFD; the data is owned then, and only
-    /// then.
+    /// The `data` lines, joined with LF. Bytes that are not UTF-8 are replaced by U+FFFD; the data
+    /// is owned then, and only then.
     pub data: Cow<'a, str>,
     /// The last event id, set by this block or by an earlier one.
     pub id: Cow<'a, str>,
-    /// The raw bytes in the stream, as absolute offsets: from the end of the event before (or 0) to the end of its
-    /// blank line. So ranges cover the stream without gaps, and an event's range includes comments, blocks that only
-    /// set an id, and a byte order mark before it.
+    /// The raw bytes in the stream, as absolute offsets: from the end of the event before (or 0) to
+    /// the end of its blank line. So ranges cover the stream without gaps, and an event's range
+    /// includes comments, blocks that only set an id, and a byte order mark before it.
     ///
-    /// An event is complete at the CR of its blank line, before the decoder knows whether an LF follows. Hence the
-    /// rule: **the range ends after the CR, and an LF that belongs to it is the first byte of the next range**. To
-    /// forward raw bytes, cut at [`Decoder::boundary`], which includes the LF if it has been seen.
+    /// An event is complete at the CR of its blank line, before the decoder knows whether an LF
+    /// follows. Hence the rule: **the range ends after the CR, and an LF that belongs to it is the
+    /// first byte of the next range**. To forward raw bytes, cut at [`Decoder::boundary`], which
+    /// includes the LF if it has been seen.
     pub range: Range<u64>,
-    /// Whether it ended with a blank line. The standard drops an event that the end of the stream cuts off, but several
-    /// servers omit the blank line after their last event.
+    /// Whether it ended with a blank line. The standard drops an event that the end of the stream
+    /// cuts off, but several servers omit the blank line after their last event.
     pub terminated: bool,
 }
 
@@ -99,27 +101,31 @@ impl Event<'_> {
 pub struct DecodeError {
     /// The cause.
     pub kind: DecodeErrorKind,
-    /// The absolute offset of the first byte that was not taken: the byte of a line that is over its cap, or the end of
-    /// the line that made an event too long.
+    /// The absolute offset of the first byte that was not taken: the byte of a line that is over
+    /// its cap, or the end of the line that made an event too long.
     pub offset: u64,
 }
 
-/// The cause of a [`DecodeError`]. Malformed fields are not errors: the standard defines their meaning.
+/// The cause of a [`DecodeError`]. Malformed fields are not errors: the standard defines their
+/// meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// A line has more bytes than [`ParserLimits::max_line_bytes`](crate::ParserLimits::max_line_bytes), which is given.
+    /// A line has more bytes than
+    /// [`ParserLimits::max_line_bytes`](crate::ParserLimits::max_line_bytes), which is given.
     LineTooLong(usize),
-    /// The fields of an event have more bytes than [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes), which is given.
+    /// The fields of an event have more bytes than
+    /// [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes), which is given.
     EventTooLong(usize),
 }
 
 impl Decoder {
-    /// Creates a decoder at the start of a stream, with the caps [`ParserLimits::max_line_bytes`](crate::ParserLimits::max_line_bytes) and
+    /// Creates a decoder at the start of a stream, with the caps
+    /// [`ParserLimits::max_line_bytes`](crate::ParserLimits::max_line_bytes) and
     /// [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes).
     ///
-    /// A line counts without its end; the fields of an event count as whole lines, each with one byte for its end.
-    /// Comments do not count towards the event: they are not kept.
+    /// A line counts without its end; the fields of an event count as whole lines, each with one
+    /// byte for its end. Comments do not count towards the event: they are not kept.
     pub fn new(limits: &Limits) -> Self {
         Self {
             line_limit: limits.parser.max_line_bytes,
@@ -137,16 +143,20 @@ impl Decoder {
         }
     }
 
-    /// Decodes up to the end of the next event, and removes the consumed bytes from the front of `input`.
+    /// Decodes up to the end of the next event, and removes the consumed bytes from the front of
+    /// `input`.
     ///
-    /// Returns `None` when `input` is used up. Data that is one line, whole within `input`, is lent from there, not
-    /// copied.
+    /// Returns `None` when `input` is used up. Data that is one line, whole within `input`, is lent
+    /// from there, not copied.
     ///
     /// # Errors
     ///
-    /// Fails if a line or an event is over its cap. The decoder stays failed: from then on it takes nothing and returns
-    /// the same error.
-    pub fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
+    /// Fails if a line or an event is over its cap. The decoder stays failed: from then on it takes
+    /// nothing and returns the same error.
+    pub fn next_event<'a, 'i: 'a>(
+        &'a mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Event<'a>>, DecodeError> {
         self.start()?;
         if input.is_empty() {
             return Ok(None);
@@ -173,7 +183,8 @@ impl Decoder {
             let blank = if self.carry.is_empty() {
                 self.line(part, &mut lent)?
             } else {
-                // It began in an earlier chunk, so it is the first line of this call and nothing is lent yet.
+                // It began in an earlier chunk, so it is the first line of this call and nothing is
+                // lent yet.
                 self.carry.extend_from_slice(part);
                 self.carried_line()?
             };
@@ -203,11 +214,12 @@ impl Decoder {
         Ok(Some(self.block.event(lent, &self.id, range, true)))
     }
 
-    /// Ends the stream: the unterminated last line and block are processed and, if the block has data, dispatched as
-    /// an event with `terminated: false`.
+    /// Ends the stream: the unterminated last line and block are processed and, if the block has
+    /// data, dispatched as an event with `terminated: false`.
     ///
-    /// That event may be cut, so [`last_event_id`](Self::last_event_id) stays that of the last whole block, and `retry`
-    /// needs a whole line. A second call returns `None`; input after the end would start a new block.
+    /// That event may be cut, so [`last_event_id`](Self::last_event_id) stays that of the last
+    /// whole block, and `retry` needs a whole line. A second call returns `None`; input after the
+    /// end would start a new block.
     ///
     /// # Errors
     ///
@@ -225,7 +237,11 @@ impl Decoder {
         }
         let range = self.start..self.offset;
         self.start = self.offset;
-        let id = if self.block.has_id { &self.block.id } else { &self.id };
+        let id = if self.block.has_id {
+            &self.block.id
+        } else {
+            &self.id
+        };
         Ok(Some(self.block.event(Lent::default(), id, range, false)))
     }
 
@@ -234,21 +250,23 @@ impl Decoder {
         self.offset
     }
 
-    /// Returns the absolute offset right after the last blank line: the end of the last whole block, with data or
-    /// without; 0 before the first.
+    /// Returns the absolute offset right after the last blank line: the end of the last whole
+    /// block, with data or without; 0 before the first.
     ///
-    /// The LF of a CRLF is included once it is consumed, so between two calls the boundary may be one byte short. When
-    /// all input is consumed it does not depend on the chunks.
+    /// The LF of a CRLF is included once it is consumed, so between two calls the boundary may be
+    /// one byte short. When all input is consumed it does not depend on the chunks.
     pub fn boundary(&self) -> u64 {
         self.boundary
     }
 
-    /// Returns the last valid `retry`, in milliseconds. A number beyond `u64` counts as its maximum.
+    /// Returns the last valid `retry`, in milliseconds. A number beyond `u64` counts as its
+    /// maximum.
     pub fn retry(&self) -> Option<u64> {
         self.retry
     }
 
-    /// Returns the id for a reconnection: the last one that a whole block set. Empty if no block has set one.
+    /// Returns the id for a reconnection: the last one that a whole block set. Empty if no block
+    /// has set one.
     pub fn last_event_id(&self) -> &str {
         &self.id
     }
@@ -264,7 +282,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns whether the next byte starts a block, and no rule of the start of a stream or of a line end applies to it.
+    /// Returns whether the next byte starts a block, and no rule of the start of a stream or of a
+    /// line end applies to it.
     fn is_between_blocks(&self) -> bool {
         self.boundary == self.offset && !self.after_cr && !self.first_line
     }
@@ -278,7 +297,9 @@ impl Decoder {
         if !self.after_cr {
             return;
         }
-        let Some((&byte, rest)) = input.split_first() else { return };
+        let Some((&byte, rest)) = input.split_first() else {
+            return;
+        };
         self.after_cr = false;
         if byte == b'\n' {
             if self.boundary == self.offset {
@@ -289,14 +310,18 @@ impl Decoder {
         }
     }
 
-    /// Takes `len` more bytes of the open line, or fails at the first byte that is over the cap. `len` is at most
-    /// `input.len()`.
+    /// Takes `len` more bytes of the open line, or fails at the first byte that is over the cap.
+    /// `len` is at most `input.len()`.
     fn take<'i>(&mut self, input: &mut &'i [u8], len: usize) -> Result<&'i [u8], DecodeError> {
         let room = self.line_limit.saturating_sub(self.carry.len());
         let (part, rest) = input.split_at(len.min(room));
         self.offset += part.len() as u64;
         *input = rest;
-        if len > room { Err(self.fail(DecodeErrorKind::LineTooLong(self.line_limit))) } else { Ok(part) }
+        if len > room {
+            Err(self.fail(DecodeErrorKind::LineTooLong(self.line_limit)))
+        } else {
+            Ok(part)
+        }
     }
 
     /// Processes the line in `carry`, which is complete, and empties it.
@@ -310,8 +335,8 @@ impl Decoder {
         blank
     }
 
-    /// Processes one line without its end; returns whether it was blank. Lends a value in `lent` if it needs no copy
-    /// yet.
+    /// Processes one line without its end; returns whether it was blank. Lends a value in `lent` if
+    /// it needs no copy yet.
     fn line<'l>(&mut self, line: &'l [u8], lent: &mut Lent<'l>) -> Result<bool, DecodeError> {
         let line = match mem::take(&mut self.first_line) {
             true => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
@@ -340,11 +365,15 @@ impl Decoder {
     }
 
     fn fail(&mut self, kind: DecodeErrorKind) -> DecodeError {
-        *self.failed.insert(DecodeError { kind, offset: self.offset })
+        *self.failed.insert(DecodeError {
+            kind,
+            offset: self.offset,
+        })
     }
 }
 
-/// The part of the open block that lies in the chunk of this call. It takes precedence over the kept part.
+/// The part of the open block that lies in the chunk of this call. It takes precedence over the
+/// kept part.
 #[derive(Clone, Copy, Default)]
 struct Lent<'l> {
     /// The first `data` line, if the block has no other.
@@ -355,8 +384,8 @@ struct Lent<'l> {
 /// The open block. Its buffers are reused from event to event.
 #[derive(Clone, Debug, Default)]
 struct Block {
-    /// The `data` lines so far, joined with LF, as raw bytes. A character cannot cross a line end, so one check at the
-    /// end is enough.
+    /// The `data` lines so far, joined with LF, as raw bytes. A character cannot cross a line end,
+    /// so one check at the end is enough.
     data: Vec<u8>,
     /// Whether there was a `data` line: one empty line is data, too.
     has_data: bool,
@@ -364,7 +393,8 @@ struct Block {
     /// The id that the end of the block sets.
     id: String,
     has_id: bool,
-    /// Bytes of the fields, capped by [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes).
+    /// Bytes of the fields, capped by
+    /// [`ParserLimits::max_event_bytes`](crate::ParserLimits::max_event_bytes).
     size: usize,
     /// Whether its event has been handed out: the next call clears the block.
     spent: bool,
@@ -409,19 +439,31 @@ impl Block {
         }
     }
 
-    fn event<'a>(&'a self, lent: Lent<'a>, id: &'a str, range: Range<u64>, terminated: bool) -> Event<'a> {
+    fn event<'a>(
+        &'a self,
+        lent: Lent<'a>,
+        id: &'a str,
+        range: Range<u64>,
+        terminated: bool,
+    ) -> Event<'a> {
         let event = match lent.event.unwrap_or(&self.event) {
             b"" => Cow::Borrowed("message"),
             name => text(name),
         };
         let data = text(lent.data.unwrap_or(&self.data));
-        Event { event, data, id: Cow::Borrowed(id), range, terminated }
+        Event {
+            event,
+            data,
+            id: Cow::Borrowed(id),
+            range,
+            terminated,
+        }
     }
 }
 
-/// Finds the block at the start of `input`, if it is whole and has the usual layout: lines that end with LF, at most
-/// one `event`, one `data` and nothing else. Returns it with its length, which is at most `limit` without the blank
-/// line.
+/// Finds the block at the start of `input`, if it is whole and has the usual layout: lines that end
+/// with LF, at most one `event`, one `data` and nothing else. Returns it with its length, which is
+/// at most `limit` without the blank line.
 #[inline]
 fn whole_block(input: &[u8], limit: usize) -> Option<(Lent<'_>, usize)> {
     let mut lent = Lent::default();
@@ -439,16 +481,19 @@ fn whole_block(input: &[u8], limit: usize) -> Option<(Lent<'_>, usize)> {
     (len - 2 <= limit).then_some((lent, len))
 }
 
-/// Splits a line that is not blank into name and value. A comment has an empty name; without a colon the whole line is
-/// the name.
+/// Splits a line that is not blank into name and value. A comment has an empty name; without a
+/// colon the whole line is the name.
 fn field(line: &[u8]) -> (&[u8], &[u8]) {
-    let Some(colon) = memchr(b':', line) else { return (line, b"") };
+    let Some(colon) = memchr(b':', line) else {
+        return (line, b"");
+    };
     let (name, value) = line.split_at(colon);
     let value = value.strip_prefix(b":").unwrap_or(value);
     (name, value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// Converts bytes to text, with U+FFFD according to the [standard](https://encoding.spec.whatwg.org/#utf-8-decoder).
+/// Converts bytes to text, with U+FFFD according to the
+/// [standard](https://encoding.spec.whatwg.org/#utf-8-decoder).
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     // The lossy conversion reads byte by byte even if it replaces nothing. The check is faster.
     simdutf8::basic::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
@@ -459,7 +504,10 @@ fn milliseconds(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    Some(value.iter().fold(0, |sum: u64, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))))
+    Some(value.iter().fold(0, |sum: u64, digit| {
+        sum.saturating_mul(10)
+            .saturating_add(u64::from(digit - b'0'))
+    }))
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -467,7 +515,9 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 impl fmt::Display for DecodeErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::LineTooLong(limit) => write!(f, "a line of the event stream has more than {limit} bytes"),
+            Self::LineTooLong(limit) => {
+                write!(f, "a line of the event stream has more than {limit} bytes")
+            }
             Self::EventTooLong(limit) => write!(f, "an event has more than {limit} bytes"),
         }
     }

@@ -1,7 +1,8 @@
 //! Writes events and comments.
 //!
-//! Knows which text a line can carry, and ensures that no text becomes a line of its own. It has no state: every call
-//! writes a whole block with its blank line, so blocks can be mixed with blocks that are forwarded from an upstream.
+//! Knows which text a line can carry, and ensures that no text becomes a line of its own. It has no
+//! state: every call writes a whole block with its blank line, so blocks can be mixed with blocks
+//! that are forwarded from an upstream.
 
 use memchr::{memchr2, memchr3};
 
@@ -21,11 +22,13 @@ pub struct Encoder;
 impl Encoder {
     /// Writes an event.
     ///
-    /// Each line of `data` becomes a `data` line, whether CR, LF or CRLF ends it; the reader sees LF. A type or an id
-    /// that no line can carry (with a CR or LF, or a NUL in an id, which makes readers ignore it) is left out: a
-    /// changed id would be a wrong one, and a line break would turn text into fields.
+    /// Each line of `data` becomes a `data` line, whether CR, LF or CRLF ends it; the reader sees
+    /// LF. A type or an id that no line can carry (with a CR or LF, or a NUL in an id, which makes
+    /// readers ignore it) is left out: a changed id would be a wrong one, and a line break would
+    /// turn text into fields.
     pub fn event(out: &mut Vec<u8>, event: Option<&str>, id: Option<&str>, data: &str) {
-        if let Some(event) = event.filter(|event| memchr2(b'\n', b'\r', event.as_bytes()).is_none()) {
+        if let Some(event) = event.filter(|event| memchr2(b'\n', b'\r', event.as_bytes()).is_none())
+        {
             line(out, b"event: ", event.as_bytes());
         }
         if let Some(id) = id.filter(|id| memchr3(b'\n', b'\r', 0, id.as_bytes()).is_none()) {
@@ -35,21 +38,25 @@ impl Encoder {
         out.push(b'\n');
     }
 
-    /// Writes a comment, which readers skip; each line of `text` becomes a line of its own. It is a block without an
-    /// event and must not be inside another block.
+    /// Writes a comment, which readers skip; each line of `text` becomes a line of its own. It is a
+    /// block without an event and must not be inside another block.
     pub fn comment(out: &mut Vec<u8>, text: &str) {
         lines(out, b": ", text);
         out.push(b'\n');
     }
 }
 
-/// Writes `text` line by line. Readers remove the space in `prefix`, so a line may begin with another one.
+/// Writes `text` line by line. Readers remove the space in `prefix`, so a line may begin with
+/// another one.
 fn lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
     let mut rest = text.as_bytes();
     while let Some(end) = memchr2(b'\n', b'\r', rest) {
         let (text, tail) = rest.split_at(end);
         line(out, prefix, text);
-        rest = tail.strip_prefix(b"\r\n").or_else(|| tail.get(1..)).unwrap_or_default();
+        rest = tail
+            .strip_prefix(b"\r\n")
+            .or_else(|| tail.get(1..))
+            .unwrap_or_default();
     }
     line(out, prefix, rest);
 }

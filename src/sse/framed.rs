@@ -35,7 +35,10 @@ impl Framed {
 
     /// Decodes the next event from the front of `input`; see [`Decoder::next_event`].
     #[inline] // It is called for each event in one place, and in others once.
-    pub(crate) fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
+    pub(crate) fn next_event<'a, 'i: 'a>(
+        &'a mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Event<'a>>, DecodeError> {
         match self {
             Self::Events(decoder) => decoder.next_event(input),
             Self::Lines(decoder) => decoder.next_event(input),

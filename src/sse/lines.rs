@@ -1,7 +1,7 @@
 //! The push decoder of newline-delimited JSON.
 //!
-//! Knows lines and their positions in the stream, and returns each line that is not blank as an event. It has the
-//! interface of [`Decoder`](super::Decoder) and does not interpret lines.
+//! Knows lines and their positions in the stream, and returns each line that is not blank as an
+//! event. It has the interface of [`Decoder`](super::Decoder) and does not interpret lines.
 
 use std::borrow::Cow;
 use std::mem;
@@ -13,16 +13,16 @@ use crate::Limits;
 
 /// A decoder for a stream of lines that is pushed in chunks of any size.
 ///
-/// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at the end of the
-/// stream, call [`finish`](Self::finish). However the stream is split, the events, their ranges and the errors are the
-/// same.
+/// Drain every chunk: call [`next_event`](Self::next_event) until it returns `None`. Then, once, at
+/// the end of the stream, call [`finish`](Self::finish). However the stream is split, the events,
+/// their ranges and the errors are the same.
 ///
 /// A line ends with LF or CRLF. A CR alone ends no line: in JSON it is white space.
 #[derive(Clone, Debug)]
 pub(crate) struct LineDecoder {
     line_limit: usize,
-    /// The start of an unfinished line, never longer than `line_limit`. After an event it is that event's line, until
-    /// the next call.
+    /// The start of an unfinished line, never longer than `line_limit`. After an event it is that
+    /// event's line, until the next call.
     carry: Vec<u8>,
     /// `carry` is the line of an event that was returned.
     is_spent: bool,
@@ -36,23 +36,39 @@ pub(crate) struct LineDecoder {
 }
 
 impl LineDecoder {
-    /// Creates a decoder at the start of a stream, with the caps of [`ParserLimits`](crate::ParserLimits): a line is one
-    /// event, so the lower one of `max_line_bytes` and `max_event_bytes` counts.
+    /// Creates a decoder at the start of a stream, with the caps of
+    /// [`ParserLimits`](crate::ParserLimits): a line is one event, so the lower one of
+    /// `max_line_bytes` and `max_event_bytes` counts.
     pub(crate) fn new(limits: &Limits) -> Self {
-        let line_limit = limits.parser.max_line_bytes.min(limits.parser.max_event_bytes);
-        Self { line_limit, carry: Vec::new(), is_spent: false, offset: 0, boundary: 0, start: 0, failed: None }
+        let line_limit = limits
+            .parser
+            .max_line_bytes
+            .min(limits.parser.max_event_bytes);
+        Self {
+            line_limit,
+            carry: Vec::new(),
+            is_spent: false,
+            offset: 0,
+            boundary: 0,
+            start: 0,
+            failed: None,
+        }
     }
 
-    /// Decodes up to the end of the next line that is not blank, and removes the consumed bytes from the front of
-    /// `input`.
+    /// Decodes up to the end of the next line that is not blank, and removes the consumed bytes
+    /// from the front of `input`.
     ///
-    /// Returns `None` when `input` is used up. A line that is whole within `input` is lent from there, not copied.
+    /// Returns `None` when `input` is used up. A line that is whole within `input` is lent from
+    /// there, not copied.
     ///
     /// # Errors
     ///
-    /// Fails if a line is over its cap. The decoder stays failed: from then on it takes nothing and returns the same
-    /// error.
-    pub(crate) fn next_event<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Event<'a>>, DecodeError> {
+    /// Fails if a line is over its cap. The decoder stays failed: from then on it takes nothing and
+    /// returns the same error.
+    pub(crate) fn next_event<'a, 'i: 'a>(
+        &'a mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Event<'a>>, DecodeError> {
         self.begin()?;
         loop {
             let Some(end) = memchr(b'\n', input) else {
@@ -83,7 +99,8 @@ impl LineDecoder {
         }
     }
 
-    /// Ends the stream: an unterminated last line is an event with `terminated: false`, unless it is blank.
+    /// Ends the stream: an unterminated last line is an event with `terminated: false`, unless it
+    /// is blank.
     ///
     /// # Errors
     ///
@@ -111,8 +128,8 @@ impl LineDecoder {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Takes `len` more bytes of the open line, or fails at the first byte that is over the cap. `len` is at most
-    /// `input.len()`.
+    /// Takes `len` more bytes of the open line, or fails at the first byte that is over the cap.
+    /// `len` is at most `input.len()`.
     fn take<'i>(&mut self, input: &mut &'i [u8], len: usize) -> Result<&'i [u8], DecodeError> {
         let room = self.line_limit.saturating_sub(self.carry.len());
         let (part, rest) = input.split_at(len.min(room));
@@ -120,7 +137,10 @@ impl LineDecoder {
         *input = rest;
         if len > room {
             let kind = DecodeErrorKind::LineTooLong(self.line_limit);
-            return Err(*self.failed.insert(DecodeError { kind, offset: self.offset }));
+            return Err(*self.failed.insert(DecodeError {
+                kind,
+                offset: self.offset,
+            }));
         }
         Ok(part)
     }
@@ -137,12 +157,23 @@ impl LineDecoder {
 }
 
 fn event(data: Cow<'_, str>, range: std::ops::Range<u64>, terminated: bool) -> Event<'_> {
-    Event { event: Cow::Borrowed("message"), data, id: Cow::Borrowed(""), range, terminated }
+    Event {
+        event: Cow::Borrowed("message"),
+        data,
+        id: Cow::Borrowed(""),
+        range,
+        terminated,
+    }
 }
 
-/// Returns a line without the CR of its end, and without a byte order mark at the start of the stream.
+/// Returns a line without the CR of its end, and without a byte order mark at the start of the
+/// stream.
 fn content(line: &[u8], is_first: bool) -> &[u8] {
-    let line = if is_first { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) } else { line };
+    let line = if is_first {
+        line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+    } else {
+        line
+    };
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
@@ -155,7 +186,11 @@ mod tests {
     use super::{DecodeError, DecodeErrorKind, LineDecoder};
     use crate::Limits;
 
-    type Seen = (Vec<(String, std::ops::Range<u64>, bool)>, u64, Option<DecodeError>);
+    type Seen = (
+        Vec<(String, std::ops::Range<u64>, bool)>,
+        u64,
+        Option<DecodeError>,
+    );
 
     fn decode(limits: &Limits, pieces: &[&[u8]]) -> Seen {
         let (mut decoder, mut seen) = (LineDecoder::new(limits), Vec::new());
@@ -163,7 +198,9 @@ mod tests {
             let mut piece = *piece;
             loop {
                 match decoder.next_event(&mut piece) {
-                    Ok(Some(event)) => seen.push((event.data.into_owned(), event.range, event.terminated)),
+                    Ok(Some(event)) => {
+                        seen.push((event.data.into_owned(), event.range, event.terminated))
+                    }
                     Ok(None) => break,
                     Err(error) => {
                         assert_eq!(decoder.finish(), Err(error));
@@ -180,7 +217,8 @@ mod tests {
         (seen, boundary, None)
     }
 
-    /// Decodes `input` in every split in up to three pieces and byte by byte, and returns their common result.
+    /// Decodes `input` in every split in up to three pieces and byte by byte, and returns their
+    /// common result.
     fn check(limits: &Limits, input: &[u8]) -> Seen {
         let whole = decode(limits, &[input]);
         for first in 0..=input.len() {
@@ -197,8 +235,15 @@ mod tests {
     #[test]
     fn a_line_is_an_event() {
         let (events, boundary, error) = check(&Limits::default(), b"{\"a\":1}\n\r\n [2]\r\n{\"b\"");
-        let expected = [("{\"a\":1}", 0..8, true), (" [2]", 8..16, true), ("{\"b\"", 16..20, false)];
-        assert_eq!(events, expected.map(|(data, range, terminated)| (data.to_owned(), range, terminated)));
+        let expected = [
+            ("{\"a\":1}", 0..8, true),
+            (" [2]", 8..16, true),
+            ("{\"b\"", 16..20, false),
+        ];
+        assert_eq!(
+            events,
+            expected.map(|(data, range, terminated)| (data.to_owned(), range, terminated))
+        );
         assert_eq!((boundary, error), (16, None));
     }
 
@@ -206,9 +251,16 @@ mod tests {
     fn blank_lines_marks_and_lone_returns() {
         let of = |input: &[u8]| {
             let (events, _, _) = check(&Limits::default(), input);
-            events.into_iter().map(|(data, ..)| data).collect::<Vec<_>>()
+            events
+                .into_iter()
+                .map(|(data, ..)| data)
+                .collect::<Vec<_>>()
         };
-        assert!(of(b"").is_empty() && of(b"\n \n\t\r\n\r").is_empty() && of(b"\xef\xbb\xbf\n").is_empty());
+        assert!(
+            of(b"").is_empty()
+                && of(b"\n \n\t\r\n\r").is_empty()
+                && of(b"\xef\xbb\xbf\n").is_empty()
+        );
         assert_eq!(of(b"\xef\xbb\xbf1\n\xef\xbb\xbf2"), ["1", "\u{feff}2"]);
         assert_eq!(of(b"[1,\r2]\n"), ["[1,\r2]"]);
         assert_eq!(of("é😀\n\u{fffd}".as_bytes()), ["é😀", "\u{fffd}"]);
@@ -221,7 +273,13 @@ mod tests {
         limits.parser.max_line_bytes = 4;
         let (events, boundary, error) = check(&limits, b"1234\n12345\n1");
         assert_eq!((events.len(), boundary), (1, 5));
-        assert_eq!(error, Some(DecodeError { kind: DecodeErrorKind::LineTooLong(4), offset: 9 }));
+        assert_eq!(
+            error,
+            Some(DecodeError {
+                kind: DecodeErrorKind::LineTooLong(4),
+                offset: 9
+            })
+        );
         limits.parser.max_event_bytes = 3;
         let (events, _, error) = check(&limits, b"1234");
         assert_eq!((events, error.unwrap().offset), (Vec::new(), 3));

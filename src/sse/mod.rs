@@ -5,8 +5,8 @@
 //! format of <https://html.spec.whatwg.org/multipage/server-sent-events.html> and do not interpret events: `[DONE]` is
 //! data like any other, and the caller reconnects if it wants to.
 //!
-//! Some APIs frame their streams differently. `lines` reads one JSON object per line, and `array` the elements of a
-//! JSON array, both with the interface of [`Decoder`].
+//! Some APIs frame their streams differently. `lines` reads one JSON object per line, and `array`
+//! the elements of a JSON array, both with the interface of [`Decoder`].
 
 mod array;
 mod decoder;

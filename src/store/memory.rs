@@ -1,4 +1,5 @@
-//! The store within the process: each answer is a bounded list of slices, and with a folder also a file.
+//! The store within the process: each answer is a bounded list of slices, and with a folder also a
+//! file.
 
 mod answer;
 mod files;
@@ -16,8 +17,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::shares::{Candidate, Room, Shares};
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner, Pending, Position,
-    Reading, Store, StoreError, Taken, Writing,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner,
+    Pending, Position, Reading, Store, StoreError, Taken, Writing,
 };
 use crate::limits::KeepLimits;
 use answer::{Answer, Phase, size};
@@ -37,8 +38,8 @@ struct State {
     /// The room of each caller.
     shares: Shares,
     names: HashMap<Name, Vec<AnswerId>>,
-    /// Answers that are gone, oldest first, at most `max_kept_answers` of them. Answers of an earlier process precede
-    /// the others.
+    /// Answers that are gone, oldest first, at most `max_kept_answers` of them. Answers of an
+    /// earlier process precede the others.
     past: VecDeque<Past>,
 }
 
@@ -57,11 +58,15 @@ struct Past {
 impl Memory {
     /// Creates an empty store.
     pub(crate) fn new(limits: KeepLimits) -> Self {
-        Self { limits, folder: None, state: Arc::default() }
+        Self {
+            limits,
+            folder: None,
+            state: Arc::default(),
+        }
     }
 
-    /// Creates a store with the answers that a folder has from an earlier process. The store writes each event to a
-    /// file before it notifies readers.
+    /// Creates a store with the answers that a folder has from an earlier process. The store writes
+    /// each event to a file before it notifies readers.
     pub(crate) fn in_folder(path: &Path, limits: KeepLimits) -> Result<Self, StoreError> {
         let folder = Folder::open(path)?;
         let mut state = State::default();
@@ -76,7 +81,11 @@ impl Memory {
                 Err(error) => tracing::warn!(%error, "the file of a kept answer cannot be read"),
             }
         }
-        Ok(Self { limits, folder: Some(folder), state: Arc::new(Mutex::new(state)) })
+        Ok(Self {
+            limits,
+            folder: Some(folder),
+            state: Arc::new(Mutex::new(state)),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -106,12 +115,20 @@ impl Memory {
         let answer = state.writable(id)?;
         let (owner, new) = (answer.opening.owner, entries.iter().map(size).sum());
         let most = self.limits.max_kept_answer_bytes;
-        // The first events are dropped at the answer's own limit, which leaves room for the new events.
+        // The first events are dropped at the answer's own limit, which leaves room for the new
+        // events.
         let left = most.saturating_sub(new);
         let (bytes, freed) = answer.growth(entries, left);
         let room = Room { answers: 0, bytes };
         let all = self.limits.max_kept_bytes.saturating_add(freed);
-        state.make_room(owner, room, &KeepLimits { max_kept_bytes: all, ..self.limits.clone() })?;
+        state.make_room(
+            owner,
+            room,
+            &KeepLimits {
+                max_kept_bytes: all,
+                ..self.limits.clone()
+            },
+        )?;
         state.change(id, |answer| {
             answer.write(|log| log.append(entries));
             answer.last = entries.last().map_or(answer.last, |entry| entry.at);
@@ -123,7 +140,11 @@ impl Memory {
     }
 
     /// Returns events after a position, and a receiver that reports further ones.
-    fn read(&self, id: AnswerId, after: Position) -> Result<(Batch, watch::Receiver<()>), StoreError> {
+    fn read(
+        &self,
+        id: AnswerId,
+        after: Position,
+    ) -> Result<(Batch, watch::Receiver<()>), StoreError> {
         let mut state = self.state();
         let answer = state.answer(id)?;
         answer.touch();
@@ -180,19 +201,42 @@ impl Memory {
         }
         answer.phase = Phase::Written;
         answer.touch();
-        let (epoch, last, request) = (answer.next_epoch, answer.last, answer.opening.request.clone());
+        let (epoch, last, request) = (
+            answer.next_epoch,
+            answer.last,
+            answer.opening.request.clone(),
+        );
         answer.next_epoch = epoch.saturating_add(1);
-        let events = answer.entries.iter().map(|entry| entry.bytes.clone()).collect();
+        let events = answer
+            .entries
+            .iter()
+            .map(|entry| entry.bytes.clone())
+            .collect();
         drop(state);
-        Ok(Some(Taken { writing: self.writing(id), epoch, request, events, last }))
+        Ok(Some(Taken {
+            writing: self.writing(id),
+            epoch,
+            request,
+            events,
+            last,
+        }))
     }
 
     /// Removes expired answers.
     fn expire(&self) {
         let now = Instant::now();
         let mut state = self.state();
-        state.answers.values_mut().filter(|answer| !answer.readers.is_empty()).for_each(Answer::touch);
-        let late: Vec<_> = state.answers.iter().filter(|(_, a)| a.until <= now).map(|(id, _)| *id).collect();
+        state
+            .answers
+            .values_mut()
+            .filter(|answer| !answer.readers.is_empty())
+            .for_each(Answer::touch);
+        let late: Vec<_> = state
+            .answers
+            .iter()
+            .filter(|(_, a)| a.until <= now)
+            .map(|(id, _)| *id)
+            .collect();
         for id in late {
             state.retire(id, Gone::Expired);
         }
@@ -204,7 +248,12 @@ impl Memory {
         }
     }
 
-    async fn wait(&self, id: AnswerId, after: Position, wait: Duration) -> Result<Batch, StoreError> {
+    async fn wait(
+        &self,
+        id: AnswerId,
+        after: Position,
+        wait: Duration,
+    ) -> Result<Batch, StoreError> {
         let until = Instant::now() + wait;
         loop {
             let (batch, mut changed) = self.read(id, after)?;
@@ -246,7 +295,10 @@ impl Store for Memory {
     }
 
     fn reading(&self, id: AnswerId) -> Reading {
-        self.state().answers.get(&id).map_or_else(Reading::default, |answer| answer.readers.add())
+        self.state()
+            .answers
+            .get(&id)
+            .map_or_else(Reading::default, |answer| answer.readers.add())
     }
 
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch> {
@@ -263,10 +315,21 @@ impl Store for Memory {
         let kept = state.answers.get(&id).map(|answer| Found {
             caller: answer.opening.caller,
             keep: answer.opening.keep,
-            log: Ok(Log { last: answer.last, end: answer.end(), is_written: answer.phase != Phase::Unwritten }),
+            log: Ok(Log {
+                last: answer.last,
+                end: answer.end(),
+                is_written: answer.phase != Phase::Unwritten,
+            }),
         });
-        let past = |past: &Past| Found { caller: past.caller, keep: past.keep, log: Err(past.why) };
-        ready(kept.or_else(|| state.past(id).map(past)).ok_or(StoreError::Unknown))
+        let past = |past: &Past| Found {
+            caller: past.caller,
+            keep: past.keep,
+            log: Err(past.why),
+        };
+        ready(
+            kept.or_else(|| state.past(id).map(past))
+                .ok_or(StoreError::Unknown),
+        )
     }
 
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
@@ -275,7 +338,12 @@ impl Store for Memory {
 
     fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>> {
         self.expire();
-        ready(Ok(self.state().names.get(&name).cloned().unwrap_or_default()))
+        ready(Ok(self
+            .state()
+            .names
+            .get(&name)
+            .cloned()
+            .unwrap_or_default()))
     }
 
     fn renew(&self, id: AnswerId, _: u64) -> Pending<'_, ()> {
@@ -290,7 +358,11 @@ impl Store for Memory {
     fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool> {
         let mut state = self.state();
         let has = |answer: &mut Answer| {
-            answer.dropped == Some(at) || answer.entries.binary_search_by_key(&at, |entry| entry.at).is_ok()
+            answer.dropped == Some(at)
+                || answer
+                    .entries
+                    .binary_search_by_key(&at, |entry| entry.at)
+                    .is_ok()
         };
         ready(state.answer(id).map(has))
     }
@@ -305,7 +377,10 @@ impl State {
     /// Adds an answer of an earlier process, if there is room for it.
     fn restore(&mut self, id: AnswerId, mut answer: Answer, limits: &KeepLimits) {
         answer.shorten(limits.max_kept_answer_bytes);
-        if self.make_room(answer.opening.owner, answer.room(), limits).is_err() {
+        if self
+            .make_room(answer.opening.owner, answer.room(), limits)
+            .is_err()
+        {
             tracing::warn!("an answer of an earlier process is not kept: there is no room for it");
             answer.forget();
             return;
@@ -333,7 +408,9 @@ impl State {
     /// Returns a kept answer whose writer may continue.
     fn writable(&mut self, id: AnswerId) -> Result<&mut Answer, StoreError> {
         let answer = self.answer(id)?;
-        answer.revoked.map_or(Ok(answer), |limit| Err(StoreError::Full(limit)))
+        answer
+            .revoked
+            .map_or(Ok(answer), |limit| Err(StoreError::Full(limit)))
     }
 
     fn add_names(&mut self, id: AnswerId, names: &[Name]) {
@@ -344,8 +421,14 @@ impl State {
 
     /// Returns an answer that is kept.
     fn answer(&mut self, id: AnswerId) -> Result<&mut Answer, StoreError> {
-        let why = if self.answers.contains_key(&id) { None } else { self.past(id).map(|past| past.why) };
-        self.answers.get_mut(&id).ok_or_else(|| why.map_or(StoreError::Unknown, StoreError::from))
+        let why = if self.answers.contains_key(&id) {
+            None
+        } else {
+            self.past(id).map(|past| past.why)
+        };
+        self.answers
+            .get_mut(&id)
+            .ok_or_else(|| why.map_or(StoreError::Unknown, StoreError::from))
     }
 
     fn past(&self, id: AnswerId) -> Option<&Past> {
@@ -354,15 +437,28 @@ impl State {
 
     /// Removes an answer, or its record if it is gone.
     fn delete(&mut self, id: AnswerId) -> Result<(), StoreError> {
-        let past = self.past.iter().position(|past| past.id == id).and_then(|at| self.past.remove(at));
-        let names = self.remove(id).map(Answer::forget).or(past.map(Past::forget));
+        let past = self
+            .past
+            .iter()
+            .position(|past| past.id == id)
+            .and_then(|at| self.past.remove(at));
+        let names = self
+            .remove(id)
+            .map(Answer::forget)
+            .or(past.map(Past::forget));
         self.forget_names(id, &names.ok_or(StoreError::Unknown)?);
         Ok(())
     }
 
-    /// Drops ended answers without readers, and running ones of other callers, until a caller has the room that it
-    /// needs: see [`Shares`]. Drops none if all candidates together would not free enough room.
-    fn make_room(&mut self, owner: Owner, more: Room, limits: &KeepLimits) -> Result<(), StoreError> {
+    /// Drops ended answers without readers, and running ones of other callers, until a caller has
+    /// the room that it needs: see [`Shares`]. Drops none if all candidates together would not free
+    /// enough room.
+    fn make_room(
+        &mut self,
+        owner: Owner,
+        more: Room,
+        limits: &KeepLimits,
+    ) -> Result<(), StoreError> {
         let candidate = |(id, answer): (&AnswerId, &Answer)| {
             let is_running = answer.phase == Phase::Written;
             let may_go = is_running || answer.end().is_some() && answer.readers.is_empty();
@@ -374,14 +470,25 @@ impl State {
                 is_running,
             })
         };
-        let gone =
-            self.shares.make_room(owner, more, limits, || self.answers.iter().filter_map(candidate).collect())?;
+        let gone = self.shares.make_room(owner, more, limits, || {
+            self.answers.iter().filter_map(candidate).collect()
+        })?;
         for (id, limit) in gone {
-            if self.answers.get(&id).is_some_and(|answer| answer.phase == Phase::Written) {
-                tracing::warn!(limit, "a running answer is no longer kept, since another caller needs its room");
+            if self
+                .answers
+                .get(&id)
+                .is_some_and(|answer| answer.phase == Phase::Written)
+            {
+                tracing::warn!(
+                    limit,
+                    "a running answer is no longer kept, since another caller needs its room"
+                );
                 self.change(id, |answer| answer.revoked = Some(limit))?;
             } else {
-                tracing::warn!(limit, "an ended answer is no longer kept, since another one needs its room");
+                tracing::warn!(
+                    limit,
+                    "an ended answer is no longer kept, since another one needs its room"
+                );
                 self.retire(id, Gone::Dropped(limit));
             }
         }
@@ -392,7 +499,10 @@ impl State {
     fn retire(&mut self, id: AnswerId, why: Gone) -> Option<GivenUp> {
         let mut answer = self.remove(id)?;
         let dropped = answer.dropped.unwrap_or(Position::START);
-        let given_up = GivenUp { dropped, entries: std::mem::take(&mut answer.entries).into() };
+        let given_up = GivenUp {
+            dropped,
+            entries: std::mem::take(&mut answer.entries).into(),
+        };
         answer.end_log(why);
         self.remember(id, answer, why);
         Some(given_up)
@@ -400,14 +510,33 @@ impl State {
 
     /// Remembers why an answer is gone.
     fn remember(&mut self, id: AnswerId, answer: Answer, why: Gone) {
-        let Answer { opening: Opening { caller, keep, .. }, names, log, .. } = answer;
-        self.past.push_back(Past { id, caller, keep, names, why, file: log.map(LogFile::close) });
+        let Answer {
+            opening: Opening { caller, keep, .. },
+            names,
+            log,
+            ..
+        } = answer;
+        self.past.push_back(Past {
+            id,
+            caller,
+            keep,
+            names,
+            why,
+            file: log.map(LogFile::close),
+        });
     }
 
-    /// Ends the writing of an answer. If the answer has not ended, it counts as broken off; with a file it stays on
-    /// disk until a process resumes it. An answer without events and without a file is removed.
+    /// Ends the writing of an answer. If the answer has not ended, it counts as broken off; with a
+    /// file it stays on disk until a process resumes it. An answer without events and without a
+    /// file is removed.
     fn stop_writing(&mut self, id: AnswerId) {
-        let Some(answer) = self.answers.get_mut(&id).filter(|answer| answer.end().is_none()) else { return };
+        let Some(answer) = self
+            .answers
+            .get_mut(&id)
+            .filter(|answer| answer.end().is_none())
+        else {
+            return;
+        };
         if let Some(limit) = answer.revoked {
             self.retire(id, Gone::Dropped(limit));
             return;

@@ -1,7 +1,9 @@
-//! Storage for the events of kept answers, from which a client that has lost its connection gets the rest.
+//! Storage for the events of kept answers, from which a client that has lost its connection gets
+//! the rest.
 //!
-//! An answer is a log: events with growing positions, then an end. The writer appends an event before the proxy sends
-//! it, and readers follow the log. The module knows neither HTTP nor the content of events.
+//! An answer is a log: events with growing positions, then an end. The writer appends an event
+//! before the proxy sends it, and readers follow the log. The module knows neither HTTP nor the
+//! content of events.
 
 mod memory;
 #[cfg(feature = "redis")]
@@ -23,28 +25,31 @@ pub(crate) use redis::Redis;
 
 /// A store of kept answers.
 ///
-/// Each read keeps an answer for the time in its [`Opening`]. Without a read in that time the answer expires, but not
-/// before its last [`Reading`] is dropped.
+/// Each read keeps an answer for the time in its [`Opening`]. Without a read in that time the
+/// answer expires, but not before its last [`Reading`] is dropped.
 pub(crate) trait Store: Send + Sync + fmt::Debug {
-    /// Returns whether another process can resume an answer of this one, so that its request is kept, too.
+    /// Returns whether another process can resume an answer of this one, so that its request is
+    /// kept, too.
     fn is_shared(&self) -> bool;
-    /// Begins an answer. If all answers together leave no room for it, ended ones without readers are dropped: those of
-    /// the caller with the most room, the next to expire first. A running answer of another caller may be removed from
-    /// the store: its next event finds [no room](StoreError::Full).
+    /// Begins an answer. If all answers together leave no room for it, ended ones without readers
+    /// are dropped: those of the caller with the most room, the next to expire first. A running
+    /// answer of another caller may be removed from the store: its next event finds [no
+    /// room](StoreError::Full).
     fn open(&self, id: AnswerId, opening: Opening) -> Pending<'_, Writing>;
-    /// Adds events to the end of an answer. Their positions grow. If the answer itself becomes too large, its first
-    /// events are dropped. If all answers together become too large, ended ones without readers are dropped. If that is
-    /// not enough, nothing is added, and the caller has to [give up](Self::give_up) the answer.
+    /// Adds events to the end of an answer. Their positions grow. If the answer itself becomes too
+    /// large, its first events are dropped. If all answers together become too large, ended ones
+    /// without readers are dropped. If that is not enough, nothing is added, and the caller has to
+    /// [give up](Self::give_up) the answer.
     fn append(&self, id: AnswerId, entries: Vec<Entry>) -> Pending<'_, ()>;
     /// Ends an answer. `at`: the position after its last event.
     fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()>;
-    /// Drops an answer that is being written, since it has reached a limit. Returns its events that were still kept.
-    /// `last`: the position of its last event.
+    /// Drops an answer that is being written, since it has reached a limit. Returns its events that
+    /// were still kept. `last`: the position of its last event.
     fn give_up(&self, id: AnswerId, last: Position, limit: &'static str) -> Pending<'_, GivenUp>;
     /// Notes that a client reads an answer in this process.
     fn reading(&self, id: AnswerId) -> Reading;
-    /// Returns events after a position. If there are none and the answer has not ended, waits for some, and returns
-    /// none after `wait`.
+    /// Returns events after a position. If there are none and the answer has not ended, waits for
+    /// some, and returns none after `wait`.
     fn read_after(&self, id: AnswerId, after: Position, wait: Duration) -> Pending<'_, Batch>;
     /// Removes an answer.
     fn delete(&self, id: AnswerId) -> Pending<'_, ()>;
@@ -54,14 +59,17 @@ pub(crate) trait Store: Send + Sync + fmt::Debug {
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()>;
     /// Returns the answers with a name, those that expired lately among them.
     fn named(&self, name: Name) -> Pending<'_, Vec<AnswerId>>;
-    /// Renews the lease of an answer. Fails if the answer has expired, was removed, or is written in another epoch.
+    /// Renews the lease of an answer. Fails if the answer has expired, was removed, or is written
+    /// in another epoch.
     fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()>;
-    /// Begins to write an answer whose process has ended. `None`: a process writes it, or it has ended.
+    /// Begins to write an answer whose process has ended. `None`: a process writes it, or it has
+    /// ended.
     fn take_over(&self, id: AnswerId) -> Pending<'_, Option<Taken>>;
-    /// Returns whether an event of an answer has this position, or the last one that was dropped had it.
+    /// Returns whether an event of an answer has this position, or the last one that was dropped
+    /// had it.
     fn has(&self, id: AnswerId, at: Position) -> Pending<'_, bool>;
-    /// Removes expired answers, and renews those that clients are reading. Called more often than the shortest time for
-    /// which an answer is kept.
+    /// Removes expired answers, and renews those that clients are reading. Called more often than
+    /// the shortest time for which an answer is kept.
     fn sweep(&self) -> Pending<'_, ()>;
 }
 
@@ -85,13 +93,17 @@ impl FromStr for AnswerId {
     fn from_str(written: &str) -> Result<Self, NotAnId> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let is_plain = written.len() == 32 && written.bytes().all(is_digit);
-        let number = is_plain.then(|| u128::from_str_radix(written, 16).ok()).flatten();
-        number.map(|number| Self(number.to_be_bytes())).ok_or(NotAnId)
+        let number = is_plain
+            .then(|| u128::from_str_radix(written, 16).ok())
+            .flatten();
+        number
+            .map(|number| Self(number.to_be_bytes()))
+            .ok_or(NotAnId)
     }
 }
 
-/// The position of an event in its answer, written as `epoch-seq`: the epoch counts the processes that have written the
-/// answer.
+/// The position of an event in its answer, written as `epoch-seq`: the epoch counts the processes
+/// that have written the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) epoch: u64,
@@ -104,7 +116,10 @@ impl Position {
 
     /// Returns the position of the next event of the same process.
     pub(crate) fn next(self) -> Self {
-        Self { seq: self.seq.saturating_add(1), ..self }
+        Self {
+            seq: self.seq.saturating_add(1),
+            ..self
+        }
     }
 }
 
@@ -118,9 +133,15 @@ impl FromStr for Position {
     type Err = NotAnId;
 
     fn from_str(written: &str) -> Result<Self, NotAnId> {
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        let (epoch, seq) = written.split_once('-').filter(|(a, b)| is_number(a) && is_number(b)).ok_or(NotAnId)?;
-        let (Ok(epoch), Ok(seq)) = (epoch.parse(), seq.parse()) else { return Err(NotAnId) };
+        let is_number =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let (epoch, seq) = written
+            .split_once('-')
+            .filter(|(a, b)| is_number(a) && is_number(b))
+            .ok_or(NotAnId)?;
+        let (Ok(epoch), Ok(seq)) = (epoch.parse(), seq.parse()) else {
+            return Err(NotAnId);
+        };
         Ok(Self { epoch, seq })
     }
 }
@@ -136,8 +157,8 @@ pub(crate) const OF_ANSWER: &str = "max_kept_answer_bytes";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotAnId;
 
-/// A digest under which an answer is found, beside its id. It covers the caller, too, so one caller can't find another
-/// caller's answer by it.
+/// A digest under which an answer is found, beside its id. It covers the caller, too, so one caller
+/// can't find another caller's answer by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name(pub(crate) [u8; 32]);
 
@@ -154,7 +175,8 @@ pub(crate) struct Opening {
     pub(crate) owner: Owner,
 }
 
-/// Identifies a caller within one process. All answers that another process has begun have the same owner.
+/// Identifies a caller within one process. All answers that another process has begun have the same
+/// owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Owner(pub(crate) u64);
 
@@ -172,8 +194,8 @@ pub(crate) struct Taken {
     pub(crate) last: Position,
 }
 
-/// Marks an answer as written by this process, until it is dropped. If the answer has not ended then, the store knows
-/// that no more events follow.
+/// Marks an answer as written by this process, until it is dropped. If the answer has not ended
+/// then, the store knows that no more events follow.
 pub(crate) struct Writing(Option<Box<dyn FnOnce() + Send + Sync>>);
 
 impl Writing {
@@ -197,7 +219,8 @@ impl fmt::Debug for Writing {
     }
 }
 
-/// Marks an answer as read by a client in this process, until it is dropped. The client may pause meanwhile.
+/// Marks an answer as read by a client in this process, until it is dropped. The client may pause
+/// meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     _reader: Arc<()>,
@@ -209,7 +232,9 @@ struct Readers(Arc<()>);
 
 impl Readers {
     fn add(&self) -> Reading {
-        Reading { _reader: Arc::clone(&self.0) }
+        Reading {
+            _reader: Arc::clone(&self.0),
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -224,15 +249,20 @@ pub(crate) struct Entry {
     pub(crate) bytes: Bytes,
 }
 
-/// Returns the memory that an event of `bytes` bytes holds: its slot in the list, its bytes, and the reference count
-/// that they share.
+/// Returns the memory that an event of `bytes` bytes holds: its slot in the list, its bytes, and
+/// the reference count that they share.
 pub(crate) fn held(bytes: usize) -> usize {
     size_of::<Entry>() + allocated(bytes) + allocated(SHARED)
 }
 
-/// Returns the memory of an allocation of `bytes` bytes: allocators round up and add some bytes for themselves.
+/// Returns the memory of an allocation of `bytes` bytes: allocators round up and add some bytes for
+/// themselves.
 fn allocated(bytes: usize) -> usize {
-    if bytes == 0 { 0 } else { (bytes + size_of::<usize>()).next_multiple_of(16).max(32) }
+    if bytes == 0 {
+        0
+    } else {
+        (bytes + size_of::<usize>()).next_multiple_of(16).max(32)
+    }
 }
 
 /// The size of the reference count of shared `Bytes`.
@@ -287,7 +317,10 @@ pub(crate) enum Gone {
 
 /// Returns the limit with this name, which a store has written.
 fn limit_of(name: &str) -> &'static str {
-    [OF_ALL, OF_COUNT].into_iter().find(|limit| *limit == name).unwrap_or(OF_ANSWER)
+    [OF_ALL, OF_COUNT]
+        .into_iter()
+        .find(|limit| *limit == name)
+        .unwrap_or(OF_ANSWER)
 }
 
 impl From<Gone> for StoreError {
@@ -323,7 +356,10 @@ pub(crate) enum StoreError {
     /// This limit leaves no room for a further answer, or for further events.
     Full(&'static str),
     /// Another process has begun to write the answer.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "processes share no other store"))]
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(dead_code, reason = "processes share no other store")
+    )]
     Fenced,
     /// The answer has not ended, and no process writes it.
     Unwritten,
@@ -357,12 +393,27 @@ mod tests {
         let id = AnswerId([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
         assert_eq!(id.to_string(), "000102030405060708090a0b0c0d0eff");
         assert_eq!("000102030405060708090a0b0c0d0eff".parse(), Ok(id));
-        for wrong in ["", "0", "000102030405060708090A0B0C0D0EFF", "+00102030405060708090a0b0c0d0eff"] {
+        for wrong in [
+            "",
+            "0",
+            "000102030405060708090A0B0C0D0EFF",
+            "+00102030405060708090a0b0c0d0eff",
+        ] {
             assert_eq!(wrong.parse::<AnswerId>(), Err(NotAnId), "{wrong}");
         }
         assert_eq!("1-20".parse(), Ok(Position { epoch: 1, seq: 20 }));
         assert_eq!(Position { epoch: 3, seq: 0 }.to_string(), "3-0");
-        for wrong in ["", "1", "-", "1-", "-1", "1-+2", "1-2-3", " 1-2", "1-18446744073709551616"] {
+        for wrong in [
+            "",
+            "1",
+            "-",
+            "1-",
+            "-1",
+            "1-+2",
+            "1-2-3",
+            " 1-2",
+            "1-18446744073709551616",
+        ] {
             assert_eq!(wrong.parse::<Position>(), Err(NotAnId), "{wrong}");
         }
         assert!(Position { epoch: 1, seq: 9 } < Position { epoch: 2, seq: 0 });

@@ -7,8 +7,9 @@
 //!  restitch:{ID}:lease   the writing process. Expires unless it is renewed
 //!  restitch:name:DIGEST  a set: the ids of the answers with this name. It lives as long as their hashes
 //! ```
-//! The server refuses an entry whose position is not after all others. So a process whose answer was taken over can't
-//! write any more, even if it believes that its lease is valid: a takeover begins with an entry of its own epoch.
+//! The server refuses an entry whose position is not after all others. So a process whose answer
+//! was taken over can't write any more, even if it believes that its lease is valid: a takeover
+//! begins with an entry of its own epoch.
 
 mod scripts;
 mod written;
@@ -24,11 +25,14 @@ use rustls::crypto::{CryptoProvider, ring};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner, Pending, Position,
-    Reading, Store, StoreError, Taken, Writing, limit_of,
+    AnswerId, Batch, End, Entry, Found, GivenUp, Gone, Log, Name, OF_ANSWER, Opening, Owner,
+    Pending, Position, Reading, Store, StoreError, Taken, Writing, limit_of,
 };
 use crate::limits::KeepLimits;
-use scripts::{APPEND, CLOSE, COMMON, DELETE, DROP, HAS, KEEP, LOOK_UP, NAME, OPEN, READ, RENEW, TAKE_OVER, TRIM};
+use scripts::{
+    APPEND, CLOSE, COMMON, DELETE, DROP, HAS, KEEP, LOOK_UP, NAME, OPEN, READ, RENEW, TAKE_OVER,
+    TRIM,
+};
 use written::{Dropped, Trim, Written};
 
 /// A store in a Redis or Valkey server.
@@ -41,39 +45,56 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Creates a store in a server, and connects with the first operation. The next operation also replaces a lost
-    /// connection.
+    /// Creates a store in a server, and connects with the first operation. The next operation also
+    /// replaces a lost connection.
     ///
     /// # Errors
     /// The address is not valid.
-    pub(crate) fn new(address: &str, holder: String, limits: KeepLimits) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        address: &str,
+        holder: String,
+        limits: KeepLimits,
+    ) -> Result<Self, StoreError> {
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(RETRIES)
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
         if CryptoProvider::get_default().is_none() {
-            // The client takes the default of the process, which panics if a build has two. A provider that was set
-            // meanwhile does as well.
+            // The client takes the default of the process, which panics if a build has two. A
+            // provider that was set meanwhile does as well.
             let _ = ring::default_provider().install_default();
         }
         let client = redis::Client::open(address)?;
         let connection = ConnectionManager::new_lazy_with_config(client, config)?;
-        Ok(Self { connection, holder, written: Arc::new(Mutex::new(Written::new(limits))) })
+        Ok(Self {
+            connection,
+            holder,
+            written: Arc::new(Mutex::new(Written::new(limits))),
+        })
     }
 
     /// Asks the server whether it is there.
     pub(crate) async fn reach(&self) -> Result<(), StoreError> {
-        Ok(redis::cmd("PING").query_async(&mut self.connection.clone()).await?)
+        Ok(redis::cmd("PING")
+            .query_async(&mut self.connection.clone())
+            .await?)
     }
 
     /// Runs a script over the keys of an answer.
-    async fn run(&self, script: &str, id: AnswerId, arguments: &[&[u8]]) -> Result<Value, StoreError> {
+    async fn run(
+        &self,
+        script: &str,
+        id: AnswerId,
+        arguments: &[&[u8]],
+    ) -> Result<Value, StoreError> {
         let script = with_common(script);
         let mut invocation = over(&script, id);
         for argument in arguments {
             invocation.arg(*argument);
         }
-        let value = invocation.invoke_async(&mut self.connection.clone()).await?;
+        let value = invocation
+            .invoke_async(&mut self.connection.clone())
+            .await?;
         match &value {
             Value::BulkString(said) if said == b"unknown" => Err(StoreError::Unknown),
             Value::BulkString(said) if said == b"expired" => Err(StoreError::Expired),
@@ -87,7 +108,14 @@ impl Redis {
     }
 
     /// Marks an answer as written by this process, until the returned value is dropped.
-    fn begin(&self, id: AnswerId, owner: Owner, epoch: u64, keep: Duration, request: usize) -> Writing {
+    fn begin(
+        &self,
+        id: AnswerId,
+        owner: Owner,
+        epoch: u64,
+        keep: Duration,
+        request: usize,
+    ) -> Writing {
         self.written().begin(id, owner, epoch, keep, request);
         let written = Arc::clone(&self.written);
         Writing::new(move || locked(&written).stop_writing(id, epoch))
@@ -96,11 +124,22 @@ impl Redis {
     async fn open_answer(&self, id: AnswerId, opening: Opening) -> Result<Writing, StoreError> {
         let dropped = self.written().make_room_for(&opening)?;
         // Noted before the server has it, so that a call that is given up leaves nothing behind.
-        let writing = self.begin(id, opening.owner, FIRST, opening.keep, opening.request.len());
+        let writing = self.begin(
+            id,
+            opening.owner,
+            FIRST,
+            opening.keep,
+            opening.request.len(),
+        );
         self.drop_ended(dropped).await?;
         let (keep, lease) = (milliseconds(opening.keep), milliseconds(LEASE));
-        let arguments: [&[u8]; 5] =
-            [&opening.caller, keep.as_bytes(), &opening.request, self.holder.as_bytes(), lease.as_bytes()];
+        let arguments: [&[u8]; 5] = [
+            &opening.caller,
+            keep.as_bytes(),
+            &opening.request,
+            self.holder.as_bytes(),
+            lease.as_bytes(),
+        ];
         self.run(OPEN, id, &arguments).await?;
         Ok(writing)
     }
@@ -111,19 +150,35 @@ impl Redis {
         self.drop_ended(reserved?).await?;
         let positions: Vec<_> = entries.iter().map(|entry| entry.at.to_string()).collect();
         let pairs = positions.iter().zip(&entries);
-        let arguments: Vec<&[u8]> = pairs.flat_map(|(at, entry)| [at.as_bytes(), &entry.bytes[..]]).collect();
+        let arguments: Vec<&[u8]> = pairs
+            .flat_map(|(at, entry)| [at.as_bytes(), &entry.bytes[..]])
+            .collect();
         self.run(APPEND, id, &arguments).await?;
         let trim = self.written().tell(id);
-        let Some(Trim { first, dropped }) = trim else { return Ok(()) };
-        tracing::warn!(limit = OF_ANSWER, "a kept answer has reached a limit: its first events are dropped");
+        let Some(Trim { first, dropped }) = trim else {
+            return Ok(());
+        };
+        tracing::warn!(
+            limit = OF_ANSWER,
+            "a kept answer has reached a limit: its first events are dropped"
+        );
         let arguments = [first.to_string(), format!("{dropped} {OF_ANSWER}")];
-        self.run(TRIM, id, &[arguments[0].as_bytes(), arguments[1].as_bytes()]).await.map(drop)
+        self.run(
+            TRIM,
+            id,
+            &[arguments[0].as_bytes(), arguments[1].as_bytes()],
+        )
+        .await
+        .map(drop)
     }
 
     /// Drops ended answers, because others need their room.
     async fn drop_ended(&self, ended: Dropped) -> Result<(), StoreError> {
         for (id, limit) in ended {
-            tracing::warn!(limit, "an ended answer is no longer kept, since another one needs its room");
+            tracing::warn!(
+                limit,
+                "an ended answer is no longer kept, since another one needs its room"
+            );
             match self.run(DROP, id, &[limit.as_bytes(), b""]).await {
                 Ok(_) | Err(StoreError::Unknown) => {}
                 Err(error) => return Err(error),
@@ -135,22 +190,33 @@ impl Redis {
     async fn read(&self, id: AnswerId, after: Position, most: usize) -> Result<Batch, StoreError> {
         // One row beyond `most` shows whether more follow.
         let (start, count) = (format!("({after}"), (most + 1).to_string());
-        let value = self.run(READ, id, &[start.as_bytes(), count.as_bytes()]).await?;
-        let (mut rows, dropped, is_written): (Rows, Option<String>, bool) = redis::from_redis_value(value)?;
+        let value = self
+            .run(READ, id, &[start.as_bytes(), count.as_bytes()])
+            .await?;
+        let (mut rows, dropped, is_written): (Rows, Option<String>, bool) =
+            redis::from_redis_value(value)?;
         if let Some(error) = dropped.and_then(|dropped| lacks(&dropped, after)) {
             return Err(error);
         }
         self.written().touch(id);
         let has_more = rows.len() > most;
         rows.truncate(most);
-        let batch = Batch { has_more, ..batch(rows)? };
+        let batch = Batch {
+            has_more,
+            ..batch(rows)?
+        };
         match batch.entries.is_empty() && batch.end.is_none() && !is_written {
             true => Err(StoreError::Unwritten),
             false => Ok(batch),
         }
     }
 
-    async fn follow(&self, id: AnswerId, after: Position, wait: Duration) -> Result<Batch, StoreError> {
+    async fn follow(
+        &self,
+        id: AnswerId,
+        after: Position,
+        wait: Duration,
+    ) -> Result<Batch, StoreError> {
         let until = Instant::now() + wait;
         let mut poll = POLL;
         loop {
@@ -176,11 +242,17 @@ impl Redis {
         let value = self.run(LOOK_UP, id, &[]).await?;
         let (caller, keep, gone, rows, is_written): (Vec<u8>, u64, Option<String>, Rows, bool) =
             redis::from_redis_value(value)?;
-        let caller = caller.try_into().map_err(|_| StoreError::Failed("a digest of another length".to_owned()))?;
+        let caller = caller
+            .try_into()
+            .map_err(|_| StoreError::Failed("a digest of another length".to_owned()))?;
         let keep = Duration::from_millis(keep);
         if rows.is_empty() {
             let gone = gone.map_or(Gone::Expired, |limit| Gone::Dropped(limit_of(&limit)));
-            return Ok(Found { caller, keep, log: Err(gone) });
+            return Ok(Found {
+                caller,
+                keep,
+                log: Err(gone),
+            });
         }
         let mut last = Position::START;
         let mut end = None;
@@ -191,22 +263,46 @@ impl Redis {
                 _ => last = last.max(at),
             }
         }
-        Ok(Found { caller, keep, log: Ok(Log { last, end, is_written }) })
+        Ok(Found {
+            caller,
+            keep,
+            log: Ok(Log {
+                last,
+                end,
+                is_written,
+            }),
+        })
     }
 
     async fn take(&self, id: AnswerId) -> Result<Option<Taken>, StoreError> {
         let lease = milliseconds(LEASE);
-        let value = self.run(TAKE_OVER, id, &[self.holder.as_bytes(), lease.as_bytes()]).await?;
+        let value = self
+            .run(TAKE_OVER, id, &[self.holder.as_bytes(), lease.as_bytes()])
+            .await?;
         let taken: Option<(u64, u64, Vec<u8>)> = redis::from_redis_value(value)?;
-        let Some((epoch, keep, request)) = taken else { return Ok(None) };
-        let writing = self.begin(id, Owner::default(), epoch, Duration::from_millis(keep), request.len());
+        let Some((epoch, keep, request)) = taken else {
+            return Ok(None);
+        };
+        let writing = self.begin(
+            id,
+            Owner::default(),
+            epoch,
+            Duration::from_millis(keep),
+            request.len(),
+        );
         let fence = Position { epoch, seq: 0 };
         match self.events(id, Position::START, fence).await {
             Ok(events) => {
                 self.written().note(id, &events);
                 let last = events.last().map_or(Position::START, |entry| entry.at);
                 let events = events.into_iter().map(|entry| entry.bytes).collect();
-                Ok(Some(Taken { writing, epoch, request: request.into(), events, last }))
+                Ok(Some(Taken {
+                    writing,
+                    epoch,
+                    request: request.into(),
+                    events,
+                    last,
+                }))
             }
             Err(error) => {
                 self.close(id, fence.next(), End::Broken).await?;
@@ -216,11 +312,18 @@ impl Redis {
     }
 
     /// Reads the events of an answer between two positions.
-    async fn events(&self, id: AnswerId, mut after: Position, last: Position) -> Result<Vec<Entry>, StoreError> {
+    async fn events(
+        &self,
+        id: AnswerId,
+        mut after: Position,
+        last: Position,
+    ) -> Result<Vec<Entry>, StoreError> {
         let mut events = Vec::new();
         while after < last {
             let batch = self.read(id, after, MOST_AT_ONCE).await?;
-            let Some(last) = batch.entries.last() else { break };
+            let Some(last) = batch.entries.last() else {
+                break;
+            };
             after = last.at;
             events.extend(batch.entries);
         }
@@ -228,10 +331,20 @@ impl Redis {
     }
 
     /// Removes an answer from the server, which has no room for its next events.
-    async fn take_out(&self, id: AnswerId, last: Position, limit: &'static str) -> Result<GivenUp, StoreError> {
+    async fn take_out(
+        &self,
+        id: AnswerId,
+        last: Position,
+        limit: &'static str,
+    ) -> Result<GivenUp, StoreError> {
         let dropped = self.written().dropped(id);
         let entries = self.events(id, dropped, last).await?;
-        self.run(DROP, id, &[limit.as_bytes(), last.epoch.to_string().as_bytes()]).await?;
+        self.run(
+            DROP,
+            id,
+            &[limit.as_bytes(), last.epoch.to_string().as_bytes()],
+        )
+        .await?;
         self.written().stop_writing(id, last.epoch);
         Ok(GivenUp { dropped, entries })
     }
@@ -280,8 +393,17 @@ impl Store for Redis {
 
     fn close(&self, id: AnswerId, at: Position, end: End) -> Pending<'_, ()> {
         Box::pin(async move {
-            let (epoch, at, end) = (at.epoch, at.to_string(), if end == End::Whole { WHOLE } else { "broken" });
-            self.run(CLOSE, id, &[at.as_bytes(), end.as_bytes(), self.holder.as_bytes()]).await?;
+            let (epoch, at, end) = (
+                at.epoch,
+                at.to_string(),
+                if end == End::Whole { WHOLE } else { "broken" },
+            );
+            self.run(
+                CLOSE,
+                id,
+                &[at.as_bytes(), end.as_bytes(), self.holder.as_bytes()],
+            )
+            .await?;
             self.written().end(id, epoch);
             Ok(())
         })
@@ -313,7 +435,9 @@ impl Store for Redis {
     fn name(&self, id: AnswerId, name: Name) -> Pending<'_, ()> {
         Box::pin(async move {
             let (key, id_text) = (Self::key_of(name), id.to_string());
-            self.run(NAME, id, &[key.as_bytes(), id_text.as_bytes()]).await.map(drop)
+            self.run(NAME, id, &[key.as_bytes(), id_text.as_bytes()])
+                .await
+                .map(drop)
         })
     }
 
@@ -328,7 +452,13 @@ impl Store for Redis {
     fn renew(&self, id: AnswerId, epoch: u64) -> Pending<'_, ()> {
         Box::pin(async move {
             let (epoch, lease) = (epoch.to_string(), milliseconds(LEASE));
-            self.run(RENEW, id, &[epoch.as_bytes(), self.holder.as_bytes(), lease.as_bytes()]).await.map(drop)
+            self.run(
+                RENEW,
+                id,
+                &[epoch.as_bytes(), self.holder.as_bytes(), lease.as_bytes()],
+            )
+            .await
+            .map(drop)
         })
     }
 
@@ -341,11 +471,15 @@ impl Store for Redis {
             let at = at.to_string();
             let value = self.run(HAS, id, &[at.as_bytes()]).await?;
             let (has, dropped): (bool, Option<String>) = redis::from_redis_value(value)?;
-            Ok(has || dropped.is_some_and(|dropped| dropped.split_once(' ').is_some_and(|(last, _)| last == at)))
+            Ok(has
+                || dropped.is_some_and(|dropped| {
+                    dropped.split_once(' ').is_some_and(|(last, _)| last == at)
+                }))
         })
     }
 
-    /// The server removes expired answers by itself. One round trip renews all answers that clients read here.
+    /// The server removes expired answers by itself. One round trip renews all answers that clients
+    /// read here.
     fn sweep(&self) -> Pending<'_, ()> {
         Box::pin(async move {
             let read = self.written().sweep();
@@ -366,7 +500,9 @@ impl Store for Redis {
 impl fmt::Debug for Redis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The address may have a password.
-        f.debug_struct("Redis").field("holder", &self.holder).finish_non_exhaustive()
+        f.debug_struct("Redis")
+            .field("holder", &self.holder)
+            .finish_non_exhaustive()
     }
 }
 
@@ -394,7 +530,10 @@ fn batch(rows: Rows) -> Result<Batch, StoreError> {
     let mut batch = Batch::default();
     for (at, (field, bytes)) in rows {
         match field.as_str() {
-            EVENT => batch.entries.push(Entry { at: position(&at)?, bytes: Bytes::from(bytes) }),
+            EVENT => batch.entries.push(Entry {
+                at: position(&at)?,
+                bytes: Bytes::from(bytes),
+            }),
             END => batch.end = Some(end_of(&bytes)),
             // A process has begun.
             _ => {}
@@ -404,14 +543,20 @@ fn batch(rows: Rows) -> Result<Batch, StoreError> {
 }
 
 fn end_of(said: &[u8]) -> End {
-    if said == WHOLE.as_bytes() { End::Whole } else { End::Broken }
+    if said == WHOLE.as_bytes() {
+        End::Whole
+    } else {
+        End::Broken
+    }
 }
 
 fn position(at: &str) -> Result<Position, StoreError> {
-    at.parse().map_err(|_| StoreError::Failed("an entry without a position".to_owned()))
+    at.parse()
+        .map_err(|_| StoreError::Failed("an entry without a position".to_owned()))
 }
 
-/// Returns why events after a position are missing: `dropped` is the last one that was dropped, and the limit.
+/// Returns why events after a position are missing: `dropped` is the last one that was dropped, and
+/// the limit.
 fn lacks(dropped: &str, after: Position) -> Option<StoreError> {
     let (at, limit) = dropped.split_once(' ')?;
     let at: Position = at.parse().ok()?;
@@ -426,8 +571,8 @@ const EVENT: &str = "d";
 const END: &str = "e";
 const WHOLE: &str = "whole";
 
-/// How long a lease lasts without a renewal. Another process can resume the answer only after that time. The writer
-/// renews it every second, so a renewal that fails does not end it.
+/// How long a lease lasts without a renewal. Another process can resume the answer only after that
+/// time. The writer renews it every second, so a renewal that fails does not end it.
 const LEASE: Duration = Duration::from_secs(3);
 /// How long to wait for a connection to the server, and for its response.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -438,7 +583,8 @@ const FIRST: u64 = 1;
 const POLL: Duration = Duration::from_millis(25);
 /// The longest interval, reached while no event comes.
 const LONGEST_POLL: Duration = Duration::from_millis(200);
-/// How often the log of this process's own answer is read without a notification: another process may have fenced it.
+/// How often the log of this process's own answer is read without a notification: another process
+/// may have fenced it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The most events of a read; the rest needs a further read.
 const MOST_AT_ONCE: usize = 256;

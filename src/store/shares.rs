@@ -1,8 +1,8 @@
 //! Divides the room for kept answers among callers.
 //!
-//! There are no fixed shares: one caller may use all of the room while no other caller needs any. When the room is
-//! full, the caller with the most room gives way, and the new answer counts for its own caller. So a caller never loses
-//! an answer to a caller with more room.
+//! There are no fixed shares: one caller may use all of the room while no other caller needs any.
+//! When the room is full, the caller with the most room gives way, and the new answer counts for
+//! its own caller. So a caller never loses an answer to a caller with more room.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -26,16 +26,26 @@ impl Room {
     }
 
     fn plus(self, other: Self) -> Self {
-        Self { answers: self.answers + other.answers, bytes: self.bytes + other.bytes }
+        Self {
+            answers: self.answers + other.answers,
+            bytes: self.bytes + other.bytes,
+        }
     }
 
     fn minus(self, other: Self) -> Self {
-        Self { answers: self.answers.saturating_sub(other.answers), bytes: self.bytes.saturating_sub(other.bytes) }
+        Self {
+            answers: self.answers.saturating_sub(other.answers),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
     }
 
     /// Returns the count or the bytes, whichever the limit is about.
     fn of(self, limit: &str) -> usize {
-        if limit == OF_COUNT { self.answers } else { self.bytes }
+        if limit == OF_COUNT {
+            self.answers
+        } else {
+            self.bytes
+        }
     }
 }
 
@@ -71,7 +81,9 @@ impl Shares {
     }
 
     pub(super) fn remove(&mut self, owner: Owner, room: Room) {
-        let Some(own) = self.of.get_mut(&owner) else { return };
+        let Some(own) = self.of.get_mut(&owner) else {
+            return;
+        };
         *own = own.minus(room);
         if *own == Room::default() {
             self.of.remove(&owner);
@@ -82,12 +94,16 @@ impl Shares {
     /// Returns the limit that leaves no room for more.
     fn exceeded(&self, more: Room, limits: &KeepLimits) -> Option<&'static str> {
         let all = self.all.plus(more);
-        let is_over = |limit: &'static str, most: usize| (more.of(limit) > 0 && all.of(limit) > most).then_some(limit);
-        is_over(OF_COUNT, limits.max_kept_answers).or_else(|| is_over(OF_ALL, limits.max_kept_bytes))
+        let is_over = |limit: &'static str, most: usize| {
+            (more.of(limit) > 0 && all.of(limit) > most).then_some(limit)
+        };
+        is_over(OF_COUNT, limits.max_kept_answers)
+            .or_else(|| is_over(OF_ALL, limits.max_kept_bytes))
     }
 
-    /// Returns the answers that give way to a caller's new room, each with the limit that requires it: those of the
-    /// caller with the most room, the next to expire first. Fails without a change if not enough answers can give way.
+    /// Returns the answers that give way to a caller's new room, each with the limit that requires
+    /// it: those of the caller with the most room, the next to expire first. Fails without a change
+    /// if not enough answers can give way.
     pub(super) fn make_room(
         &self,
         owner: Owner,
@@ -100,20 +116,34 @@ impl Shares {
             return Ok(gone);
         }
         let mut candidates = candidates();
-        // The last answer of each caller gives way first: an ended one, and the one that expires next.
+        // The last answer of each caller gives way first: an ended one, and the one that expires
+        // next.
         candidates.sort_unstable_by_key(|answer| Reverse((answer.is_running, answer.until)));
         let mut by_owner: HashMap<Owner, Vec<Candidate>> = HashMap::new();
-        for answer in candidates.into_iter().filter(|answer| !answer.is_running || answer.owner != owner) {
+        for answer in candidates
+            .into_iter()
+            .filter(|answer| !answer.is_running || answer.owner != owner)
+        {
             by_owner.entry(answer.owner).or_default().push(answer);
         }
         let mut left = self.clone();
         while let Some(limit) = left.exceeded(more, limits) {
             let holds = |other: Owner| left.of.get(&other).copied().unwrap_or_default().of(limit);
             let own = holds(owner) + more.of(limit);
-            let may_give = by_owner.iter().filter(|(_, answers)| !answers.is_empty()).map(|(other, _)| *other);
-            let share = |other: Owner| if other == owner { (own, true) } else { (holds(other), false) };
-            let most =
-                may_give.filter(|other| *other == owner || holds(*other) > own).max_by_key(|other| share(*other));
+            let may_give = by_owner
+                .iter()
+                .filter(|(_, answers)| !answers.is_empty())
+                .map(|(other, _)| *other);
+            let share = |other: Owner| {
+                if other == owner {
+                    (own, true)
+                } else {
+                    (holds(other), false)
+                }
+            };
+            let most = may_give
+                .filter(|other| *other == owner || holds(*other) > own)
+                .max_by_key(|other| share(*other));
             let Some(answer) = most.and_then(|most| by_owner.get_mut(&most)?.pop()) else {
                 return Err(StoreError::Full(limit));
             };
@@ -130,7 +160,8 @@ mod tests {
 
     use super::*;
 
-    /// Callers with answers of these sizes, in the order in which they expire. Those of the last number are running.
+    /// Callers with answers of these sizes, in the order in which they expire. Those of the last
+    /// number are running.
     fn store(held: &[(u64, &[usize], bool)]) -> (Shares, Vec<Candidate>) {
         let (mut shares, mut candidates, start) = (Shares::default(), Vec::new(), Instant::now());
         for &(owner, sizes, is_running) in held {
@@ -139,54 +170,136 @@ mod tests {
                 let (id, owner) = (AnswerId([number; 16]), Owner(owner));
                 let until = start + Duration::from_secs(number.into());
                 shares.add(owner, Room::of_answer(bytes));
-                candidates.push(Candidate { id, owner, bytes, until, is_running });
+                candidates.push(Candidate {
+                    id,
+                    owner,
+                    bytes,
+                    until,
+                    is_running,
+                });
             }
         }
         (shares, candidates)
     }
 
-    fn gone(held: &[(u64, &[usize], bool)], owner: u64, more: Room, most: Room) -> Result<Vec<u8>, StoreError> {
+    fn gone(
+        held: &[(u64, &[usize], bool)],
+        owner: u64,
+        more: Room,
+        most: Room,
+    ) -> Result<Vec<u8>, StoreError> {
         let (shares, candidates) = store(held);
-        let limits = KeepLimits { max_kept_answers: most.answers, max_kept_bytes: most.bytes, ..KeepLimits::default() };
+        let limits = KeepLimits {
+            max_kept_answers: most.answers,
+            max_kept_bytes: most.bytes,
+            ..KeepLimits::default()
+        };
         let gone = shares.make_room(Owner(owner), more, &limits, || candidates)?;
         Ok(gone.into_iter().map(|(id, _)| id.0[0]).collect())
     }
 
     #[test]
     fn who_holds_most_gives_way() {
-        let (one, most) = (Room::of_answer(1), Room { answers: 6, bytes: 1000 });
+        let (one, most) = (
+            Room::of_answer(1),
+            Room {
+                answers: 6,
+                bytes: 1000,
+            },
+        );
         let held: [(u64, &[usize], bool); 2] = [(1, &[1, 1, 1, 1], false), (2, &[1, 1], false)];
-        assert_eq!(gone(&held, 3, one, most), Ok(vec![0]), "a third caller gets room from the one who holds most");
+        assert_eq!(
+            gone(&held, 3, one, most),
+            Ok(vec![0]),
+            "a third caller gets room from the one who holds most"
+        );
         assert_eq!(gone(&held, 2, one, most), Ok(vec![0]));
         assert_eq!(gone(&held, 1, one, most), Ok(vec![0]), "his own oldest one");
         let equal: [(u64, &[usize], bool); 2] = [(1, &[1, 1, 1], false), (2, &[1, 1, 1], false)];
         assert_eq!(gone(&equal, 1, one, most), Ok(vec![0]), "not another's");
         assert_eq!(gone(&equal, 2, one, most), Ok(vec![3]));
-        assert_eq!(gone(&held, 1, one, Room { answers: 7, bytes: 1000 }), Ok(vec![]));
+        assert_eq!(
+            gone(
+                &held,
+                1,
+                one,
+                Room {
+                    answers: 7,
+                    bytes: 1000
+                }
+            ),
+            Ok(vec![])
+        );
     }
 
     #[test]
     fn bytes_are_shared_like_answers() {
-        let most = Room { answers: 100, bytes: 100 };
+        let most = Room {
+            answers: 100,
+            bytes: 100,
+        };
         let held: [(u64, &[usize], bool); 2] = [(1, &[40, 30, 10], false), (2, &[5, 5, 5], false)];
-        assert_eq!(gone(&held, 2, Room { answers: 0, bytes: 20 }, most), Ok(vec![0]));
         assert_eq!(
-            gone(&held, 2, Room { answers: 0, bytes: 60 }, most),
+            gone(
+                &held,
+                2,
+                Room {
+                    answers: 0,
+                    bytes: 20
+                },
+                most
+            ),
+            Ok(vec![0])
+        );
+        assert_eq!(
+            gone(
+                &held,
+                2,
+                Room {
+                    answers: 0,
+                    bytes: 60
+                },
+                most
+            ),
             Ok(vec![0, 3, 4, 5]),
             "then he holds most himself"
         );
-        assert_eq!(gone(&held, 2, Room { answers: 0, bytes: 101 }, most), Err(StoreError::Full(OF_ALL)));
+        assert_eq!(
+            gone(
+                &held,
+                2,
+                Room {
+                    answers: 0,
+                    bytes: 101
+                },
+                most
+            ),
+            Err(StoreError::Full(OF_ALL))
+        );
     }
 
     #[test]
     fn running_answers_go_for_other_callers_alone_and_last() {
-        let (one, most) = (Room::of_answer(1), Room { answers: 4, bytes: 100 });
+        let (one, most) = (
+            Room::of_answer(1),
+            Room {
+                answers: 4,
+                bytes: 100,
+            },
+        );
         let held: [(u64, &[usize], bool); 2] = [(1, &[1, 1, 1], true), (1, &[1], false)];
         assert_eq!(gone(&held, 2, one, most), Ok(vec![3]));
         let running: [(u64, &[usize], bool); 1] = [(1, &[1, 1, 1, 1], true)];
         assert_eq!(gone(&running, 2, one, most), Ok(vec![0]));
-        assert_eq!(gone(&running, 1, one, most), Err(StoreError::Full(OF_COUNT)));
+        assert_eq!(
+            gone(&running, 1, one, most),
+            Err(StoreError::Full(OF_COUNT))
+        );
         let few: [(u64, &[usize], bool); 2] = [(1, &[1, 1], true), (2, &[1, 1], true)];
-        assert_eq!(gone(&few, 2, one, most), Err(StoreError::Full(OF_COUNT)), "who holds as much gives nothing");
+        assert_eq!(
+            gone(&few, 2, one, most),
+            Err(StoreError::Full(OF_COUNT)),
+            "who holds as much gives nothing"
+        );
     }
 }

@@ -16,10 +16,11 @@ use crate::session::Retry;
 impl Stitcher {
     /// Makes a streaming chat completions call with an SDK, and makes the text of its answer whole.
     ///
-    /// `call` is the SDK's streaming call. It is called with `request`, and again for each continuation. The request
-    /// and the chunks are types that serde writes as the JSON of the Chat Completions API, like those of
-    /// `async-openai`. If the request has stop sequences, a finish of `stop` is trusted, as with
-    /// [`trust_stop`](Self::trust_stop). If it asks for reasoning, no continuation uses a prefill.
+    /// `call` is the SDK's streaming call. It is called with `request`, and again for each
+    /// continuation. The request and the chunks are types that serde writes as the JSON of the Chat
+    /// Completions API, like those of `async-openai`. If the request has stop sequences, a finish
+    /// of `stop` is trusted, as with [`trust_stop`](Self::trust_stop). If it asks for reasoning, no
+    /// continuation uses a prefill.
     ///
     /// With `async-openai` (`examples/async-openai` runs it):
     ///
@@ -48,7 +49,9 @@ impl Stitcher {
         let read = body.and_then(|body| parse(&body));
         let first = chunks(call(request.clone()).await?);
         let reopen = move |retry: Retry| call(retry.typed(&request));
-        Ok(self.suited_to(read.as_ref()).deltas(first, opening(reopen, chunks)))
+        Ok(self
+            .suited_to(read.as_ref())
+            .deltas(first, opening(reopen, chunks)))
     }
 }
 
@@ -65,12 +68,16 @@ where
 /// Reads a chunk's delta of the first choice.
 fn delta(reader: &mut Reader, chunk: &impl Serialize) -> TextDelta {
     let mut read = TextDelta::default();
-    let Ok(data) = serde_json::to_string(chunk) else { return read };
+    let Ok(data) = serde_json::to_string(chunk) else {
+        return read;
+    };
     let (mut finish, mut tokens) = (None, None);
     reader.read("message", &data, |delta| match delta {
         Delta::Text { slot: FIRST, text } => read.push_str(text),
         Delta::Reasoning { slot: FIRST, .. } => read.add_reasoning(),
-        Delta::Finish { choice: 0, reason, .. } => finish = Some(reason),
+        Delta::Finish {
+            choice: 0, reason, ..
+        } => finish = Some(reason),
         Delta::Usage { raw } => tokens = answer_tokens(raw),
         Delta::Refusal { text: "", .. } => {}
         Delta::Error { .. } | Delta::Done { .. } => {}

@@ -8,7 +8,8 @@ use crate::provider::wire::SlotKind;
 use crate::session::relay::{self, TransportEnd};
 use crate::session::{self, CallEnd, Input, Outcome, Session, Status};
 
-/// One event of an SDK's stream: more text, why the answer ended, or a sign that the model is at work.
+/// One event of an SDK's stream: more text, why the answer ended, or a sign that the model is at
+/// work.
 ///
 /// Strings convert into it, and so do pairs of a string and an optional finish.
 ///
@@ -32,21 +33,31 @@ pub struct TextDelta {
 impl TextDelta {
     /// Returns a delta with more text, which may be empty.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ..Self::default() }
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
     }
 
     /// Returns a delta of reasoning: it has no text, and shows that the call is alive.
     pub fn reasoning() -> Self {
-        Self { is_reasoning: true, ..Self::default() }
+        Self {
+            is_reasoning: true,
+            ..Self::default()
+        }
     }
 
     /// Returns a delta of a tool call: an answer with one is passed through and not continued.
     pub fn tool_call() -> Self {
-        Self { is_opaque: true, ..Self::default() }
+        Self {
+            is_opaque: true,
+            ..Self::default()
+        }
     }
 
-    /// Sets why the answer ended. Understands `max_tokens` and `max_output_tokens` as [`Finish::Length`], and `end_turn`
-    /// as [`Finish::Stop`], in either case. An answer that ends with any other reason than these two is not continued.
+    /// Sets why the answer ended. Understands `max_tokens` and `max_output_tokens` as
+    /// [`Finish::Length`], and `end_turn` as [`Finish::Stop`], in either case. An answer that ends
+    /// with any other reason than these two is not continued.
     #[must_use]
     pub fn with_finish(mut self, finish: impl Into<Finish>) -> Self {
         self.finish = Some(match finish.into() {
@@ -119,7 +130,8 @@ impl<T: Into<TextDelta>> From<(T, Option<Finish>)> for TextDelta {
 pub(super) struct Deltas {
     session: Session,
     opened: bool,
-    /// The first answer's text, which is emitted unchanged. If it repairs text, the session emits the text instead.
+    /// The first answer's text, which is emitted unchanged. If it repairs text, the session emits
+    /// the text instead.
     first: Option<String>,
     /// The finish of the open call, until its stream ends: usage may follow the finish.
     finish: Option<Finish>,
@@ -127,7 +139,12 @@ pub(super) struct Deltas {
 
 impl Deltas {
     pub(super) fn new(session: Session) -> Self {
-        Self { session, opened: true, first: None, finish: None }
+        Self {
+            session,
+            opened: true,
+            first: None,
+            finish: None,
+        }
     }
 
     /// Ends the open call with its finish, if it gave one, else with `end`.
@@ -141,14 +158,22 @@ impl Deltas {
     }
 
     fn done(&self, outcome: Outcome) -> relay::Output {
-        // The reader gets the call's error if the answer was not continued or nothing was delivered. A clean end stays
-        // one.
+        // The reader gets the call's error if the answer was not continued or nothing was
+        // delivered. A clean end stays one.
         let lost = match outcome.status() {
             Status::PassedThrough => !self.session.document().is_complete(),
             status => matches!(status, Status::Failed | Status::Incomplete),
         };
-        let transport_end = if lost { TransportEnd::Dropped } else { TransportEnd::Closed };
-        relay::Output::Done { outcome, slot: SlotKind::Text, transport_end }
+        let transport_end = if lost {
+            TransportEnd::Dropped
+        } else {
+            TransportEnd::Closed
+        };
+        relay::Output::Done {
+            outcome,
+            slot: SlotKind::Text,
+            transport_end,
+        }
     }
 }
 
@@ -170,7 +195,14 @@ impl Engine for Deltas {
         if chunk.is_opaque && self.session.is_first() {
             self.session.pass();
         }
-        self.session.handle_input(now, if chunk.is_reasoning { Input::Reasoning } else { Input::Activity });
+        self.session.handle_input(
+            now,
+            if chunk.is_reasoning {
+                Input::Reasoning
+            } else {
+                Input::Activity
+            },
+        );
         if !chunk.text.is_empty() {
             self.session.handle_input(now, Input::Text(&chunk.text));
         }
@@ -178,14 +210,23 @@ impl Engine for Deltas {
             self.session.handle_input(now, Input::Tokens(tokens));
         }
         // Text after a finish refutes it.
-        self.finish = chunk.finish.or(self.finish.take().filter(|_| chunk.text.is_empty()));
+        self.finish = chunk
+            .finish
+            .or(self.finish.take().filter(|_| chunk.text.is_empty()));
         if self.session.is_first() && !self.session.repairs_text() && !chunk.text.is_empty() {
             self.first = Some(chunk.text);
         }
     }
 
     fn transport_end(&mut self, now: Duration, transport_end: TransportEnd) {
-        self.end(now, if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped });
+        self.end(
+            now,
+            if transport_end == TransportEnd::Closed {
+                CallEnd::Closed
+            } else {
+                CallEnd::Dropped
+            },
+        );
     }
 
     fn rejected(&mut self, now: Duration, end: CallEnd) {

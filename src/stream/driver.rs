@@ -22,12 +22,13 @@ pub(super) trait Engine {
     type Chunk;
     /// A piece of the stream that the reader gets.
     type Item;
-    /// Whether a stream may make its call when it is polled, as those of several SDKs do: then an error of a further
-    /// call before its first chunk is a rejection.
+    /// Whether a stream may make its call when it is polled, as those of several SDKs do: then an
+    /// error of a further call before its first chunk is a rejection.
     const IS_LAZY: bool;
 
     fn session(&self) -> &Session;
-    /// Takes note that a call has answered. For the first call the driver calls this before it polls the first chunk.
+    /// Takes note that a call has answered. For the first call the driver calls this before it
+    /// polls the first chunk.
     fn opened(&mut self, now: Duration);
     fn chunk(&mut self, now: Duration, chunk: Self::Chunk);
     fn transport_end(&mut self, now: Duration, transport_end: TransportEnd);
@@ -48,7 +49,8 @@ pub(super) enum Step<T> {
 pub(super) type Upstream<'a, C, E> = Pin<Box<dyn Stream<Item = Result<C, E>> + Send + 'a>>;
 
 /// A call that has not been answered yet.
-pub(super) type Opening<'a, C, E> = Pin<Box<dyn Future<Output = Result<Upstream<'a, C, E>, E>> + Send + 'a>>;
+pub(super) type Opening<'a, C, E> =
+    Pin<Box<dyn Future<Output = Result<Upstream<'a, C, E>, E>> + Send + 'a>>;
 
 /// Makes a further call.
 pub(super) type Reopen<'a, C, E> = Box<dyn FnMut(Retry) -> Opening<'a, C, E> + Send + 'a>;
@@ -72,7 +74,8 @@ pub(super) struct Driver<'a, G: Engine, E> {
     pub(super) observer: Option<Observer<'a>>,
     /// The error with which the last call ended: the reader gets it if the answer ends there.
     error: Option<E>,
-    /// The error of a lost first call: the reader gets it if the answer is given up without a later error.
+    /// The error of a lost first call: the reader gets it if the answer is given up without a later
+    /// error.
     first_error: Option<E>,
     /// Whether the last requested call asks for the rest.
     asks_for_rest: bool,
@@ -99,7 +102,8 @@ enum Call<'a, C, E> {
     /// It was answered.
     Open {
         upstream: Upstream<'a, C, E>,
-        /// Whether an error is a rejection: the stream may make its call when it is polled, and has no item yet.
+        /// Whether an error is a rejection: the stream may make its call when it is polled, and has
+        /// no item yet.
         is_fresh: bool,
     },
 }
@@ -118,7 +122,10 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             engine,
             capability,
             dialect,
-            call: Call::Open { upstream: first, is_fresh: false },
+            call: Call::Open {
+                upstream: first,
+                is_fresh: false,
+            },
             reopen,
             is_prefill: false,
             rejection: None,
@@ -158,7 +165,8 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                     self.engine.rejected(now, CallEnd::Stopped);
                     continue;
                 }
-                let retry = Retry::new(request, Arc::clone(&self.capability)).with_dialect(self.dialect);
+                let retry =
+                    Retry::new(request, Arc::clone(&self.capability)).with_dialect(self.dialect);
                 self.is_prefill = retry.is_prefill();
                 self.call = Call::Opening((self.reopen)(retry));
             }
@@ -169,7 +177,8 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         }
     }
 
-    /// Ends the open call as a lost connection, and makes no further one. The answer ends with the next polls.
+    /// Ends the open call as a lost connection, and makes no further one. The answer ends with the
+    /// next polls.
     #[cfg(feature = "proxy")]
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
@@ -178,7 +187,14 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             // It was made, and counts.
             Call::Opening(_) => {
                 let reason = "the answer was stopped".to_owned();
-                self.engine.rejected(now, CallEnd::Rejected { reason, transient: false, retry_after: None });
+                self.engine.rejected(
+                    now,
+                    CallEnd::Rejected {
+                        reason,
+                        transient: false,
+                        retry_after: None,
+                    },
+                );
             }
             Call::Open { .. } => self.engine.transport_end(now, TransportEnd::Dropped),
             // A call that is due ends when it is taken.
@@ -210,15 +226,20 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             match output {
                 Output::Event(SessionEvent::Fallback { .. }) => self.has_given_up = true,
                 Output::Call { request, at } => {
-                    // A further call replaces the failed one and its error. The error of a first call that delivered
-                    // text stays, because an answer that is given up ends like its first cut.
+                    // A further call replaces the failed one and its error. The error of a first
+                    // call that delivered text stays, because an answer that is given up ends like
+                    // its first cut.
                     let error = self.error.take();
                     if !mem::replace(&mut self.asks_for_rest, request.turn.is_some()) {
                         self.first_error = error.filter(|_| request.turn.is_some());
                     }
                     self.call = Call::Due(request, at);
                 }
-                Output::Done { outcome, transport_end, .. } => {
+                Output::Done {
+                    outcome,
+                    transport_end,
+                    ..
+                } => {
                     self.call = Call::None;
                     self.outcome = Some(outcome);
                     let error = self.error.take().or(self.first_error.take());
@@ -237,13 +258,17 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         let (upstream, is_fresh) = match &mut self.call {
             Call::None | Call::Due(..) => return false,
             Call::Opening(opening) => {
-                let Poll::Ready(result) = opening.as_mut().poll(cx) else { return false };
+                let Poll::Ready(result) = opening.as_mut().poll(cx) else {
+                    return false;
+                };
                 self.opened(now, result);
                 return true;
             }
             Call::Open { upstream, is_fresh } => (upstream, is_fresh),
         };
-        let Poll::Ready(chunk) = upstream.as_mut().poll_next(cx) else { return false };
+        let Poll::Ready(chunk) = upstream.as_mut().poll_next(cx) else {
+            return false;
+        };
         let was_fresh = mem::replace(is_fresh, false);
         if let Some(Ok(chunk)) = chunk {
             self.engine.chunk(now, chunk);
@@ -265,7 +290,10 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     fn opened(&mut self, now: Duration, result: Result<Upstream<'a, G::Chunk, E>, E>) {
         match result {
             Ok(upstream) => {
-                self.call = Call::Open { upstream, is_fresh: G::IS_LAZY };
+                self.call = Call::Open {
+                    upstream,
+                    is_fresh: G::IS_LAZY,
+                };
                 self.engine.opened(now);
             }
             Err(error) => {
@@ -280,9 +308,14 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
         let reason = || "the call failed".to_owned();
         let end = match &self.rejection {
             Some(rejection) => rejection(&error),
-            // The cause of the failure is unknown, so the next call is a re-prompt, which every provider understands.
+            // The cause of the failure is unknown, so the next call is a re-prompt, which every
+            // provider understands.
             None if self.is_prefill => CallEnd::PrefillRejected(reason()),
-            None => CallEnd::Rejected { reason: reason(), transient: true, retry_after: None },
+            None => CallEnd::Rejected {
+                reason: reason(),
+                transient: true,
+                retry_after: None,
+            },
         };
         self.error = Some(error);
         self.engine.rejected(now, end);
@@ -291,8 +324,14 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
     /// Polls the timer. Returns whether a call or the engine's timeout was due.
     fn poll_timer(&mut self, cx: &mut Context<'_>, now: Duration) -> bool {
         let due = self.engine.due();
-        let call = if let Call::Due(_, at) = self.call { Some(at) } else { None };
-        let Some(next) = due.into_iter().chain(call).min() else { return false };
+        let call = if let Call::Due(_, at) = self.call {
+            Some(at)
+        } else {
+            None
+        };
+        let Some(next) = due.into_iter().chain(call).min() else {
+            return false;
+        };
         if next <= now {
             if due.is_some_and(|due| due <= now) {
                 self.engine.timeout(now);
@@ -300,10 +339,16 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
             return true;
         }
         // An `Instant` cannot represent an unlimited timeout, so it becomes one of centuries.
-        let next = self.origin.checked_add(next).unwrap_or_else(|| self.origin + FOREVER);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(next)));
-        // Every chunk moves the deadline, and most deadlines never pass. Resetting the timer each time costs more than
-        // letting it expire early once: it is reset when it has expired, or when it would expire too late.
+        let next = self
+            .origin
+            .checked_add(next)
+            .unwrap_or_else(|| self.origin + FOREVER);
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(next)));
+        // Every chunk moves the deadline, and most deadlines never pass. Resetting the timer each
+        // time costs more than letting it expire early once: it is reset when it has expired, or
+        // when it would expire too late.
         if timer.deadline() > next || timer.is_elapsed() {
             timer.as_mut().reset(next);
         }
@@ -321,8 +366,8 @@ impl<G: Engine + fmt::Debug, E> fmt::Debug for Driver<'_, G, E> {
     }
 }
 
-/// The time limit of a poll. Chunks usually take far less, but a repair on the level `guess` may take milliseconds per
-/// chunk without any output.
+/// The time limit of a poll. Chunks usually take far less, but a repair on the level `guess` may
+/// take milliseconds per chunk without any output.
 const SLICE: Duration = Duration::from_millis(5);
 
 /// The timeout that replaces an unlimited one: 136 years, which an `Instant` can represent.

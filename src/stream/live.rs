@@ -7,9 +7,9 @@ use crate::live::{Completed, Events, IntoFinal, LiveExt, Snapshots};
 use crate::provider::Finish;
 use crate::session::Status;
 
-/// The methods of [`LiveExt`] for views that end where the answer is given up. They don't read the text that
-/// [`GiveUp::Close`](crate::session::GiveUp::Close) adds. A view of another stream around this one can't recognize that
-/// text.
+/// The methods of [`LiveExt`] for views that end where the answer is given up. They don't read the
+/// text that [`GiveUp::Close`](crate::session::GiveUp::Close) adds. A view of another stream around
+/// this one can't recognize that text.
 impl<E> StitchText<'_, E> {
     /// Returns every event, as [`LiveExt::events`] does.
     pub fn events(self) -> Events<Self> {
@@ -31,8 +31,8 @@ impl<E> StitchText<'_, E> {
         LiveExt::into_final(self).cut_where(Self::is_cut)
     }
 
-    /// Returns whether the answer is cut: the model wrote no text after the current position, or after the last item,
-    /// and the answer has no regular end.
+    /// Returns whether the answer is cut: the model wrote no text after the current position, or
+    /// after the last item, and the answer has no regular end.
     fn is_cut(&self) -> bool {
         let ends_early = |status, finish: Option<&Finish>| match status {
             Status::Complete => false,
@@ -40,6 +40,7 @@ impl<E> StitchText<'_, E> {
             Status::Closed | Status::Incomplete | Status::Failed => true,
         };
         let outcome = self.0.outcome.as_ref();
-        self.0.has_given_up || outcome.is_some_and(|outcome| ends_early(outcome.status(), outcome.finish()))
+        self.0.has_given_up
+            || outcome.is_some_and(|outcome| ends_early(outcome.status(), outcome.finish()))
     }
 }

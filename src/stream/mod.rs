@@ -1,9 +1,9 @@
 //! Adapters around any [`Stream`]: of a provider's bytes, or of the text deltas of an SDK.
 //!
-//! A [`Stitcher`] makes them. An adapter owns the open call and nothing else: it polls the call when it is polled, so a
-//! slow reader slows the upstream, and dropping the adapter drops the call. Timers are tokio's; the adapters must be
-//! polled inside its runtime. [`live`](crate::live) turns streams of JSON text into events and values, needs no timers
-//! and runs anywhere.
+//! A [`Stitcher`] makes them. An adapter owns the open call and nothing else: it polls the call
+//! when it is polled, so a slow reader slows the upstream, and dropping the adapter drops the call.
+//! Timers are tokio's; the adapters must be polled inside its runtime. [`live`](crate::live) turns
+//! streams of JSON text into events and values, needs no timers and runs anywhere.
 
 mod chat;
 mod deltas;
@@ -29,12 +29,14 @@ pub use deltas::TextDelta;
 use driver::{Driver, Engine, Step};
 pub use stitcher::Stitcher;
 
-/// A chat completions event stream, made whole: bytes in, bytes out. [`Stitcher::stream`] makes one.
+/// A chat completions event stream, made whole: bytes in, bytes out. [`Stitcher::stream`] makes
+/// one.
 ///
 /// Its errors are those of the upstream, if the answer is not continued.
 pub struct Stitch<'a, E>(Driver<'a, Relay, E>);
 
-/// Text deltas, made whole: deltas in, strings out. [`Stitcher::text`] and [`Stitcher::chat`] make one.
+/// Text deltas, made whole: deltas in, strings out. [`Stitcher::text`] and [`Stitcher::chat`] make
+/// one.
 ///
 /// The end of a call's stream is the end of the call, an error is a lost connection.
 pub struct StitchText<'a, E>(Driver<'a, Deltas, E>);
@@ -43,10 +45,10 @@ pub struct StitchText<'a, E>(Driver<'a, Deltas, E>);
 macro_rules! adapter_methods {
     ($adapter:ident, $item:ty) => {
         impl<'a, E> $adapter<'a, E> {
-            /// Sets a function that classifies an error of a further call: it decides whether the next call waits, and
-            /// how long. By default the next call waits for 0.2 s, and twice as long after each further failure in a
-            /// row. After an error of a call with a prefill, the next call is a re-prompt without a wait:
-            /// [`CallEnd::PrefillRejected`].
+            /// Sets a function that classifies an error of a further call: it decides whether the
+            /// next call waits, and how long. By default the next call waits for 0.2 s, and twice
+            /// as long after each further failure in a row. After an error of a call with a
+            /// prefill, the next call is a re-prompt without a wait: [`CallEnd::PrefillRejected`].
             #[must_use]
             pub fn on_rejection(mut self, rejection: impl Fn(&E) -> CallEnd + Send + 'a) -> Self {
                 self.0.rejection = Some(Box::new(rejection));
@@ -122,7 +124,8 @@ impl<'a, E> Stitch<'a, E> {
         self.stop();
     }
 
-    /// Gives the answer up: ends the open call, and makes no further one. The next items are the end of the answer.
+    /// Gives the answer up: ends the open call, and makes no further one. The next items are the
+    /// end of the answer.
     pub(crate) fn stop(&mut self) {
         self.0.engine.stop();
         self.0.stop();

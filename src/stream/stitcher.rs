@@ -113,8 +113,9 @@ impl Stitcher {
         self
     }
 
-    /// Sets the capability of the model, as returned by [`Table::of`](crate::provider::capability::Table::of). It
-    /// decides whether continuations use a prefill, and replaces that part of [`strategy`](Self::strategy).
+    /// Sets the capability of the model, as returned by
+    /// [`Table::of`](crate::provider::capability::Table::of). It decides whether continuations use
+    /// a prefill, and replaces that part of [`strategy`](Self::strategy).
     #[must_use]
     pub fn capability(mut self, capability: Capability) -> Self {
         let prefixed = PrefillOptions {
@@ -127,24 +128,25 @@ impl Stitcher {
         self
     }
 
-    /// Sets the end of an answer that is given up. Default: [`GiveUp::Leave`], which adds no text. The
-    /// [outcome](Stitch::outcome) shows that the answer is not whole.
+    /// Sets the end of an answer that is given up. Default: [`GiveUp::Leave`], which adds no text.
+    /// The [outcome](Stitch::outcome) shows that the answer is not whole.
     #[must_use]
     pub fn give_up(mut self, give_up: GiveUp) -> Self {
         self.give_up = give_up;
         self
     }
 
-    /// Sets how much of the text inside the root may be changed: a [`RepairLevel`](crate::repair::RepairLevel), or
-    /// options with rules that are switched off. Default: nothing, so that a healthy answer's bytes stay unchanged.
+    /// Sets how much of the text inside the root may be changed: a
+    /// [`RepairLevel`](crate::repair::RepairLevel), or options with rules that are switched off.
+    /// Default: nothing, so that a healthy answer's bytes stay unchanged.
     #[must_use]
     pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
         self.repair = Some(options.into());
         self
     }
 
-    /// Trusts a finish of `stop` although the document is not whole: for requests with stop sequences. By default such
-    /// an answer is continued.
+    /// Trusts a finish of `stop` although the document is not whole: for requests with stop
+    /// sequences. By default such an answer is continued.
     #[must_use]
     pub fn trust_stop(mut self) -> Self {
         self.trusts_stop = true;
@@ -161,9 +163,10 @@ impl Stitcher {
         self
     }
 
-    /// Reads the settings for the answer from the request's body, after [`dialect`](Self::dialect): tools, the number
-    /// of choices, stop sequences, JSON mode, and the assistant's prefill. Without it the arguments of tool calls are
-    /// continued without their schema, and one choice is expected.
+    /// Reads the settings for the answer from the request's body, after [`dialect`](Self::dialect):
+    /// tools, the number of choices, stop sequences, JSON mode, and the assistant's prefill.
+    /// Without it the arguments of tool calls are continued without their schema, and one choice is
+    /// expected.
     #[must_use]
     pub fn request(self, body: &str) -> Self {
         let request = self.dialect.wire().parse("", body.as_bytes());
@@ -172,43 +175,67 @@ impl Stitcher {
 
     /// Makes a provider's event stream whole.
     ///
-    /// `first` is the body of the first call's answer. `reopen` makes a further call: the [`Retry`] edits the request.
-    /// Streams and closures may borrow, and have to be `Send`.
-    pub fn stream<'a, S, Fut, E: 'a>(self, first: S, reopen: impl FnMut(Retry) -> Fut + Send + 'a) -> Stitch<'a, E>
+    /// `first` is the body of the first call's answer. `reopen` makes a further call: the [`Retry`]
+    /// edits the request. Streams and closures may borrow, and have to be `Send`.
+    pub fn stream<'a, S, Fut, E: 'a>(
+        self,
+        first: S,
+        reopen: impl FnMut(Retry) -> Fut + Send + 'a,
+    ) -> Stitch<'a, E>
     where
         S: Stream<Item = Result<Bytes, E>> + Send + 'a,
         Fut: Future<Output = Result<S, E>> + Send + 'a,
     {
-        let engine = Relay::new(self.limits).dialect(self.dialect).request(self.tools, self.choices);
+        let engine = Relay::new(self.limits)
+            .dialect(self.dialect)
+            .request(self.tools, self.choices);
         let engine = engine.strategy(self.strategy).give_up(self.give_up);
-        let engine = if self.trusts_stop { engine.trust_stop() } else { engine };
-        let engine = if let Some(options) = self.repair { engine.repair(options) } else { engine };
+        let engine = if self.trusts_stop {
+            engine.trust_stop()
+        } else {
+            engine
+        };
+        let engine = if let Some(options) = self.repair {
+            engine.repair(options)
+        } else {
+            engine
+        };
         let engine = engine.base(&self.base.of_model(&self.capability));
         Stitch::new(engine, (self.capability, self.dialect), first, reopen)
     }
 
     /// Makes the text of an SDK's deltas whole.
     ///
-    /// `first` are the deltas of the first call. `reopen` makes a further call: the [`Retry`] edits the messages.
-    /// Deltas are strings, or [`TextDelta`]s, which also have the reason why an answer ended. Without a reason, the end
-    /// of an answer that a content filter or a stop sequence cut counts as a lost connection, and the answer is
-    /// continued.
-    pub fn text<'a, S, D, Fut, E: 'a>(self, first: S, reopen: impl FnMut(Retry) -> Fut + Send + 'a) -> StitchText<'a, E>
+    /// `first` are the deltas of the first call. `reopen` makes a further call: the [`Retry`] edits
+    /// the messages. Deltas are strings, or [`TextDelta`]s, which also have the reason why an
+    /// answer ended. Without a reason, the end of an answer that a content filter or a stop
+    /// sequence cut counts as a lost connection, and the answer is continued.
+    pub fn text<'a, S, D, Fut, E: 'a>(
+        self,
+        first: S,
+        reopen: impl FnMut(Retry) -> Fut + Send + 'a,
+    ) -> StitchText<'a, E>
     where
         S: Stream<Item = Result<D, E>> + Send + 'a,
         D: Into<TextDelta> + 'a,
         Fut: Future<Output = Result<S, E>> + Send + 'a,
     {
-        self.deltas(mapped(first, D::into), opening(reopen, |deltas| mapped(deltas, D::into)))
+        self.deltas(
+            mapped(first, D::into),
+            opening(reopen, |deltas| mapped(deltas, D::into)),
+        )
     }
 
     /// Takes the settings for continuations from a request.
     pub(super) fn suited_to(mut self, request: Option<&Request>) -> Self {
-        let keeps_json_mode = |request: &Request| request.has_json_mode && self.capability.keeps_json_mode();
+        let keeps_json_mode =
+            |request: &Request| request.has_json_mode && self.capability.keeps_json_mode();
         self.strategy.keeps_json_mode |= request.is_some_and(keeps_json_mode);
         self.trusts_stop |= request.is_some_and(|request| request.has_stop);
-        self.strategy.prefill =
-            self.strategy.prefill.filter(|_| request.is_none_or(|request| !request.wants_reasoning));
+        self.strategy.prefill = self
+            .strategy
+            .prefill
+            .filter(|_| request.is_none_or(|request| !request.wants_reasoning));
         if let Some(request) = request {
             (self.tools, self.choices) = (request.tools.clone(), request.n);
             self.base = request.base.clone();
@@ -231,13 +258,18 @@ impl Stitcher {
             session.set_repair(options);
         }
         session.set_base(&self.base.of_model(&self.capability));
-        StitchText(Driver::new(Deltas::new(session), (self.capability, self.dialect), first, reopen))
+        StitchText(Driver::new(
+            Deltas::new(session),
+            (self.capability, self.dialect),
+            first,
+            reopen,
+        ))
     }
 }
 
 impl<'a, E> Stitch<'a, E> {
-    /// Drives a relay: `first` is the body of the first call's answer, `reopen` makes a further call to a model with
-    /// this capability.
+    /// Drives a relay: `first` is the body of the first call's answer, `reopen` makes a further
+    /// call to a model with this capability.
     pub(crate) fn new<S, Fut>(
         relay: Relay,
         model: (Arc<Capability>, Dialect),
@@ -249,7 +281,12 @@ impl<'a, E> Stitch<'a, E> {
         Fut: Future<Output = Result<S, E>> + Send + 'a,
         E: 'a,
     {
-        Self(Driver::new(relay, model, Box::pin(first), opening(reopen, |body| Box::pin(body))))
+        Self(Driver::new(
+            relay,
+            model,
+            Box::pin(first),
+            opening(reopen, |body| Box::pin(body)),
+        ))
     }
 }
 
@@ -278,7 +315,10 @@ pub(super) fn mapped<'a, S, D, E>(
 where
     S: Stream<Item = Result<D, E>> + Send + 'a,
 {
-    Box::pin(Mapped { stream: Box::pin(stream), read })
+    Box::pin(Mapped {
+        stream: Box::pin(stream),
+        read,
+    })
 }
 
 struct Mapped<S, F> {
@@ -295,6 +335,9 @@ where
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        this.stream.as_mut().poll_next(cx).map(|item| item.map(|item| item.map(&mut this.read)))
+        this.stream
+            .as_mut()
+            .poll_next(cx)
+            .map(|item| item.map(|item| item.map(&mut this.read)))
     }
 }

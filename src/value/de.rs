@@ -1,6 +1,8 @@
 //! A view as a serde deserializer. It accepts what serde_json accepts.
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor,
+};
 use serde::forward_to_deserialize_any;
 
 use super::name::{Key, Variant};
@@ -19,8 +21,8 @@ pub(super) struct Deep<'a> {
 type Result<T> = std::result::Result<T, SnapshotError>;
 
 impl<'de> Deep<'de> {
-    /// Serde recurses into every nested container, so depth costs stack: the limit is that of serde_json. Printing and
-    /// walking without serde do not recurse and have no limit.
+    /// Serde recurses into every nested container, so depth costs stack: the limit is that of
+    /// serde_json. Printing and walking without serde do not recurse and have no limit.
     pub(super) const LIMIT: usize = 128;
 
     pub(super) fn new(view: View<'de>) -> Self {
@@ -33,7 +35,12 @@ impl<'de> Deep<'de> {
             return Err(SnapshotError::too_deep(self.view, Self::LIMIT));
         }
         let left = self.view.len();
-        Ok(Inside { children: self.view.children(), left, value: None, depth: self.depth + 1 })
+        Ok(Inside {
+            children: self.view.children(),
+            left,
+            value: None,
+            depth: self.depth + 1,
+        })
     }
 
     fn any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -52,29 +59,48 @@ impl<'de> Deep<'de> {
     fn container<V: Visitor<'de>>(self, visitor: V, kind: Kind) -> Result<V::Value> {
         let mut inside = self.inside()?;
         let (value, more) = match kind {
-            Kind::Array => (visitor.visit_seq(&mut inside)?, "fewer elements in an array"),
-            Kind::Object => (visitor.visit_map(&mut inside)?, "fewer members in an object"),
+            Kind::Array => (
+                visitor.visit_seq(&mut inside)?,
+                "fewer elements in an array",
+            ),
+            Kind::Object => (
+                visitor.visit_map(&mut inside)?,
+                "fewer members in an object",
+            ),
         };
         match inside.children.next() {
             None => Ok(value),
             // More text can only add children.
-            Some(_) => {
-                Err(SnapshotError::for_good(format_args!("invalid length {}, expected {more}", self.view.len())))
-            }
+            Some(_) => Err(SnapshotError::for_good(format_args!(
+                "invalid length {}, expected {more}",
+                self.view.len()
+            ))),
         }
     }
 
     fn variant<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self.view.kind() {
-            ValueKind::String => visitor.visit_enum(Variant { tag: self, value: None }),
+            ValueKind::String => visitor.visit_enum(Variant {
+                tag: self,
+                value: None,
+            }),
             ValueKind::Object => {
                 let mut inside = self.inside()?;
                 match (inside.children.next(), inside.children.next()) {
-                    (Some(view), None) => {
-                        visitor.visit_enum(Variant { tag: self, value: Some(Self { view, depth: inside.depth }) })
-                    }
-                    (None, _) => Err(SnapshotError::invalid_value(Unexpected::Map, &"an object with a single key")),
-                    _ => Err(SnapshotError::for_good("invalid value: map, expected an object with a single key")),
+                    (Some(view), None) => visitor.visit_enum(Variant {
+                        tag: self,
+                        value: Some(Self {
+                            view,
+                            depth: inside.depth,
+                        }),
+                    }),
+                    (None, _) => Err(SnapshotError::invalid_value(
+                        Unexpected::Map,
+                        &"an object with a single key",
+                    )),
+                    _ => Err(SnapshotError::for_good(
+                        "invalid value: map, expected an object with a single key",
+                    )),
                 }
             }
             _ => self.any(visitor),
@@ -90,11 +116,19 @@ impl<'de> Deserializer<'de> for Deep<'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        let result = if self.view.is_null() { visitor.visit_none() } else { visitor.visit_some(self) };
+        let result = if self.view.is_null() {
+            visitor.visit_none()
+        } else {
+            visitor.visit_some(self)
+        };
         result.map_err(|error: SnapshotError| error.at(self.view))
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value> {
         let result = match self.view.as_number() {
             Some(number) if name == TEXT => visitor.visit_borrowed_str(number.as_str()),
             _ => visitor.visit_newtype_struct(self),
@@ -112,25 +146,35 @@ impl<'de> Deserializer<'de> for Deep<'de> {
     }
 
     fn deserialize_i128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        match self.view.as_number().and_then(|number| number.as_str().parse().ok()) {
-            Some(number) => visitor.visit_i128(number).map_err(|error: SnapshotError| error.at(self.view)),
+        match self
+            .view
+            .as_number()
+            .and_then(|number| number.as_str().parse().ok())
+        {
+            Some(number) => visitor
+                .visit_i128(number)
+                .map_err(|error: SnapshotError| error.at(self.view)),
             None => self.deserialize_any(visitor),
         }
     }
 
     fn deserialize_u128<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match self.view.as_number().and_then(Number::as_u128) {
-            Some(number) => visitor.visit_u128(number).map_err(|error: SnapshotError| error.at(self.view)),
+            Some(number) => visitor
+                .visit_u128(number)
+                .map_err(|error: SnapshotError| error.at(self.view)),
             None => self.deserialize_any(visitor),
         }
     }
 
-    /// Reads the name of a field or variant. Serde would take a number for an index: it is not a name.
+    /// Reads the name of a field or variant. Serde would take a number for an index: it is not a
+    /// name.
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.view.kind() == ValueKind::String {
             return self.deserialize_any(visitor);
         }
-        let error = SnapshotError::invalid_type(Unexpected::Other("a value that is no name"), &visitor);
+        let error =
+            SnapshotError::invalid_type(Unexpected::Other("a value that is no name"), &visitor);
         Err(error.at(self.view))
     }
 
@@ -190,7 +234,11 @@ impl<'de> Inside<'de> {
     }
 
     fn read<T: DeserializeSeed<'de>>(&self, view: View<'de>, seed: T) -> Result<T::Value> {
-        seed.deserialize(Deep { view, depth: self.depth }).map_err(|error| error.at(view))
+        seed.deserialize(Deep {
+            view,
+            depth: self.depth,
+        })
+        .map_err(|error| error.at(view))
     }
 }
 
@@ -211,12 +259,19 @@ impl<'de> MapAccess<'de> for Inside<'de> {
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
         self.value = self.next();
-        let Some(view) = self.value else { return Ok(None) };
-        seed.deserialize(Key::of(view)).map(Some).map_err(|error| error.at_key(view))
+        let Some(view) = self.value else {
+            return Ok(None);
+        };
+        seed.deserialize(Key::of(view))
+            .map(Some)
+            .map_err(|error| error.at_key(view))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        let view = self.value.take().ok_or_else(|| SnapshotError::for_good("a value was asked for before its key"))?;
+        let view = self
+            .value
+            .take()
+            .ok_or_else(|| SnapshotError::for_good("a value was asked for before its key"))?;
         self.read(view, seed)
     }
 

@@ -29,8 +29,8 @@ pub struct SnapshotError(Box<Inner>);
 pub enum SnapshotErrorKind {
     /// Nothing of the value was received.
     Nothing,
-    /// The type asks for something that was not received: a field, an element, the rest of a string. The value that
-    /// should hold it is still open.
+    /// The type asks for something that was not received: a field, an element, the rest of a
+    /// string. The value that should hold it is still open.
     Early,
     /// The value does not fit, and no further text will change that.
     Mismatch,
@@ -41,7 +41,8 @@ pub enum SnapshotErrorKind {
 #[derive(Clone, PartialEq, Eq)]
 struct Inner {
     kind: SnapshotErrorKind,
-    /// The error does not know the innermost value yet. That value gives the path, and usually the type.
+    /// The error does not know the innermost value yet. That value gives the path, and usually the
+    /// type.
     is_loose: bool,
     path: String,
     message: String,
@@ -53,14 +54,17 @@ impl SnapshotError {
         self.0.kind
     }
 
-    /// Returns whether more text may help. It is not certain to help: only some errors about an open value are known to
-    /// be final.
+    /// Returns whether more text may help. It is not certain to help: only some errors about an
+    /// open value are known to be final.
     pub fn is_early(&self) -> bool {
-        matches!(self.0.kind, SnapshotErrorKind::Nothing | SnapshotErrorKind::Early)
+        matches!(
+            self.0.kind,
+            SnapshotErrorKind::Nothing | SnapshotErrorKind::Early
+        )
     }
 
-    /// Returns the JSON Pointer of the innermost value that failed, from the root; for a missing value, that of its
-    /// container.
+    /// Returns the JSON Pointer of the innermost value that failed, from the root; for a missing
+    /// value, that of its container.
     pub fn path(&self) -> &str {
         &self.0.path
     }
@@ -75,7 +79,11 @@ impl SnapshotError {
     }
 
     pub(super) fn nowhere(pointer: &str) -> Self {
-        Self::placed(SnapshotErrorKind::Mismatch, pointer, "there is no such value")
+        Self::placed(
+            SnapshotErrorKind::Mismatch,
+            pointer,
+            "there is no such value",
+        )
     }
 
     pub(super) fn too_deep(view: View<'_>, limit: usize) -> Self {
@@ -89,14 +97,25 @@ impl SnapshotError {
     }
 
     fn placed(kind: SnapshotErrorKind, path: &str, message: &str) -> Self {
-        Self(Box::new(Inner { kind, is_loose: false, path: path.to_owned(), message: message.to_owned() }))
+        Self(Box::new(Inner {
+            kind,
+            is_loose: false,
+            path: path.to_owned(),
+            message: message.to_owned(),
+        }))
     }
 
     fn loose(kind: SnapshotErrorKind, message: String) -> Self {
-        Self(Box::new(Inner { kind, is_loose: true, path: String::new(), message }))
+        Self(Box::new(Inner {
+            kind,
+            is_loose: true,
+            path: String::new(),
+            message,
+        }))
     }
 
-    /// Adds the value that was read when the error was raised. The first call counts: it names the innermost value.
+    /// Adds the value that was read when the error was raised. The first call counts: it names the
+    /// innermost value.
     pub(super) fn at(self, view: View<'_>) -> Self {
         self.raised(view, view.is_whole())
     }
@@ -125,8 +144,14 @@ impl Error for SnapshotError {
     /// The type of a value never changes.
     fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Self {
         // The name that serde_json uses.
-        let unexpected: &dyn fmt::Display = if unexpected == Unexpected::Unit { &"null" } else { &unexpected };
-        Self::for_good(format_args!("invalid type: {unexpected}, expected {expected}"))
+        let unexpected: &dyn fmt::Display = if unexpected == Unexpected::Unit {
+            &"null"
+        } else {
+            &unexpected
+        };
+        Self::for_good(format_args!(
+            "invalid type: {unexpected}, expected {expected}"
+        ))
     }
 
     /// A repeated key stays repeated.
@@ -137,13 +162,22 @@ impl Error for SnapshotError {
 
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, path, message, .. } = &*self.0;
+        let Inner {
+            kind,
+            path,
+            message,
+            ..
+        } = &*self.0;
         f.write_str(message)?;
         match path.as_str() {
             "" => f.write_str(" (at the root")?,
             path => write!(f, " (at {path}")?,
         }
-        f.write_str(if *kind == SnapshotErrorKind::Early { ", which is not complete yet)" } else { ")" })
+        f.write_str(if *kind == SnapshotErrorKind::Early {
+            ", which is not complete yet)"
+        } else {
+            ")"
+        })
     }
 }
 

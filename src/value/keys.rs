@@ -8,13 +8,13 @@ use std::hash::BuildHasher;
 use super::{LiveValue, Node};
 use crate::json::string;
 
-/// The keys of one object: a table once the object is large. A small object has no table, and its members are searched.
-/// A table holds nodes, no text.
+/// The keys of one object: a table once the object is large. A small object has no table, and its
+/// members are searched. A table holds nodes, no text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keys<S = RandomState>(Option<HashMap<u64, usize, S>>);
 
-/// Empty tables of objects that have ended, for later objects: at most the number that was in use together. A clone has
-/// none.
+/// Empty tables of objects that have ended, for later objects: at most the number that was in use
+/// together. A clone has none.
 #[derive(Debug, Default)]
 pub(super) struct Spares(Vec<HashMap<u64, usize>>);
 
@@ -38,8 +38,8 @@ impl Spares {
 
     /// Keeps the table of an object that has ended.
     pub(super) fn put(&mut self, keys: Keys) {
-        // Clearing a table costs its capacity. A small object must not pay for a huge one before it, again and again,
-        // so a larger table is dropped.
+        // Clearing a table costs its capacity. A small object must not pay for a huge one before
+        // it, again and again, so a larger table is dropped.
         if let Some(mut table) = keys.0.filter(|table| table.capacity() <= LARGE) {
             table.clear();
             self.0.push(table);
@@ -48,31 +48,44 @@ impl Spares {
 }
 
 impl<S: BuildHasher> Keys<S> {
-    /// Fills `table`, which is empty, with the keys of the object at `object` before the one at `node`, and uses it
-    /// from now on.
-    pub(super) fn fill(&mut self, mut table: HashMap<u64, usize, S>, value: &LiveValue, object: usize, node: usize) {
+    /// Fills `table`, which is empty, with the keys of the object at `object` before the one at
+    /// `node`, and uses it from now on.
+    pub(super) fn fill(
+        &mut self,
+        mut table: HashMap<u64, usize, S>,
+        value: &LiveValue,
+        object: usize,
+        node: usize,
+    ) {
         for other in keys(value, object).take_while(|&other| other < node) {
             first(&mut table, value, other);
         }
         self.0 = Some(table);
     }
 
-    /// Returns whether the object at `object` already has the key at `node`, which is the last node and has no value
-    /// yet.
+    /// Returns whether the object at `object` already has the key at `node`, which is the last node
+    /// and has no value yet.
     pub(super) fn has(&mut self, value: &LiveValue, object: usize, node: usize) -> bool {
         match &mut self.0 {
             Some(table) => first(table, value, node).is_some(),
             None => {
                 let key = exact(value, node);
-                keys(value, object).take_while(|&other| other < node).any(|other| exact(value, other) == key)
+                keys(value, object)
+                    .take_while(|&other| other < node)
+                    .any(|other| exact(value, other) == key)
             }
         }
     }
 }
 
-/// Returns the node of the first key in the table that equals the key at `node`. Inserts `node` if there is no equal
-/// key. Keys that differ but have the same hash are stored under consecutive hashes.
-fn first<S: BuildHasher>(table: &mut HashMap<u64, usize, S>, value: &LiveValue, node: usize) -> Option<usize> {
+/// Returns the node of the first key in the table that equals the key at `node`. Inserts `node` if
+/// there is no equal key. Keys that differ but have the same hash are stored under consecutive
+/// hashes.
+fn first<S: BuildHasher>(
+    table: &mut HashMap<u64, usize, S>,
+    value: &LiveValue,
+    node: usize,
+) -> Option<usize> {
     let mut hash = table.hasher().hash_one(exact(value, node));
     loop {
         match table.entry(hash) {
@@ -105,11 +118,15 @@ pub(super) fn key_at(value: &LiveValue, node: usize) -> Option<&str> {
     }
 }
 
-/// Returns the key at a node with lone halves of surrogate pairs. Only a key with such halves looks different in a
-/// view.
+/// Returns the key at a node with lone halves of surrogate pairs. Only a key with such halves looks
+/// different in a view.
 fn exact(value: &LiveValue, node: usize) -> Cow<'_, [u8]> {
     match value.nodes.get(node) {
-        Some(&Node::Key { start, end, is_raw: true }) => string::exact(value.text(start, end)),
+        Some(&Node::Key {
+            start,
+            end,
+            is_raw: true,
+        }) => string::exact(value.text(start, end)),
         _ => {
             let key = key_at(value, node);
             debug_assert!(key.is_some(), "node {node} is a key");
@@ -156,26 +173,49 @@ mod tests {
             let members: Vec<_> = (0..count).map(|n| format!("\"k{n}\": 0")).collect();
             format!("{{{}}}", members.join(", "))
         };
-        let kept = [("[", 16), (", ", 17), (", ", 500), (", ", 100_000), (", ", 17)].map(|(before, count)| {
-            document.push_with(&(before.to_owned() + &object(count)), &mut value).unwrap();
-            value.spares.0.iter().map(HashMap::capacity).collect::<Vec<_>>()
+        let kept = [
+            ("[", 16),
+            (", ", 17),
+            (", ", 500),
+            (", ", 100_000),
+            (", ", 17),
+        ]
+        .map(|(before, count)| {
+            document
+                .push_with(&(before.to_owned() + &object(count)), &mut value)
+                .unwrap();
+            value
+                .spares
+                .0
+                .iter()
+                .map(HashMap::capacity)
+                .collect::<Vec<_>>()
         });
         // The table of 17 members grew for 500 and for 100,000; then it was dropped.
         assert_eq!(kept.each_ref().map(Vec::len), [0, 1, 1, 0, 1]);
-        assert!(kept.iter().flatten().all(|&capacity| capacity <= LARGE) && kept[2][0] >= 500, "{kept:?}");
+        assert!(
+            kept.iter().flatten().all(|&capacity| capacity <= LARGE) && kept[2][0] >= 500,
+            "{kept:?}"
+        );
     }
 
     #[test]
     fn keys_with_one_hash_are_told_apart() {
         let (mut document, mut value) = (Document::new(8), LiveValue::new());
         let members: Vec<_> = (0..40).map(|n| format!("\"k{n}\": [{n}]")).collect();
-        document.push_with(&format!("{{{}", members.join(", ")), &mut value).unwrap();
+        document
+            .push_with(&format!("{{{}", members.join(", ")), &mut value)
+            .unwrap();
         let mut colliding = Keys::<BuildHasherDefault<Colliding>>::default();
         colliding.fill(HashMap::default(), &value, 0, value.nodes.len());
         let mut has = |key: &str| {
             let (start, node) = (value.text.len(), value.nodes.len());
             value.text.push_str(key);
-            value.nodes.push(Node::Key { start, end: value.text.len(), is_raw: false });
+            value.nodes.push(Node::Key {
+                start,
+                end: value.text.len(),
+                is_raw: false,
+            });
             let has = colliding.has(&value, 0, node);
             value.nodes.push(Node::Null);
             has

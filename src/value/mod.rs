@@ -1,7 +1,9 @@
-//! The value of a document that is still being received. The value is never rebuilt, and can be read after every push.
+//! The value of a document that is still being received. The value is never rebuilt, and can be
+//! read after every push.
 //!
-//! A [`LiveValue`] appends a document's events to a tape; a [`View`] reads the tape, with its own methods or through
-//! serde. This module does not know the document or its text: a live value keeps decoded copies of the visible text.
+//! A [`LiveValue`] appends a document's events to a tape; a [`View`] reads the tape, with its own
+//! methods or through serde. This module does not know the document or its text: a live value keeps
+//! decoded copies of the visible text.
 
 mod de;
 mod error;
@@ -22,12 +24,12 @@ pub use view::View;
 
 /// The certain part of a document's value: a sink to lend to every push.
 ///
-/// Between two pushes a value changes in two ways only: something is added at its end, and an open string grows. An
-/// incomplete number, literal, key or escape is not shown, and neither is a member without its value. For a document
-/// with several roots, the value is that of the newest root.
+/// Between two pushes a value changes in two ways only: something is added at its end, and an open
+/// string grows. An incomplete number, literal, key or escape is not shown, and neither is a member
+/// without its value. For a document with several roots, the value is that of the newest root.
 ///
-/// An event costs amortized O(1), at any document size. A clone is a checkpoint to go with one of the document; it
-/// copies everything that is shown.
+/// An event costs amortized O(1), at any document size. A clone is a checkpoint to go with one of
+/// the document; it copies everything that is shown.
 ///
 /// ```
 /// use restitch::Document;
@@ -104,7 +106,10 @@ enum Node {
     },
 }
 
-const _: () = assert!(size_of::<Node>() <= 32, "a tape of a document is a few times its size");
+const _: () = assert!(
+    size_of::<Node>() <= 32,
+    "a tape of a document is a few times its size"
+);
 
 /// The end of an open container. No tape is this long.
 const OPEN: usize = usize::MAX;
@@ -132,14 +137,15 @@ impl LiveValue {
         Self::default()
     }
 
-    /// Returns the root, with the received part of an open string. `None` before anything of a root is certain. O(1).
+    /// Returns the root, with the received part of an open string. `None` before anything of a root
+    /// is certain. O(1).
     #[must_use]
     pub fn view(&self) -> Option<View<'_>> {
         self.view_with(Partial::Include)
     }
 
-    /// Returns the root, with or without an open string. `Omit` leaves out the string and the member that it belongs
-    /// to. O(1).
+    /// Returns the root, with or without an open string. `Omit` leaves out the string and the
+    /// member that it belongs to. O(1).
     #[must_use]
     pub fn view_with(&self, strings: Partial) -> Option<View<'_>> {
         let mut end = self.nodes.len();
@@ -154,31 +160,38 @@ impl LiveValue {
 
     /// Returns the root as a `T`, with the received part of an open string.
     ///
-    /// The type decides what may be missing: with `Option` fields and `#[serde(default)]` a snapshot succeeds from the
-    /// first bracket on.
+    /// The type decides what may be missing: with `Option` fields and `#[serde(default)]` a
+    /// snapshot succeeds from the first bracket on.
     ///
     /// # Errors
-    /// See [`SnapshotErrorKind`]. More text may cure an error that [is early](SnapshotError::is_early).
+    /// See [`SnapshotErrorKind`]. More text may cure an error that [is
+    /// early](SnapshotError::is_early).
     pub fn snapshot<T: DeserializeOwned>(&self) -> Result<T, SnapshotError> {
         self.snapshot_with(Partial::Include)
     }
 
-    /// Returns the root as a `T`, with or without an open string. Omit a string that names a variant or holds a date
-    /// while it is open.
+    /// Returns the root as a `T`, with or without an open string. Omit a string that names a
+    /// variant or holds a date while it is open.
     ///
     /// # Errors
     /// Those of [`snapshot`](Self::snapshot).
     pub fn snapshot_with<T: DeserializeOwned>(&self, strings: Partial) -> Result<T, SnapshotError> {
-        self.view_with(strings).ok_or_else(|| SnapshotError::nothing(""))?.read()
+        self.view_with(strings)
+            .ok_or_else(|| SnapshotError::nothing(""))?
+            .read()
     }
 
-    /// Returns the value at a JSON Pointer as a `T`, with the received part of an open string. See [`View::pointer`].
+    /// Returns the value at a JSON Pointer as a `T`, with the received part of an open string. See
+    /// [`View::pointer`].
     ///
     /// # Errors
-    /// Those of [`snapshot`](Self::snapshot). If the pointer names no value: [`Nothing`](SnapshotErrorKind::Nothing) if
-    /// the value may still be received, else [`Mismatch`](SnapshotErrorKind::Mismatch).
+    /// Those of [`snapshot`](Self::snapshot). If the pointer names no value:
+    /// [`Nothing`](SnapshotErrorKind::Nothing) if the value may still be received, else
+    /// [`Mismatch`](SnapshotErrorKind::Mismatch).
     pub fn snapshot_at<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, SnapshotError> {
-        let Some(root) = self.view() else { return Err(SnapshotError::nothing(pointer)) };
+        let Some(root) = self.view() else {
+            return Err(SnapshotError::nothing(pointer));
+        };
         match root.locate(pointer) {
             Ok(view) => view.read(),
             Err(true) => Err(SnapshotError::nothing(pointer)),
@@ -186,19 +199,21 @@ impl LiveValue {
         }
     }
 
-    /// Returns the repeated keys of the root, in document order. A key is added when it ends, before its value is
-    /// received.
+    /// Returns the repeated keys of the root, in document order. A key is added when it ends,
+    /// before its value is received.
     pub fn duplicates(&self) -> &[Duplicate] {
         &self.duplicates
     }
 
-    /// Returns the JSON Pointer of the member with a repeated key. Costs a walk over everything before it.
+    /// Returns the JSON Pointer of the member with a repeated key. Costs a walk over everything
+    /// before it.
     pub fn path_of(&self, duplicate: &Duplicate) -> String {
         view::path(self, duplicate.node)
     }
 
-    /// Returns whether the value missed events: it was not lent to every push. It then stays at its state before the
-    /// gap, and does not grow until the next root. [`Document::replay`](crate::Document::replay) brings it up to date.
+    /// Returns whether the value missed events: it was not lent to every push. It then stays at its
+    /// state before the gap, and does not grow until the next root.
+    /// [`Document::replay`](crate::Document::replay) brings it up to date.
     ///
     /// A gap is noticed with the first event after it, not earlier.
     pub fn is_stale(&self) -> bool {
@@ -222,6 +237,12 @@ impl LiveValue {
 
     /// Returns whether a string is open. It is the last node then.
     fn in_string(&self) -> bool {
-        matches!(self.nodes.last(), Some(Node::String { is_whole: false, .. }))
+        matches!(
+            self.nodes.last(),
+            Some(Node::String {
+                is_whole: false,
+                ..
+            })
+        )
     }
 }

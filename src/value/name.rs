@@ -68,7 +68,11 @@ impl<'de> Deserializer<'de> for Key<'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -96,7 +100,11 @@ impl<'de> Variant<'de> {
     /// Returns the content of a variant that has some.
     fn content(self, expected: &str) -> Result<Deep<'de>> {
         // An open string may still become the name of another variant.
-        self.value.ok_or_else(|| SnapshotError::custom(format_args!("invalid type: unit variant, expected {expected}")))
+        self.value.ok_or_else(|| {
+            SnapshotError::custom(format_args!(
+                "invalid type: unit variant, expected {expected}"
+            ))
+        })
     }
 }
 
@@ -106,7 +114,9 @@ impl<'de> EnumAccess<'de> for Variant<'de> {
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self)> {
         let variant = match self.value {
-            Some(Deep { view, .. }) => seed.deserialize(Key::of(view)).map_err(|error| error.at_key(view)),
+            Some(Deep { view, .. }) => seed
+                .deserialize(Key::of(view))
+                .map_err(|error| error.at_key(view)),
             None => seed.deserialize(self.tag),
         };
         Ok((variant?, self))
@@ -122,14 +132,19 @@ impl<'de> VariantAccess<'de> for Variant<'de> {
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
         let content = self.content("newtype variant")?;
-        seed.deserialize(content).map_err(|error| error.at(content.view))
+        seed.deserialize(content)
+            .map_err(|error| error.at(content.view))
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value> {
         self.content("tuple variant")?.deserialize_any(visitor)
     }
 
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value> {
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
         self.content("struct variant")?.deserialize_any(visitor)
     }
 }

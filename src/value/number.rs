@@ -10,8 +10,8 @@ use crate::json::Machine;
 
 /// A number as written: `1.0` is not `1`, and no digit is lost.
 ///
-/// Compared and hashed by its text. Serialized as an integer if it fits `u64` or `i64`, else as the nearest `f64`; a
-/// number beyond `f64` is an error.
+/// Compared and hashed by its text. Serialized as an integer if it fits `u64` or `i64`, else as the
+/// nearest `f64`; a number beyond `f64` is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Number<'a> {
     text: &'a str,
@@ -19,8 +19,9 @@ pub struct Number<'a> {
 
 /// A [`Number`] that owns its text.
 ///
-/// A field of this type keeps the text in a snapshot. It does not if serde buffers values (`flatten`, `untagged`,
-/// tagged enums), nor from another deserializer: there it holds the integer or `f64` that serde passes.
+/// A field of this type keeps the text in a snapshot. It does not if serde buffers values
+/// (`flatten`, `untagged`, tagged enums), nor from another deserializer: there it holds the integer
+/// or `f64` that serde passes.
 ///
 /// ```
 /// use restitch::value::{LiveValue, OwnedNumber};
@@ -55,7 +56,8 @@ impl<'a> Number<'a> {
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let mut machine = Machine::new(0);
         let starts = text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-        let is_number = starts && machine.feed(text.as_bytes()) == Ok(text.len()) && machine.finish().is_ok();
+        let is_number =
+            starts && machine.feed(text.as_bytes()) == Ok(text.len()) && machine.finish().is_ok();
         is_number.then_some(Self { text })
     }
 
@@ -86,7 +88,10 @@ impl<'a> Number<'a> {
 
     /// Returns the nearest `f64`; `None` beyond the largest.
     pub fn as_f64(self) -> Option<f64> {
-        self.text.parse().ok().filter(|float: &f64| float.is_finite())
+        self.text
+            .parse()
+            .ok()
+            .filter(|float: &f64| float.is_finite())
     }
 
     /// Returns the text unless it is `-0`: no integer has a negative zero.
@@ -96,7 +101,9 @@ impl<'a> Number<'a> {
 
     fn form(self) -> Option<Form> {
         let unsigned = self.as_u64().map(Form::Unsigned);
-        unsigned.or_else(|| self.as_i64().map(Form::Negative)).or_else(|| self.as_f64().map(Form::Float))
+        unsigned
+            .or_else(|| self.as_i64().map(Form::Negative))
+            .or_else(|| self.as_f64().map(Form::Float))
     }
 
     /// Calls the visitor with the type that fits best.
@@ -124,7 +131,9 @@ impl OwnedNumber {
 
 impl From<Number<'_>> for OwnedNumber {
     fn from(number: Number<'_>) -> Self {
-        Self { text: number.text.to_owned() }
+        Self {
+            text: number.text.to_owned(),
+        }
     }
 }
 
@@ -163,9 +172,9 @@ impl<'de> Deserialize<'de> for OwnedNumber {
     }
 }
 
-/// Takes a number from any deserializer. A [`View`](super::View) passes a number as text if it is asked for [`TEXT`].
-/// Other deserializers pass the inner value of a newtype, where text does not count as a number, or pass the number
-/// directly.
+/// Takes a number from any deserializer. A [`View`](super::View) passes a number as text if it is
+/// asked for [`TEXT`]. Other deserializers pass the inner value of a newtype, where text does not
+/// count as a number, or pass the number directly.
 struct Taker {
     takes_text: bool,
 }
@@ -177,29 +186,42 @@ impl<'de> Visitor<'de> for Taker {
         f.write_str("a number")
     }
 
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<OwnedNumber, D::Error> {
+    fn visit_newtype_struct<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<OwnedNumber, D::Error> {
         deserializer.deserialize_any(Self { takes_text: false })
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<OwnedNumber, E> {
         let number = Number::parse(text).filter(|_| self.takes_text);
-        Ok(number.ok_or_else(|| E::invalid_type(Unexpected::Str(text), &self))?.into())
+        Ok(number
+            .ok_or_else(|| E::invalid_type(Unexpected::Str(text), &self))?
+            .into())
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<OwnedNumber, E> {
-        Ok(OwnedNumber { text: number.to_string() })
+        Ok(OwnedNumber {
+            text: number.to_string(),
+        })
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<OwnedNumber, E> {
-        Ok(OwnedNumber { text: number.to_string() })
+        Ok(OwnedNumber {
+            text: number.to_string(),
+        })
     }
 
     fn visit_u128<E>(self, number: u128) -> Result<OwnedNumber, E> {
-        Ok(OwnedNumber { text: number.to_string() })
+        Ok(OwnedNumber {
+            text: number.to_string(),
+        })
     }
 
     fn visit_i128<E>(self, number: i128) -> Result<OwnedNumber, E> {
-        Ok(OwnedNumber { text: number.to_string() })
+        Ok(OwnedNumber {
+            text: number.to_string(),
+        })
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<OwnedNumber, E> {
@@ -207,11 +229,14 @@ impl<'de> Visitor<'de> for Taker {
             return Err(E::invalid_value(Unexpected::Float(number), &self));
         }
         // The debug form is shorter for large and small numbers. Both are JSON.
-        Ok(OwnedNumber { text: format!("{number:?}") })
+        Ok(OwnedNumber {
+            text: format!("{number:?}"),
+        })
     }
 }
 
-/// The name by which [`OwnedNumber`] asks a view's deserializer for the text of a number. No user's type has this name.
+/// The name by which [`OwnedNumber`] asks a view's deserializer for the text of a number. No user's
+/// type has this name.
 pub(super) const TEXT: &str = "$restitch::value::Number";
 
 const OUT_OF_RANGE: &str = "number out of range";
@@ -222,10 +247,19 @@ mod tests {
 
     #[test]
     fn only_json_numbers_are_numbers() {
-        for text in ["0", "-0", "1.0", "1e5", "-1.50E+2", "123456789012345678901234567890"] {
+        for text in [
+            "0",
+            "-0",
+            "1.0",
+            "1e5",
+            "-1.50E+2",
+            "123456789012345678901234567890",
+        ] {
             assert_eq!(Number::parse(text).map(Number::as_str), Some(text));
         }
-        for text in ["", "-", "01", "1.", ".5", "1e", " 1", "1 ", "+1", "0x1", "NaN", "1,2", "null", "[1]"] {
+        for text in [
+            "", "-", "01", "1.", ".5", "1e", " 1", "1 ", "+1", "0x1", "NaN", "1,2", "null", "[1]",
+        ] {
             assert_eq!(Number::parse(text), None, "{text}");
         }
     }

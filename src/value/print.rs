@@ -57,7 +57,9 @@ impl fmt::Debug for View<'_> {
 
 fn quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let mut result = f.write_char('"');
-    string::escaped(text, |piece| result = result.and_then(|()| f.write_str(piece)));
+    string::escaped(text, |piece| {
+        result = result.and_then(|()| f.write_str(piece))
+    });
     result.and_then(|()| f.write_char('"'))
 }
 
@@ -73,17 +75,23 @@ impl Serialize for Deep<'_> {
         match view.node() {
             Node::Null => serializer.serialize_unit(),
             Node::Bool(value) => serializer.serialize_bool(value),
-            Node::Number { start, end } => Number::new(view.live.text(start, end)).serialize(serializer),
+            Node::Number { start, end } => {
+                Number::new(view.live.text(start, end)).serialize(serializer)
+            }
             Node::String { start, end, .. } | Node::Key { start, end, .. } => {
                 serializer.serialize_str(view.live.text(start, end))
             }
             Node::Container { kind, .. } => {
                 let depth = self.depth + 1;
                 if depth > Self::LIMIT {
-                    return Err(S::Error::custom(format_args!("more than {} nested containers", Self::LIMIT)));
+                    return Err(S::Error::custom(format_args!(
+                        "more than {} nested containers",
+                        Self::LIMIT
+                    )));
                 }
                 if kind == Kind::Array {
-                    return serializer.collect_seq(view.elements().map(|view| Self { view, depth }));
+                    return serializer
+                        .collect_seq(view.elements().map(|view| Self { view, depth }));
                 }
                 let mut map = serializer.serialize_map(Some(view.len()))?;
                 for (key, view) in view.members() {

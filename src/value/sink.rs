@@ -15,14 +15,21 @@ impl LiveValue {
         match event {
             Event::End { span, count, .. } => {
                 self.open.len() == live.frames.len() + 1
-                    && self.open.last().is_some_and(|open| open.start == span.start && self.has(open, count))
+                    && self
+                        .open
+                        .last()
+                        .is_some_and(|open| open.start == span.start && self.has(open, count))
                     && !self.in_string()
                     && !self.is_due()
             }
             Event::Fragment(span) => is_inside && self.in_string() && self.emitted == span.start,
-            Event::StringEnd(span) => is_inside && self.in_string() && self.emitted.checked_add(1) == Some(span.end),
+            Event::StringEnd(span) => {
+                is_inside && self.in_string() && self.emitted.checked_add(1) == Some(span.end)
+            }
             Event::Key(_) | Event::Begin { .. } | Event::StringBegin(_) | Event::Scalar { .. } => {
-                let (Some(open), Some(frame)) = (self.open.last(), live.frames.last()) else { return false };
+                let (Some(open), Some(frame)) = (self.open.last(), live.frames.last()) else {
+                    return false;
+                };
                 let same = open.start == frame.start && self.has(open, frame.count);
                 let is_due = frame.kind == Kind::Object && !matches!(event, Event::Key(_));
                 is_inside && same && !self.in_string() && is_due == self.is_due()
@@ -42,8 +49,10 @@ impl LiveValue {
 
     /// Counts the value at `at` as a child of the innermost open container.
     fn count(&mut self, at: usize) {
-        if let Some(Node::Container { count, last, .. }) =
-            self.open.last().and_then(|open| self.nodes.get_mut(open.node))
+        if let Some(Node::Container { count, last, .. }) = self
+            .open
+            .last()
+            .and_then(|open| self.nodes.get_mut(open.node))
         {
             *count += 1;
             *last = at;
@@ -57,9 +66,16 @@ impl LiveValue {
         // A key with an escape that is still undecoded can't be decoded.
         let is_raw = matches!(said, Cow::Borrowed(raw) if memchr(b'\\', raw.as_bytes()).is_some());
         self.text.push_str(&said);
-        self.nodes.push(Node::Key { start, end: self.text.len(), is_raw });
+        self.nodes.push(Node::Key {
+            start,
+            end: self.text.len(),
+            is_raw,
+        });
         if let Some(mut open) = self.open.pop() {
-            if open.keys.lacks_table(live.frames.last().map_or(0, |frame| frame.count)) {
+            if open
+                .keys
+                .lacks_table(live.frames.last().map_or(0, |frame| frame.count))
+            {
                 let table = self.spares.take();
                 open.keys.fill(table, self, open.node, at);
             }
@@ -79,7 +95,10 @@ impl LiveValue {
             Scalar::Number => {
                 let start = self.text.len();
                 self.text.push_str(span.of(live.text));
-                Node::Number { start, end: self.text.len() }
+                Node::Number {
+                    start,
+                    end: self.text.len(),
+                }
             }
         });
     }
@@ -106,8 +125,17 @@ impl Sink for LiveValue {
             Event::Begin { kind, at } => {
                 let node = self.nodes.len();
                 self.count(node);
-                self.nodes.push(Node::Container { kind, end: OPEN, count: 0, last: node });
-                self.open.push(Open { node, start: at, keys: Keys::default() });
+                self.nodes.push(Node::Container {
+                    kind,
+                    end: OPEN,
+                    count: 0,
+                    last: node,
+                });
+                self.open.push(Open {
+                    node,
+                    start: at,
+                    keys: Keys::default(),
+                });
             }
             Event::End { .. } => {
                 let after = self.nodes.len();
@@ -120,7 +148,11 @@ impl Sink for LiveValue {
             Event::Key(span) => self.key(span, live),
             Event::StringBegin(at) => {
                 let start = self.text.len();
-                self.nodes.push(Node::String { start, end: start, is_whole: false });
+                self.nodes.push(Node::String {
+                    start,
+                    end: start,
+                    is_whole: false,
+                });
                 self.emitted = at.saturating_add(1);
             }
             Event::Fragment(span) => {

@@ -12,8 +12,8 @@ use crate::json::{Kind, PathSegment};
 
 /// A borrowed part of a [`LiveValue`].
 ///
-/// Prints as compact JSON: always valid, numbers as written. Implements `Serialize` and serde's `Deserializer`; both
-/// are limited to 128 nested containers, everything else is not.
+/// Prints as compact JSON: always valid, numbers as written. Implements `Serialize` and serde's
+/// `Deserializer`; both are limited to 128 nested containers, everything else is not.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(super) live: &'a LiveValue,
@@ -35,8 +35,12 @@ impl<'a> View<'a> {
     /// Returns the type of the value. It never changes.
     pub fn kind(self) -> ValueKind {
         match self.node() {
-            Node::Container { kind: Kind::Object, .. } => ValueKind::Object,
-            Node::Container { kind: Kind::Array, .. } => ValueKind::Array,
+            Node::Container {
+                kind: Kind::Object, ..
+            } => ValueKind::Object,
+            Node::Container {
+                kind: Kind::Array, ..
+            } => ValueKind::Array,
             Node::Key { .. } | Node::String { .. } => ValueKind::String,
             Node::Number { .. } => ValueKind::Number,
             Node::Bool(_) => ValueKind::Bool,
@@ -44,8 +48,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns whether the value is complete: a container is closed, a string has ended. All other values are complete
-    /// from the start.
+    /// Returns whether the value is complete: a container is closed, a string has ended. All other
+    /// values are complete from the start.
     pub fn is_whole(self) -> bool {
         match self.node() {
             Node::Container { end, .. } => end != super::OPEN,
@@ -98,23 +102,30 @@ impl<'a> View<'a> {
 
     /// Returns the member with this key; the first one if the object repeats the key. O(members).
     pub fn get(self, key: &str) -> Option<View<'a>> {
-        self.members().find(|(other, _)| *other == key).map(|(_, value)| value)
+        self.members()
+            .find(|(other, _)| *other == key)
+            .map(|(_, value)| value)
     }
 
     /// Returns the element of an array at this index. O(index); O(1) for the last one.
     pub fn index(self, index: usize) -> Option<View<'a>> {
         let is_last = index.checked_add(1) == Some(self.len()) && self.kind() == ValueKind::Array;
-        if is_last { self.last() } else { self.elements().nth(index) }
+        if is_last {
+            self.last()
+        } else {
+            self.elements().nth(index)
+        }
     }
 
-    /// Returns the value at a JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901)) that starts here: `""`
-    /// is this value, `"/a/0"` the first element of its member `a`. Costs what [`get`](Self::get) and
-    /// [`index`](Self::index) do.
+    /// Returns the value at a JSON Pointer ([RFC 6901](https://www.rfc-editor.org/rfc/rfc6901))
+    /// that starts here: `""` is this value, `"/a/0"` the first element of its member `a`. Costs
+    /// what [`get`](Self::get) and [`index`](Self::index) do.
     pub fn pointer(self, pointer: &str) -> Option<View<'a>> {
         self.locate(pointer).ok()
     }
 
-    /// Like [`pointer`](Self::pointer). The error is true if the value is missing but may still be received.
+    /// Like [`pointer`](Self::pointer). The error is true if the value is missing but may still be
+    /// received.
     pub(super) fn locate(self, pointer: &str) -> Result<View<'a>, bool> {
         let mut view = self;
         if pointer.is_empty() {
@@ -131,11 +142,17 @@ impl<'a> View<'a> {
         Ok(view)
     }
 
-    /// Returns the newest member or element of a container. If anything in the container is open, it is this one. O(1).
+    /// Returns the newest member or element of a container. If anything in the container is open,
+    /// it is this one. O(1).
     pub fn last(self) -> Option<View<'a>> {
         match self.node() {
-            Node::Container { .. } if self.holds_open_string() => Some(Self { at: self.end - 1, ..self }),
-            Node::Container { count: 1.., last, .. } => Some(Self { at: last, ..self }),
+            Node::Container { .. } if self.holds_open_string() => Some(Self {
+                at: self.end - 1,
+                ..self
+            }),
+            Node::Container {
+                count: 1.., last, ..
+            } => Some(Self { at: last, ..self }),
             _ => None,
         }
     }
@@ -152,11 +169,13 @@ impl<'a> View<'a> {
         key.unwrap_or_default()
     }
 
-    /// Returns the members of an object that have a value, in document order, repeated keys included. Empty for other
-    /// values.
+    /// Returns the members of an object that have a value, in document order, repeated keys
+    /// included. Empty for other values.
     pub fn members(self) -> impl Iterator<Item = (&'a str, View<'a>)> + Clone + use<'a> {
         let is_object = self.kind() == ValueKind::Object;
-        self.children().take_while(move |_| is_object).map(|value| (value.member_key(), value))
+        self.children()
+            .take_while(move |_| is_object)
+            .map(|value| (value.member_key(), value))
     }
 
     /// Returns the elements of an array. Empty for other values.
@@ -165,7 +184,8 @@ impl<'a> View<'a> {
         self.children().take_while(move |_| is_array)
     }
 
-    /// Returns the value as a `T`, which may borrow strings from the live value. An error has the path from the root.
+    /// Returns the value as a `T`, which may borrow strings from the live value. An error has the
+    /// path from the root.
     ///
     /// # Errors
     /// Those of [`LiveValue::snapshot`].
@@ -173,16 +193,26 @@ impl<'a> View<'a> {
         T::deserialize(self).map_err(|error| error.at(self))
     }
 
-    /// Returns the JSON Pointer from the root. Costs a walk over earlier siblings, in this container and those around
-    /// it.
+    /// Returns the JSON Pointer from the root. Costs a walk over earlier siblings, in this
+    /// container and those around it.
     pub fn path(self) -> String {
         path(self.live, self.at)
     }
 
     /// Returns the children of a container.
     pub(super) fn children(self) -> Children<'a> {
-        let until = if let Node::Container { .. } = self.node() { self.after() } else { 0 };
-        Children { view: Self { at: self.at + 1, ..self }, until }
+        let until = if let Node::Container { .. } = self.node() {
+            self.after()
+        } else {
+            0
+        };
+        Children {
+            view: Self {
+                at: self.at + 1,
+                ..self
+            },
+            until,
+        }
     }
 
     /// Returns the index after the value and everything in it that is shown.
@@ -194,7 +224,11 @@ impl<'a> View<'a> {
     fn holds_open_string(self) -> bool {
         self.end == self.live.nodes.len()
             && self.live.in_string()
-            && self.live.open.last().is_some_and(|open| open.node == self.at)
+            && self
+                .live
+                .open
+                .last()
+                .is_some_and(|open| open.node == self.at)
     }
 }
 
@@ -214,7 +248,10 @@ impl<'a> Iterator for Children<'a> {
             return None;
         }
         let is_member = matches!(self.view.node(), Node::Key { .. });
-        let child = View { at: self.view.at + usize::from(is_member), ..self.view };
+        let child = View {
+            at: self.view.at + usize::from(is_member),
+            ..self.view
+        };
         self.view.at = child.after();
         Some(child)
     }
@@ -227,7 +264,9 @@ pub(super) fn path(live: &LiveValue, target: usize) -> String {
     while view.at < target && target < view.after() {
         let around = |(_, child): &(usize, View<'_>)| target < child.after();
         // A key without a value is not a child: it is the last node.
-        let Some((index, child)) = view.children().enumerate().find(around) else { break };
+        let Some((index, child)) = view.children().enumerate().find(around) else {
+            break;
+        };
         let token = match child.key() {
             Some(key) => PathSegment::Key(key.into()),
             None => PathSegment::Index(index),

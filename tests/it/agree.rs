@@ -10,8 +10,8 @@ use restitch::{AllowedRoots, Document, Limits, SyntaxErrorKind};
 use crate::support::Rng;
 use crate::tree::Tree;
 
-/// The verdict of `check` on a text. It ignores text after the root that does not touch the root, because the others do
-/// not read it.
+/// The verdict of `check` on a text. It ignores text after the root that does not touch the root,
+/// because the others do not read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Whole,
@@ -45,7 +45,9 @@ fn touches(text: &str, offset: usize) -> bool {
     let next = after.strip_prefix(',').map(str::trim_start);
     is_scalar
         || next.is_some_and(|next| next.starts_with(['{', '[', '"']))
-        || after.starts_with(|c: char| matches!(c, '{' | '[' | '}' | ']' | '"' | ':') || c.is_ascii_digit())
+        || after.starts_with(|c: char| {
+            matches!(c, '{' | '[' | '}' | ']' | '"' | ':') || c.is_ascii_digit()
+        })
 }
 
 /// Returns whether a text is whole, and its JSON. `close` does the same with it.
@@ -67,7 +69,10 @@ fn closed(text: &str) -> (Verdict, String) {
 /// Whether an object or an array follows a scalar. `close` may choose it as the root.
 fn has_answer_after_scalar(text: &str) -> bool {
     let checked = check(text.as_bytes(), NonZeroUsize::MAX).unwrap();
-    let Some(error) = checked.error.filter(|error| matches!(error.kind, SyntaxErrorKind::TrailingText(_))) else {
+    let Some(error) = checked
+        .error
+        .filter(|error| matches!(error.kind, SyntaxErrorKind::TrailingText(_)))
+    else {
         return false;
     };
     let (root, after) = text.split_at(error.offset);
@@ -76,12 +81,24 @@ fn has_answer_after_scalar(text: &str) -> bool {
 
 fn agree(text: &str) -> Verdict {
     let (close, json) = closed(text);
-    let verdict = if has_answer_after_scalar(text) { close } else { checked(text) };
+    let verdict = if has_answer_after_scalar(text) {
+        close
+    } else {
+        checked(text)
+    };
     assert_eq!(close, verdict, "{text:?}");
     let stitched = stitch([text], Expect::Any, &Limits::default());
     assert_eq!(stitched.json, json, "{text:?}");
-    assert_eq!(stitched.status == Status::Complete, verdict == Verdict::Whole, "{text:?}");
-    assert_eq!(stitched.status == Status::Closed, verdict == Verdict::Cut && !json.is_empty(), "{text:?}");
+    assert_eq!(
+        stitched.status == Status::Complete,
+        verdict == Verdict::Whole,
+        "{text:?}"
+    );
+    assert_eq!(
+        stitched.status == Status::Closed,
+        verdict == Verdict::Cut && !json.is_empty(),
+        "{text:?}"
+    );
     verdict
 }
 
@@ -91,30 +108,47 @@ fn a_number_that_goes_on_wrongly_is_not_whole() {
         assert_eq!(agree(text), Verdict::Wrong, "{text}");
     }
     for text in ["0", "-0", "1.5 ", "12\n", "1 2", "[01"] {
-        assert_eq!(agree(text), if text == "[01" { Verdict::Wrong } else { Verdict::Whole }, "{text}");
+        assert_eq!(
+            agree(text),
+            if text == "[01" {
+                Verdict::Wrong
+            } else {
+                Verdict::Whole
+            },
+            "{text}"
+        );
     }
     // A later part can leave the grammar, too.
     for parts in [["-", "05"], ["0", "1"]] {
         let stitched = stitch(parts, Expect::Exact, &Limits::default());
         assert_ne!(stitched.status, Status::Complete, "{parts:?}: {stitched:?}");
     }
-    assert_eq!(stitch(["-", "5"], Expect::Exact, &Limits::default()).status, Status::Complete);
+    assert_eq!(
+        stitch(["-", "5"], Expect::Exact, &Limits::default()).status,
+        Status::Complete
+    );
 }
 
 #[test]
 fn check_close_and_stitch_agree() {
     const BYTES: [&str; 24] = [
-        "0", "1", "-", ".", "e", "+", "\"", "\\", "u", "d83d", "{", "}", "[", "]", ",", ":", " ", "\n", "t", "true",
-        "null", "é", "😀", "x",
+        "0", "1", "-", ".", "e", "+", "\"", "\\", "u", "d83d", "{", "}", "[", "]", ",", ":", " ",
+        "\n", "t", "true", "null", "é", "😀", "x",
     ];
     let mut rng = Rng::new(15);
     let mut seen = [0; 3];
     for _ in 0..20_000 {
         let depth = rng.below(4);
-        let mut text = Tree::random(&mut rng, depth).write(&mut rng).trim_start().to_owned();
+        let mut text = Tree::random(&mut rng, depth)
+            .write(&mut rng)
+            .trim_start()
+            .to_owned();
         for _ in 0..rng.below(4) {
             let at = rng.below(text.len() + 1);
-            let at = (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap();
+            let at = (0..=at)
+                .rev()
+                .find(|&at| text.is_char_boundary(at))
+                .unwrap();
             match rng.below(3) {
                 0 => text.truncate(at),
                 1 => text.insert_str(at, rng.pick(&BYTES)),
@@ -123,7 +157,9 @@ fn check_close_and_stitch_agree() {
             }
         }
         // `check` knows no envelope: the text begins with its root.
-        if text.starts_with(['{', '[', '"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
+        if text.starts_with([
+            '{', '[', '"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9',
+        ]) {
             seen[agree(&text) as usize] += 1;
         }
     }

@@ -18,7 +18,10 @@ fn models_continue_a_prefix_or_not() {
         ("claude-sonnet-4-20250514", PrefillForm::Turn),
         ("anthropic/claude-sonnet-4", PrefillForm::Turn),
         ("claude-opus-4-1-20250805", PrefillForm::Turn),
-        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", PrefillForm::Turn),
+        (
+            "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            PrefillForm::Turn,
+        ),
         ("claude-haiku-4-5@20251001", PrefillForm::Turn),
         ("anthropic/claude-opus-4.5", PrefillForm::Turn),
         ("claude-opus-4-6", PrefillForm::None),
@@ -43,22 +46,42 @@ fn models_continue_a_prefix_or_not() {
     ];
     for (model, prefix) in anywhere {
         assert_eq!(table.of(model, None).prefill, prefix, "{model}");
-        assert_eq!(table.of(model, Some("127.0.0.1")).prefill, prefix, "{model} at a host of one's own");
+        assert_eq!(
+            table.of(model, Some("127.0.0.1")).prefill,
+            prefix,
+            "{model} at a host of one's own"
+        );
     }
     for (host, model, prefix) in [
         ("api.deepseek.com", "deepseek-v4-pro", PrefillForm::Flag),
         ("api.mistral.ai", "mistral-large-latest", PrefillForm::Flag),
-        ("codestral.mistral.ai", "codestral-latest", PrefillForm::Flag),
+        (
+            "codestral.mistral.ai",
+            "codestral-latest",
+            PrefillForm::Flag,
+        ),
         (DASHSCOPE, "qwen3-max", PrefillForm::Partial),
-        (DASHSCOPE, "qwen3-235b-a22b-thinking-2507", PrefillForm::None),
+        (
+            DASHSCOPE,
+            "qwen3-235b-a22b-thinking-2507",
+            PrefillForm::None,
+        ),
         ("dashscope.aliyuncs.com", "QwQ-plus", PrefillForm::None),
         ("api.moonshot.ai", "kimi-k2.6", PrefillForm::Partial),
         ("api.moonshot.cn", "moonshot-v1-32k", PrefillForm::Partial),
         ("api.moonshot.ai", "kimi-k2-thinking", PrefillForm::None),
         ("api.openai.com", "gpt-5.1", PrefillForm::None),
-        ("evil-api.deepseek.com.example.org", "deepseek-v4-pro", PrefillForm::None),
+        (
+            "evil-api.deepseek.com.example.org",
+            "deepseek-v4-pro",
+            PrefillForm::None,
+        ),
     ] {
-        assert_eq!(table.of(model, Some(host)).prefill, prefix, "{model} at {host}");
+        assert_eq!(
+            table.of(model, Some(host)).prefill,
+            prefix,
+            "{model} at {host}"
+        );
     }
 }
 
@@ -66,7 +89,9 @@ fn models_continue_a_prefix_or_not() {
 fn what_goes_with_a_prefix() {
     let table = Table::default();
     let claude = table.of("claude-sonnet-4-5", None);
-    assert!(claude.rejects_trailing_space && !claude.returns_prefill && claude.prefill_path.is_none());
+    assert!(
+        claude.rejects_trailing_space && !claude.returns_prefill && claude.prefill_path.is_none()
+    );
     let mistral = table.of("mistral-large-latest", Some("api.mistral.ai"));
     assert!(mistral.returns_prefill && !mistral.rejects_trailing_space);
     let deepseek = table.of("deepseek-v4-flash", Some("api.deepseek.com"));
@@ -79,13 +104,20 @@ fn what_goes_with_a_prefix() {
 #[test]
 fn members_that_models_take() {
     let table = Table::default();
-    let perplexity = table.of("perplexity/sonar-reasoning-pro:online", Some("openrouter.ai"));
+    let perplexity = table.of(
+        "perplexity/sonar-reasoning-pro:online",
+        Some("openrouter.ai"),
+    );
     assert!(!perplexity.response_format && perplexity.tools);
     assert_eq!(perplexity.web_search.as_deref(), Some(":online"));
     let own = table.of("sonar-pro", Some("api.perplexity.ai"));
     assert!(!own.response_format);
     assert_eq!(own.web_search, None);
-    for model in ["deepseek/deepseek-chat-v3.1:free", "google/gemini-2.5-pro", "unknown"] {
+    for model in [
+        "deepseek/deepseek-chat-v3.1:free",
+        "google/gemini-2.5-pro",
+        "unknown",
+    ] {
         let other = table.of(model, Some("openrouter.ai"));
         assert!(other.response_format && other.tools, "{model}");
         assert_eq!(other.web_search, None);
@@ -96,19 +128,50 @@ fn members_that_models_take() {
 fn thinking_is_turned_off_in_several_ways() {
     let table = Table::default();
     for (host, model, off) in [
-        ("api.deepseek.com", "deepseek-v4-pro", Some(("thinking", r#"{"type":"disabled"}"#))),
-        ("api.moonshot.ai", "kimi-k2.5", Some(("thinking", r#"{"type":"disabled"}"#))),
+        (
+            "api.deepseek.com",
+            "deepseek-v4-pro",
+            Some(("thinking", r#"{"type":"disabled"}"#)),
+        ),
+        (
+            "api.moonshot.ai",
+            "kimi-k2.5",
+            Some(("thinking", r#"{"type":"disabled"}"#)),
+        ),
         ("api.moonshot.ai", "moonshot-v1-8k", None),
         (DASHSCOPE, "qwen-plus", Some(("enable_thinking", "false"))),
-        ("openrouter.ai", "z-ai/glm-5", Some(("reasoning", r#"{"enabled":false}"#))),
-        ("generativelanguage.googleapis.com", "gemini-2.5-flash", Some(("reasoning_effort", r#""none""#))),
+        (
+            "openrouter.ai",
+            "z-ai/glm-5",
+            Some(("reasoning", r#"{"enabled":false}"#)),
+        ),
+        (
+            "generativelanguage.googleapis.com",
+            "gemini-2.5-flash",
+            Some(("reasoning_effort", r#""none""#)),
+        ),
         ("generativelanguage.googleapis.com", "gemini-2.5-pro", None),
-        ("api.openai.com", "gpt-5-mini", Some(("reasoning_effort", r#""minimal""#))),
-        ("api.openai.com", "gpt-5.1", Some(("reasoning_effort", r#""none""#))),
+        (
+            "api.openai.com",
+            "gpt-5-mini",
+            Some(("reasoning_effort", r#""minimal""#)),
+        ),
+        (
+            "api.openai.com",
+            "gpt-5.1",
+            Some(("reasoning_effort", r#""none""#)),
+        ),
         ("api.openai.com", "gpt-4.1", None),
     ] {
-        let expected = off.map(|(key, value)| Switch { key: key.to_owned(), value: value.to_owned() });
-        assert_eq!(table.of(model, Some(host)).reasoning_off, expected, "{model} at {host}");
+        let expected = off.map(|(key, value)| Switch {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        });
+        assert_eq!(
+            table.of(model, Some(host)).reasoning_off,
+            expected,
+            "{model} at {host}"
+        );
         for value in expected.iter().map(|switch| &switch.value) {
             serde_json::from_str::<serde_json::Value>(value).unwrap();
         }
@@ -124,7 +187,11 @@ fn rows_in_front_win_member_by_member() {
     let corrected = table.of("mistral-large-latest", Some("api.mistral.ai"));
     assert!(!corrected.returns_prefill);
     assert_eq!(corrected.prefill, PrefillForm::Flag);
-    assert!(table.of("codestral-latest", Some("api.mistral.ai")).returns_prefill);
+    assert!(
+        table
+            .of("codestral-latest", Some("api.mistral.ai"))
+            .returns_prefill
+    );
 
     // An empty value removes what a later row has.
     let mut row = Row::of("*").at("api.deepseek.com").reasoning_off("", "");
@@ -135,10 +202,15 @@ fn rows_in_front_win_member_by_member() {
     assert_eq!(bare.prefill, PrefillForm::Flag);
 
     // The order of rows in front is kept.
-    let table =
-        Table::default().with([Row::of("a*").prefill(PrefillForm::Turn), Row::of("*").prefill(PrefillForm::Final)]);
+    let table = Table::default().with([
+        Row::of("a*").prefill(PrefillForm::Turn),
+        Row::of("*").prefill(PrefillForm::Final),
+    ]);
     assert_eq!(table.of("ab", None).prefill, PrefillForm::Turn);
-    assert_eq!(table.of("claude-opus-4-6", None).prefill, PrefillForm::Final);
+    assert_eq!(
+        table.of("claude-opus-4-6", None).prefill,
+        PrefillForm::Final
+    );
 }
 
 #[test]
@@ -182,7 +254,10 @@ const REFUSALS: [(&str, CapabilityHint); 22] = [
         r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages: final assistant content cannot end with trailing whitespace"},"request_id":"req_2"}"#,
         CapabilityHint::RejectsTrailingSpace,
     ),
-    (r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#, CapabilityHint::NoPrefill),
+    (
+        r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#,
+        CapabilityHint::NoPrefill,
+    ),
     (
         r#"{"object":"error","message":"[{'type': 'extra_forbidden', 'loc': ('body', 'continue_final_message'), 'msg': 'Extra inputs are not permitted', 'input': True}]"}"#,
         CapabilityHint::NoPrefill,
@@ -216,7 +291,10 @@ const REFUSALS: [(&str, CapabilityHint); 22] = [
         r#"{"error":{"message":"{\"error\":{\"message\":\"Unknown parameter: 'response_format'.\",\"code\":\"invalid_request_body\"}}\n","type":"error"}}"#,
         CapabilityHint::NoMember("response_format"),
     ),
-    (r#"{"detail":"Unsupported parameter: response_format"}"#, CapabilityHint::NoMember("response_format")),
+    (
+        r#"{"detail":"Unsupported parameter: response_format"}"#,
+        CapabilityHint::NoMember("response_format"),
+    ),
     (
         r#"{"error":{"message":"Unrecognized request argument supplied: response_format"}}"#,
         CapabilityHint::NoMember("response_format"),
@@ -239,17 +317,21 @@ const REFUSALS: [(&str, CapabilityHint); 22] = [
 fn refusals_are_read() {
     for (body, hint) in REFUSALS {
         assert_eq!(CapabilityHint::read(body), Some(hint), "{body}");
-        assert_eq!(CapabilityHint::read(&body.to_uppercase()), Some(hint), "{body}");
+        assert_eq!(
+            CapabilityHint::read(&body.to_uppercase()),
+            Some(hint),
+            "{body}"
+        );
     }
 }
 
-/// Real refusals of a member's value, in the words of their providers. They name the member, and say nothing about it that
-/// holds for another value.
+/// Real refusals of a member's value, in the words of their providers. They name the member, and
+/// say nothing about it that holds for another value.
 const REFUSED_VALUES: [&str; 19] = [
     // OpenAI: github.com/ag2ai/ag2/issues/1990.
     r#"{"error":{"message":"Invalid schema for response_format 'response_format': 'json_object' is not valid under any of the given schemas.","type":"invalid_request_error","param":"response_format","code":null}}"#,
-    // Azure and OpenAI: github.com/mrwadams/stride-gpt/issues/19, github.com/langchain-ai/langchain/issues/31490. The model
-    // may take another type.
+    // Azure and OpenAI: github.com/mrwadams/stride-gpt/issues/19,
+    // github.com/langchain-ai/langchain/issues/31490. The model may take another type.
     r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_object' is not supported with this model.","type":"invalid_request_error","param":"response_format","code":null}}"#,
     r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model. Learn more about supported models at the Structured Outputs guide","type":"invalid_request_error","param":null,"code":null}}"#,
     r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with model version `gpt-4o`.","type":"invalid_request_error","param":"response_format","code":null}}"#,
@@ -276,7 +358,8 @@ const REFUSED_VALUES: [&str; 19] = [
     r#"{"error":{"message":"'response_format' : one of the following must be satisfied[('response_format.type' : value is not one of the allowed values ['text'])]","type":"invalid_request_error"}}"#,
     // Volcengine: github.com/agno-agi/agno/issues/2553.
     r#"{"error":{"code":"InvalidParameter","message":"The parameter `response_format.type` specified in the request are not valid: invalid value: `json_schema`, supported values are: `json_object` and `text`.","param":"response_format.type","type":"BadRequest"}}"#,
-    // OpenAI: github.com/openai-php/client/issues/265, github.com/browserbase/stagehand/issues/1204.
+    // OpenAI: github.com/openai-php/client/issues/265,
+    // github.com/browserbase/stagehand/issues/1204.
     r#"{"error":{"message":"'json_object' is not of type 'object' - 'response_format'","type":"invalid_request_error"}}"#,
     r#"{"error":{"message":"'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.","param":"messages"}}"#,
 ];
@@ -285,11 +368,20 @@ const REFUSED_VALUES: [&str; 19] = [
 fn a_refused_value_says_nothing_about_its_member() {
     for body in REFUSED_VALUES {
         let hint = CapabilityHint::read(body);
-        assert!(matches!(hint, None | Some(CapabilityHint::RefusedValue("response_format"))), "{hint:?} {body}");
+        assert!(
+            matches!(
+                hint,
+                None | Some(CapabilityHint::RefusedValue("response_format"))
+            ),
+            "{hint:?} {body}"
+        );
     }
     // OpenAI: github.com/Kilo-Org/cloud/pull/3807.
     let effort = r#"{"error":{"message":"Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'minimal', 'low', 'medium', and 'high'.","type":"invalid_request_error","param":"reasoning_effort","code":"unsupported_value"}}"#;
-    assert_eq!(CapabilityHint::read(effort), Some(CapabilityHint::RefusedValue("reasoning_effort")));
+    assert_eq!(
+        CapabilityHint::read(effort),
+        Some(CapabilityHint::RefusedValue("reasoning_effort"))
+    );
 }
 
 #[test]
@@ -311,7 +403,8 @@ fn other_errors_teach_nothing() {
     assert_eq!(CapabilityHint::read(&far), None);
 }
 
-/// The place that an error names counts more than the words of its message, which may quote a request.
+/// The place that an error names counts more than the words of its message, which may quote a
+/// request.
 #[test]
 fn the_place_of_an_error_decides() {
     for (body, hint) in [
@@ -369,20 +462,42 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn lessons_correct_the_table() {
     let table = Table::default();
     let mut cache = CapabilityCache::new(HOUR);
-    let corrected =
-        |cache: &CapabilityCache, model: &str, host: &str| cache.correct(model, table.of(model, Some(host)), NOW);
+    let corrected = |cache: &CapabilityCache, model: &str, host: &str| {
+        cache.correct(model, table.of(model, Some(host)), NOW)
+    };
     let host = "api.deepseek.com";
-    assert_eq!(corrected(&cache, "deepseek-v4-pro", host), table.of("deepseek-v4-pro", Some(host)));
+    assert_eq!(
+        corrected(&cache, "deepseek-v4-pro", host),
+        table.of("deepseek-v4-pro", Some(host))
+    );
 
     assert!(cache.record("deepseek-v4-pro", CapabilityHint::NoMember("thinking"), NOW));
     let less = corrected(&cache, "deepseek-v4-pro", host);
-    assert_eq!((less.prefill, less.reasoning_off), (PrefillForm::Flag, None));
+    assert_eq!(
+        (less.prefill, less.reasoning_off),
+        (PrefillForm::Flag, None)
+    );
     // This is another member than the one that turns reasoning off here.
-    assert!(cache.record("deepseek-v4-flash", CapabilityHint::NoMember("enable_thinking"), NOW));
-    assert!(corrected(&cache, "deepseek-v4-flash", host).reasoning_off.is_some());
+    assert!(cache.record(
+        "deepseek-v4-flash",
+        CapabilityHint::NoMember("enable_thinking"),
+        NOW
+    ));
+    assert!(
+        corrected(&cache, "deepseek-v4-flash", host)
+            .reasoning_off
+            .is_some()
+    );
     // The value of the switch is the table's.
-    assert!(cache.record("deepseek-v4-flash", CapabilityHint::RefusedValue("thinking"), NOW));
-    assert_eq!(corrected(&cache, "deepseek-v4-flash", host).reasoning_off, None);
+    assert!(cache.record(
+        "deepseek-v4-flash",
+        CapabilityHint::RefusedValue("thinking"),
+        NOW
+    ));
+    assert_eq!(
+        corrected(&cache, "deepseek-v4-flash", host).reasoning_off,
+        None
+    );
 
     assert!(cache.record("m", CapabilityHint::NoMember("response_format"), NOW));
     assert!(cache.record("m", CapabilityHint::NoMember("tools"), NOW));
@@ -403,12 +518,17 @@ fn lessons_expire() {
     let mut cache = CapabilityCache::new(HOUR);
     let second = Duration::from_secs(1);
     assert!(cache.record("m", CapabilityHint::NoMember("response_format"), second));
-    let takes = |cache: &CapabilityCache, now| cache.correct("m", table.of("m", None), now).response_format;
+    let takes =
+        |cache: &CapabilityCache, now| cache.correct("m", table.of("m", None), now).response_format;
     assert!(!takes(&cache, HOUR));
     assert!(takes(&cache, HOUR + second));
     // One that is repeated does not count longer, and one that has expired is new again.
     assert!(!cache.record("m", CapabilityHint::NoMember("response_format"), HOUR));
-    assert!(cache.record("m", CapabilityHint::NoMember("response_format"), HOUR + second));
+    assert!(cache.record(
+        "m",
+        CapabilityHint::NoMember("response_format"),
+        HOUR + second
+    ));
     assert!(!takes(&cache, HOUR + HOUR));
     let mut none = CapabilityCache::new(Duration::ZERO);
     assert!(!none.record("m", CapabilityHint::NoMember("response_format"), NOW));
@@ -421,8 +541,14 @@ fn learned_models_are_bounded() {
     for n in 0..1024 {
         assert!(cache.record(&format!("m{n}"), CapabilityHint::NoPrefill, NOW));
     }
-    assert!(!cache.record("m0", CapabilityHint::NoPrefill, NOW), "all of them are remembered");
+    assert!(
+        !cache.record("m0", CapabilityHint::NoPrefill, NOW),
+        "all of them are remembered"
+    );
     assert!(cache.record("one more", CapabilityHint::NoPrefill, NOW));
-    assert!(cache.record("m0", CapabilityHint::NoPrefill, NOW), "they were forgotten");
+    assert!(
+        cache.record("m0", CapabilityHint::NoPrefill, NOW),
+        "they were forgotten"
+    );
     assert!(!cache.record(&"a".repeat(257), CapabilityHint::NoPrefill, NOW));
 }

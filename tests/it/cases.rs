@@ -18,8 +18,18 @@ const NOT_YET: [&str; 2] = [
 
 #[test]
 fn seams_are_as_their_files_say() {
-    let facts =
-        ["expect", "outcome", "alignment", "failure", "offset", "repair", "tag", "mark", "early_end", "ambiguous"];
+    let facts = [
+        "expect",
+        "outcome",
+        "alignment",
+        "failure",
+        "offset",
+        "repair",
+        "tag",
+        "mark",
+        "early_end",
+        "ambiguous",
+    ];
     let cases = read_folder("seam", &facts, &["delivered", "continuation", "text"]);
     assert!(cases.len() >= 100, "{} files", cases.len());
     let mut wrong = Vec::new();
@@ -30,11 +40,17 @@ fn seams_are_as_their_files_say() {
         let wanted = wanted(case);
         let is_known = NOT_YET.contains(&name);
         if (whole == wanted) == is_known {
-            wrong.push(format!("{name}, known: {is_known}\n  wanted {wanted}\n  found  {whole}"));
+            wrong.push(format!(
+                "{name}, known: {is_known}\n  wanted {wanted}\n  found  {whole}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("covered: {} files, {} of which the engine does not fulfil", cases.len(), NOT_YET.len());
+    println!(
+        "covered: {} files, {} of which the engine does not fulfil",
+        cases.len(),
+        NOT_YET.len()
+    );
 }
 
 fn wanted(case: &CaseFile) -> Value {
@@ -83,7 +99,9 @@ fn joined(case: &CaseFile, chunk: usize) -> Value {
         last = outcome(&finished);
         last["ambiguous"] = splice.seam().is_some_and(|seam| seam.ambiguous).into();
         let made = splice.repairs().iter();
-        repairs.extend(made.map(|repair| json!({"rule": repair.rule.as_str(), "offset": repair.offset})));
+        repairs.extend(
+            made.map(|repair| json!({"rule": repair.rule.as_str(), "offset": repair.offset})),
+        );
     }
     last["text"] = slot.document().text().into();
     last["repairs"] = repairs.into();

@@ -1,4 +1,5 @@
-//! Chat Completions: recorded streams against their index, then each behaviour with its expected value.
+//! Chat Completions: recorded streams against their index, then each behaviour with its expected
+//! value.
 
 use std::fs;
 
@@ -20,7 +21,12 @@ fn events(body: &[u8]) -> Vec<(String, String)> {
     while let Some(event) = decoder.next_event(&mut rest).unwrap() {
         events.push((event.event.into_owned(), event.data.into_owned()));
     }
-    events.extend(decoder.finish().unwrap().map(|event| (event.event.into_owned(), event.data.into_owned())));
+    events.extend(
+        decoder
+            .finish()
+            .unwrap()
+            .map(|event| (event.event.into_owned(), event.data.into_owned())),
+    );
     events
 }
 
@@ -32,14 +38,19 @@ fn strings(map: &std::collections::BTreeMap<String, String>) -> Value {
 fn recorded_streams_say_what_the_index_says() {
     let mut covered = 0;
     for (folder, row) in corpus_rows("streams/index.jsonl") {
-        if row["dialect"] != "openai-chat" || row["done_mismatch"].as_array().is_some_and(|list| !list.is_empty()) {
+        if row["dialect"] != "openai-chat"
+            || row["done_mismatch"]
+                .as_array()
+                .is_some_and(|list| !list.is_empty())
+        {
             continue;
         }
         let file = row["file"].as_str().unwrap();
         let body = fs::read(folder.join(file)).unwrap();
 
         let (mut reader, mut whole) = (Reader::new(), Transcript::default());
-        // Three bodies are examples with one object per line, without the event-stream format around them.
+        // Three bodies are examples with one object per line, without the event-stream format
+        // around them.
         let events = match file.ends_with(".ndjson") {
             true => std::str::from_utf8(&body)
                 .unwrap()
@@ -51,11 +62,19 @@ fn recorded_streams_say_what_the_index_says() {
         for (name, data) in events {
             reader.read(&name, &data, |delta| whole.push(&delta));
         }
-        // One server reports its error on a line `error: {…}`. The event-stream format has no such field, so no event
-        // has the error; given as an event, its message is the one of the index.
-        for line in row["nonsse_lines"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        // One server reports its error on a line `error: {…}`. The event-stream format has no such
+        // field, so no event has the error; given as an event, its message is the one of the index.
+        for line in row["nonsse_lines"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+        {
             if let Some(data) = line.strip_prefix("error:") {
-                assert_eq!(reader.read("error", data, |delta| whole.push(&delta)), Kind::Error);
+                assert_eq!(
+                    reader.read("error", data, |delta| whole.push(&delta)),
+                    Kind::Error
+                );
             }
         }
 
@@ -65,7 +84,10 @@ fn recorded_streams_say_what_the_index_says() {
         assert_eq!(strings(&whole.finish), row["finish"], "{file}");
         assert_eq!(json!(whole.terminal), row["terminal"], "{file}");
         assert_eq!(json!(whole.error), row["error"]["message"], "{file}");
-        let usage: Value = whole.usage.as_deref().map_or(Value::Null, |raw| serde_json::from_str(raw).unwrap());
+        let usage: Value = whole
+            .usage
+            .as_deref()
+            .map_or(Value::Null, |raw| serde_json::from_str(raw).unwrap());
         assert_eq!(usage, row["usage"], "{file}");
         let calls = row["tool_args"].as_object().unwrap();
         assert_eq!(whole.tool_args.len(), calls.len(), "{file}");
@@ -88,8 +110,17 @@ fn show(delta: &Delta<'_>) -> String {
         Delta::Text { slot, text } => format!("text {slot} {text:?}"),
         Delta::Refusal { slot, text } => format!("refusal {slot} {text:?}"),
         Delta::Reasoning { slot, text } => format!("reasoning {slot} {text:?}"),
-        Delta::ToolCall { slot, id, name, arguments } => {
-            format!("call {slot} {} {} {arguments:?}", id.unwrap_or("-"), name.unwrap_or("-"))
+        Delta::ToolCall {
+            slot,
+            id,
+            name,
+            arguments,
+        } => {
+            format!(
+                "call {slot} {} {} {arguments:?}",
+                id.unwrap_or("-"),
+                name.unwrap_or("-")
+            )
         }
         Delta::Finish { choice, reason, .. } => format!("finish {choice} {reason}"),
         Delta::Usage { raw } => format!("usage {raw}"),
@@ -99,7 +130,8 @@ fn show(delta: &Delta<'_>) -> String {
     }
 }
 
-/// Reads events (a name before `|` if it is not `message`) and compares their deltas and the kind of the last event.
+/// Reads events (a name before `|` if it is not `message`) and compares their deltas and the kind
+/// of the last event.
 fn check(data: &[&str], deltas: &[&str], kind: Kind) {
     let (mut reader, mut found, mut last) = (Reader::new(), Vec::new(), Kind::Other);
     for data in data {
@@ -121,14 +153,20 @@ fn check_choice(members: &str, deltas: &[&str]) {
 
 #[test]
 fn text_comes_as_string_or_parts() {
-    check_choice(r#""index":0,"delta":{"role":"assistant","content":"a\"b"}"#, &[r#"text 0 "a\"b""#]);
+    check_choice(
+        r#""index":0,"delta":{"role":"assistant","content":"a\"b"}"#,
+        &[r#"text 0 "a\"b""#],
+    );
     check_choice(r#""index":2,"delta":{"content":"x"}"#, &[r#"text 2 "x""#]);
     check_choice(r#""delta":{"content":"x"}"#, &[r#"text 0 "x""#]);
     check_choice(r#""index":0,"delta":{"content":""}"#, &[r#"text 0 """#]);
     check_choice(r#""index":0,"delta":{"content":null}"#, &[]);
     check_choice(r#""index":0,"delta":{}"#, &[]);
     check_choice(r#""index":0,"delta":null"#, &[]);
-    check_choice(r#""\u0069ndex":1,"delt\u0061":{"\u0063ontent":"x"}"#, &[r#"text 1 "x""#]);
+    check_choice(
+        r#""\u0069ndex":1,"delt\u0061":{"\u0063ontent":"x"}"#,
+        &[r#"text 1 "x""#],
+    );
     check_choice(
         r#""index":0,"delta":{"content":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]}"#,
         &[r#"text 0 "a""#, r#"text 0 "b""#],
@@ -137,7 +175,10 @@ fn text_comes_as_string_or_parts() {
         r#""index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}"#,
         &[r#"reasoning 0 "hm""#],
     );
-    check_choice(r#""index":0,"delta":{"content":[{"type":"refusal","refusal":"no"}]}"#, &[r#"refusal 0 "no""#]);
+    check_choice(
+        r#""index":0,"delta":{"content":[{"type":"refusal","refusal":"no"}]}"#,
+        &[r#"refusal 0 "no""#],
+    );
 }
 
 #[test]
@@ -153,14 +194,26 @@ fn several_choices() {
 
 #[test]
 fn thoughts_and_refusals() {
-    check_choice(r#""index":0,"delta":{"reasoning_content":"r"}"#, &[r#"reasoning 0 "r""#]);
+    check_choice(
+        r#""index":0,"delta":{"reasoning_content":"r"}"#,
+        &[r#"reasoning 0 "r""#],
+    );
     check_choice(
         r#""index":0,"delta":{"content":"","reasoning":"r","reasoning_details":[{}]}"#,
         &[r#"reasoning 0 "r""#, r#"text 0 """#],
     );
-    check_choice(r#""index":0,"delta":{"reasoning":"r","reasoning_content":"r"}"#, &[r#"reasoning 0 "r""#]);
-    check_choice(r#""index":0,"delta":{"reasoning":"r","reasoning_content":null}"#, &[r#"reasoning 0 "r""#]);
-    check_choice(r#""index":0,"delta":{"reasoning":{"a":1},"refusal":"no"}"#, &[r#"refusal 0 "no""#]);
+    check_choice(
+        r#""index":0,"delta":{"reasoning":"r","reasoning_content":"r"}"#,
+        &[r#"reasoning 0 "r""#],
+    );
+    check_choice(
+        r#""index":0,"delta":{"reasoning":"r","reasoning_content":null}"#,
+        &[r#"reasoning 0 "r""#],
+    );
+    check_choice(
+        r#""index":0,"delta":{"reasoning":{"a":1},"refusal":"no"}"#,
+        &[r#"refusal 0 "no""#],
+    );
 }
 
 #[test]
@@ -170,7 +223,11 @@ fn finish_follows_the_text_and_may_come_twice() {
         &[r#"text 0 "x""#, "finish 0 length"],
     );
     let last = choice(r#""index":0,"delta":{},"finish_reason":"stop""#);
-    check(&[&last, &last], &["finish 0 stop", "finish 0 stop"], Kind::Chunk);
+    check(
+        &[&last, &last],
+        &["finish 0 stop", "finish 0 stop"],
+        Kind::Chunk,
+    );
     check_choice(r#""index":0,"delta":{},"finish_reason":null"#, &[]);
     check_choice(r#""index":0,"delta":{},"finish_reason":"""#, &[]);
     for (word, reason) in [
@@ -190,24 +247,55 @@ fn finish_follows_the_text_and_may_come_twice() {
 
 #[test]
 fn usage_alone_or_with_choices() {
-    check(&[r#"{"choices":[],"usage":{"total_tokens": 3}}"#], &[r#"usage {"total_tokens": 3}"#], Kind::Chunk);
     check(
-        &[r#"{"usage":{"t":1},"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#],
+        &[r#"{"choices":[],"usage":{"total_tokens": 3}}"#],
+        &[r#"usage {"total_tokens": 3}"#],
+        Kind::Chunk,
+    );
+    check(
+        &[
+            r#"{"usage":{"t":1},"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}"#,
+        ],
         &[r#"text 0 "x""#, "finish 0 stop", r#"usage {"t":1}"#],
         Kind::Chunk,
     );
-    check(&[r#"{"usage":{"t":1}}"#], &[r#"usage {"t":1}"#], Kind::Chunk);
+    check(
+        &[r#"{"usage":{"t":1}}"#],
+        &[r#"usage {"t":1}"#],
+        Kind::Chunk,
+    );
     check(&[r#"{"choices":[],"usage":null}"#], &[], Kind::Chunk);
-    check(&[r#"{"choices":[],"x_groq":{"id":"r","usage":{"t":1}}}"#], &[r#"usage {"t":1}"#], Kind::Chunk);
-    check(&[r#"{"choices":[],"usage":{"t":2},"x_groq":{"usage":{"t":1}}}"#], &[r#"usage {"t":2}"#], Kind::Chunk);
-    check(&[r#"{"choices":[],"prompt_filter_results":[]}"#], &[], Kind::Chunk);
+    check(
+        &[r#"{"choices":[],"x_groq":{"id":"r","usage":{"t":1}}}"#],
+        &[r#"usage {"t":1}"#],
+        Kind::Chunk,
+    );
+    check(
+        &[r#"{"choices":[],"usage":{"t":2},"x_groq":{"usage":{"t":1}}}"#],
+        &[r#"usage {"t":2}"#],
+        Kind::Chunk,
+    );
+    check(
+        &[r#"{"choices":[],"prompt_filter_results":[]}"#],
+        &[],
+        Kind::Chunk,
+    );
 }
 
 #[test]
 fn the_end_and_what_is_no_chunk() {
     check(&["[DONE]"], &["done"], Kind::Done);
     check(&[" [DONE]\r\n"], &["done"], Kind::Done);
-    for data in ["", "{}", "[]", "null", "ping", "[DONE", r#"{"type":"ping"}"#, r#"{"usage":null}"#] {
+    for data in [
+        "",
+        "{}",
+        "[]",
+        "null",
+        "ping",
+        "[DONE",
+        r#"{"type":"ping"}"#,
+        r#"{"usage":null}"#,
+    ] {
         check(&[data], &[], Kind::Other);
     }
     // A chunk that broke off is not read in part.
@@ -226,12 +314,36 @@ fn errors_inside_the_stream() {
         &[r#"error "slow\ndown" {"message":"slow\ndown","code":429}"#],
         Kind::Error,
     );
-    check(&[r#"{"error":"gone"}"#], &[r#"error "gone" "gone""#], Kind::Error);
-    check(&[r#"{"error":{"code":500}}"#], &[r#"error "{\"code\":500}" {"code":500}"#], Kind::Error);
-    check(&[r#"error|{"error":{"message":"m"}}"#], &[r#"error "m" {"message":"m"}"#], Kind::Error);
-    check(&[r#"error|{"message":"m"}"#], &[r#"error "m" {"message":"m"}"#], Kind::Error);
-    check(&[r#"error|{"detail":"d"}"#], &[r#"error "d" {"detail":"d"}"#], Kind::Error);
-    check(&["error|upstream is gone"], &[r#"error "upstream is gone" upstream is gone"#], Kind::Error);
+    check(
+        &[r#"{"error":"gone"}"#],
+        &[r#"error "gone" "gone""#],
+        Kind::Error,
+    );
+    check(
+        &[r#"{"error":{"code":500}}"#],
+        &[r#"error "{\"code\":500}" {"code":500}"#],
+        Kind::Error,
+    );
+    check(
+        &[r#"error|{"error":{"message":"m"}}"#],
+        &[r#"error "m" {"message":"m"}"#],
+        Kind::Error,
+    );
+    check(
+        &[r#"error|{"message":"m"}"#],
+        &[r#"error "m" {"message":"m"}"#],
+        Kind::Error,
+    );
+    check(
+        &[r#"error|{"detail":"d"}"#],
+        &[r#"error "d" {"detail":"d"}"#],
+        Kind::Error,
+    );
+    check(
+        &["error|upstream is gone"],
+        &[r#"error "upstream is gone" upstream is gone"#],
+        Kind::Error,
+    );
     check(
         &[r#"{"object":"error","message":"m","code":400}"#],
         &[r#"error "m" {"object":"error","message":"m","code":400}"#],
@@ -242,7 +354,11 @@ fn errors_inside_the_stream() {
         &[
             r#"{"error":{"code":502,"message":"m"},"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"error"}]}"#,
         ],
-        &[r#"text 0 "x""#, "finish 0 error", r#"error "m" {"code":502,"message":"m"}"#],
+        &[
+            r#"text 0 "x""#,
+            "finish 0 error",
+            r#"error "m" {"code":502,"message":"m"}"#,
+        ],
         Kind::Error,
     );
     check(
@@ -255,20 +371,30 @@ fn errors_inside_the_stream() {
 
 #[test]
 fn tool_calls_in_pieces() {
-    let begin =
-        r#""delta":{"tool_calls":[{"index":1,"id":"i","type":"function","function":{"name":"f","arguments":""}}]}"#;
+    let begin = r#""delta":{"tool_calls":[{"index":1,"id":"i","type":"function","function":{"name":"f","arguments":""}}]}"#;
     let more = r#""delta":{"tool_calls":[{"index":1,"function":{"arguments":"{\"a"}}]}"#;
     let last = r#""delta":{"tool_calls":[{"index":1,"id":"i","function":{"name":"","arguments":"\":1}"}}]}"#;
     let data = [choice(begin), choice(more), choice(last)];
     let data: Vec<_> = data.iter().map(String::as_str).collect();
-    check(&data, &[r#"call 0.1 i f """#, r#"call 0.1 - - "{\"a""#, r#"call 0.1 i - "\":1}""#], Kind::Chunk);
+    check(
+        &data,
+        &[
+            r#"call 0.1 i f """#,
+            r#"call 0.1 - - "{\"a""#,
+            r#"call 0.1 i - "\":1}""#,
+        ],
+        Kind::Chunk,
+    );
 
     let (mut reader, mut whole) = (Reader::new(), Transcript::default());
     for data in data {
         reader.read("message", data, |delta| whole.push(&delta));
     }
     let call = &whole.tool_args["0.1"];
-    assert_eq!((call.id.as_deref(), call.name.as_deref(), &*call.args), (Some("i"), Some("f"), r#"{"a":1}"#));
+    assert_eq!(
+        (call.id.as_deref(), call.name.as_deref(), &*call.args),
+        (Some("i"), Some("f"), r#"{"a":1}"#)
+    );
 }
 
 #[test]
@@ -287,7 +413,10 @@ fn tool_calls_of_other_shapes() {
         &[r#"call 0.0 a f "{\"k\": 1}""#],
     );
     check_choice(r#""delta":{"tool_calls":null}"#, &[]);
-    check_choice(r#""delta":{"function_call":{"name":"f","arguments":"{"}}"#, &[r#"call 0.0 - f "{""#]);
+    check_choice(
+        r#""delta":{"function_call":{"name":"f","arguments":"{"}}"#,
+        &[r#"call 0.0 - f "{""#],
+    );
     check_choice(r#""delta":{"function_call":null}"#, &[]);
 }
 
@@ -297,10 +426,16 @@ fn a_message_where_a_delta_is_due() {
         r#""index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop""#,
         &[r#"text 0 "whole""#, "finish 0 stop"],
     );
-    check_choice(r#""index":0,"message":{"content":"x"},"delta":{"content":"x"}"#, &[r#"text 0 "x""#]);
+    check_choice(
+        r#""index":0,"message":{"content":"x"},"delta":{"content":"x"}"#,
+        &[r#"text 0 "x""#],
+    );
     // Where a server repeats the whole text at the end, the text is not read twice.
     check(
-        &[&choice(r#""index":0,"delta":{"content":"x"}"#), &choice(r#""index":0,"message":{"content":"x"}"#)],
+        &[
+            &choice(r#""index":0,"delta":{"content":"x"}"#),
+            &choice(r#""index":0,"message":{"content":"x"}"#),
+        ],
         &[r#"text 0 "x""#],
         Kind::Chunk,
     );
@@ -308,25 +443,52 @@ fn a_message_where_a_delta_is_due() {
 
 #[test]
 fn surrogates_split_over_deltas() {
-    let text = |index: u32, content: &str| choice(&format!(r#""index":{index},"delta":{{"content":"{content}"}}"#));
-    let data = [text(0, r"a\ud83d"), text(1, r"\uD83D"), text(0, r"\ude00b"), text(1, r"\uDE01")];
+    let text = |index: u32, content: &str| {
+        choice(&format!(
+            r#""index":{index},"delta":{{"content":"{content}"}}"#
+        ))
+    };
+    let data = [
+        text(0, r"a\ud83d"),
+        text(1, r"\uD83D"),
+        text(0, r"\ude00b"),
+        text(1, r"\uDE01"),
+    ];
     let data: Vec<_> = data.iter().map(String::as_str).collect();
-    check(&data, &[r#"text 0 "a""#, r#"text 1 """#, r#"text 0 "😀b""#, r#"text 1 "😁""#], Kind::Chunk);
+    check(
+        &data,
+        &[
+            r#"text 0 "a""#,
+            r#"text 1 """#,
+            r#"text 0 "😀b""#,
+            r#"text 1 "😁""#,
+        ],
+        Kind::Chunk,
+    );
 
     let (mut reader, mut whole) = (Reader::new(), Transcript::default());
     for content in [r"\ud83d", "a", r"\ude00", r"b\ud83d"] {
         reader.read("message", &text(0, content), |delta| whole.push(&delta));
     }
     assert_eq!(whole.text["0"], "ab");
-    assert_eq!((reader.removed(), reader.finish(), reader.finish()), (2, 3, 3));
+    assert_eq!(
+        (reader.removed(), reader.finish(), reader.finish()),
+        (2, 3, 3)
+    );
 
     // The channels of one choice are independent of each other.
     let call = |arguments: &str| {
-        choice(&format!(r#""delta":{{"tool_calls":[{{"function":{{"arguments":"{arguments}"}}}}]}}"#))
+        choice(&format!(
+            r#""delta":{{"tool_calls":[{{"function":{{"arguments":"{arguments}"}}}}]}}"#
+        ))
     };
     let data = [call(r"\ud83d"), text(0, r"\ude00"), call(r"\ude00")];
     let data: Vec<_> = data.iter().map(String::as_str).collect();
-    check(&data, &[r#"call 0.0 - - """#, r#"text 0 """#, r#"call 0.0 - - "😀""#], Kind::Chunk);
+    check(
+        &data,
+        &[r#"call 0.0 - - """#, r#"text 0 """#, r#"call 0.0 - - "😀""#],
+        Kind::Chunk,
+    );
 
     // However many channels wait, memory is bounded and every loss is counted.
     let mut reader = Reader::new();
@@ -349,7 +511,10 @@ fn written(observed: &[&str], write: impl Fn(&mut dyn Writer, &mut Vec<u8>)) -> 
 
 /// The place of the text of a choice.
 fn slot(choice: u32) -> Slot {
-    Slot { id: SlotId::of(choice), kind: SlotKind::Text }
+    Slot {
+        id: SlotId::of(choice),
+        kind: SlotKind::Text,
+    }
 }
 
 /// Writes the end of an answer with one choice.
@@ -361,7 +526,12 @@ fn end(
     usage: Option<&str>,
     report: Option<&str>,
 ) {
-    let ending = Ending { reasons: &[(choice, Finish::from(reason))], usage, usage_apart: usage.is_some(), report };
+    let ending = Ending {
+        reasons: &[(choice, Finish::from(reason))],
+        usage,
+        usage_apart: usage.is_some(),
+        report,
+    };
     writer.finish(out, &[], &ending);
     writer.done(out);
 }
@@ -373,34 +543,70 @@ fn chunks_look_like_the_first_answer() {
     let done = "data: [DONE]\n\n";
     assert_eq!(
         written(&[first], |writer, out| writer.text(out, slot(3), "a\"\n😀")),
-        format!("{head}[{{\"index\":3,\"delta\":{{\"content\":\"a\\\"\\n😀\"}},\"finish_reason\":null}}]}}\n\n"),
+        format!(
+            "{head}[{{\"index\":3,\"delta\":{{\"content\":\"a\\\"\\n😀\"}},\"finish_reason\":null}}]}}\n\n"
+        ),
     );
     let stop = format!("{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\n");
-    assert_eq!(written(&[first], |writer, out| end(writer, out, 3, "stop", None, None)), format!("{stop}{done}"));
     assert_eq!(
-        written(&[first], |writer, out| end(writer, out, 3, "length", None, Some("{\"cuts\":1}"))),
+        written(&[first], |writer, out| end(
+            writer, out, 3, "stop", None, None
+        )),
+        format!("{stop}{done}")
+    );
+    assert_eq!(
+        written(&[first], |writer, out| end(
+            writer,
+            out,
+            3,
+            "length",
+            None,
+            Some("{\"cuts\":1}")
+        )),
         format!(
             "{head}[{{\"index\":3,\"delta\":{{}},\"finish_reason\":\"length\"}}],\"restitch\":{{\"cuts\":1}}}}\n\n{done}"
         ),
     );
     let usage = "{\n  \"total_tokens\": 7\r\n}";
     assert_eq!(
-        written(&[first], |writer, out| end(writer, out, 3, "stop", Some(usage), Some("{}"))),
+        written(&[first], |writer, out| end(
+            writer,
+            out,
+            3,
+            "stop",
+            Some(usage),
+            Some("{}")
+        )),
         format!("{stop}{head}[],\"usage\":{{  \"total_tokens\": 7}},\"restitch\":{{}}}}\n\n{done}"),
     );
-    assert_eq!(written(&[first], |writer, out| writer.report(out, "{}")), format!("{head}[],\"restitch\":{{}}}}\n\n"));
+    assert_eq!(
+        written(&[first], |writer, out| writer.report(out, "{}")),
+        format!("{head}[],\"restitch\":{{}}}}\n\n")
+    );
     assert_eq!(written(&[first], |writer, out| writer.done(out)), done);
 }
 
 #[test]
 fn the_first_chunk_with_choices_is_the_model() {
-    let azure = r#"{"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[]}"#;
+    let azure =
+        r#"{"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[]}"#;
     let first = r#"{"choices":[{"index":0,"delta":{}}],"created":17,"id":"c1"}"#;
     let second = r#"{"id":"c2","choices":[{"index":1,"delta":{}}]}"#;
     let text = |writer: &mut dyn Writer, out: &mut Vec<u8>| writer.text(out, slot(0), "x");
-    let choice = "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n";
+    let choice =
+        "\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n";
     assert_eq!(
-        written(&["[DONE]", "{\"id\":", r#"{"type":"ping"}"#, azure, first, second], text),
+        written(
+            &[
+                "[DONE]",
+                "{\"id\":",
+                r#"{"type":"ping"}"#,
+                azure,
+                first,
+                second
+            ],
+            text
+        ),
         format!("data: {{\"created\":17,\"id\":\"c1\",{choice}"),
     );
     assert_eq!(
@@ -428,7 +634,12 @@ fn what_is_written_reads_as_what_was_meant() {
     }
     assert_eq!(
         found,
-        [format!("text 0 {text:?}"), "finish 0 le\"ngth".into(), "usage {\"t\":1}".into(), "done".into()]
+        [
+            format!("text 0 {text:?}"),
+            "finish 0 le\"ngth".into(),
+            "usage {\"t\":1}".into(),
+            "done".into()
+        ]
     );
 }
 
@@ -436,17 +647,38 @@ fn what_is_written_reads_as_what_was_meant() {
 fn bodies_are_read() {
     let read = |body: &str| {
         let mut found = Vec::new();
-        let is_answer = wire_of(Dialect::Chat).read_body(body, &mut |delta| found.push(show(&delta)));
+        let is_answer =
+            wire_of(Dialect::Chat).read_body(body, &mut |delta| found.push(show(&delta)));
         (is_answer, found)
     };
     let body = r#"{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\":","refusal":null},"finish_reason":"length"}],"usage":{"t":1}}"#;
     assert_eq!(
         read(body),
-        (true, vec![r#"text 0 "{\"a\":""#.into(), "finish 0 length".into(), r#"usage {"t":1}"#.into()])
+        (
+            true,
+            vec![
+                r#"text 0 "{\"a\":""#.into(),
+                "finish 0 length".into(),
+                r#"usage {"t":1}"#.into()
+            ]
+        )
     );
     let body = r#"{"choices":[{"message":{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"tool_calls":[{"id":"i","function":{"name":"f","arguments":"{}"}}]}}]}"#;
-    assert_eq!(read(body), (true, vec![r#"text 0 "a""#.into(), r#"text 0 "b""#.into(), r#"call 0.0 i f "{}""#.into()]));
-    assert_eq!(read(r#"{"error":{"message":"m"}}"#), (true, vec![r#"error "m" {"message":"m"}"#.into()]));
+    assert_eq!(
+        read(body),
+        (
+            true,
+            vec![
+                r#"text 0 "a""#.into(),
+                r#"text 0 "b""#.into(),
+                r#"call 0.0 i f "{}""#.into()
+            ]
+        )
+    );
+    assert_eq!(
+        read(r#"{"error":{"message":"m"}}"#),
+        (true, vec![r#"error "m" {"message":"m"}"#.into()])
+    );
     for body in ["", "{}", "<html>", r#"{"choices":["#] {
         assert_eq!(read(body), (false, vec![]));
     }
@@ -456,12 +688,27 @@ fn bodies_are_read() {
 fn bodies_are_edited_by_spans() {
     let body = "{\n  \"id\": \"c\",\n  \"choices\": [\n    {\n      \"index\": 0,\n      \"message\": {\n        \"role\": \"assistant\",\n        \"content\": [{\"type\": \"text\", \"text\": \"a\"}]\n      },\n      \"finish_reason\": \"length\"\n    }, {\"index\": 1}\n  ],\n  \"usage\": {\"t\": 1},\n  \"x\": 1.50\n}\n";
     let expected = "{\n  \"id\": \"c\",\n  \"choices\": [\n    {\n      \"index\": 0,\n      \"message\": {\n        \"role\": \"assistant\",\n        \"content\": \"a\\\"b\"\n      },\n      \"finish_reason\": \"stop\"\n    }, {\"index\": 1}\n  ],\n  \"usage\": {\"t\":2},\n  \"x\": 1.50,\"restitch\":{\"cuts\":1}\n}\n";
-    let edited = write_body(body, "a\"b", "stop", Some(r#"{"t":2}"#), Some(r#"{"cuts":1}"#));
+    let edited = write_body(
+        body,
+        "a\"b",
+        "stop",
+        Some(r#"{"t":2}"#),
+        Some(r#"{"cuts":1}"#),
+    );
     assert_eq!(edited.as_deref(), Some(expected));
 
     assert_eq!(
-        write_body(r#"{"choices":[{"message":{}}]}"#, "a", "stop", Some("{}"), Some("1")).as_deref(),
-        Some(r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],"usage":{},"restitch":1}"#),
+        write_body(
+            r#"{"choices":[{"message":{}}]}"#,
+            "a",
+            "stop",
+            Some("{}"),
+            Some("1")
+        )
+        .as_deref(),
+        Some(
+            r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],"usage":{},"restitch":1}"#
+        ),
     );
     assert_eq!(
         write_body(
@@ -474,7 +721,13 @@ fn bodies_are_edited_by_spans() {
         .as_deref(),
         Some(r#"{"choices":[{"finish_reason":"stop","message":{"content":""}}],"usage":1}"#),
     );
-    for body in ["", "{}", r#"{"choices":[]}"#, r#"{"choices":[{"message":null}]}"#, r#"{"choices":[{"message":{}}]"#] {
+    for body in [
+        "",
+        "{}",
+        r#"{"choices":[]}"#,
+        r#"{"choices":[{"message":null}]}"#,
+        r#"{"choices":[{"message":{}}]"#,
+    ] {
         assert_eq!(write_body(body, "", "stop", None, None), None);
     }
 }
@@ -483,31 +736,58 @@ fn bodies_are_edited_by_spans() {
 fn requests_are_read() {
     let check = |body: &str, expected: Option<(bool, u64, bool)>| {
         let found = chat::parse(body.as_bytes());
-        assert_eq!(found.map(|found| (found.stream, found.n, found.has_stop)), expected, "{body}");
+        assert_eq!(
+            found.map(|found| (found.stream, found.n, found.has_stop)),
+            expected,
+            "{body}"
+        );
     };
     check(r#"{"messages":[]}"#, Some((false, 1, false)));
     check(
         r#"{"stream":true,"n":2,"stop":["a"],"stream_options":{"include_usage":true},"messages":[{}]}"#,
         Some((true, 2, true)),
     );
-    check(r#"{"messages":[],"stop":"x","n":null,"stream":null,"stream_options":null}"#, Some((false, 1, true)));
-    check(r#"{"messages":[],"stop":[],"stream":false}"#, Some((false, 1, false)));
+    check(
+        r#"{"messages":[],"stop":"x","n":null,"stream":null,"stream_options":null}"#,
+        Some((false, 1, true)),
+    );
+    check(
+        r#"{"messages":[],"stop":[],"stream":false}"#,
+        Some((false, 1, false)),
+    );
     check(r#"{"messages":[],"stop":null}"#, Some((false, 1, false)));
-    check(r#" {"messages":"x","stre\u0061m":false,"stream":true,"messages":[]} "#, Some((true, 1, false)));
-    for body in ["", "[]", "{}", r#"{"messages":{}}"#, r#"{"messages":[],"messages":null}"#, r#"{"messages":[]"#] {
+    check(
+        r#" {"messages":"x","stre\u0061m":false,"stream":true,"messages":[]} "#,
+        Some((true, 1, false)),
+    );
+    for body in [
+        "",
+        "[]",
+        "{}",
+        r#"{"messages":{}}"#,
+        r#"{"messages":[],"messages":null}"#,
+        r#"{"messages":[]"#,
+    ] {
         check(body, None);
     }
     assert_eq!(chat::parse(b"{\"messages\":[],\"x\":\"\xff\"}"), None);
 }
 
 fn check_continuation(body: &str, expected: &str) {
-    assert_eq!(chat::continuation(body, "{\"a", "go\non").as_deref(), Some(expected), "{body}");
+    assert_eq!(
+        chat::continuation(body, "{\"a", "go\non").as_deref(),
+        Some(expected),
+        "{body}"
+    );
 }
 
 #[test]
 fn continuations_append_two_turns() {
     let turns = r#"{"role":"assistant","content":"{\"a"},{"role":"user","content":"go\non"}"#;
-    check_continuation(r#"{"messages":[]}"#, &format!(r#"{{"messages":[{turns}]}}"#));
+    check_continuation(
+        r#"{"messages":[]}"#,
+        &format!(r#"{{"messages":[{turns}]}}"#),
+    );
     check_continuation(
         "{\n  \"model\": \"m\",\n  \"messages\": [\n    {\"role\": \"user\"}\n  ],\n  \"temperature\": 0.10\n}\n",
         &format!(
@@ -528,8 +808,14 @@ fn continuations_append_two_turns() {
 fn continuations_leave_out_what_forces_a_shape() {
     let turns = r#"{"role":"assistant","content":"{\"a"},{"role":"user","content":"go\non"}"#;
     let expected = format!(r#"{{"messages":[{turns}]}}"#);
-    check_continuation(r#"{"response_format":{"type":"json_object"},"messages":[]}"#, &expected);
-    check_continuation(r#"{"messages":[],"response_format":{"type":"json_object"}}"#, &expected);
+    check_continuation(
+        r#"{"response_format":{"type":"json_object"},"messages":[]}"#,
+        &expected,
+    );
+    check_continuation(
+        r#"{"messages":[],"response_format":{"type":"json_object"}}"#,
+        &expected,
+    );
     check_continuation(
         r#"{"response_format":1,"messages":[],"\u0072esponse_format":2,"response_format":3}"#,
         &expected,
@@ -547,8 +833,12 @@ fn continuations_leave_out_what_forces_a_shape() {
 #[test]
 fn a_history_with_calls_keeps_its_tools() {
     let turns = r#"{"role":"assistant","content":"{\"a"},{"role":"user","content":"go\non"}"#;
-    for message in [r#"{"role":"tool"}"#, r#"{"role":"function"}"#, r#"{"tool_calls":[{}]}"#, r#"{"function_call":{}}"#]
-    {
+    for message in [
+        r#"{"role":"tool"}"#,
+        r#"{"role":"function"}"#,
+        r#"{"tool_calls":[{}]}"#,
+        r#"{"function_call":{}}"#,
+    ] {
         check_continuation(
             &format!(r#"{{"tools":[{{}}],"messages":[{message}],"response_format":{{}}}}"#),
             &format!(r#"{{"tools":[{{}}],"messages":[{message},{turns}],"tool_choice":"none"}}"#),
@@ -563,7 +853,9 @@ fn a_history_with_calls_keeps_its_tools() {
         );
         check_continuation(
             &format!(r#"{{"functions":[{{}}],"function_call":"auto","messages":[{message}]}}"#),
-            &format!(r#"{{"functions":[{{}}],"function_call":"none","messages":[{message},{turns}]}}"#),
+            &format!(
+                r#"{{"functions":[{{}}],"function_call":"none","messages":[{message},{turns}]}}"#
+            ),
         );
         // OpenAI treats a `tool_choice` without tools as an error.
         check_continuation(
@@ -571,7 +863,11 @@ fn a_history_with_calls_keeps_its_tools() {
             &format!(r#"{{"messages":[{message},{turns}]}}"#),
         );
     }
-    for message in [r#"{"tool_calls":[]}"#, r#"{"tool_calls":null,"function_call":null}"#, r#"{"role":"assistant"}"#] {
+    for message in [
+        r#"{"tool_calls":[]}"#,
+        r#"{"tool_calls":null,"function_call":null}"#,
+        r#"{"role":"assistant"}"#,
+    ] {
         check_continuation(
             &format!(r#"{{"tools":[{{}}],"messages":[{message}]}}"#),
             &format!(r#"{{"messages":[{message},{turns}]}}"#),
@@ -590,7 +886,8 @@ fn any_value() -> impl Strategy<Value = String> {
     ];
     leaf.prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(|list| format!("[ {}]", list.join(" ,"))),
+            prop::collection::vec(inner.clone(), 0..4)
+                .prop_map(|list| format!("[ {}]", list.join(" ,"))),
             prop::collection::vec((any_key(), inner), 0..4).prop_map(|members| object(&members)),
         ]
     })
@@ -622,13 +919,19 @@ fn any_key() -> impl Strategy<Value = String> {
 }
 
 fn object(members: &[(String, String)]) -> String {
-    let members: Vec<_> = members.iter().map(|(key, value)| format!("{key} :\n{value}")).collect();
+    let members: Vec<_> = members
+        .iter()
+        .map(|(key, value)| format!("{key} :\n{value}"))
+        .collect();
     format!("{{ {} }}", members.join(", "))
 }
 
 fn any_message() -> impl Strategy<Value = String> {
     let role = prop::sample::select(vec!["user", "assistant", "tool", "function"]);
-    prop_oneof![role.prop_map(|role| json!({"role": role, "content": "x"}).to_string()), any_value()]
+    prop_oneof![
+        role.prop_map(|role| json!({"role": role, "content": "x"}).to_string()),
+        any_value()
+    ]
 }
 
 /// Members that force a form on an answer.
@@ -666,7 +969,9 @@ fn expected_continuation(body: &str, delivered: &str, prompt: &str) -> Option<Va
     if has_calls && root.get("tools").is_some_and(synthesized) {
         root.insert("tool_choice".to_owned(), json!("none"));
     } else {
-        root.retain(|key, _| !["tools", "tool_choice", "parallel_tool_calls"].contains(&key.as_str()));
+        root.retain(|key, _| {
+            !["tools", "tool_choice", "parallel_tool_calls"].contains(&key.as_str())
+        });
     }
     if has_calls && root.get("functions").is_some_and(synthesized) {
         root.insert("function_call".to_owned(), json!("none"));
@@ -750,7 +1055,9 @@ fn validity_agrees_with_the_json_test_suite() {
     for path in grammar_files() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         // The texts are UTF-8 here.
-        let Ok(text) = String::from_utf8(fs::read(&path).unwrap()) else { continue };
+        let Ok(text) = String::from_utf8(fs::read(&path).unwrap()) else {
+            continue;
+        };
         match name.split_once('_') {
             Some(("y", _)) => assert!(walk::is_valid(&text), "{name}"),
             Some(("n", _)) => assert!(!walk::is_valid(&text), "{name}"),
@@ -762,8 +1069,22 @@ fn validity_agrees_with_the_json_test_suite() {
     println!("covered: {covered} texts of test suites");
 }
 
-fn write_body(body: &str, text: &str, reason: &str, usage: Option<&str>, report: Option<&str>) -> Option<String> {
-    let slot = Slot { id: SlotId::of(0), kind: SlotKind::Text };
-    let ending = Ending { reasons: &[(0, reason.into())], usage, usage_apart: false, report };
+fn write_body(
+    body: &str,
+    text: &str,
+    reason: &str,
+    usage: Option<&str>,
+    report: Option<&str>,
+) -> Option<String> {
+    let slot = Slot {
+        id: SlotId::of(0),
+        kind: SlotKind::Text,
+    };
+    let ending = Ending {
+        reasons: &[(0, reason.into())],
+        usage,
+        usage_apart: false,
+        report,
+    };
     chat::write_body(body, &[SlotText { slot, text }], &ending)
 }

@@ -19,11 +19,19 @@ fn document() -> Document {
 
 /// Returns the children's text at each depth.
 fn texts<'a>(index: &ChildIndex, text: &'a str) -> Vec<Vec<&'a str>> {
-    (0..index.depth()).map(|depth| index.children(depth).iter().map(|child| child.span.of(text)).collect()).collect()
+    (0..index.depth())
+        .map(|depth| {
+            index
+                .children(depth)
+                .iter()
+                .map(|child| child.span.of(text))
+                .collect()
+        })
+        .collect()
 }
 
-/// The slow twin: the containers that are open at `cut` of a whole text, and the keys and values of their children that
-/// are complete there. A number is complete with the byte after it.
+/// The slow twin: the containers that are open at `cut` of a whole text, and the keys and values of
+/// their children that are complete there. A number is complete with the byte after it.
 fn expected<'a>(text: &'a str, cut: usize) -> Vec<Vec<(Option<String>, Raw<'a>)>> {
     let mut levels = Vec::new();
     let mut open = Raw::root(text);
@@ -32,11 +40,24 @@ fn expected<'a>(text: &'a str, cut: usize) -> Vec<Vec<(Option<String>, Raw<'a>)>
         if !is_container || cut <= raw.range().start || cut >= raw.range().end {
             break;
         }
-        let members = raw.members().map(|(key, value)| (Some(key.decode().unwrap().into_owned()), value));
-        let all: Vec<_> = members.chain(raw.elements().map(|value| (None, value))).collect();
-        let is_whole = |value: &Raw<'_>| value.range().end + usize::from(value.kind() == ValueKind::Number) <= cut;
-        open = all.iter().map(|&(_, value)| value).find(|value| !is_whole(value));
-        levels.push(all.into_iter().filter(|(_, value)| is_whole(value)).collect());
+        let members = raw
+            .members()
+            .map(|(key, value)| (Some(key.decode().unwrap().into_owned()), value));
+        let all: Vec<_> = members
+            .chain(raw.elements().map(|value| (None, value)))
+            .collect();
+        let is_whole = |value: &Raw<'_>| {
+            value.range().end + usize::from(value.kind() == ValueKind::Number) <= cut
+        };
+        open = all
+            .iter()
+            .map(|&(_, value)| value)
+            .find(|value| !is_whole(value));
+        levels.push(
+            all.into_iter()
+                .filter(|(_, value)| is_whole(value))
+                .collect(),
+        );
     }
     levels
 }
@@ -47,11 +68,23 @@ fn the_children_of_open_containers_are_known() {
     let rows: [(&str, &[&[&str]]); 9] = [
         ("  ", &[]),
         ("{\"a\": ", &[&[]]),
-        ("[1, \"x\", [], {\"b\": [[1", &[&[], &["1", "\"x\"", "[]"], &[], &[], &[]]),
+        (
+            "[1, \"x\", [], {\"b\": [[1",
+            &[&[], &["1", "\"x\"", "[]"], &[], &[], &[]],
+        ),
         ("], nul", &[&[], &["1", "\"x\"", "[]"], &[], &["[1]"]]),
-        ("l], \"c\": 2", &[&[], &["1", "\"x\"", "[]"], &["[[1], null]"]]),
-        ("}", &[&[], &["1", "\"x\"", "[]", "{\"b\": [[1], null], \"c\": 2}"]]),
-        ("], \"d\": \"y\"", &[&["[1, \"x\", [], {\"b\": [[1], null], \"c\": 2}]", "\"y\""]]),
+        (
+            "l], \"c\": 2",
+            &[&[], &["1", "\"x\"", "[]"], &["[[1], null]"]],
+        ),
+        (
+            "}",
+            &[&[], &["1", "\"x\"", "[]", "{\"b\": [[1], null], \"c\": 2}"]],
+        ),
+        (
+            "], \"d\": \"y\"",
+            &[&["[1, \"x\", [], {\"b\": [[1], null], \"c\": 2}]", "\"y\""]],
+        ),
         ("}\n", &[]),
         ("[0,", &[&["0"]]),
     ];
@@ -66,12 +99,24 @@ fn the_children_of_open_containers_are_known() {
 #[test]
 fn keys_are_compared_by_their_text() {
     let (mut document, mut index) = (document(), ChildIndex::new(100));
-    document.push_with(r#"{"a": 1, "\u0061": 2, "\\u0061": 3, "": 4, "x": [5, "#, &mut index).unwrap();
+    document
+        .push_with(
+            r#"{"a": 1, "\u0061": 2, "\\u0061": 3, "": 4, "x": [5, "#,
+            &mut index,
+        )
+        .unwrap();
     let keys: Vec<_> = index.children(0).iter().map(|child| child.key).collect();
-    assert_eq!(keys, ["a", "a", "\\u0061", ""].map(|key| Some(KeyHash::of(key))));
+    assert_eq!(
+        keys,
+        ["a", "a", "\\u0061", ""].map(|key| Some(KeyHash::of(key)))
+    );
     assert_eq!(index.children(1)[0].key, None);
     assert_eq!(
-        ["a", "b", "", "\\u0061"].map(KeyHash::of).into_iter().collect::<std::collections::HashSet<_>>().len(),
+        ["a", "b", "", "\\u0061"]
+            .map(KeyHash::of)
+            .into_iter()
+            .collect::<std::collections::HashSet<_>>()
+            .len(),
         4
     );
 }
@@ -79,10 +124,15 @@ fn keys_are_compared_by_their_text() {
 #[test]
 fn a_value_that_comes_again_is_found() {
     let (mut document, mut index) = (document(), ChildIndex::new(100));
-    document.push_with("[[1, [1, 2], 1, {\"a\": 1}], 1, [1, 2], [", &mut index).unwrap();
+    document
+        .push_with("[[1, [1, 2], 1, {\"a\": 1}], 1, [1, 2], [", &mut index)
+        .unwrap();
     document.push_with("1, 2, 1, [1,2], ", &mut index).unwrap();
     let found = |depth, text| -> Vec<usize> {
-        index.find(depth, digest_of(text).unwrap()).map(|child| child.span.start).collect()
+        index
+            .find(depth, digest_of(text).unwrap())
+            .map(|child| child.span.start)
+            .collect()
     };
     assert_eq!(found(0, "1"), [27]);
     assert_eq!(found(0, "[1,2]"), [30]);
@@ -96,7 +146,10 @@ fn a_value_that_comes_again_is_found() {
 fn which_texts_are_the_same_value() {
     let same = [
         ("[1, 2]", "[1,2]\n"),
-        (r#"{"a": 1, "b": {"c": [], "d": {}}}"#, r#" {"b":{"d":{},"c":[]},"a":1}"#),
+        (
+            r#"{"a": 1, "b": {"c": [], "d": {}}}"#,
+            r#" {"b":{"d":{},"c":[]},"a":1}"#,
+        ),
         (r#"["\u00e9\ud83d\ude00\/\n"]"#, r#"["é😀/\u000A"]"#),
         (r#"{"\u0061": 1}"#, r#"{"a": 1}"#),
         (r#"{"a": 1, "b": 0, "a": 2}"#, r#"{"b": 0, "a": 1, "a": 2}"#),
@@ -144,20 +197,28 @@ fn which_texts_are_the_same_value() {
 /// A hit is only a candidate: digests may collide.
 #[test]
 fn a_collision_is_decided_by_the_text() {
-    // The sum over members loses the order of the values of a repeated key; readers take the last value.
+    // The sum over members loses the order of the values of a repeated key; readers take the last
+    // value.
     let (a, b) = (r#"{"a": 1, "a": 2}"#, r#"{"a": 2, "a": 1}"#);
     assert_eq!(digest_of(a), digest_of(b));
     assert!(!same_value(a, b));
     let (mut document, mut index) = (document(), ChildIndex::new(100));
-    document.push_with(&format!("[{a}, {a}, 0, "), &mut index).unwrap();
-    let hits: Vec<_> = index.find(0, digest_of(b).unwrap()).map(|child| child.span.of(document.text())).collect();
+    document
+        .push_with(&format!("[{a}, {a}, 0, "), &mut index)
+        .unwrap();
+    let hits: Vec<_> = index
+        .find(0, digest_of(b).unwrap())
+        .map(|child| child.span.of(document.text()))
+        .collect();
     assert_eq!(hits, [a, a]);
     assert!(hits.iter().all(|hit| !same_value(hit, b)));
 }
 
 #[test]
 fn text_that_is_not_a_value_has_no_digest_and_equals_nothing() {
-    for text in ["", " ", "[1", "1 2", "[] ]", "tru", "{\"a\"}", "\"\\x\"", "-"] {
+    for text in [
+        "", " ", "[1", "1 2", "[] ]", "tru", "{\"a\"}", "\"\\x\"", "-",
+    ] {
         assert_eq!(digest_of(text), None, "{text}");
         assert!(!same_value(text, text), "{text}");
         assert!(!same_value(text, "1") && !same_value("1", text), "{text}");
@@ -172,10 +233,14 @@ fn depth_costs_no_recursion_and_size_no_quadratic_time() {
     let member = |n: usize| format!("\"key {n}\": {n}");
     let forwards: Vec<_> = (0..100_000).map(member).collect();
     let backwards: Vec<_> = (0..100_000).rev().map(member).collect();
-    let [forwards, backwards] = [forwards, backwards].map(|members| format!("{{{}}}", members.join(",")));
+    let [forwards, backwards] =
+        [forwards, backwards].map(|members| format!("{{{}}}", members.join(",")));
     assert!(same_value(&forwards, &backwards));
     assert_eq!(digest_of(&forwards), digest_of(&backwards));
-    assert!(!same_value(&forwards, &backwards.replace(": 77777", ": 7777")));
+    assert!(!same_value(
+        &forwards,
+        &backwards.replace(": 77777", ": 7777")
+    ));
 }
 
 #[test]
@@ -184,7 +249,10 @@ fn the_limit_counts_the_children_of_all_open_containers() {
     let (mut document, mut index) = (document(), ChildIndex::new(3));
     document.push_with("[1, 2, [3, 4,", &mut index).unwrap();
     assert_eq!(texts(&index, document.text()), [vec!["1", "2"], vec!["3"]]);
-    assert_eq!([0, 1].map(|depth| index.remembers_all(depth)), [true, false]);
+    assert_eq!(
+        [0, 1].map(|depth| index.remembers_all(depth)),
+        [true, false]
+    );
     // The children of a container that ends make room, and its own digest is complete.
     document.push_with("5], 6,", &mut index).unwrap();
     assert_eq!(texts(&index, document.text()), [vec!["1", "2", "[3, 4,5]"]]);
@@ -194,14 +262,24 @@ fn the_limit_counts_the_children_of_all_open_containers() {
     assert_eq!(index.root(), digest_of("[1,2,[3,4,5],6,[]]"));
 }
 
-/// Of a document with a hundred thousand values, only the children of open containers are remembered.
+/// Of a document with a hundred thousand values, only the children of open containers are
+/// remembered.
 #[test]
 fn children_of_closed_containers_are_forgotten() {
     let (mut document, mut index) = (document(), ChildIndex::new(1 << 16));
     document.push_with("{\"rows\": [", &mut index).unwrap();
     for n in 0..1000 {
-        document.push_with(&format!("[{}],", vec!["0"; 100].join(",")), &mut index).unwrap();
-        assert_eq!((index.children(0).len(), index.children(1).len(), index.depth()), (0, n + 1, 2));
+        document
+            .push_with(&format!("[{}],", vec!["0"; 100].join(",")), &mut index)
+            .unwrap();
+        assert_eq!(
+            (
+                index.children(0).len(),
+                index.children(1).len(),
+                index.depth()
+            ),
+            (0, n + 1, 2)
+        );
     }
     let digest = index.children(1)[0].digest;
     assert_eq!(index.find(1, digest).count(), 1000);
@@ -229,7 +307,10 @@ fn children_at_every_cut() {
                     assert_eq!(child.span.range(), raw.range());
                     assert_eq!(child.key, key.as_deref().map(KeyHash::of));
                     let own = canonical_sum(&Tree::of(raw));
-                    assert_eq!(*canonical.entry(child.digest).or_insert_with(|| own.clone()), own);
+                    assert_eq!(
+                        *canonical.entry(child.digest).or_insert_with(|| own.clone()),
+                        own
+                    );
                     assert_eq!(*digests.entry(own).or_insert(child.digest), child.digest);
                     let mut found = index.find(depth, child.digest);
                     assert!(found.any(|found| found == child));
@@ -241,15 +322,22 @@ fn children_at_every_cut() {
     assert!(canonical.len() > 300, "{}", canonical.len());
 }
 
-/// Returns the canonical text without the order of the values of a repeated key, which a digest does not hold.
+/// Returns the canonical text without the order of the values of a repeated key, which a digest
+/// does not hold.
 fn canonical_sum(tree: &Tree) -> String {
     match tree {
         Tree::Map(members) => {
-            let mut members: Vec<_> = members.iter().map(|(key, value)| (key, canonical_sum(value))).collect();
+            let mut members: Vec<_> = members
+                .iter()
+                .map(|(key, value)| (key, canonical_sum(value)))
+                .collect();
             members.sort();
             format!("{members:?}")
         }
-        Tree::List(items) => format!("<{:?}>", items.iter().map(canonical_sum).collect::<Vec<_>>()),
+        Tree::List(items) => format!(
+            "<{:?}>",
+            items.iter().map(canonical_sum).collect::<Vec<_>>()
+        ),
         other => other.canonical(),
     }
 }
@@ -263,13 +351,20 @@ fn any_chunking_gives_the_same() {
         let mut document = document();
         let mut index = ChildIndex::new(1000);
         let mut at = 0;
-        for cut in random_cuts(text.len(), &mut rng).into_iter().chain([text.len()]) {
+        for cut in random_cuts(text.len(), &mut rng)
+            .into_iter()
+            .chain([text.len()])
+        {
             if text.is_char_boundary(cut) {
                 document.push_with(&text[at..cut], &mut index).unwrap();
                 at = cut;
             }
         }
-        assert_eq!(index.children(0)[0].digest, digest_of(&text[1..text.len() - 2]).unwrap(), "{text}");
+        assert_eq!(
+            index.children(0)[0].digest,
+            digest_of(&text[1..text.len() - 2]).unwrap(),
+            "{text}"
+        );
     }
 }
 
@@ -279,7 +374,10 @@ fn variants_are_the_same_and_changes_are_not() {
     let mut changes = 0;
     for _ in 0..1000 {
         let tree = Tree::random(&mut rng, 4);
-        let (text, variant) = (tree.write(&mut rng), tree.shuffled(&mut rng).write(&mut rng));
+        let (text, variant) = (
+            tree.write(&mut rng),
+            tree.shuffled(&mut rng).write(&mut rng),
+        );
         assert!(same_value(&text, &variant), "{text} {variant}");
         assert_eq!(digest_of(&text), digest_of(&variant), "{text} {variant}");
         let other = tree.changed(&mut rng);
@@ -287,7 +385,11 @@ fn variants_are_the_same_and_changes_are_not() {
         changes += usize::from(!is_same);
         let other = other.shuffled(&mut rng).write(&mut rng);
         assert_eq!(same_value(&text, &other), is_same, "{text} {other}");
-        assert_eq!(digest_of(&text) == digest_of(&other), is_same, "{text} {other}");
+        assert_eq!(
+            digest_of(&text) == digest_of(&other),
+            is_same,
+            "{text} {other}"
+        );
     }
     assert!(changes > 900, "{changes}");
 }
@@ -334,15 +436,25 @@ fn a_late_sink_knows_what_it_lacks() {
                     let children = index.children(depth);
                     assert!(children.is_sorted_by_key(|child| child.span.start));
                     for child in children {
-                        let (_, raw) = expect.iter().find(|(_, raw)| raw.range() == child.span.range()).unwrap();
-                        assert_eq!(Some(child.digest), digest_of(raw.as_str()), "{text} {late} {cut}");
+                        let (_, raw) = expect
+                            .iter()
+                            .find(|(_, raw)| raw.range() == child.span.range())
+                            .unwrap();
+                        assert_eq!(
+                            Some(child.digest),
+                            digest_of(raw.as_str()),
+                            "{text} {late} {cut}"
+                        );
                     }
                     let lacks = children.len() < expect.len();
                     assert_eq!(index.remembers_all(depth), !lacks, "{text} {late} {cut}");
                 }
             }
             let whole = index.root();
-            assert!(whole.is_none() || whole == digest_of(&text), "{text} {late}");
+            assert!(
+                whole.is_none() || whole == digest_of(&text),
+                "{text} {late}"
+            );
         }
     }
     let (mut document, mut index) = (document(), ChildIndex::new(100));
@@ -365,7 +477,10 @@ fn gaps_do_no_harm() {
         let text = Tree::random(&mut rng, 5).write(&mut rng);
         let (mut document, mut index) = (document(), ChildIndex::new(1000));
         let mut at = 0;
-        for cut in random_cuts(text.len(), &mut rng).into_iter().chain([text.len()]) {
+        for cut in random_cuts(text.len(), &mut rng)
+            .into_iter()
+            .chain([text.len()])
+        {
             if !text.is_char_boundary(cut) {
                 continue;
             }
@@ -379,7 +494,9 @@ fn gaps_do_no_harm() {
             let noticing = restitch::internal::json::each(|event, _| {
                 is_noticed |= event.ends_value() || matches!(event, Event::Begin { .. });
             });
-            document.push_with(piece, &mut (&mut index, noticing)).unwrap();
+            document
+                .push_with(piece, &mut (&mut index, noticing))
+                .unwrap();
             if !is_noticed {
                 continue;
             }
@@ -390,7 +507,11 @@ fn gaps_do_no_harm() {
                 for child in children {
                     let is_one = |(_, raw): &(_, Raw<'_>)| raw.range() == child.span.range();
                     assert!(expect.iter().any(is_one), "{text} {cut}");
-                    assert_eq!(Some(child.digest), digest_of(child.span.of(&text)), "{text} {cut}");
+                    assert_eq!(
+                        Some(child.digest),
+                        digest_of(child.span.of(&text)),
+                        "{text} {cut}"
+                    );
                 }
                 let is_all = children.len() == expect.len();
                 assert_eq!(index.remembers_all(depth), is_all, "{text} {cut}");
@@ -447,7 +568,11 @@ fn documents_of_the_corpus() {
         for (_, raw) in expected(&text, cut).into_iter().next().unwrap_or_default() {
             let variant = Tree::of(raw).shuffled(&mut rng).write(&mut rng);
             let mut found = index.find(0, digest_of(&variant).unwrap());
-            assert!(found.any(|child| child.span.range() == raw.range()), "{name:?} {:?}", raw.range());
+            assert!(
+                found.any(|child| child.span.range() == raw.range()),
+                "{name:?} {:?}",
+                raw.range()
+            );
             rows += 1;
         }
         files += 1;
@@ -465,7 +590,10 @@ fn no_event_makes_the_index_panic() {
         let text = Tree::random(&mut rng, 4).write(&mut rng);
         let (limit, mut rng) = (rng.below(20), Rng::new(rng.next()));
         let mut index = ChildIndex::new(limit);
-        let (mut value, mut paths) = (LiveValue::new(), Paths::new(["/*", "/a/0", "/0/*/b", ""]).unwrap());
+        let (mut value, mut paths) = (
+            LiveValue::new(),
+            Paths::new(["/*", "/a/0", "/0/*/b", ""]).unwrap(),
+        );
         let mut odd = restitch::internal::json::each(|_, live| {
             let mut offset = || offsets[rng.below(offsets.len())];
             let (at, count, end) = (offset(), offset(), offset());
@@ -478,19 +606,44 @@ fn no_event_makes_the_index_panic() {
                 4 => Event::StringBegin(at),
                 5 => Event::Fragment(span),
                 6 => Event::StringEnd(span),
-                _ => Event::Scalar { kind: [Scalar::Number, Scalar::Null][rng.below(2)], span },
+                _ => Event::Scalar {
+                    kind: [Scalar::Number, Scalar::Null][rng.below(2)],
+                    span,
+                },
             };
             let frames = &live.frames[..rng.below(live.frames.len() + 1)];
-            (&mut index, &mut value, &mut paths).event(event, &Live { text: live.text, frames });
+            (&mut index, &mut value, &mut paths).event(
+                event,
+                &Live {
+                    text: live.text,
+                    frames,
+                },
+            );
         });
         document().push_with(&text, &mut odd).unwrap();
-        let found = (0..index.depth()).map(|depth| index.children(depth).len()).sum::<usize>();
+        let found = (0..index.depth())
+            .map(|depth| index.children(depth).len())
+            .sum::<usize>();
         assert!(found <= 20);
-        while paths.poll_match().is_some_and(|found| found.text(&text).len() <= text.len()) {}
+        while paths
+            .poll_match()
+            .is_some_and(|found| found.text(&text).len() <= text.len())
+        {}
         // An event shows at most the whole text, with each byte as an escape.
         let shown = value.view().map_or(0, |view| view.to_string().len());
         assert!(shown <= (text.len() + 1) * (6 * text.len() + 4));
-        assert!(value.duplicates().iter().all(|one| value.path_of(one).len() < 1000));
+        assert!(
+            value
+                .duplicates()
+                .iter()
+                .all(|one| value.path_of(one).len() < 1000)
+        );
     }
-    ChildIndex::new(1).event(Event::StringEnd(Span { start: 0, end: 0 }), &Live { text: "", frames: &[] });
+    ChildIndex::new(1).event(
+        Event::StringEnd(Span { start: 0, end: 0 }),
+        &Live {
+            text: "",
+            frames: &[],
+        },
+    );
 }

@@ -15,10 +15,15 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Accepts one connection, answers each request on it that ends in one of `ends`, and returns all that it read.
+/// Accepts one connection, answers each request on it that ends in one of `ends`, and returns all
+/// that it read.
 async fn server(ends: &'static [&'static str]) -> (Client, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let upstream = Upstream::parse(&format!("http://{}/prefix/", listener.local_addr().unwrap())).unwrap();
+    let upstream = Upstream::parse(&format!(
+        "http://{}/prefix/",
+        listener.local_addr().unwrap()
+    ))
+    .unwrap();
     let seen = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let mut seen = Vec::new();
@@ -26,7 +31,10 @@ async fn server(ends: &'static [&'static str]) -> (Client, JoinHandle<String>) {
             while !seen.ends_with(end.as_bytes()) {
                 assert_ne!(socket.read_buf(&mut seen).await.unwrap(), 0);
             }
-            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+            socket
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+                .await
+                .unwrap();
         }
         String::from_utf8(seen).unwrap()
     });
@@ -35,7 +43,17 @@ async fn server(ends: &'static [&'static str]) -> (Client, JoinHandle<String>) {
 
 /// Sends a request and reads the body of its response.
 async fn send(client: &Client, request: Request<Body>) -> Bytes {
-    let call = async { client.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes() };
+    let call = async {
+        client
+            .send(request)
+            .await
+            .unwrap()
+            .into_body()
+            .collect()
+            .await
+            .unwrap()
+            .to_bytes()
+    };
     timeout(Duration::from_secs(30), call).await.unwrap()
 }
 
@@ -43,15 +61,25 @@ async fn send(client: &Client, request: Request<Body>) -> Bytes {
 async fn requests_share_a_connection_and_name_the_upstream() {
     let (client, seen) = server(&["\r\n\r\n", "hello"]).await;
     let uri = client.upstream().uri_for("/v1/models?a=b").unwrap();
-    let request = Request::get(uri).header("host", "evil.example").body(Body::empty()).unwrap();
+    let request = Request::get(uri)
+        .header("host", "evil.example")
+        .body(Body::empty())
+        .unwrap();
     assert_eq!(send(&client, request).await, "ok");
     let uri = client.upstream().uri_for("http://evil.example/x").unwrap();
-    let request = Request::post(uri).header("authorization", "Bearer key").body("hello".into()).unwrap();
+    let request = Request::post(uri)
+        .header("authorization", "Bearer key")
+        .body("hello".into())
+        .unwrap();
     assert_eq!(send(&client, request).await, "ok");
 
     let seen = seen.await.unwrap();
     let host = client.upstream().to_string();
-    let host = host.strip_prefix("http://").unwrap().strip_suffix("/prefix").unwrap();
+    let host = host
+        .strip_prefix("http://")
+        .unwrap()
+        .strip_suffix("/prefix")
+        .unwrap();
     assert_eq!(
         seen,
         format!(
@@ -76,15 +104,28 @@ impl futures_core::Stream for Pieces {
 async fn a_streamed_body_goes_out_in_chunks() {
     let (client, seen) = server(&["\r\n0\r\n\r\n"]).await;
     let body = Body::stream(Pieces(vec!["world", "hello "]));
-    send(&client, Request::post(client.upstream().uri_for("/").unwrap()).body(body).unwrap()).await;
-    assert!(seen.await.unwrap().ends_with("\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n"));
+    send(
+        &client,
+        Request::post(client.upstream().uri_for("/").unwrap())
+            .body(body)
+            .unwrap(),
+    )
+    .await;
+    assert!(
+        seen.await
+            .unwrap()
+            .ends_with("\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n")
+    );
 }
 
 #[tokio::test]
 async fn a_request_for_another_host_is_not_sent() {
     let client = Client::new(Upstream::parse("http://127.0.0.1:1").unwrap()).unwrap();
     for uri in ["http://127.0.0.1:2/x", "https://127.0.0.1:1/x", "/x"] {
-        let error = client.send(Request::get(uri).body(Body::empty()).unwrap()).await.unwrap_err();
+        let error = client
+            .send(Request::get(uri).body(Body::empty()).unwrap())
+            .await
+            .unwrap_err();
         assert!(matches!(error, Error::Foreign(_)), "{error}");
     }
 }
@@ -92,8 +133,17 @@ async fn a_request_for_another_host_is_not_sent() {
 #[tokio::test]
 async fn failures_say_whether_there_was_a_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
-    let call = || client.send(Request::get(client.upstream().uri_for("/").unwrap()).body(Body::empty()).unwrap());
+    let client = Client::new(
+        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
+    )
+    .unwrap();
+    let call = || {
+        client.send(
+            Request::get(client.upstream().uri_for("/").unwrap())
+                .body(Body::empty())
+                .unwrap(),
+        )
+    };
     let (answer, ()) = tokio::join!(call(), async {
         let (mut socket, _) = listener.accept().await.unwrap();
         let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
@@ -102,15 +152,24 @@ async fn failures_say_whether_there_was_a_connection() {
     // The port is bound and not listening: connections are refused, and no other test can get it.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let client = Client::new(Upstream::parse(&format!("http://{}", socket.local_addr().unwrap())).unwrap()).unwrap();
-    let call = client.send(Request::get(client.upstream().uri_for("/").unwrap()).body(Body::empty()).unwrap());
-    let error = timeout(Duration::from_secs(30), call).await.unwrap().unwrap_err();
+    let client =
+        Client::new(Upstream::parse(&format!("http://{}", socket.local_addr().unwrap())).unwrap())
+            .unwrap();
+    let call = client.send(
+        Request::get(client.upstream().uri_for("/").unwrap())
+            .body(Body::empty())
+            .unwrap(),
+    );
+    let error = timeout(Duration::from_secs(30), call)
+        .await
+        .unwrap()
+        .unwrap_err();
     assert!(error.is_connect());
     assert!(error.to_string().contains("refused"), "{error}");
 }
 
-/// Accepts connections, answers on each as many requests as `answers` says, and closes it after one more was read. Returns
-/// the client, and the number of requests read on each connection.
+/// Accepts connections, answers on each as many requests as `answers` says, and closes it after one
+/// more was read. Returns the client, and the number of requests read on each connection.
 pub(crate) async fn closing_server(answers: &'static [usize]) -> (Client, JoinHandle<Vec<usize>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let upstream = Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
@@ -131,7 +190,10 @@ pub(crate) async fn closing_server(answers: &'static [usize]) -> (Client, JoinHa
                 }
                 requests += 1;
                 if requests <= answers {
-                    socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+                    socket
+                        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+                        .await
+                        .unwrap();
                 }
             }
             seen.push(requests);
@@ -142,7 +204,9 @@ pub(crate) async fn closing_server(answers: &'static [usize]) -> (Client, JoinHa
 }
 
 fn post(client: &Client, body: Body) -> Request<Body> {
-    Request::post(client.upstream().uri_for("/").unwrap()).body(body).unwrap()
+    Request::post(client.upstream().uri_for("/").unwrap())
+        .body(body)
+        .unwrap()
 }
 
 #[tokio::test]
@@ -171,7 +235,13 @@ async fn a_request_is_sent_again_once_and_never_on_its_first_connection() {
     let (client, seen) = closing_server(&[1, 0, 0]).await;
     send(&client, post(&client, "the end".into())).await;
     // On the used connection, then on a new one, which ends, too.
-    assert!(!client.send(post(&client, "the end".into())).await.unwrap_err().is_connect());
+    assert!(
+        !client
+            .send(post(&client, "the end".into()))
+            .await
+            .unwrap_err()
+            .is_connect()
+    );
     assert!(client.send(post(&client, "the end".into())).await.is_err());
     assert_eq!(seen.await.unwrap(), [2, 1, 1]);
 }
@@ -180,7 +250,10 @@ async fn a_request_is_sent_again_once_and_never_on_its_first_connection() {
 #[tokio::test]
 async fn a_request_that_waited_for_its_answer_is_not_sent_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let client = Client::new(
+        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
+    )
+    .unwrap();
     let server = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         for answered in [true, false] {
@@ -189,7 +262,10 @@ async fn a_request_that_waited_for_its_answer_is_not_sent_again() {
                 socket.read_buf(&mut request).await.unwrap();
             }
             if answered {
-                socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+                socket
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+                    .await
+                    .unwrap();
             }
         }
         tokio::time::pause();
@@ -197,10 +273,15 @@ async fn a_request_that_waited_for_its_answer_is_not_sent_again() {
         tokio::time::resume();
         drop(socket);
         // Nobody connects again.
-        timeout(Duration::from_millis(50), listener.accept()).await.is_err()
+        timeout(Duration::from_millis(50), listener.accept())
+            .await
+            .is_err()
     });
     send(&client, post(&client, "the end".into())).await;
-    assert!(matches!(client.send(post(&client, "the end".into())).await, Err(Error::Unanswered(_))));
+    assert!(matches!(
+        client.send(post(&client, "the end".into())).await,
+        Err(Error::Unanswered(_))
+    ));
     assert!(server.await.unwrap());
 }
 
@@ -208,7 +289,12 @@ async fn a_request_that_waited_for_its_answer_is_not_sent_again() {
 async fn a_streamed_body_is_not_sent_again() {
     let (client, seen) = closing_server(&[1]).await;
     send(&client, post(&client, "the end".into())).await;
-    assert!(client.send(post(&client, Body::stream(Pieces(vec!["end"])))).await.is_err());
+    assert!(
+        client
+            .send(post(&client, Body::stream(Pieces(vec!["end"]))))
+            .await
+            .is_err()
+    );
     drop(client);
     seen.await.unwrap();
 }
@@ -217,12 +303,16 @@ async fn a_streamed_body_is_not_sent_again() {
 #[tokio::test]
 async fn chunks_that_are_there_are_one_frame() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let client = Client::new(
+        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
+    )
+    .unwrap();
     let server = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
         let chunks = "3\r\nabc\r\n".repeat(100);
-        let answer = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
+        let answer =
+            format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
         socket.write_all(answer.as_bytes()).await.unwrap();
         socket
     });
@@ -238,20 +328,30 @@ async fn chunks_that_are_there_are_one_frame() {
     assert!(frames <= 3, "{frames}");
 }
 
-/// An upstream that answers before it has read the request is heard, although the rest can't be sent.
+/// An upstream that answers before it has read the request is heard, although the rest can't be
+/// sent.
 #[tokio::test]
 async fn an_early_answer_is_read() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
-    let (text, ()) = tokio::join!(send(&client, post(&client, vec![b'x'; 64 << 20].into())), async {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
-        socket.write_all(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 5\r\n\r\nlarge").await.unwrap();
-        // Bytes that are not read would reset the connection, and the answer with it.
-        socket.shutdown().await.unwrap();
-        let mut rest = vec![0; 1 << 20];
-        while socket.read(&mut rest).await.is_ok_and(|read| read > 0) {}
-    });
+    let client = Client::new(
+        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
+    )
+    .unwrap();
+    let (text, ()) = tokio::join!(
+        send(&client, post(&client, vec![b'x'; 64 << 20].into())),
+        async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
+            socket
+                .write_all(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 5\r\n\r\nlarge")
+                .await
+                .unwrap();
+            // Bytes that are not read would reset the connection, and the answer with it.
+            socket.shutdown().await.unwrap();
+            let mut rest = vec![0; 1 << 20];
+            while socket.read(&mut rest).await.is_ok_and(|read| read > 0) {}
+        }
+    );
     assert_eq!(text, "large");
 }
 
@@ -259,7 +359,10 @@ async fn an_early_answer_is_read() {
 #[tokio::test]
 async fn requests_and_responses_go_on_at_the_same_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let client = Client::new(
+        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
+    )
+    .unwrap();
     let body = vec![b'x'; 16 << 20];
     let (text, ()) = tokio::join!(send(&client, post(&client, body.clone().into())), async {
         let (mut socket, _) = listener.accept().await.unwrap();
@@ -287,7 +390,10 @@ async fn requests_and_responses_go_on_at_the_same_time() {
 #[tokio::test]
 async fn a_connection_with_bytes_after_its_response_is_not_used_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let client = Client::new(
+        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
+    )
+    .unwrap();
     let forged = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged";
     for first in [
         "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
@@ -298,8 +404,11 @@ async fn a_connection_with_bytes_after_its_response_is_not_used_again() {
             let server = async {
                 let (mut socket, _) = listener.accept().await.unwrap();
                 let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
-                let pieces =
-                    if pause { vec![first.to_owned(), forged.to_owned()] } else { vec![format!("{first}{forged}")] };
+                let pieces = if pause {
+                    vec![first.to_owned(), forged.to_owned()]
+                } else {
+                    vec![format!("{first}{forged}")]
+                };
                 for piece in pieces {
                     socket.write_all(piece.as_bytes()).await.unwrap();
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -309,10 +418,15 @@ async fn a_connection_with_bytes_after_its_response_is_not_used_again() {
             let (text, _socket) = tokio::join!(send(&client, post(&client, Body::empty())), server);
             assert!(["ok", ""].contains(&std::str::from_utf8(&text).unwrap()));
             let (text, ()) = tokio::join!(send(&client, post(&client, Body::empty())), async {
-                let (mut socket, _) = timeout(Duration::from_secs(30), listener.accept()).await.unwrap().unwrap();
+                let (mut socket, _) = timeout(Duration::from_secs(30), listener.accept())
+                    .await
+                    .unwrap()
+                    .unwrap();
                 let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
                 socket
-                    .write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 3\r\n\r\nown")
+                    .write_all(
+                        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 3\r\n\r\nown",
+                    )
                     .await
                     .unwrap();
             });
@@ -325,20 +439,32 @@ async fn a_connection_with_bytes_after_its_response_is_not_used_again() {
 #[tokio::test]
 async fn a_dropped_body_closes_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = Client::new(Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap()).unwrap();
+    let client = Client::new(
+        Upstream::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap(),
+    )
+    .unwrap();
     let call = async { client.send(post(&client, Body::empty())).await.unwrap() };
     let (response, mut socket) = tokio::join!(call, async {
         let (mut socket, _) = listener.accept().await.unwrap();
         let _ = socket.read_buf(&mut Vec::new()).await.unwrap();
-        socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok").await.unwrap();
+        socket
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok")
+            .await
+            .unwrap();
         socket
     });
     drop(response);
-    assert_eq!(timeout(Duration::from_secs(30), socket.read_buf(&mut Vec::new())).await.unwrap().unwrap(), 0);
+    assert_eq!(
+        timeout(Duration::from_secs(30), socket.read_buf(&mut Vec::new()))
+            .await
+            .unwrap()
+            .unwrap(),
+        0
+    );
 }
 
-/// On a system with certificate roots the handshake fails; on one without, no client is created. Either way the error
-/// says so.
+/// On a system with certificate roots the handshake fails; on one without, no client is created.
+/// Either way the error says so.
 #[tokio::test]
 async fn https_needs_tls_and_roots() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -346,17 +472,30 @@ async fn https_needs_tls_and_roots() {
     let client = match Client::new(upstream) {
         Ok(client) => client,
         Err(error) => {
-            assert!(error.to_string().starts_with("https needs the system's certificate roots: "), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .starts_with("https needs the system's certificate roots: "),
+                "{error}"
+            );
             return;
         }
     };
-    let request = Request::get(client.upstream().uri_for("/").unwrap()).body(Body::empty()).unwrap();
-    let (answer, ()) = tokio::join!(timeout(Duration::from_secs(30), client.send(request)), async {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-        // The client sends its alert before it closes; closing first would lose the answer.
-        let _ = socket.read_to_end(&mut Vec::new()).await;
-    });
+    let request = Request::get(client.upstream().uri_for("/").unwrap())
+        .body(Body::empty())
+        .unwrap();
+    let (answer, ()) = tokio::join!(
+        timeout(Duration::from_secs(30), client.send(request)),
+        async {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            socket
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                .await
+                .unwrap();
+            // The client sends its alert before it closes; closing first would lose the answer.
+            let _ = socket.read_to_end(&mut Vec::new()).await;
+        }
+    );
     let error = answer.unwrap().unwrap_err();
     assert!(error.is_connect(), "{error}");
 }

@@ -13,8 +13,18 @@ use crate::support::{corpus_documents, corpus_files, corpus_rows, corpus_strings
 const MAX_BYTES: u64 = 400_000;
 
 fn bytes(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.map(|path| if path.is_dir() { bytes(&path) } else { path.metadata().unwrap().len() }).sum()
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| {
+            if path.is_dir() {
+                bytes(&path)
+            } else {
+                path.metadata().unwrap().len()
+            }
+        })
+        .sum()
 }
 
 #[test]
@@ -22,10 +32,22 @@ fn our_own_test_data_is_small_and_complete() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let bytes = bytes(&folder);
     assert!(bytes <= MAX_BYTES, "{bytes} bytes");
-    assert!(corpus_documents("docs").len() >= 30 && grammar_files().len() >= 100 && corpus_strings().len() >= 50);
+    assert!(
+        corpus_documents("docs").len() >= 30
+            && grammar_files().len() >= 100
+            && corpus_strings().len() >= 50
+    );
     for file in corpus_files("streams/openai-chat") {
-        let name = format!("openai-chat/{}", file.file_name().unwrap().to_str().unwrap());
-        assert!(corpus_rows("streams/index.jsonl").iter().any(|(_, row)| row["file"] == name), "{name} has no row");
+        let name = format!(
+            "openai-chat/{}",
+            file.file_name().unwrap().to_str().unwrap()
+        );
+        assert!(
+            corpus_rows("streams/index.jsonl")
+                .iter()
+                .any(|(_, row)| row["file"] == name),
+            "{name} has no row"
+        );
     }
 }
 

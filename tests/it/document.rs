@@ -10,11 +10,14 @@ use crate::json::INLINE;
 use crate::reference::{Verdict, oracle_verdict};
 use crate::support::{Rng, corpus_documents, random_cuts};
 
-/// Returns the documents of the corpus of at most `up_to` bytes, as (name, text), the text without white space around it.
+/// Returns the documents of the corpus of at most `up_to` bytes, as (name, text), the text without
+/// white space around it.
 pub(crate) fn documents(up_to: u64) -> Vec<(String, String)> {
     let documents = ["docs", "bench"].into_iter().flat_map(corpus_documents);
     let small = documents.filter(|(_, text)| text.len() as u64 <= up_to);
-    let mut found: Vec<_> = small.map(|(name, text)| (name, text.trim().to_owned())).collect();
+    let mut found: Vec<_> = small
+        .map(|(name, text)| (name, text.trim().to_owned()))
+        .collect();
     found.sort();
     found
 }
@@ -23,7 +26,10 @@ pub(crate) fn documents(up_to: u64) -> Vec<(String, String)> {
 pub(crate) fn all_documents(up_to: u64) -> (Vec<(String, String)>, usize) {
     let recorded = documents(up_to);
     let count = recorded.len();
-    let inline = INLINE.iter().enumerate().map(|(n, text)| (format!("inline {n}"), (*text).to_owned()));
+    let inline = INLINE
+        .iter()
+        .enumerate()
+        .map(|(n, text)| (format!("inline {n}"), (*text).to_owned()));
     (inline.chain(recorded).collect(), count)
 }
 
@@ -41,12 +47,14 @@ pub(crate) fn cuts(text: &str, every_byte_up_to: usize, seeded: usize) -> Vec<us
     cuts
 }
 
-/// serde_json takes at most 127 open containers, and documents of the corpus have more: for those the oracle decides.
+/// serde_json takes at most 127 open containers, and documents of the corpus have more: for those
+/// the oracle decides.
 pub(crate) fn parses(text: &str) -> bool {
     match serde_json::from_str::<Value>(text) {
         Ok(_) => true,
         Err(error) => {
-            error.to_string().contains("recursion limit") && oracle_verdict(text.as_bytes(), 1024) == Verdict::Valid
+            error.to_string().contains("recursion limit")
+                && oracle_verdict(text.as_bytes(), 1024) == Verdict::Valid
         }
     }
 }
@@ -81,10 +89,13 @@ fn check_complete(document: &Document, delivered: &str) {
     let part = document.complete().unwrap();
     assert!(parses(&part), "{part}");
     let kept = (0..=part.len()).rev().find(|&kept| {
-        part.is_char_boundary(kept) && delivered.starts_with(&part[..kept]) && part[kept..] == closers(&part[..kept])
+        part.is_char_boundary(kept)
+            && delivered.starts_with(&part[..kept])
+            && part[kept..] == closers(&part[..kept])
     });
     let kept = kept.unwrap_or_else(|| panic!("{part} is no prefix of {delivered} and closers"));
-    // What was left out is a token, a key without its value, a comma or white space: never a whole value.
+    // What was left out is a token, a key without its value, a comma or white space: never a whole
+    // value.
     let mut dropped = at(delivered);
     dropped.push(&document.completion().suffix).unwrap();
     let whole = serde_json::from_str::<Value>(dropped.root().unwrap());
@@ -100,14 +111,22 @@ fn holds(whole: &Value, part: &Value, last: bool) -> bool {
         (Value::Array(whole), Value::Array(part)) => {
             let more = whole.len() - part.len();
             more <= usize::from(last)
-                && part.iter().zip(whole).enumerate().all(|(n, (p, w))| holds(w, p, last && n + 1 == part.len()))
+                && part
+                    .iter()
+                    .zip(whole)
+                    .enumerate()
+                    .all(|(n, (p, w))| holds(w, p, last && n + 1 == part.len()))
         }
         (Value::Object(whole), Value::Object(part)) => {
             // The map is sorted by its keys: any member may be the last one.
             whole.len() - part.len() <= usize::from(last)
-                && part.iter().all(|(key, p)| whole.get(key).is_some_and(|w| holds(w, p, last)))
+                && part
+                    .iter()
+                    .all(|(key, p)| whole.get(key).is_some_and(|w| holds(w, p, last)))
         }
-        (Value::String(whole), Value::String(part)) => whole == part || (last && whole.starts_with(part.as_str())),
+        (Value::String(whole), Value::String(part)) => {
+            whole == part || (last && whole.starts_with(part.as_str()))
+        }
         _ => whole == part,
     }
 }
@@ -116,10 +135,20 @@ fn check_completion(document: &Document, delivered: &str) {
     let completion = document.completion();
     let whole = format!("{delivered}{}", completion.suffix);
     assert!(parses(&whole), "{whole}");
-    assert!(completion.synthesized.len() <= 1, "only one token is ever open");
+    assert!(
+        completion.synthesized.len() <= 1,
+        "only one token is ever open"
+    );
     // A document that is too deep for serde_json has no value to look into.
-    for (path, value) in completion.synthesized.iter().zip(serde_json::from_str::<Value>(&whole)) {
-        assert!(value.pointer(path).is_some(), "there is no {path:?} in {whole}");
+    for (path, value) in completion
+        .synthesized
+        .iter()
+        .zip(serde_json::from_str::<Value>(&whole))
+    {
+        assert!(
+            value.pointer(path).is_some(),
+            "there is no {path:?} in {whole}"
+        );
     }
     // What is made up is listed: without an entry the suffix has only closing brackets.
     if completion.synthesized.is_empty() {
@@ -141,9 +170,13 @@ fn complete_at_every_cut() {
             from = cut;
             let part = document.complete().unwrap();
             assert!(parses(&part), "{name} at {cut}: {part}");
-            // After the common prefix of the two there are only closing characters: a quote and at most one bracket for
-            // each container.
-            let kept = part.bytes().zip(text[..cut].bytes()).take_while(|(a, b)| a == b).count();
+            // After the common prefix of the two there are only closing characters: a quote and at
+            // most one bracket for each container.
+            let kept = part
+                .bytes()
+                .zip(text[..cut].bytes())
+                .take_while(|(a, b)| a == b)
+                .count();
             let added = &part.as_bytes()[kept..];
             assert!(
                 added.iter().all(|byte| b"\"]}".contains(byte)),
@@ -154,9 +187,18 @@ fn complete_at_every_cut() {
         }
         document.push(&text[from..]).unwrap();
         assert_eq!(document.complete().as_deref(), Some(text.as_str()));
-        assert_eq!((document.is_complete(), document.completion().suffix.as_str()), (true, ""));
+        assert_eq!(
+            (
+                document.is_complete(),
+                document.completion().suffix.as_str()
+            ),
+            (true, "")
+        );
     }
-    println!("covered: {total} cuts of {} documents, {recorded} of them recorded", documents.len());
+    println!(
+        "covered: {total} cuts of {} documents, {recorded} of them recorded",
+        documents.len()
+    );
 }
 
 #[test]
@@ -174,7 +216,10 @@ fn what_is_kept_and_what_is_filled() {
             total += 1;
         }
     }
-    println!("covered: {total} cuts of {} documents, {recorded} of them recorded", documents.len());
+    println!(
+        "covered: {total} cuts of {} documents, {recorded} of them recorded",
+        documents.len()
+    );
 }
 
 #[test]
@@ -216,11 +261,26 @@ fn closing_by_hand() {
         ("{\"\":1,", "{\"\":1}", "\"_\":null}", &["/_"]),
         // A key that exists already would overwrite a value: it becomes another key.
         ("{\"a\":1,\"a", "{\"a\":1}", "_\":null}", &["/a_"]),
-        ("{\"a\":1,\"a_\":2,\"a", "{\"a\":1,\"a_\":2}", "__\":null}", &["/a__"]),
+        (
+            "{\"a\":1,\"a_\":2,\"a",
+            "{\"a\":1,\"a_\":2}",
+            "__\":null}",
+            &["/a__"],
+        ),
         ("{\"a\":1,\"b", "{\"a\":1}", "\":null}", &["/b"]),
         ("{\"a\":1,\"\\u0061", "{\"a\":1}", "_\":null}", &["/a_"]),
-        ("{\"\\u0061\":1,\"a", "{\"\\u0061\":1}", "_\":null}", &["/a_"]),
-        ("{\"x\":{\"a\":1},\"a", "{\"x\":{\"a\":1}}", "\":null}", &["/a"]),
+        (
+            "{\"\\u0061\":1,\"a",
+            "{\"\\u0061\":1}",
+            "_\":null}",
+            &["/a_"],
+        ),
+        (
+            "{\"x\":{\"a\":1},\"a",
+            "{\"x\":{\"a\":1}}",
+            "\":null}",
+            &["/a"],
+        ),
         ("[{\"a\":1},{\"a", "[{\"a\":1},{}]", "\":null}]", &["/1/a"]),
         ("{\"a\\", "{}", "\\\":null}", &["/a\\"]),
         ("{\"~/", "{}", "\":null}", &["/~0~1"]),
@@ -235,7 +295,12 @@ fn closing_by_hand() {
         ("[\"a\\ud83d\\", "[\"a\"]", "udc00\"]", &["/0"]),
         ("[\"a\\ud83d\\ude", "[\"a\"]", "00\"]", &["/0"]),
         ("[\"a\\ud83d\\ude00", "[\"a\\ud83d\\ude00\"]", "\"]", &[]),
-        ("```json\n[1, {\"a\": [\"b\"", "[1, {\"a\": [\"b\"]}]", "]}]", &[]),
+        (
+            "```json\n[1, {\"a\": [\"b\"",
+            "[1, {\"a\": [\"b\"]}]",
+            "]}]",
+            &[],
+        ),
     ];
     for (text, complete, suffix, synthesized) in cases {
         let document = at(text);
@@ -254,21 +319,42 @@ fn closing_by_hand() {
     }
 }
 
-/// An unfinished key that equals a delivered key once it is closed, in every way of writing it: nothing that was
-/// delivered is lost.
+/// An unfinished key that equals a delivered key once it is closed, in every way of writing it:
+/// nothing that was delivered is lost.
 #[test]
 fn no_delivered_value_is_overwritten() {
-    let keys = ["a", "a_", "\\u0061", "é", "\\u00e9", "\\ud83d\\ude00", "😀", "a\\\"", "\\\\", "", "_"];
+    let keys = [
+        "a",
+        "a_",
+        "\\u0061",
+        "é",
+        "\\u00e9",
+        "\\ud83d\\ude00",
+        "😀",
+        "a\\\"",
+        "\\\\",
+        "",
+        "_",
+    ];
     let mut rng = Rng::new(3);
     for _ in 0..300 {
-        let members: Vec<String> = (0..=rng.below(5)).map(|n| format!("\"{}\": [{n}]", rng.pick(&keys))).collect();
+        let members: Vec<String> = (0..=rng.below(5))
+            .map(|n| format!("\"{}\": [{n}]", rng.pick(&keys)))
+            .collect();
         let text = format!("{{{}, \"{}", members.join(", "), rng.pick(&keys));
         let document = at(&text);
         let part: Value = serde_json::from_str(&document.complete().unwrap()).unwrap();
         let whole = format!("{text}{}", document.completion().suffix);
-        let Value::Object(whole) = serde_json::from_str(&whole).unwrap() else { panic!("{whole}") };
+        let Value::Object(whole) = serde_json::from_str(&whole).unwrap() else {
+            panic!("{whole}")
+        };
         for (key, value) in part.as_object().unwrap() {
-            assert_eq!(whole.get(key), Some(value), "{key:?} of {text} as {}", document.completion().suffix);
+            assert_eq!(
+                whole.get(key),
+                Some(value),
+                "{key:?} of {text} as {}",
+                document.completion().suffix
+            );
         }
     }
 }
@@ -277,18 +363,28 @@ fn no_delivered_value_is_overwritten() {
 fn nothing_is_complete_before_the_root() {
     for text in ["", " \n", "Sure, here it is:\n", "```json\n", "``"] {
         let document = at(text);
-        assert_eq!((document.complete(), document.root(), document.root_start()), (None, None, None), "{text:?}");
+        assert_eq!(
+            (document.complete(), document.root(), document.root_start()),
+            (None, None, None),
+            "{text:?}"
+        );
         assert_eq!(document.cut().state, CutState::Start);
     }
     let document = at("Here:\n```json\n{\"a\": 1}\n```\nDone.");
-    assert_eq!((document.complete().as_deref(), document.root_start()), (Some("{\"a\": 1}"), Some(14)));
+    assert_eq!(
+        (document.complete().as_deref(), document.root_start()),
+        (Some("{\"a\": 1}"), Some(14))
+    );
 }
 
 #[test]
 fn a_deviation_ends_the_text_and_other_text_may_follow() {
     let mut document = at("```json\n[\"é");
     let error = document.push("x\", 1}").unwrap_err();
-    assert_eq!((error.offset, error.kind), (17, SyntaxErrorKind::MismatchedCloser(b'}')));
+    assert_eq!(
+        (error.offset, error.kind),
+        (17, SyntaxErrorKind::MismatchedCloser(b'}'))
+    );
     assert_eq!(document.text(), "```json\n[\"éx\", 1");
     document.push("2]").unwrap();
     assert_eq!(document.root(), Some("[\"éx\", 12]"));
@@ -299,23 +395,41 @@ fn a_deviation_ends_the_text_and_other_text_may_follow() {
 fn restoring_is_as_if_nothing_had_happened() {
     let mut rng = Rng::new(11);
     let state = |document: &Document| {
-        (document.text().to_owned(), document.cut(), document.complete(), document.completion(), document.is_json())
+        (
+            document.text().to_owned(),
+            document.cut(),
+            document.complete(),
+            document.completion(),
+            document.is_json(),
+        )
     };
-    let wrapped = INLINE.iter().map(|text| format!("Here it is:\n```json\n{text}\n```\n"));
-    let texts: Vec<String> = INLINE.iter().map(|text| (*text).to_owned()).chain(wrapped).collect();
+    let wrapped = INLINE
+        .iter()
+        .map(|text| format!("Here it is:\n```json\n{text}\n```\n"));
+    let texts: Vec<String> = INLINE
+        .iter()
+        .map(|text| (*text).to_owned())
+        .chain(wrapped)
+        .collect();
     for _ in 0..400 {
         let text = &texts[rng.below(texts.len())];
         let mut plain = Document::new(1024);
         let mut moved = Document::new(1024);
         let mut from = 0;
-        for cut in random_cuts(text.len(), &mut rng).into_iter().chain([text.len()]) {
+        for cut in random_cuts(text.len(), &mut rng)
+            .into_iter()
+            .chain([text.len()])
+        {
             if !text.is_char_boundary(cut) {
                 continue;
             }
             let checkpoint = moved.checkpoint();
             for _ in 0..rng.below(3) {
-                // The right text, other text, or text that breaks the grammar: all of it is forgotten.
-                let other = *[&text[from..cut], "\"x\": [1, ", "}]\n```\n{"].get(rng.below(3)).unwrap();
+                // The right text, other text, or text that breaks the grammar: all of it is
+                // forgotten.
+                let other = *[&text[from..cut], "\"x\": [1, ", "}]\n```\n{"]
+                    .get(rng.below(3))
+                    .unwrap();
                 let _ = moved.push(other);
                 assert!(moved.restore(&checkpoint));
                 assert_eq!(state(&moved), state(&plain));
@@ -337,16 +451,23 @@ fn a_checkpoint_of_what_was_forgotten_is_refused() {
     assert!(document.restore(&early));
     assert!(!document.restore(&late), "its text is gone");
     assert_eq!(document.text(), "[1");
-    // Other text of that length does not make the checkpoint valid again, and older checkpoints stay valid.
+    // Other text of that length does not make the checkpoint valid again, and older checkpoints
+    // stay valid.
     document.push(", {\"b\": 2}").unwrap();
     let later = document.checkpoint();
     assert!(!document.restore(&late), "other text stands there");
     document.push("]").unwrap();
     assert!(document.restore(&later));
-    assert_eq!((document.text(), document.complete().as_deref()), ("[1, {\"b\": 2}", Some("[1, {\"b\": 2}]")));
+    assert_eq!(
+        (document.text(), document.complete().as_deref()),
+        ("[1, {\"b\": 2}", Some("[1, {\"b\": 2}]"))
+    );
     assert!(document.restore(&early));
     assert!(!document.restore(&later));
-    assert!(document.restore(&early), "a place is good as often as one comes back");
+    assert!(
+        document.restore(&early),
+        "a place is good as often as one comes back"
+    );
 }
 
 #[test]
@@ -364,12 +485,15 @@ fn what_is_not_utf_8_is_removed_and_counted() {
     }
 }
 
-/// Returns the events of all roots with offsets in all text, in pushes of `chunk` bytes, and the most bytes that were
-/// kept.
+/// Returns the events of all roots with offsets in all text, in pushes of `chunk` bytes, and the
+/// most bytes that were kept.
 fn forgetting(text: &str, chunk: usize) -> (Vec<(String, usize, usize)>, usize, Document) {
     let (mut log, mut most, base) = (Vec::new(), 0, std::cell::Cell::new(0));
     let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
-    let pieces = text.as_bytes().chunks(chunk).map(|piece| std::str::from_utf8(piece).unwrap());
+    let pieces = text
+        .as_bytes()
+        .chunks(chunk)
+        .map(|piece| std::str::from_utf8(piece).unwrap());
     for mut rest in pieces {
         while !rest.is_empty() {
             let taken = document
@@ -396,20 +520,29 @@ fn forgetting(text: &str, chunk: usize) -> (Vec<(String, usize, usize)>, usize, 
 
 #[test]
 fn roots_that_are_done_are_forgotten_and_places_stay() {
-    let rows: String = (0..200).map(|n| format!("{{\"id\": {n}, \"s\": \"a\\n{n}\"}}\n12 [{n}]\"x\" true\n")).collect();
+    let rows: String = (0..200)
+        .map(|n| format!("{{\"id\": {n}, \"s\": \"a\\n{n}\"}}\n12 [{n}]\"x\" true\n"))
+        .collect();
     let text = format!("```\n{rows}{{\"open\": [1");
     let mut whole = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
     let mut told = Vec::new();
     let mut sink = each(|event, live| {
         if event.name() != "fragment" {
-            told.push((format!("{} {}", event.name(), live.path()), event.span().start, event.span().end));
+            told.push((
+                format!("{} {}", event.name(), live.path()),
+                event.span().start,
+                event.span().end,
+            ));
         }
     });
     whole.push_with(&text, &mut sink).unwrap();
     for chunk in [1, 2, 7, 100, 5000, text.len()] {
         let (log, most, document) = forgetting(&text, chunk);
         assert_eq!(log, told, "{chunk}");
-        assert_eq!((document.roots(), document.base() + document.text().len()), (whole.roots(), text.len()));
+        assert_eq!(
+            (document.roots(), document.base() + document.text().len()),
+            (whole.roots(), text.len())
+        );
         assert!(most < 1200, "{chunk}: {most}");
         assert_eq!(document.path().to_string(), "/open/0");
         assert_eq!(document.complete().unwrap(), "{\"open\": []}");
@@ -418,7 +551,10 @@ fn roots_that_are_done_are_forgotten_and_places_stay() {
         assert_eq!(kept, ["begin", "key", "begin"], "{chunk}");
         // An error has its place in all text.
         let (mut document, mut again) = (document, whole.clone());
-        let (error, expect) = (document.push("x").unwrap_err(), again.push("x").unwrap_err());
+        let (error, expect) = (
+            document.push("x").unwrap_err(),
+            again.push("x").unwrap_err(),
+        );
         let (place, expect) = (document.explain(&error), again.explain(&expect));
         assert_eq!(place, expect, "{chunk}");
     }
@@ -435,7 +571,10 @@ fn checkpoints_of_forgotten_text_are_refused() {
     assert_eq!(document.text(), "[1");
     document.push("] ").unwrap();
     document.forget_roots();
-    assert_eq!((document.text(), document.base(), document.roots()), (" ", 3, 1));
+    assert_eq!(
+        (document.text(), document.base(), document.roots()),
+        (" ", 3, 1)
+    );
     assert!(!document.restore(&start) && !document.restore(&open));
     let between = document.checkpoint();
     document.push("[2, ").unwrap();
@@ -488,7 +627,9 @@ fn random_texts_in_random_pieces() {
         "\n```json\n{",
     ];
     for _ in 0..4000 {
-        let text: String = (0..rng.below(16)).map(|_| rng.pick::<str>(&pieces)).collect();
+        let text: String = (0..rng.below(16))
+            .map(|_| rng.pick::<str>(&pieces))
+            .collect();
         crate::fuzz::splits::check(text.as_bytes());
     }
 }

@@ -1,4 +1,5 @@
-//! What stands around JSON in an answer that is cut and continued: prose, fences, further blocks, reasoning.
+//! What stands around JSON in an answer that is cut and continued: prose, fences, further blocks,
+//! reasoning.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use restitch::session::{CallEnd, Input, Output, Session};
 
 use crate::support::{Rng, text_cuts};
 
-/// What the client gets of an answer whose calls bring these texts, `None` where a call more is asked for; each text in
-/// pieces that `rng` chooses.
+/// What the client gets of an answer whose calls bring these texts, `None` where a call more is
+/// asked for; each text in pieces that `rng` chooses.
 fn delivered(calls: &[&str], rng: &mut Rng) -> Option<String> {
     let now = Duration::ZERO;
     let mut session = Session::new(Limits::default());
@@ -18,7 +19,10 @@ fn delivered(calls: &[&str], rng: &mut Rng) -> Option<String> {
         let cuts = text_cuts(call, rng);
         let mut start = 0;
         for end in cuts.into_iter().chain([call.len()]) {
-            session.handle_input(now, Input::Text(&call[std::mem::replace(&mut start, end)..end]));
+            session.handle_input(
+                now,
+                Input::Text(&call[std::mem::replace(&mut start, end)..end]),
+            );
         }
         session.handle_input(now, Input::CallEnd(CallEnd::Dropped));
         if number == 0 {
@@ -46,18 +50,42 @@ fn prose_after_a_block_is_delivered_where_prose_preceded_it() {
     let first = "Here it is:\n\n```json\n{\"a\": [1, 2";
     let whole = "Here it is:\n\n```json\n{\"a\": [1, 2, 3]}\n```\n\nI hope that this helps.";
     // The continuation goes on in the block, and closes it.
-    check(&[first, "{\"a\": [1, 2, 3]}\n```\n\nI hope that this helps."], whole);
-    // It has a fence of its own.
-    check(&[first, "```json\n{\"a\": [1, 2, 3]}\n```\n\nI hope that this helps."], whole);
     check(
-        &[first, "Sure:\n```json\n{\"a\": [1, 2, 3]}\n\n```\n\nI hope that this helps."],
+        &[first, "{\"a\": [1, 2, 3]}\n```\n\nI hope that this helps."],
+        whole,
+    );
+    // It has a fence of its own.
+    check(
+        &[
+            first,
+            "```json\n{\"a\": [1, 2, 3]}\n```\n\nI hope that this helps.",
+        ],
+        whole,
+    );
+    check(
+        &[
+            first,
+            "Sure:\n```json\n{\"a\": [1, 2, 3]}\n\n```\n\nI hope that this helps.",
+        ],
         &whole.replace("}\n```", "}\n\n```"),
     );
     // Not in the block, or without one.
-    check(&["{\"a\": [1, 2", "{\"a\": [1, 2, 3]}\n\nI hope that this helps."], "{\"a\": [1, 2, 3]}");
-    check(&["```json\n{\"a\": [1, 2", "{\"a\": [1, 2, 3]}\n```\n\nBye."], "```json\n{\"a\": [1, 2, 3]}\n```");
+    check(
+        &[
+            "{\"a\": [1, 2",
+            "{\"a\": [1, 2, 3]}\n\nI hope that this helps.",
+        ],
+        "{\"a\": [1, 2, 3]}",
+    );
+    check(
+        &["```json\n{\"a\": [1, 2", "{\"a\": [1, 2, 3]}\n```\n\nBye."],
+        "```json\n{\"a\": [1, 2, 3]}\n```",
+    );
     let closed = "Here it is:\n\n```json\n{\"a\": [1, 2, 3]}\n```";
-    check(&[first, "{\"a\": [1, 2, 3]} I hope that this helps."], closed);
+    check(
+        &[first, "{\"a\": [1, 2, 3]} I hope that this helps."],
+        closed,
+    );
     check(&[first, "{\"a\": [1, 2, 3]}"], closed);
     check(&[first, "{\"a\": [1, 2, 3]}\n``"], closed);
 }
@@ -65,7 +93,8 @@ fn prose_after_a_block_is_delivered_where_prose_preceded_it() {
 #[test]
 fn a_further_block_is_continued_like_the_first() {
     let first = "One:\n```json\n{\"a\": [1, 2]}\n```\nTwo:\n```json\n{\"b\": [3, \"fo";
-    let whole = "One:\n```json\n{\"a\": [1, 2]}\n```\nTwo:\n```json\n{\"b\": [3, \"four\"]}\n```\nBye.";
+    let whole =
+        "One:\n```json\n{\"a\": [1, 2]}\n```\nTwo:\n```json\n{\"b\": [3, \"four\"]}\n```\nBye.";
     check(&[first, "{\"b\": [3, \"four\"]}\n```\nBye."], whole);
     // The first call is cut in the first block, the second one in the second.
     let calls = [
@@ -84,7 +113,10 @@ fn a_further_block_is_continued_like_the_first() {
 #[test]
 fn a_fence_that_is_open_is_closed() {
     let first = "One:\n````json\n{\"a\": [1, 2";
-    check(&[first, "{\"a\": [1, 2, 3]}\n```\nBye."], "One:\n````json\n{\"a\": [1, 2, 3]}\n````");
+    check(
+        &[first, "{\"a\": [1, 2, 3]}\n```\nBye."],
+        "One:\n````json\n{\"a\": [1, 2, 3]}\n````",
+    );
     check(
         &[first, "{\"a\": [1, 2, 3]}\n````\nThen:\n```py\n1"],
         "One:\n````json\n{\"a\": [1, 2, 3]}\n````\nThen:\n```py\n1\n```",
@@ -96,13 +128,23 @@ fn json_after_reasoning_is_continued() {
     let first = "<think>Is [1] right? {\"a\": </think>\n\n{\"a\": [1, 2";
     let whole = "<think>Is [1] right? {\"a\": </think>\n\n{\"a\": [1, 2, 3]}";
     check(&[first, "{\"a\": [1, 2, 3]}"], whole);
-    check(&[first, "<think>Where was I?\n[1]</think>\n{\"a\": [1, 2, 3]}"], whole);
+    check(
+        &[
+            first,
+            "<think>Where was I?\n[1]</think>\n{\"a\": [1, 2, 3]}",
+        ],
+        whole,
+    );
     // Reasoning alone, and prose after it, are not JSON.
     check(&["<think>Is [1] right?"], "<think>Is [1] right?");
-    check(&["<think>No.</think> It is [1, "], "<think>No.</think> It is [1, ");
+    check(
+        &["<think>No.</think> It is [1, "],
+        "<think>No.</think> It is [1, ",
+    );
 }
 
-/// Envelopes without a fence, as models write them: the text before the root, and the text after it.
+/// Envelopes without a fence, as models write them: the text before the root, and the text after
+/// it.
 const ENVELOPES: [(&str, &str); 42] = [
     ("Here is the plan:\n\n", ""),
     ("Here is the plan:\n", "\n\nShall I go on?"),
@@ -122,12 +164,21 @@ const ENVELOPES: [(&str, &str); 42] = [
     ("<tool_call>\n", "\n</tool_call>"),
     ("<output>", "</output>"),
     ("<output format=\"json\">\n", "\n</output>"),
-    ("Okay, the user wants [1] and {2}.\nThen {\"a\": 1}?\n</think>\n\n", ""),
+    (
+        "Okay, the user wants [1] and {2}.\nThen {\"a\": 1}?\n</think>\n\n",
+        "",
+    ),
     ("So: [1, 2] it is.</think>", ""),
     ("A block:\n```json\nno\n</thinking>\n", ""),
     ("<|channel|>final<|message|>", ""),
-    ("<|channel|>analysis<|message|>Let me see [1].<|end|><|start|>assistant<|channel|>final<|message|>", "<|end|>"),
-    ("[1] Smith, J. Harbours. 2019.\n[2] Jones, K. Nets. 2021.\n\n", ""),
+    (
+        "<|channel|>analysis<|message|>Let me see [1].<|end|><|start|>assistant<|channel|>final<|message|>",
+        "<|end|>",
+    ),
+    (
+        "[1] Smith, J. Harbours. 2019.\n[2] Jones, K. Nets. 2021.\n\n",
+        "",
+    ),
     ("Sources:\n[1] Smith 2019\n[2] Jones 2021\n\n", ""),
     ("See [1](https://example.org) and [x].\n\n", ""),
     ("```python\nprint({\"a\": 1})\n```\n\nThe output:\n\n", ""),
@@ -140,11 +191,17 @@ const ENVELOPES: [(&str, &str); 42] = [
     ("答案如下：", ""),
     ("[INST] Write it. [/INST]\n", ""),
     ("[INST] Write it. [/INST]", "</s>"),
-    ("<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nWrite it. [/INST] ", " </s>"),
+    (
+        "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nWrite it. [/INST] ",
+        " </s>",
+    ),
     ("[TOOL_CALLS]", ""),
     ("<s>", "</s>"),
     ("<|im_start|>assistant\n", "<|im_end|>"),
-    ("<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"),
+    (
+        "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        "<|eot_id|>",
+    ),
     ("### Instruction:\nWrite it.\n\n### Response: ", ""),
 ];
 
@@ -164,7 +221,9 @@ fn a_root_is_found_after_each_envelope() {
                 let cuts = text_cuts(&text, &mut Rng::new(seed));
                 let mut start = 0;
                 for end in cuts.into_iter().chain([text.len()]) {
-                    document.push(&text[std::mem::replace(&mut start, end)..end]).unwrap();
+                    document
+                        .push(&text[std::mem::replace(&mut start, end)..end])
+                        .unwrap();
                 }
                 document.finish().unwrap();
                 assert_eq!(document.root(), Some(root), "{text:?}");
@@ -179,8 +238,14 @@ fn an_answer_after_each_envelope_is_continued() {
         for root in ROOTS {
             // The first member's value is evidence of JSON.
             let from = root.find(':').unwrap() + 3;
-            for cut in (from..root.len() - 20).step_by(5).filter(|&cut| root.is_char_boundary(cut)) {
-                let (first, whole) = (format!("{before}{}", &root[..cut]), format!("{before}{root}"));
+            for cut in (from..root.len() - 20)
+                .step_by(5)
+                .filter(|&cut| root.is_char_boundary(cut))
+            {
+                let (first, whole) = (
+                    format!("{before}{}", &root[..cut]),
+                    format!("{before}{root}"),
+                );
                 let text = delivered(&[&first, root], &mut Rng::new(cut as u64));
                 assert_eq!(text.as_ref(), Some(&whole), "{first:?}");
             }
@@ -193,7 +258,10 @@ fn an_array_of_scalars_is_the_root_if_no_object_follows() {
     for (text, root) in [
         ("Numbers: [1, 2, 3]", Some("[1, 2, 3]")),
         ("Tags: [\"a\", \"b\"]. That is all.", Some("[\"a\", \"b\"]")),
-        ("Tags: [\"a\", \"b\"]\n\nAs an object:\n{\"a\": 1}", Some("{\"a\": 1}")),
+        (
+            "Tags: [\"a\", \"b\"]\n\nAs an object:\n{\"a\": 1}",
+            Some("{\"a\": 1}"),
+        ),
         ("[1]\n{\"a\": 1}", Some("{\"a\": 1}")),
         ("[\"a\", 1]\n\n[{\"a\": 1}]", Some("[{\"a\": 1}]")),
         ("[1].\nMore.", Some("[1]")),
@@ -204,7 +272,10 @@ fn an_array_of_scalars_is_the_root_if_no_object_follows() {
         ("[1](https://example.org) has it.", None),
         ("[1]: https://example.org", None),
         ("[1] Smith 2019\n\n[\"a\", \"b\"]", Some("[\"a\", \"b\"]")),
-        ("[\"a\", \"b\"] as an object:\n{\"a\": 1}", Some("{\"a\": 1}")),
+        (
+            "[\"a\", \"b\"] as an object:\n{\"a\": 1}",
+            Some("{\"a\": 1}"),
+        ),
         ("As [1] says: [2] is right.", None),
     ] {
         let mut document = restitch::Document::new(64);
@@ -212,20 +283,29 @@ fn an_array_of_scalars_is_the_root_if_no_object_follows() {
         let _ = document.finish();
         assert_eq!(document.root(), root, "{text:?}");
         let mut all = String::new();
-        document.replay(&mut restitch::internal::json::each(|event, _| all.push_str(event.name())));
+        document.replay(&mut restitch::internal::json::each(|event, _| {
+            all.push_str(event.name())
+        }));
         let mut slow = restitch::Document::new(64);
         let mut slowly = String::new();
         let mut sink = restitch::internal::json::each(|event, _| slowly.push_str(event.name()));
         for c in text.chars() {
-            slow.push_with(c.encode_utf8(&mut [0; 4]), &mut sink).unwrap();
+            slow.push_with(c.encode_utf8(&mut [0; 4]), &mut sink)
+                .unwrap();
         }
         let _ = slow.finish_with(&mut sink);
         assert_eq!((slow.root(), &slowly), (root, &all), "{text:?}");
     }
     // An answer that is cut in a long array, or after a string, is continued.
     let numbers = "Here:\n[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 1";
-    check(&[numbers, &format!("{}9]", &numbers[6..])], &format!("{numbers}9]"));
-    check(&["Here:\n[\"one\", \"tw", "[\"one\", \"two\"]"], "Here:\n[\"one\", \"two\"]");
+    check(
+        &[numbers, &format!("{}9]", &numbers[6..])],
+        &format!("{numbers}9]"),
+    );
+    check(
+        &["Here:\n[\"one\", \"tw", "[\"one\", \"two\"]"],
+        "Here:\n[\"one\", \"two\"]",
+    );
 }
 
 #[test]
@@ -264,14 +344,30 @@ fn text_that_touches_the_end_of_a_root_is_malformed() {
         for trailing in [Trailing::Stop, Trailing::Block] {
             for chunk in [1, 3, 100] {
                 let mut document = Document::with_options(16, AllowedRoots::Any, trailing);
-                let bytes = text.as_bytes().chunks(chunk).map(|chunk| std::str::from_utf8(chunk).unwrap());
-                let error = bytes.map(|piece| document.push(piece)).find_map(Result::err);
+                let bytes = text
+                    .as_bytes()
+                    .chunks(chunk)
+                    .map(|chunk| std::str::from_utf8(chunk).unwrap());
+                let error = bytes
+                    .map(|piece| document.push(piece))
+                    .find_map(Result::err);
                 assert_eq!(error.map(|error| error.offset), Some(offset), "{text:?}");
             }
         }
     }
-    for text in ["1", "1 ", "\"a\"\n", "true", "{} x", "{}.", "{}</answer>", "{}x", "{}, and", "```json\n1```", "[1]。"]
-    {
+    for text in [
+        "1",
+        "1 ",
+        "\"a\"\n",
+        "true",
+        "{} x",
+        "{}.",
+        "{}</answer>",
+        "{}x",
+        "{}, and",
+        "```json\n1```",
+        "[1]。",
+    ] {
         let mut document = Document::with_roots(16, AllowedRoots::Any);
         document.push(text).unwrap();
         document.finish().unwrap();
@@ -280,8 +376,14 @@ fn text_that_touches_the_end_of_a_root_is_malformed() {
 
 /// Prose answers with brackets, links, citations, formulas and code.
 fn prose() -> Vec<String> {
-    let texts = [include_str!("../cases/prose/writing.txt"), include_str!("../cases/prose/code.txt")];
-    let all = texts.iter().flat_map(|text| text.split("----\n")).filter(|text| !text.trim().is_empty());
+    let texts = [
+        include_str!("../cases/prose/writing.txt"),
+        include_str!("../cases/prose/code.txt"),
+    ];
+    let all = texts
+        .iter()
+        .flat_map(|text| text.split("----\n"))
+        .filter(|text| !text.trim().is_empty());
     all.map(str::to_owned).collect()
 }
 
@@ -289,11 +391,18 @@ fn prose() -> Vec<String> {
 fn prose_stays_prose() {
     let all = prose();
     assert!(all.len() >= 200);
-    let ends = [CallEnd::Finished(Finish::Length), CallEnd::Finished(Finish::Stop), CallEnd::Dropped];
+    let ends = [
+        CallEnd::Finished(Finish::Length),
+        CallEnd::Finished(Finish::Stop),
+        CallEnd::Dropped,
+    ];
     let mut changed = Vec::new();
     for text in &all {
         let is_json_so_far = |text: &str| restitch::Document::new(64).push(text).is_ok();
-        let cuts = (1..text.len()).step_by(7).chain([text.len()]).filter(|&cut| text.is_char_boundary(cut));
+        let cuts = (1..text.len())
+            .step_by(7)
+            .chain([text.len()])
+            .filter(|&cut| text.is_char_boundary(cut));
         for cut in cuts {
             if is_json_so_far(&text[..cut]) && text.starts_with(['{', '[']) {
                 // This text equals the beginning of a document.

@@ -1,5 +1,5 @@
-//! The events and the complete part, at every byte and in every chunking, against the reference; places of errors and
-//! text after roots by hand.
+//! The events and the complete part, at every byte and in every chunking, against the reference;
+//! places of errors and text after roots by hand.
 
 use std::fs;
 
@@ -15,7 +15,8 @@ use crate::reference::oracle;
 use crate::support::{Rng, at_least, chunks, grammar_files, splits, text_cuts};
 use crate::tree::Tree;
 
-/// Texts with what the documents lack: halves of surrogate pairs, roots of all kinds, ends in every token.
+/// Texts with what the documents lack: halves of surrogate pairs, roots of all kinds, ends in every
+/// token.
 const OTHERS: [&str; 12] = [
     r#"["\ud83d\ud83d\ude00", "\ud83dx", "\ud83d\n", "\ud83d\u0041", "\ude00\ud83d", "\uD83D\\", "\ud83d"]"#,
     r#"{"\ud83d": 1, "\ud83d\ude00": {"\u0061": [2]}, "a\/b~": {"": 0}, "": {"": "", "": ""}}"#,
@@ -33,7 +34,9 @@ const OTHERS: [&str; 12] = [
 
 /// Checks byte by byte and in every split; above `every` bytes in some splits.
 fn check_splits(text: &str, every: usize) {
-    let bytewise: Vec<usize> = (1..text.len()).filter(|&at| text.is_char_boundary(at)).collect();
+    let bytewise: Vec<usize> = (1..text.len())
+        .filter(|&at| text.is_char_boundary(at))
+        .collect();
     told_in_time(text, 64, &bytewise);
     if text.len() <= every {
         for mut cuts in splits(text.len()) {
@@ -56,15 +59,25 @@ fn events_are_the_references_in_every_split() {
         println!("{name}");
         check_splits(text, 512);
     }
-    println!("covered: {} documents, {recorded} of them recorded", documents.len());
+    println!(
+        "covered: {} documents, {recorded} of them recorded",
+        documents.len()
+    );
 }
 
 #[test]
 fn events_of_the_grammars_test_suite() {
     let mut files = 0;
     for path in grammar_files() {
-        let Ok(text) = fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()) else { continue };
-        if text.len() <= 1024 && path.extension().is_some_and(|extension| extension == "json") {
+        let Ok(text) = fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        else {
+            continue;
+        };
+        if text.len() <= 1024
+            && path
+                .extension()
+                .is_some_and(|extension| extension == "json")
+        {
             println!("{}", path.display());
             check_splits(&text, 256);
             files += 1;
@@ -80,17 +93,23 @@ fn tree(part: &str) -> Tree {
     Tree::of(Raw::root(part).unwrap())
 }
 
-/// Checks that `later` is `earlier`, or has more at its end: in the last string, or after the last child of each
-/// container that is itself the last child.
+/// Checks that `later` is `earlier`, or has more at its end: in the last string, or after the last
+/// child of each container that is itself the last child.
 fn grows(earlier: &Tree, later: &Tree) -> bool {
     match (earlier, later) {
         (Tree::Text(earlier), Tree::Text(later)) => later.starts_with(earlier.as_str()),
         (Tree::List(earlier), Tree::List(later)) => {
-            let Some((last, whole)) = earlier.split_last() else { return true };
-            later.len() >= earlier.len() && whole == &later[..whole.len()] && grows(last, &later[whole.len()])
+            let Some((last, whole)) = earlier.split_last() else {
+                return true;
+            };
+            later.len() >= earlier.len()
+                && whole == &later[..whole.len()]
+                && grows(last, &later[whole.len()])
         }
         (Tree::Map(earlier), Tree::Map(later)) => {
-            let Some((last, whole)) = earlier.split_last() else { return true };
+            let Some((last, whole)) = earlier.split_last() else {
+                return true;
+            };
             let next = later.get(whole.len());
             later.len() >= earlier.len()
                 && whole == &later[..whole.len()]
@@ -110,7 +129,9 @@ fn the_complete_part_only_grows() {
         let mut parts: Vec<Tree> = Vec::new();
         for c in text.chars() {
             document.push(c.encode_utf8(&mut [0; 4])).unwrap();
-            let Some(part) = document.complete() else { continue };
+            let Some(part) = document.complete() else {
+                continue;
+            };
             let part = tree(&part);
             // Every pair; of equal ones once.
             if parts.last() != Some(&part) {
@@ -119,19 +140,29 @@ fn the_complete_part_only_grows() {
         }
         for (n, earlier) in parts.iter().enumerate() {
             for later in &parts[n + 1..] {
-                assert!(grows(earlier, later), "{name}: {earlier:?} became {later:?}");
+                assert!(
+                    grows(earlier, later),
+                    "{name}: {earlier:?} became {later:?}"
+                );
                 pairs += 1;
             }
         }
     }
-    println!("covered: {pairs} pairs of parts of {} documents, {recorded} of them recorded", documents.len());
+    println!(
+        "covered: {pairs} pairs of parts of {} documents, {recorded} of them recorded",
+        documents.len()
+    );
 }
 
 #[test]
 fn growing_can_fail() {
     let grows = |earlier: &str, later: &str| grows(&tree(earlier), &tree(later));
-    assert!(grows("{}", r#"{"a": [1]}"#) && grows(r#"{"a": ["x"]}"#, r#"{"a": ["xy", 1], "a": 2}"#));
-    assert!(!grows("[1]", "[12]") && !grows("[true]", "[1]") && !grows(r#"["x", 1]"#, r#"["xy", 1]"#));
+    assert!(
+        grows("{}", r#"{"a": [1]}"#) && grows(r#"{"a": ["x"]}"#, r#"{"a": ["xy", 1], "a": 2}"#)
+    );
+    assert!(
+        !grows("[1]", "[12]") && !grows("[true]", "[1]") && !grows(r#"["x", 1]"#, r#"["xy", 1]"#)
+    );
     assert!(!grows(r#"{"a": 1}"#, r#"{"b": 2, "a": 1}"#) && !grows("[1]", "[]"));
 }
 
@@ -139,13 +170,31 @@ fn growing_can_fail() {
 #[test]
 fn places_of_errors_by_hand() {
     let cases = [
-        ("{\"a\": [1,\n  2, x]}", "line 2, column 6 (byte 15), at /a/2: `  2, →x]}`"),
-        ("{\"a\": [1,\r\n  é😀x]}\r\n", "line 2, column 3 (byte 13), at /a/1: `  →é😀x]}`"),
-        ("[\"é😀\", x]", "line 1, column 8 (byte 11), at /1: `[\"é😀\", →x]`"),
+        (
+            "{\"a\": [1,\n  2, x]}",
+            "line 2, column 6 (byte 15), at /a/2: `  2, →x]}`",
+        ),
+        (
+            "{\"a\": [1,\r\n  é😀x]}\r\n",
+            "line 2, column 3 (byte 13), at /a/1: `  →é😀x]}`",
+        ),
+        (
+            "[\"é😀\", x]",
+            "line 1, column 8 (byte 11), at /1: `[\"é😀\", →x]`",
+        ),
         ("\n\n[\n}", "line 4, column 1 (byte 4), at /0: `→}`"),
-        ("{\"k~/\": {\"b\" 1", "line 1, column 14 (byte 13), at /k~0~1: `{\"k~/\": {\"b\" →1`"),
-        ("{\"k\": {\"b\": nul}}", "line 1, column 16 (byte 15), at /k/b: `{\"k\": {\"b\": nul→}}`"),
-        ("Here:\n```json\n[01]\n```", "line 3, column 3 (byte 16), at /0: `[0→1]`"),
+        (
+            "{\"k~/\": {\"b\" 1",
+            "line 1, column 14 (byte 13), at /k~0~1: `{\"k~/\": {\"b\" →1`",
+        ),
+        (
+            "{\"k\": {\"b\": nul}}",
+            "line 1, column 16 (byte 15), at /k/b: `{\"k\": {\"b\": nul→}}`",
+        ),
+        (
+            "Here:\n```json\n[01]\n```",
+            "line 3, column 3 (byte 16), at /0: `[0→1]`",
+        ),
         ("[1]\r\n x\r\n", "line 2, column 2 (byte 6): ` →x`"),
         // 32 characters on each side.
         (
@@ -161,12 +210,19 @@ fn places_of_errors_by_hand() {
         assert_eq!(place.to_string(), expect, "{text}");
         // The text alone tells everything but the path.
         let alone = error.place(text);
-        assert_eq!((alone.line, alone.column, alone.excerpt), (place.line, place.column, place.excerpt), "{text}");
+        assert_eq!(
+            (alone.line, alone.column, alone.excerpt),
+            (place.line, place.column, place.excerpt),
+            "{text}"
+        );
     }
     let cases = [
         ("", "line 1, column 1 (byte 0): `→`"),
         ("[1,\r\n\"é", "line 2, column 3 (byte 8), at /1: `\"é→`"),
-        ("{\"a\": {\"b\": tr", "line 1, column 15 (byte 14), at /a/b: `{\"a\": {\"b\": tr→`"),
+        (
+            "{\"a\": {\"b\": tr",
+            "line 1, column 15 (byte 14), at /a/b: `{\"a\": {\"b\": tr→`",
+        ),
         ("{\"a\": 1\n", "line 2, column 1 (byte 8): `→`"),
     ];
     for (text, expect) in cases {
@@ -179,7 +235,11 @@ fn places_of_errors_by_hand() {
 }
 
 /// Roots and their ends, with what the document says of itself after that.
-fn roots(text: &str, roots: AllowedRoots, trailing: Trailing) -> (Vec<String>, Option<SyntaxError>, usize, String) {
+fn roots(
+    text: &str,
+    roots: AllowedRoots,
+    trailing: Trailing,
+) -> (Vec<String>, Option<SyntaxError>, usize, String) {
     let mut first = None;
     for mut cuts in splits(text.len()) {
         cuts.retain(|&cut| text.is_char_boundary(cut));
@@ -190,7 +250,9 @@ fn roots(text: &str, roots: AllowedRoots, trailing: Trailing) -> (Vec<String>, O
                 ended.push(event.span().of(live.text).to_owned());
             }
         });
-        let pieces = chunks(text.as_bytes(), &cuts).into_iter().map(|piece| std::str::from_utf8(piece).unwrap());
+        let pieces = chunks(text.as_bytes(), &cuts)
+            .into_iter()
+            .map(|piece| std::str::from_utf8(piece).unwrap());
         let mut error = None;
         for piece in pieces {
             error = document.push_with(piece, &mut sink).err();
@@ -213,46 +275,163 @@ fn roots(text: &str, roots: AllowedRoots, trailing: Trailing) -> (Vec<String>, O
 #[test]
 fn text_behind_roots_by_hand() {
     use SyntaxErrorKind as Kind;
-    type Case<'a> = (&'a str, AllowedRoots, Trailing, &'a [&'a str], Option<(usize, Kind)>);
+    type Case<'a> = (
+        &'a str,
+        AllowedRoots,
+        Trailing,
+        &'a [&'a str],
+        Option<(usize, Kind)>,
+    );
     const C: AllowedRoots = AllowedRoots::Containers;
     const A: AllowedRoots = AllowedRoots::Any;
     let cases: [Case<'_>; 24] = [
         // It is kept, whatever it is.
-        ("{\"a\": 1} and [2]", C, Trailing::Stop, &["{\"a\": 1}"], None),
-        ("[1]]", C, Trailing::Stop, &["[1]"], Some((3, Kind::TrailingText(b']')))),
+        (
+            "{\"a\": 1} and [2]",
+            C,
+            Trailing::Stop,
+            &["{\"a\": 1}"],
+            None,
+        ),
+        (
+            "[1]]",
+            C,
+            Trailing::Stop,
+            &["[1]"],
+            Some((3, Kind::TrailingText(b']'))),
+        ),
         ("1 2", A, Trailing::Stop, &["1"], None),
         // White space and the fence around the root are not text.
         ("[1] \r\n\t", C, Trailing::Error, &["[1]"], None),
-        ("[1] \n[2]", C, Trailing::Error, &["[1]"], Some((5, Kind::TrailingText(b'[')))),
-        ("[1]x", C, Trailing::Error, &["[1]"], Some((3, Kind::TrailingText(b'x')))),
-        ("12 é", A, Trailing::Error, &["12"], Some((3, Kind::TrailingText(0xc3)))),
+        (
+            "[1] \n[2]",
+            C,
+            Trailing::Error,
+            &["[1]"],
+            Some((5, Kind::TrailingText(b'['))),
+        ),
+        (
+            "[1]x",
+            C,
+            Trailing::Error,
+            &["[1]"],
+            Some((3, Kind::TrailingText(b'x'))),
+        ),
+        (
+            "12 é",
+            A,
+            Trailing::Error,
+            &["12"],
+            Some((3, Kind::TrailingText(0xc3))),
+        ),
         ("```json\n[1]\n```\n", C, Trailing::Error, &["[1]"], None),
-        ("```json\n[1]\n```\nDone.", C, Trailing::Error, &["[1]"], Some((16, Kind::TrailingText(b'D')))),
-        ("[1]\n```", C, Trailing::Error, &["[1]"], Some((4, Kind::TrailingText(b'`')))),
+        (
+            "```json\n[1]\n```\nDone.",
+            C,
+            Trailing::Error,
+            &["[1]"],
+            Some((16, Kind::TrailingText(b'D'))),
+        ),
+        (
+            "[1]\n```",
+            C,
+            Trailing::Error,
+            &["[1]"],
+            Some((4, Kind::TrailingText(b'`'))),
+        ),
         // The next one.
-        ("{\"n\": 1}\n{\"n\": 2}\r\n\r\n[3]\n", C, Trailing::Next, &["{\"n\": 1}", "{\"n\": 2}", "[3]"], None),
+        (
+            "{\"n\": 1}\n{\"n\": 2}\r\n\r\n[3]\n",
+            C,
+            Trailing::Next,
+            &["{\"n\": 1}", "{\"n\": 2}", "[3]"],
+            None,
+        ),
         ("[1][2]{}[", C, Trailing::Next, &["[1]", "[2]", "{}"], None),
-        ("[1]\n2", C, Trailing::Next, &["[1]"], Some((4, Kind::UnexpectedByte(b'2')))),
-        ("[1]\n[2}", C, Trailing::Next, &["[1]"], Some((6, Kind::MismatchedCloser(b'}')))),
-        ("1 2\n-3.5 4e1", A, Trailing::Next, &["1", "2", "-3.5", "4e1"], None),
-        ("1\"a\"\"b\"2[]true3null", A, Trailing::Next, &["1", "\"a\"", "\"b\"", "2", "[]", "true", "3", "null"], None),
+        (
+            "[1]\n2",
+            C,
+            Trailing::Next,
+            &["[1]"],
+            Some((4, Kind::UnexpectedByte(b'2'))),
+        ),
+        (
+            "[1]\n[2}",
+            C,
+            Trailing::Next,
+            &["[1]"],
+            Some((6, Kind::MismatchedCloser(b'}'))),
+        ),
+        (
+            "1 2\n-3.5 4e1",
+            A,
+            Trailing::Next,
+            &["1", "2", "-3.5", "4e1"],
+            None,
+        ),
+        (
+            "1\"a\"\"b\"2[]true3null",
+            A,
+            Trailing::Next,
+            &["1", "\"a\"", "\"b\"", "2", "[]", "true", "3", "null"],
+            None,
+        ),
         ("1-2", A, Trailing::Next, &["1", "-2"], None),
-        ("1 02", A, Trailing::Next, &["1"], Some((3, Kind::InvalidNumber(b'2')))),
+        (
+            "1 02",
+            A,
+            Trailing::Next,
+            &["1"],
+            Some((3, Kind::InvalidNumber(b'2'))),
+        ),
         ("1 2.", A, Trailing::Next, &["1"], None),
-        ("1 ,2", A, Trailing::Next, &["1"], Some((2, Kind::UnexpectedByte(b',')))),
-        ("true\nfalsy", A, Trailing::Next, &["true"], Some((9, Kind::InvalidLiteral(b'y')))),
+        (
+            "1 ,2",
+            A,
+            Trailing::Next,
+            &["1"],
+            Some((2, Kind::UnexpectedByte(b','))),
+        ),
+        (
+            "true\nfalsy",
+            A,
+            Trailing::Next,
+            &["true"],
+            Some((9, Kind::InvalidLiteral(b'y'))),
+        ),
         ("```\n1\n2\n```\n", A, Trailing::Next, &["1", "2"], None),
-        ("```json\n{\"n\": 1}\n{\"n\": 2}\n```", C, Trailing::Next, &["{\"n\": 1}", "{\"n\": 2}"], None),
-        ("```json\n[1]\n```\nDone.", C, Trailing::Next, &["[1]"], Some((16, Kind::UnexpectedByte(b'D')))),
+        (
+            "```json\n{\"n\": 1}\n{\"n\": 2}\n```",
+            C,
+            Trailing::Next,
+            &["{\"n\": 1}", "{\"n\": 2}"],
+            None,
+        ),
+        (
+            "```json\n[1]\n```\nDone.",
+            C,
+            Trailing::Next,
+            &["[1]"],
+            Some((16, Kind::UnexpectedByte(b'D'))),
+        ),
     ];
     for (text, allowed, trailing, ended, error) in cases {
         let seen = roots(text, allowed, trailing);
         let error = error.map(|(offset, kind)| SyntaxError { kind, offset });
         let kept = &text[..error.map_or(text.len(), |error| error.offset)];
-        let whole = if trailing == Trailing::Stop { 1 } else { ended.len() };
+        let whole = if trailing == Trailing::Stop {
+            1
+        } else {
+            ended.len()
+        };
         assert_eq!(
             seen,
-            (ended.iter().map(|root| (*root).to_owned()).collect(), error, whole, kept.to_owned()),
+            (
+                ended.iter().map(|root| (*root).to_owned()).collect(),
+                error,
+                whole,
+                kept.to_owned()
+            ),
             "{text}"
         );
     }
@@ -261,15 +440,27 @@ fn text_behind_roots_by_hand() {
 /// Each root of a stream of roots emits what it emits alone.
 #[test]
 fn roots_one_behind_the_other_tell_what_each_tells_alone() {
-    let roots = [r#"{"a": [1, "é"], "b": {}}"#, "[]", r#""x\n""#, "true", "[[0, 1], {\"a\": null}]", "{}"];
+    let roots = [
+        r#"{"a": [1, "é"], "b": {}}"#,
+        "[]",
+        r#""x\n""#,
+        "true",
+        "[[0, 1], {\"a\": null}]",
+        "{}",
+    ];
     let text = roots.join("\n");
     let mut expect = Vec::new();
     let mut start = 0;
     for root in roots {
-        expect.extend(oracle(root.as_bytes(), 16).told.into_iter().map(|mut told| {
-            told.span = (told.span.0 + start, told.span.1 + start);
-            told
-        }));
+        expect.extend(
+            oracle(root.as_bytes(), 16)
+                .told
+                .into_iter()
+                .map(|mut told| {
+                    told.span = (told.span.0 + start, told.span.1 + start);
+                    told
+                }),
+        );
         start += root.len() + 1;
     }
     for mut cuts in splits(text.len()) {
@@ -277,8 +468,14 @@ fn roots_one_behind_the_other_tell_what_each_tells_alone() {
         let mut document = Document::with_options(16, AllowedRoots::Any, Trailing::Next);
         let mut log = crate::reference::Log::default();
         for piece in chunks(text.as_bytes(), &cuts) {
-            document.push_with(std::str::from_utf8(piece).unwrap(), &mut log).unwrap();
+            document
+                .push_with(std::str::from_utf8(piece).unwrap(), &mut log)
+                .unwrap();
         }
-        assert_eq!((&log.0, document.roots()), (&expect, roots.len()), "cut at {cuts:?}");
+        assert_eq!(
+            (&log.0, document.roots()),
+            (&expect, roots.len()),
+            "cut at {cuts:?}"
+        );
     }
 }

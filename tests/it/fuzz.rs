@@ -1,9 +1,10 @@
 //! Runs the bodies of the fuzz targets over the inputs that were kept.
 //!
-//! A body is a plain function in `fuzz/NAME.rs` beside this file. `fuzz/fuzz_targets/NAME.rs` at the root of the
-//! repository passes it to the fuzzer, which keeps its inputs in `fuzz/corpus/NAME`. The findings of long runs, reduced
-//! to the fewest inputs that reach the same code, are in `fuzz/corpus/NAME.hex`, one a line. The bodies are here
-//! because the package of this crate contains its tests but not the `fuzz` crate.
+//! A body is a plain function in `fuzz/NAME.rs` beside this file. `fuzz/fuzz_targets/NAME.rs` at
+//! the root of the repository passes it to the fuzzer, which keeps its inputs in
+//! `fuzz/corpus/NAME`. The findings of long runs, reduced to the fewest inputs that reach the same
+//! code, are in `fuzz/corpus/NAME.hex`, one a line. The bodies are here because the package of this
+//! crate contains its tests but not the `fuzz` crate.
 
 pub(crate) mod against_serde;
 pub(crate) mod familiar;
@@ -50,9 +51,18 @@ fn over_kept(name: &str, body: fn(&[u8])) {
         println!("fuzz/corpus/{name}.hex:{}", line + 1);
         let digit = |digit: u8| char::from(digit).to_digit(16).unwrap() as u8;
         let (pairs, _) = hex.as_bytes().as_chunks::<2>();
-        body(&pairs.iter().map(|[high, low]| digit(*high) << 4 | digit(*low)).collect::<Vec<_>>());
+        body(
+            &pairs
+                .iter()
+                .map(|[high, low]| digit(*high) << 4 | digit(*low))
+                .collect::<Vec<_>>(),
+        );
     }
-    println!("covered: {} inputs of fuzz/corpus/{name}, and {} that were found", files.len(), found.lines().count());
+    println!(
+        "covered: {} inputs of fuzz/corpus/{name}, and {} that were found",
+        files.len(),
+        found.lines().count()
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The machine: JSONTestSuite, every split, and at every byte a slow twin that reads the prefix again.
+//! The machine: JSONTestSuite, every split, and at every byte a slow twin that reads the prefix
+//! again.
 
 use std::fs;
 
@@ -29,7 +30,8 @@ pub(crate) const INLINE: [&str; 12] = [
     "{}",
 ];
 
-/// The cases that JSONTestSuite leaves to the implementation, what the machine does with each, and why.
+/// The cases that JSONTestSuite leaves to the implementation, what the machine does with each, and
+/// why.
 const EITHER: [(&str, bool, &str); 35] = [
     ("i_number_double_huge_neg_exp", true, NUMBER),
     ("i_number_huge_exp", true, NUMBER),
@@ -47,9 +49,17 @@ const EITHER: [(&str, bool, &str); 35] = [
     ("i_string_UTF-16LE_with_BOM", false, UTF_16),
     ("i_string_UTF-8_invalid_sequence", false, UTF_8),
     ("i_string_UTF8_surrogate_U+D800", false, UTF_8),
-    ("i_string_incomplete_surrogate_and_escape_valid", true, SURROGATE),
+    (
+        "i_string_incomplete_surrogate_and_escape_valid",
+        true,
+        SURROGATE,
+    ),
     ("i_string_incomplete_surrogate_pair", true, SURROGATE),
-    ("i_string_incomplete_surrogates_escape_valid", true, SURROGATE),
+    (
+        "i_string_incomplete_surrogates_escape_valid",
+        true,
+        SURROGATE,
+    ),
     ("i_string_invalid_lonely_surrogate", true, SURROGATE),
     ("i_string_invalid_surrogate", true, SURROGATE),
     ("i_string_invalid_utf-8", false, UTF_8),
@@ -68,11 +78,13 @@ const EITHER: [(&str, bool, &str); 35] = [
     ("i_structure_UTF-8_BOM_empty_object", false, BOM),
 ];
 const NUMBER: &str = "a number is text: its value is not computed, so no size is too big";
-const SURROGATE: &str = "the grammar of a `\\u` escape is four digits; it does not ask whether two escapes make a pair";
+const SURROGATE: &str =
+    "the grammar of a `\\u` escape is four digits; it does not ask whether two escapes make a pair";
 const UTF_8: &str = "text is UTF-8 (RFC 8259, section 8.1), and these bytes are not";
 const UTF_16: &str = "text is UTF-8 (RFC 8259, section 8.1), and no other encoding is guessed";
 const DEPTH: &str = "500 open containers are below the limit of 1,024";
-const BOM: &str = "the grammar has no byte order mark; a `Document` skips one at the start of its text";
+const BOM: &str =
+    "the grammar has no byte order mark; a `Document` skips one at the start of its text";
 
 /// How many files of `tests/corpus/grammar` are to be accepted, and how many rejected.
 const OURS: (usize, usize) = (40, 60);
@@ -81,7 +93,11 @@ const OURS: (usize, usize) = (40, 60);
 fn json_test_suite() {
     let (mut accept, mut reject, mut either, mut fed) = (0, 0, 0, 0);
     for path in grammar_files() {
-        let Some(name) = path.file_stem().and_then(|name| name.to_str()).filter(|_| path.extension().is_some()) else {
+        let Some(name) = path
+            .file_stem()
+            .and_then(|name| name.to_str())
+            .filter(|_| path.extension().is_some())
+        else {
             continue;
         };
         let text = fs::read(&path).unwrap();
@@ -97,22 +113,36 @@ fn json_test_suite() {
                 reject += 1;
             }
             Some("i_") => {
-                let (_, expect, why) = EITHER.iter().find(|(known, ..)| *known == name).expect(name);
+                let (_, expect, why) = EITHER
+                    .iter()
+                    .find(|(known, ..)| *known == name)
+                    .expect(name);
                 assert_eq!(valid, *expect, "{name}: {why}");
                 either += 1;
             }
             _ => continue,
         }
         assert_eq!(whole.0, oracle_verdict(&text, 1024), "{name}");
-        // Byte by byte: a file of a hundred thousand brackets is one of some two hundred splits as well.
+        // Byte by byte: a file of a hundred thousand brackets is one of some two hundred splits as
+        // well.
         for cuts in splits(text.len()) {
-            assert_eq!(verdict(&text, 1024, &cuts), whole, "{name}, {} cuts, first {:?}", cuts.len(), cuts.first());
+            assert_eq!(
+                verdict(&text, 1024, &cuts),
+                whole,
+                "{name}, {} cuts, first {:?}",
+                cuts.len(),
+                cuts.first()
+            );
             fed += 1;
         }
     }
     assert_eq!(
         (accept, reject, either),
-        (at_least(OURS.0, OURS.0 + 95), at_least(OURS.1, OURS.1 + 188), at_least(0, 35))
+        (
+            at_least(OURS.0, OURS.0 + 95),
+            at_least(OURS.1, OURS.1 + 188),
+            at_least(0, 35)
+        )
     );
     println!("covered: {accept} y_, {reject} n_, {either} i_ files of test suites in {fed} splits");
 }
@@ -121,8 +151,13 @@ fn json_test_suite() {
 fn the_table_of_freedoms_is_documented() {
     let page = include_str!("../../docs/json.md");
     for (name, valid, why) in EITHER {
-        let group = format!("| {} | {why} |", if valid { "accepted" } else { "rejected" });
-        let is_listed = page.lines().any(|row| row.starts_with(&group) && row.contains(&format!("`{name}`")));
+        let group = format!(
+            "| {} | {why} |",
+            if valid { "accepted" } else { "rejected" }
+        );
+        let is_listed = page
+            .lines()
+            .any(|row| row.starts_with(&group) && row.contains(&format!("`{name}`")));
         assert!(is_listed, "docs/json.md lacks {name} in {group}");
     }
 }
@@ -166,7 +201,11 @@ fn errors_are_named_and_placed() {
     for (text, offset, kind) in cases {
         for cuts in splits(text.len()) {
             let shown = String::from_utf8_lossy(text);
-            assert_eq!(verdict(text, 4, &cuts), (Verdict::Wrong(offset), Some(kind)), "{shown}, cut at {cuts:?}");
+            assert_eq!(
+                verdict(text, 4, &cuts),
+                (Verdict::Wrong(offset), Some(kind)),
+                "{shown}, cut at {cuts:?}"
+            );
         }
         assert_eq!(oracle_verdict(text, 4), Verdict::Wrong(offset));
     }
@@ -181,20 +220,29 @@ fn utf_8_is_what_the_standard_library_says() {
                 let text = [b"[\"", &[first, second][..], rest].concat();
                 let (seen, _) = verdict(&text, 4, &[]);
                 assert_eq!(seen, oracle_verdict(&text, 4), "{text:02x?}");
-                assert_eq!(seen == Verdict::Valid, serde_json::from_slice::<Value>(&text).is_ok(), "{text:02x?}");
+                assert_eq!(
+                    seen == Verdict::Valid,
+                    serde_json::from_slice::<Value>(&text).is_ok(),
+                    "{text:02x?}"
+                );
             }
         }
     }
 }
 
-/// What the machine knows at every byte of a text is what the oracle finds by reading the prefix again.
+/// What the machine knows at every byte of a text is what the oracle finds by reading the prefix
+/// again.
 fn check_every_byte(text: &[u8]) {
     let shown = String::from_utf8_lossy(text);
     let mut machine = Machine::new(1024);
     for end in 0..=text.len() {
         let expect = oracle(&text[..end], 1024);
         if end > 0 {
-            let fed = if machine.is_done() { Ok(0) } else { machine.feed(&text[end - 1..end]) };
+            let fed = if machine.is_done() {
+                Ok(0)
+            } else {
+                machine.feed(&text[end - 1..end])
+            };
             if let Verdict::Wrong(offset) = expect.verdict {
                 match fed {
                     Err(error) => assert_eq!(error.offset, offset, "{shown}"),
@@ -210,8 +258,17 @@ fn check_every_byte(text: &[u8]) {
             std::str::from_utf8(&text[..error.valid_up_to()]).unwrap()
         });
         let seen = (machine.cut_state().as_str(), machine.path(text).to_string());
-        assert_eq!(seen, (expect.state, expect.path.clone()), "at byte {end} of {shown}");
-        check_closings(&machine, |strings, literals| expect.complete(strings, literals), end, &shown);
+        assert_eq!(
+            seen,
+            (expect.state, expect.path.clone()),
+            "at byte {end} of {shown}"
+        );
+        check_closings(
+            &machine,
+            |strings, literals| expect.complete(strings, literals),
+            end,
+            &shown,
+        );
     }
 }
 
@@ -247,7 +304,11 @@ fn json() -> impl Strategy<Value = String> {
             let mut rest = text.as_str();
             while let Some(c) = rest.chars().next() {
                 let taken = match rest.as_bytes() {
-                    [b'\\', b'u', a, b, c, d, ..] if [a, b, c, d].iter().all(|byte| byte.is_ascii_hexdigit()) => 6,
+                    [b'\\', b'u', a, b, c, d, ..]
+                        if [a, b, c, d].iter().all(|byte| byte.is_ascii_hexdigit()) =>
+                    {
+                        6
+                    }
                     [b'\\', byte, ..] if b"\"\\/bfnrt".contains(byte) => 2,
                     [b'\\' | b'"', ..] => 0,
                     _ => c.len_utf8(),
@@ -262,24 +323,28 @@ fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![text.clone(), number, "true|false|null".boxed()];
     leaf.prop_recursive(5, 40, 6, move |inner| {
         let space = "[ \n\r\t]{0,2}";
-        let member =
-            (text.clone(), space, inner.clone()).prop_map(|(key, space, value)| format!("{key}{space}:{value}"));
+        let member = (text.clone(), space, inner.clone())
+            .prop_map(|(key, space, value)| format!("{key}{space}:{value}"));
         let joined = |items: Vec<String>, space: String| items.join(&format!("{space},"));
         prop_oneof![
-            (prop::collection::vec(inner, 0..6), space)
-                .prop_map(move |(items, space)| { format!("[{space}{}]{space}", joined(items, space.clone())) }),
-            (prop::collection::vec(member, 0..6), space)
-                .prop_map(move |(items, space)| { format!("{{{}{space}}}", joined(items, space.clone())) }),
+            (prop::collection::vec(inner, 0..6), space).prop_map(move |(items, space)| {
+                format!("[{space}{}]{space}", joined(items, space.clone()))
+            }),
+            (prop::collection::vec(member, 0..6), space).prop_map(move |(items, space)| {
+                format!("{{{}{space}}}", joined(items, space.clone()))
+            }),
         ]
     })
 }
 
-/// Generated documents are valid; with bytes changed, removed or inserted they are what the oracle says.
-/// What is pushed as text is read as its bytes are, although its encoding is not checked: pushes of any length, and texts
-/// that are wrong somewhere.
+/// Generated documents are valid; with bytes changed, removed or inserted they are what the oracle
+/// says. What is pushed as text is read as its bytes are, although its encoding is not checked:
+/// pushes of any length, and texts that are wrong somewhere.
 #[test]
 fn text_is_read_as_its_bytes_are() {
-    const CHARS: [char; 12] = ['"', '\\', 'é', '漢', '😀', '\u{7f}', '\u{80}', '\u{1}', '}', ']', ' ', '7'];
+    const CHARS: [char; 12] = [
+        '"', '\\', 'é', '漢', '😀', '\u{7f}', '\u{80}', '\u{1}', '}', ']', ' ', '7',
+    ];
     let mut rng = Rng::new(31);
     for round in 0..40 * INLINE.len() {
         let mut chars: Vec<char> = INLINE[round % INLINE.len()].chars().collect();
@@ -288,15 +353,36 @@ fn text_is_read_as_its_bytes_are() {
             chars[at] = CHARS[rng.below(CHARS.len())];
         }
         let text: String = chars.iter().collect();
-        let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).collect();
+        let ends: Vec<usize> = text
+            .char_indices()
+            .map(|(at, _)| at)
+            .skip(1)
+            .chain([text.len()])
+            .collect();
         for size in [1, 2, 3, 4, 7, 8, 9, 64, ends.len()] {
             let [mut bytes, mut known] = [Machine::new(64), Machine::new(64)];
-            for &end in ends.iter().skip(size - 1).step_by(size).chain([&text.len()]) {
+            for &end in ends
+                .iter()
+                .skip(size - 1)
+                .step_by(size)
+                .chain([&text.len()])
+            {
                 let read = bytes.feed(&text.as_bytes()[bytes.offset()..end]);
-                assert_eq!(known.feed_text(&text[..end], &mut ()), read, "{text:?} to {end}");
+                assert_eq!(
+                    known.feed_text(&text[..end], &mut ()),
+                    read,
+                    "{text:?} to {end}"
+                );
                 let state = |machine: &Machine| {
-                    let (offset, cut, token) = (machine.offset(), machine.cut_state(), machine.token_start());
-                    (offset, cut, token, machine.frames().to_vec(), machine.completion(&text[..offset]))
+                    let (offset, cut, token) =
+                        (machine.offset(), machine.cut_state(), machine.token_start());
+                    (
+                        offset,
+                        cut,
+                        token,
+                        machine.frames().to_vec(),
+                        machine.completion(&text[..offset]),
+                    )
                 };
                 assert_eq!(state(&known), state(&bytes), "{text:?} to {end}");
                 if read.is_err() || bytes.is_done() {
@@ -309,14 +395,25 @@ fn text_is_read_as_its_bytes_are() {
 
 #[test]
 fn generated_documents_agree_with_the_twins() {
-    let mutations = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 0..3);
-    let mut runner = TestRunner::new(Config { cases: 600, failure_persistence: None, ..Config::default() });
+    let mutations =
+        prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 0..3);
+    let mut runner = TestRunner::new(Config {
+        cases: 600,
+        failure_persistence: None,
+        ..Config::default()
+    });
     let result = runner.run(&(json(), mutations), |(text, mutations)| {
-        assert_eq!(verdict(text.as_bytes(), 1024, &[]).0, Verdict::Valid, "{text}");
+        assert_eq!(
+            verdict(text.as_bytes(), 1024, &[]).0,
+            Verdict::Valid,
+            "{text}"
+        );
         assert!(agrees_with_serde(text.as_bytes(), true), "{text}");
         let mut bytes = text.into_bytes();
         for (place, byte, kind) in mutations {
-            let at = place.index(bytes.len().max(1)).min(bytes.len().saturating_sub(1));
+            let at = place
+                .index(bytes.len().max(1))
+                .min(bytes.len().saturating_sub(1));
             let syntax = b"{}[],:\"\\ 0eut-.\xc3\xed\xf0\n"[usize::from(byte) % 18];
             match kind {
                 0 if !bytes.is_empty() => bytes[at] = byte,
@@ -370,7 +467,11 @@ fn random_bytes_agree_with_the_twins() {
     ];
     let mut rng = Rng::new(7);
     for _ in 0..6000 {
-        let mut text = if rng.below(2) == 0 { String::from("[\"") } else { String::new() };
+        let mut text = if rng.below(2) == 0 {
+            String::from("[\"")
+        } else {
+            String::new()
+        };
         for _ in 0..rng.below(14) {
             text.push_str(rng.pick(&pieces));
         }

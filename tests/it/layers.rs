@@ -65,12 +65,18 @@ const OUTSIDE: [&str; 22] = [
 ];
 
 fn number(module: &str) -> Option<u32> {
-    NUMBERS.iter().find(|(name, _)| *name == module).map(|(_, number)| *number)
+    NUMBERS
+        .iter()
+        .find(|(name, _)| *name == module)
+        .map(|(_, number)| *number)
 }
 
 /// The code of a file: without comments, text in quotes and its unit tests, which stand last.
 fn code(source: &str) -> String {
-    let source = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let source = source
+        .split("#[cfg(test)]\nmod ")
+        .next()
+        .unwrap_or_default();
     let mut code = String::new();
     for line in source.lines() {
         let mut chars = line.chars().peekable();
@@ -91,8 +97,8 @@ fn code(source: &str) -> String {
     code
 }
 
-/// The modules that a piece of code names, as the first name below the crate's root. `here` is the path of the
-/// module that the code is, `["session", "stitch"]`.
+/// The modules that a piece of code names, as the first name below the crate's root. `here` is the
+/// path of the module that the code is, `["session", "stitch"]`.
 fn named(code: &str, here: &[&str]) -> Vec<String> {
     let squeezed: String = code.split_whitespace().collect::<Vec<_>>().join(" ");
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
@@ -127,7 +133,10 @@ fn named(code: &str, here: &[&str]) -> Vec<String> {
     // As many `super::` as lead to the root.
     let up = "super::".repeat(here.len());
     for (at, _) in squeezed.match_indices(&up) {
-        if !here.is_empty() && !squeezed[..at].ends_with(is_name) && !squeezed[..at].ends_with("super::") {
+        if !here.is_empty()
+            && !squeezed[..at].ends_with(is_name)
+            && !squeezed[..at].ends_with("super::")
+        {
             push(&squeezed[at + up.len()..]);
         }
     }
@@ -138,12 +147,17 @@ fn named(code: &str, here: &[&str]) -> Vec<String> {
 /// What the root exports again, as (name, module): `pub use document::{Cut, Document}`.
 fn exports(root: &str) -> Vec<(String, String)> {
     let code = code(root);
-    let uses = code.split("pub use ").skip(1).filter_map(|rest| rest.split(';').next());
+    let uses = code
+        .split("pub use ")
+        .skip(1)
+        .filter_map(|rest| rest.split(';').next());
     // `internal` exports by paths from the root: no name of the root.
     uses.filter(|used| !used.starts_with("crate::"))
         .filter_map(|used| used.split_once("::"))
         .flat_map(|(module, names)| {
-            let names = names.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|name| !name.is_empty());
+            let names = names
+                .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .filter(|name| !name.is_empty());
             names.map(move |name| (name.to_owned(), module.to_owned()))
         })
         .collect()
@@ -163,7 +177,9 @@ fn faults(here: &[&str], source: &str, exports: &[(String, String)]) -> Vec<Stri
             _ if module == here[0] => {}
             Some(other) if other < own => {}
             Some(other) => faults.push(format!("{here:?} ({own}) names {name} ({other})")),
-            None => faults.push(format!("{here:?} names {name}, which is no module of the design")),
+            None => faults.push(format!(
+                "{here:?} names {name}, which is no module of the design"
+            )),
         }
     }
     if own <= ENGINE {
@@ -174,7 +190,10 @@ fn faults(here: &[&str], source: &str, exports: &[(String, String)]) -> Vec<Stri
 }
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
@@ -211,13 +230,17 @@ fn modules_name_lower_numbers_only() {
 fn every_row_names_a_module() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for (module, _) in NUMBERS {
-        assert!(src.join(module).is_dir() || src.join(format!("{module}.rs")).is_file(), "{module}");
+        assert!(
+            src.join(module).is_dir() || src.join(format!("{module}.rs")).is_file(),
+            "{module}"
+        );
     }
 }
 
 #[test]
 fn the_rule_can_fail() {
-    let exports = exports("pub mod json;\npub use document::{Cut,\n Document};\npub use limits::Limits;");
+    let exports =
+        exports("pub mod json;\npub use document::{Cut,\n Document};\npub use limits::Limits;");
     assert_eq!(exports.len(), 3);
     let check = |here: &[&str], source: &str, expect: &[&str]| {
         let faults = faults(here, source, &exports);
@@ -226,28 +249,69 @@ fn the_rule_can_fail() {
             assert!(fault.contains(part), "{fault} is not about {part}");
         }
     };
-    check(&["document"], "use crate::json::Machine;\nuse crate::error::SyntaxError;", &[]);
+    check(
+        &["document"],
+        "use crate::json::Machine;\nuse crate::error::SyntaxError;",
+        &[],
+    );
     check(&["document"], "use crate::splice::Splice;", &["splice"]);
     check(&["document"], "use crate::provider::Finish;", &["provider"]);
-    check(&["json", "walk"], "use super::stack::Frame; use crate::json::Kind;", &[]);
-    check(&["json", "walk"], "use super::super::overlap::Anchor;", &["overlap"]);
+    check(
+        &["json", "walk"],
+        "use super::stack::Frame; use crate::json::Kind;",
+        &[],
+    );
+    check(
+        &["json", "walk"],
+        "use super::super::overlap::Anchor;",
+        &["overlap"],
+    );
     check(&["json"], "use super::document::Document;", &["document"]);
     check(
         &["session", "stitch"],
         "use crate::{\n    limits::Limits, stream::{Opened, sim},\n    proxy,\n};",
         &["stream", "proxy"],
     );
-    check(&["session"], "fn f() -> crate::client::Client {}", &["client"]);
-    check(&["overlap"], "use crate::Document; use crate::Limits;", &["Document"]);
+    check(
+        &["session"],
+        "fn f() -> crate::client::Client {}",
+        &["client"],
+    );
+    check(
+        &["overlap"],
+        "use crate::Document; use crate::Limits;",
+        &["Document"],
+    );
     check(&["overlap"], "use crate::Unknown;", &["no module"]);
     check(&["elsewhere"], "", &["no number"]);
     // Comments, text and unit tests are not code.
-    check(&["json"], "//! Like [`crate::proxy`], std::fs.\nconst A: &str = \"crate::cli println!\"; // tokio\n", &[]);
-    check(&["json"], "fn f() {}\n#[cfg(test)]\nmod tests {\n    use crate::session::Session;\n}\n", &[]);
-    check(&["json"], "const Q: char = '\"'; use std::fs;", &["std::fs"]);
-    for outside in ["use std::io::Read;", "async fn f() {}", "let t = Instant::now();", "std::thread::sleep(d);"] {
+    check(
+        &["json"],
+        "//! Like [`crate::proxy`], std::fs.\nconst A: &str = \"crate::cli println!\"; // tokio\n",
+        &[],
+    );
+    check(
+        &["json"],
+        "fn f() {}\n#[cfg(test)]\nmod tests {\n    use crate::session::Session;\n}\n",
+        &[],
+    );
+    check(
+        &["json"],
+        "const Q: char = '\"'; use std::fs;",
+        &["std::fs"],
+    );
+    for outside in [
+        "use std::io::Read;",
+        "async fn f() {}",
+        "let t = Instant::now();",
+        "std::thread::sleep(d);",
+    ] {
         check(&["session"], outside, &["engine"]);
         check(&["proxy"], outside, &[]);
     }
-    check(&["sse"], "use tokio::time; println!();", &["tokio", "println"]);
+    check(
+        &["sse"],
+        "use tokio::time; println!();",
+        &["tokio", "println"],
+    );
 }

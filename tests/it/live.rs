@@ -24,7 +24,8 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::support::{chunks, splits};
 
-/// A stream of given items. `None` is a poll without an item. Counts its polls, and must not be polled after its end.
+/// A stream of given items. `None` is a poll without an item. Counts its polls, and must not be
+/// polled after its end.
 struct Source<P> {
     steps: VecDeque<Option<P>>,
     polls: Arc<AtomicUsize>,
@@ -33,7 +34,11 @@ struct Source<P> {
 
 impl<P> Source<P> {
     fn new(steps: impl IntoIterator<Item = Option<P>>) -> Self {
-        Self { steps: steps.into_iter().collect(), polls: Arc::default(), is_over: false }
+        Self {
+            steps: steps.into_iter().collect(),
+            polls: Arc::default(),
+            is_over: false,
+        }
     }
 
     fn of(pieces: impl IntoIterator<Item = P>) -> Self {
@@ -88,12 +93,17 @@ fn all<S: Stream + Unpin>(stream: &mut S) -> Vec<S::Item> {
             Poll::Ready(None) => break,
         }
     }
-    assert!((0..3).all(|_| matches!(poll(stream), Poll::Ready(None))), "it ends for good");
+    assert!(
+        (0..3).all(|_| matches!(poll(stream), Poll::Ready(None))),
+        "it ends for good"
+    );
     items
 }
 
 /// Returns all items as lines; an error follows an exclamation mark.
-fn lines<T: Debug, E: Display>(mut stream: impl Stream<Item = Result<T, LiveError<E>>> + Unpin) -> Vec<String> {
+fn lines<T: Debug, E: Display>(
+    mut stream: impl Stream<Item = Result<T, LiveError<E>>> + Unpin,
+) -> Vec<String> {
     let line = |item| match item {
         Ok(value) => format!("{value:?}"),
         Err(error) => format!("! {error}"),
@@ -110,7 +120,10 @@ fn root<T, E, F: Future<Output = Result<T, FinalError<E>>>>(future: F) -> Result
 fn wait<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        if let Poll::Ready(output) = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
             return output;
         }
     }
@@ -131,15 +144,26 @@ struct Report {
 }
 
 /// Characters of every length, an escaped surrogate pair, and a character that starts like it.
-const REPORT: &str =
-    r#" {"sections": [{"title": "Ебб & €", "rows": [1, -20]}, {"title": "\ud83c\udf89 🎉"}], "für": "ä\u00df"} "#;
+const REPORT: &str = r#" {"sections": [{"title": "Ебб & €", "rows": [1, -20]}, {"title": "\ud83c\udf89 🎉"}], "für": "ä\u00df"} "#;
 
 fn sections() -> [Section; 2] {
-    [Section { title: "Ебб & €".into(), rows: vec![1, -20] }, Section { title: "🎉 🎉".into(), rows: vec![] }]
+    [
+        Section {
+            title: "Ебб & €".into(),
+            rows: vec![1, -20],
+        },
+        Section {
+            title: "🎉 🎉".into(),
+            rows: vec![],
+        },
+    ]
 }
 
 fn report() -> Report {
-    Report { sections: sections().into(), whom: "äß".into() }
+    Report {
+        sections: sections().into(),
+        whom: "äß".into(),
+    }
 }
 
 /// Returns events as lines, the fragments of a string joined.
@@ -153,7 +177,12 @@ fn log<E: Debug>(
         let is_part = matches!(event.event, Event::Fragment(_));
         match lines.last_mut().filter(|_| is_part && is_open) {
             Some(line) => line.push_str(&event.text),
-            None => lines.push(format!("{} {} {}", event.event.name(), event.path, event.text)),
+            None => lines.push(format!(
+                "{} {} {}",
+                event.event.name(),
+                event.path,
+                event.text
+            )),
         }
         is_open = is_part;
     }
@@ -202,23 +231,53 @@ fn events_name_spans_of_the_document_and_share_their_paths() {
     let mut events = Source::of(["[[1], \"a\\", "nb\"]"]).events();
     let seen: Vec<_> = all(&mut events).into_iter().map(Result::unwrap).collect();
     let text = events.document().text();
-    let raw: Vec<_> = seen.iter().map(|event| event.event.span().of(text)).collect();
-    assert_eq!(raw, ["[", "[", "1", "[1]", "\"", "a", "\\nb", "\"a\\nb\"", "[[1], \"a\\nb\"]"]);
+    let raw: Vec<_> = seen
+        .iter()
+        .map(|event| event.event.span().of(text))
+        .collect();
+    assert_eq!(
+        raw,
+        [
+            "[",
+            "[",
+            "1",
+            "[1]",
+            "\"",
+            "a",
+            "\\nb",
+            "\"a\\nb\"",
+            "[[1], \"a\\nb\"]"
+        ]
+    );
     assert_eq!(seen[6].text, "\nb");
     // The four events of the string share one path.
-    assert!(seen[5..8].iter().all(|event| Arc::ptr_eq(&event.path, &seen[4].path)));
+    assert!(
+        seen[5..8]
+            .iter()
+            .all(|event| Arc::ptr_eq(&event.path, &seen[4].path))
+    );
 }
 
 #[test]
 fn elements_and_the_root_are_the_same_however_the_text_is_split() {
     for cuts in splits(REPORT.len()) {
         let pieces = || Source::of(chunks(REPORT.as_bytes(), &cuts));
-        let found: Vec<_> =
-            all(&mut pieces().completed::<Section>("/sections/*")).into_iter().map(Result::unwrap).collect();
+        let found: Vec<_> = all(&mut pieces().completed::<Section>("/sections/*"))
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
         assert_eq!(found, sections(), "{cuts:?}");
-        assert_eq!(wait(pieces().into_final::<Report>()).unwrap(), report(), "{cuts:?}");
+        assert_eq!(
+            wait(pieces().into_final::<Report>()).unwrap(),
+            report(),
+            "{cuts:?}"
+        );
         let shown = all(&mut pieces().snapshots::<Report>());
-        assert_eq!(shown.last().unwrap().as_ref().unwrap(), &report(), "{cuts:?}");
+        assert_eq!(
+            shown.last().unwrap().as_ref().unwrap(),
+            &report(),
+            "{cuts:?}"
+        );
     }
 }
 
@@ -229,10 +288,16 @@ fn an_element_comes_with_its_last_byte() {
     let mut at = Vec::new();
     while let Poll::Ready(Some(value)) = poll(&mut found) {
         let document = found.document();
-        at.push((value.unwrap().to_string(), document.text().len() + document.pending().len()));
+        at.push((
+            value.unwrap().to_string(),
+            document.text().len() + document.pending().len(),
+        ));
     }
     // A number is complete with the byte after it.
-    assert_eq!(at, [("1".into(), 9), ("22".into(), 13), ("\"x\"".into(), 17)]);
+    assert_eq!(
+        at,
+        [("1".into(), 9), ("22".into(), 13), ("\"x\"".into(), 17)]
+    );
 }
 
 #[test]
@@ -265,8 +330,10 @@ fn a_snapshot_comes_with_every_piece_that_changes_it() {
         #[serde(rename = "für")]
         whom: Option<String>,
     }
-    let section = |title: &str, rows: &str| format!("Section {{ title: {title:?}, rows: [{rows}] }}");
-    let draft = |sections: &str, whom: &str| format!("Draft {{ sections: [{sections}], whom: {whom} }}");
+    let section =
+        |title: &str, rows: &str| format!("Section {{ title: {title:?}, rows: [{rows}] }}");
+    let draft =
+        |sections: &str, whom: &str| format!("Draft {{ sections: [{sections}], whom: {whom} }}");
     let shown = lines(Source::of(pieces).snapshots::<Draft>());
     assert_eq!(
         shown,
@@ -291,18 +358,30 @@ fn a_snapshot_comes_with_every_piece_that_changes_it() {
 fn a_snapshot_that_does_not_fit_is_an_error_and_the_next_may_fit() {
     let shown = lines(Source::of(["[1", ", \"x\"", ", 2", "]"]).snapshots::<Vec<i64>>());
     assert_eq!(shown.len(), 3, "{shown:?}");
-    assert!(shown[1..].iter().all(|line| line.starts_with("! ") && line.contains("invalid type")), "{shown:?}");
+    assert!(
+        shown[1..]
+            .iter()
+            .all(|line| line.starts_with("! ") && line.contains("invalid type")),
+        "{shown:?}"
+    );
 
     // What is missing at the end of the root is an error, once.
     let shown = lines(Source::of(["{", "\"title\": \"a\"", "}"]).snapshots::<Report>());
     assert_eq!(shown.len(), 1, "{shown:?}");
-    assert!(shown[0].starts_with("! ") && shown[0].contains("missing field"), "{shown:?}");
+    assert!(
+        shown[0].starts_with("! ") && shown[0].contains("missing field"),
+        "{shown:?}"
+    );
 }
 
 #[test]
 fn an_element_that_does_not_fit_is_an_error_in_its_place() {
-    let pieces = [r#"{"sections": [{"title": "a"}, {"rows": [1]}, 7, {"ti"#, r#"tle": "b"}]}"#];
-    let found = lines(Source::of(pieces.concat().as_bytes().chunks(5)).completed::<Section>("/sections/*"));
+    let pieces = [
+        r#"{"sections": [{"title": "a"}, {"rows": [1]}, 7, {"ti"#,
+        r#"tle": "b"}]}"#,
+    ];
+    let found =
+        lines(Source::of(pieces.concat().as_bytes().chunks(5)).completed::<Section>("/sections/*"));
     assert_eq!(
         found,
         [
@@ -317,8 +396,13 @@ fn an_element_that_does_not_fit_is_an_error_in_its_place() {
 type Call = Source<Result<String, Lost>>;
 /// A cut answer that is continued; `asked` counts the requests.
 fn stitched(first: &str, answers: &[&str], asked: &Arc<AtomicUsize>) -> StitchText<'static, Lost> {
-    let call =
-        |text: &str| Source::of(text.as_bytes().chunks(4).map(|part| Ok(String::from_utf8(part.into()).unwrap())));
+    let call = |text: &str| {
+        Source::of(
+            text.as_bytes()
+                .chunks(4)
+                .map(|part| Ok(String::from_utf8(part.into()).unwrap())),
+        )
+    };
     let mut answers: VecDeque<Call> = answers.iter().map(|text| call(text)).collect();
     let asked = Arc::clone(asked);
     let limits = Limits::default().with_max_backoff(std::time::Duration::ZERO);
@@ -332,7 +416,10 @@ fn stitched(first: &str, answers: &[&str], asked: &Arc<AtomicUsize>) -> StitchTe
 async fn a_cut_text_is_made_whole_and_typed() {
     let first = r#"{"sections": [{"title": "One", "rows": [1, 2]}, {"title": "Tw"#;
     let rest = r#"{"sections": [{"title": "One", "rows": [1, 2]}, {"title": "Two"}, {"title": "Three"}], "für": "x"}"#;
-    let section = |title: &str, rows: &[i64]| Section { title: title.into(), rows: rows.into() };
+    let section = |title: &str, rows: &[i64]| Section {
+        title: title.into(),
+        rows: rows.into(),
+    };
     let asked = Arc::default();
     let mut found = stitched(first, &[rest], &asked).completed::<Section>("/sections/*");
     let mut seen = Vec::new();
@@ -340,7 +427,11 @@ async fn a_cut_text_is_made_whole_and_typed() {
         seen.push((item.unwrap(), asked.load(Ordering::SeqCst)));
     }
     // The first section came before any request.
-    let expected = [(section("One", &[1, 2]), 0), (section("Two", &[]), 1), (section("Three", &[]), 1)];
+    let expected = [
+        (section("One", &[1, 2]), 0),
+        (section("Two", &[]), 1),
+        (section("Three", &[]), 1),
+    ];
     assert_eq!(seen, expected);
     assert_eq!(found.document().root(), Some(rest));
     let mut text = found.into_inner();
@@ -349,8 +440,14 @@ async fn a_cut_text_is_made_whole_and_typed() {
 
     let whole: Report = stitched(first, &[rest], &asked).into_final().await.unwrap();
     assert_eq!((whole.sections.len(), whole.whom.as_str()), (3, "x"));
-    let shown: Vec<_> = stitched(first, &[rest], &asked).snapshots::<serde_json::Value>().collect().await;
-    assert_eq!(shown.last().unwrap().as_ref().unwrap(), &serde_json::from_str::<serde_json::Value>(rest).unwrap());
+    let shown: Vec<_> = stitched(first, &[rest], &asked)
+        .snapshots::<serde_json::Value>()
+        .collect()
+        .await;
+    assert_eq!(
+        shown.last().unwrap().as_ref().unwrap(),
+        &serde_json::from_str::<serde_json::Value>(rest).unwrap()
+    );
     let mut events = stitched(first, &[rest], &asked).events();
     let mut titles = String::new();
     while let Some(event) = events.next().await {
@@ -367,6 +464,11 @@ async fn a_cut_text_is_made_whole_and_typed() {
     assert!(seen.len() == 2 && seen[1].is_err(), "{seen:?}");
     assert_eq!(seen[0].as_ref().unwrap(), &section("One", &[1, 2]));
     let is_cut_in_title = |cut: &restitch::Cut| cut.path == "/sections/1/title";
-    assert!(matches!(found.outcome(), Some(restitch::live::LiveOutcome::Incomplete(cut)) if is_cut_in_title(cut)));
-    assert_eq!(found.into_inner().outcome().unwrap().status(), Status::Incomplete);
+    assert!(
+        matches!(found.outcome(), Some(restitch::live::LiveOutcome::Incomplete(cut)) if is_cut_in_title(cut))
+    );
+    assert_eq!(
+        found.into_inner().outcome().unwrap().status(),
+        Status::Incomplete
+    );
 }

@@ -1,5 +1,6 @@
-//! Pushes that are long enough for an index of their tokens, compared with pushes of one byte, which the table of the
-//! grammar alone decides: the same errors, events, frames and closings, for valid text and for text with mistakes.
+//! Pushes that are long enough for an index of their tokens, compared with pushes of one byte,
+//! which the table of the grammar alone decides: the same errors, events, frames and closings, for
+//! valid text and for text with mistakes.
 
 use restitch::SyntaxError;
 use restitch::internal::json::{Frame, Machine};
@@ -22,7 +23,13 @@ fn seen(machine: &Machine, error: Option<SyntaxError>) -> Seen {
     let mut suffix = String::new();
     let end = machine.close_into(CloseOptions::default(), &mut suffix);
     let (offset, state) = (machine.offset(), machine.cut_state());
-    Seen { error, offset, state, frames: machine.frames().to_vec(), closing: end.map(|end| (end, suffix)) }
+    Seen {
+        error,
+        offset,
+        state,
+        frames: machine.frames().to_vec(),
+        closing: end.map(|end| (end, suffix)),
+    }
 }
 
 /// Feeds bytes in pushes that end at `cuts`.
@@ -41,17 +48,31 @@ fn bytes(text: &[u8], depth: usize, cuts: &[usize]) -> Seen {
 fn text(text: &str, depth: usize, cuts: &[usize]) -> (Seen, Log, String, Completion) {
     let (mut machine, mut log) = (Machine::new(depth), Log::default());
     let mut error = None;
-    for end in cuts.iter().copied().filter(|&cut| text.is_char_boundary(cut)).chain([text.len()]) {
+    for end in cuts
+        .iter()
+        .copied()
+        .filter(|&cut| text.is_char_boundary(cut))
+        .chain([text.len()])
+    {
         error = machine.feed_text(&text[..end], &mut log).err();
         if error.is_some() || machine.is_done() {
             break;
         }
     }
-    (seen(&machine, error), log, machine.path(text).to_string(), machine.completion(text))
+    (
+        seen(&machine, error),
+        log,
+        machine.path(text).to_string(),
+        machine.completion(text),
+    )
 }
 
 fn check(input: &[u8], rng: &mut Rng) {
-    let depth = if rng.below(4) == 0 { rng.below(6) } else { 1024 };
+    let depth = if rng.below(4) == 0 {
+        rng.below(6)
+    } else {
+        1024
+    };
     let bytewise: Vec<usize> = (1..input.len()).collect();
     let mut splits = vec![Vec::new()];
     for longest in [1100, 1500, 2000, 4000] {
@@ -64,9 +85,16 @@ fn check(input: &[u8], rng: &mut Rng) {
     }
     let slow = bytes(input, depth, &bytewise);
     for cuts in &splits {
-        assert_eq!(bytes(input, depth, cuts), slow, "cut at {cuts:?}: {:?}", String::from_utf8_lossy(input));
+        assert_eq!(
+            bytes(input, depth, cuts),
+            slow,
+            "cut at {cuts:?}: {:?}",
+            String::from_utf8_lossy(input)
+        );
     }
-    let Ok(input) = std::str::from_utf8(input) else { return };
+    let Ok(input) = std::str::from_utf8(input) else {
+        return;
+    };
     let slow = text(input, depth, &bytewise);
     for cuts in &splits {
         assert_eq!(text(input, depth, cuts), slow, "cut at {cuts:?}: {input:?}");
@@ -82,7 +110,15 @@ fn space(rng: &mut Rng, out: &mut Vec<u8>) {
 fn string(rng: &mut Rng, out: &mut Vec<u8>) {
     let plain = ["plain ", "x, {"];
     let beyond_ascii = ["é", "日", "😀", "ж"];
-    let escapes = ["\\n", "\\\\", "\\\"", "\\ud83d\\ude00", "\\u00e9", "\\ud83d", "\\\\"];
+    let escapes = [
+        "\\n",
+        "\\\\",
+        "\\\"",
+        "\\ud83d\\ude00",
+        "\\u00e9",
+        "\\ud83d",
+        "\\\\",
+    ];
     let kind = rng.below(4);
     out.push(b'"');
     for _ in 0..[0, 1, 3, 20, 90][rng.below(5)] {
@@ -172,17 +208,36 @@ fn long_pushes_agree_with_single_bytes() {
     }
 }
 
-/// Every cut of texts whose pushes end in a place that is hard: in an escape, in a pair of surrogates, in a character.
+/// Every cut of texts whose pushes end in a place that is hard: in an escape, in a pair of
+/// surrogates, in a character.
 #[test]
 fn a_long_push_may_end_anywhere() {
-    for piece in ["\\ud83d\\ude00", "\\u00e9\\n", "é日😀", "\\\\", "\\ud83d\\ud83d", "a"] {
-        let input =
-            format!("[\"{}\", {{\"{}\": 1}}]", piece.repeat(1000 / piece.len()), piece.repeat(200 / piece.len()));
+    for piece in [
+        "\\ud83d\\ude00",
+        "\\u00e9\\n",
+        "é日😀",
+        "\\\\",
+        "\\ud83d\\ud83d",
+        "a",
+    ] {
+        let input = format!(
+            "[\"{}\", {{\"{}\": 1}}]",
+            piece.repeat(1000 / piece.len()),
+            piece.repeat(200 / piece.len())
+        );
         let slow = bytes(input.as_bytes(), 8, &(1..input.len()).collect::<Vec<_>>());
         for cut in 1024..input.len() {
-            assert_eq!(bytes(input.as_bytes(), 8, &[cut]), slow, "cut at {cut}: {input}");
+            assert_eq!(
+                bytes(input.as_bytes(), 8, &[cut]),
+                slow,
+                "cut at {cut}: {input}"
+            );
             let start = &input.as_bytes()[..cut];
-            assert_eq!(bytes(start, 8, &[]), bytes(start, 8, &(1..cut).collect::<Vec<_>>()), "up to {cut}: {input}");
+            assert_eq!(
+                bytes(start, 8, &[]),
+                bytes(start, 8, &(1..cut).collect::<Vec<_>>()),
+                "up to {cut}: {input}"
+            );
         }
     }
 }

@@ -1,6 +1,11 @@
 //! The integration tests: one binary, with one module a subject.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests are tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests are tests"
+)]
 
 #[cfg(feature = "cli")]
 mod agree;

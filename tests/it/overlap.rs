@@ -1,4 +1,5 @@
-//! The anchor and the matchers against references that are written from the rule and search in the simplest way.
+//! The anchor and the matchers against references that are written from the rule and search in the
+//! simplest way.
 
 use std::ops::Range;
 
@@ -7,28 +8,42 @@ use restitch::internal::overlap::{Anchor, Edits, Hits, Matcher, NearAnchor};
 
 use crate::support::Rng;
 
-const LADDER: [usize; 13] = [40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
+const LADDER: [usize; 13] = [
+    40, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
+];
 
 /// Counts the occurrences of `part`, overlapping ones included.
 fn occurrences(text: &str, part: &str) -> usize {
-    text.as_bytes().windows(part.len()).filter(|window| *window == part.as_bytes()).count()
+    text.as_bytes()
+        .windows(part.len())
+        .filter(|window| *window == part.as_bytes())
+        .count()
 }
 
 /// Returns the characters of the longest proper prefix that is also a suffix.
 fn border(text: &str) -> usize {
     let lengths = text.char_indices().map(|(at, _)| at).skip(1);
-    lengths.filter(|&at| text.ends_with(&text[..at])).map(|at| text[..at].chars().count()).max().unwrap_or(0)
+    lengths
+        .filter(|&at| text.ends_with(&text[..at]))
+        .map(|at| text[..at].chars().count())
+        .max()
+        .unwrap_or(0)
 }
 
-/// Returns the places where an anchor may begin: at a character that is not white space, not inside an escape, and not
-/// between the halves of a surrogate pair. Escapes are read from the start.
+/// Returns the places where an anchor may begin: at a character that is not white space, not inside
+/// an escape, and not between the halves of a surrogate pair. Escapes are read from the start.
 fn legal_starts(text: &str) -> Vec<usize> {
     let mut legal = Vec::new();
     let mut chars = text.char_indices().peekable();
     let mut behind_high = false;
     while let Some((at, c)) = chars.next() {
         let is_unicode = text[at..].starts_with("\\u");
-        let digits: Vec<char> = text[at..].chars().skip(2).take(2).map(|digit| digit.to_ascii_lowercase()).collect();
+        let digits: Vec<char> = text[at..]
+            .chars()
+            .skip(2)
+            .take(2)
+            .map(|digit| digit.to_ascii_lowercase())
+            .collect();
         let high = is_unicode && matches!(digits[..], ['d', '8' | '9' | 'a' | 'b']);
         let second_half = behind_high && is_unicode;
         if !c.is_whitespace() && !second_half {
@@ -44,7 +59,8 @@ fn legal_starts(text: &str) -> Vec<usize> {
     legal
 }
 
-/// The rule for anchors: the shortest tail of the given lengths that occurs once and has no long border.
+/// The rule for anchors: the shortest tail of the given lengths that occurs once and has no long
+/// border.
 fn reference(text: &str, cap: usize) -> Option<(Range<usize>, bool)> {
     let end = text.trim_end().len();
     let legal = legal_starts(text);
@@ -53,12 +69,23 @@ fn reference(text: &str, cap: usize) -> Option<(Range<usize>, bool)> {
         return None;
     }
     let whole = &text[first..end];
-    let qualifies = |part: &str| occurrences(text, part) == 1 && border(part) < (part.chars().count() / 4).max(8);
+    let qualifies = |part: &str| {
+        occurrences(text, part) == 1 && border(part) < (part.chars().count() / 4).max(8)
+    };
     let mut last = end..end;
     for rung in LADDER.into_iter().filter(|&rung| rung <= cap) {
         let count = whole.chars().count();
-        let start = if count <= rung { first } else { first + whole.char_indices().nth(count - rung).unwrap().0 };
-        let start = legal.iter().copied().rev().find(|&legal| legal <= start).unwrap_or(first);
+        let start = if count <= rung {
+            first
+        } else {
+            first + whole.char_indices().nth(count - rung).unwrap().0
+        };
+        let start = legal
+            .iter()
+            .copied()
+            .rev()
+            .find(|&legal| legal <= start)
+            .unwrap_or(first);
         last = start..end;
         if qualifies(&text[last.clone()]) {
             return Some((last, false));
@@ -72,15 +99,39 @@ fn reference(text: &str, cap: usize) -> Option<(Range<usize>, bool)> {
 
 fn check(text: &str, cap: usize) {
     let seen = Anchor::of(text, cap).map(|anchor| (anchor.range, anchor.ambiguous));
-    assert_eq!(seen, reference(text, cap), "{text:?} with at most {cap} characters");
+    assert_eq!(
+        seen,
+        reference(text, cap),
+        "{text:?} with at most {cap} characters"
+    );
 }
 
 /// Texts of very different kinds, each the beginning of a JSON document.
 fn texts(rng: &mut Rng) -> String {
-    let words =
-        ["alpha", "beta ", " é", "漢字", "😀", "\\n", "\\\\", "\\\"", "\\u00e9", "\\ud83d\\ude00", "\\/", " ", "x"];
-    let rows =
-        ["{\"id\": 1}, ", "false, ", "0,", "[0, 0, 0],\n  ", "\"\", ", "null ,", "{\"a\": \"same text here\"},\n"];
+    let words = [
+        "alpha",
+        "beta ",
+        " é",
+        "漢字",
+        "😀",
+        "\\n",
+        "\\\\",
+        "\\\"",
+        "\\u00e9",
+        "\\ud83d\\ude00",
+        "\\/",
+        " ",
+        "x",
+    ];
+    let rows = [
+        "{\"id\": 1}, ",
+        "false, ",
+        "0,",
+        "[0, 0, 0],\n  ",
+        "\"\", ",
+        "null ,",
+        "{\"a\": \"same text here\"},\n",
+    ];
     let mut text = String::from(rng.pick(&[" {\"k\": [", "[", "```json\n{\"k\": [", "[[[[[["]));
     for _ in 0..rng.below(4) {
         let row = rng.pick(&rows);
@@ -96,7 +147,10 @@ fn texts(rng: &mut Rng) -> String {
         if rng.below(4) == 0 {
             // A part of the text again, in whole members.
             let from = text.len() - rng.below(text.len().min(300));
-            if let Some(piece) = text.get(from..).filter(|piece| !piece.contains('"') && !piece.contains('\\')) {
+            if let Some(piece) = text
+                .get(from..)
+                .filter(|piece| !piece.contains('"') && !piece.contains('\\'))
+            {
                 let piece = piece.to_owned();
                 text.push_str(&piece);
             }
@@ -147,9 +201,14 @@ fn anchors_at_every_cut() {
 #[test]
 fn long_periods_reach_the_last_rung() {
     // A period of 700 characters: longer tails repeat themselves, shorter ones occur again.
-    let row: String = (0..100).map(|n| format!("\"w{:03}\",", n * 7 % 100)).collect();
-    for text in [format!("[{}", row.repeat(4)), format!("[{}", "0,".repeat(3000)), format!("[\"{}", "漢".repeat(2500))]
-    {
+    let row: String = (0..100)
+        .map(|n| format!("\"w{:03}\",", n * 7 % 100))
+        .collect();
+    for text in [
+        format!("[{}", row.repeat(4)),
+        format!("[{}", "0,".repeat(3000)),
+        format!("[\"{}", "漢".repeat(2500)),
+    ] {
         let anchor = Anchor::of(&text, 2048).unwrap();
         check(&text, 2048);
         assert!(anchor.ambiguous);
@@ -162,9 +221,18 @@ fn long_periods_reach_the_last_rung() {
 
 #[test]
 fn a_short_text_is_its_own_anchor() {
-    for text in ["{", "[1", " {\"a\": \"b", "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0", "{\"k\": \"\\ud83d\\ud"] {
+    for text in [
+        "{",
+        "[1",
+        " {\"a\": \"b",
+        "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0",
+        "{\"k\": \"\\ud83d\\ud",
+    ] {
         let anchor = Anchor::of(text, 2048).unwrap();
-        assert_eq!((&text[anchor.range], anchor.ambiguous), (text.trim(), false));
+        assert_eq!(
+            (&text[anchor.range], anchor.ambiguous),
+            (text.trim(), false)
+        );
     }
 }
 
@@ -173,13 +241,22 @@ fn end_of(delivered: &str) -> usize {
     delivered.trim_end_matches([' ', '\t', '\r', '\n']).len()
 }
 
-/// Checks what the matcher says at every byte of a fragment, whose content begins at `begin`, against a search
-/// everywhere. The delivered text is of bytes, since a window may begin anywhere.
-fn check_matcher(delivered: &str, root: usize, fragment: &str, begin: usize, window: usize) -> usize {
+/// Checks what the matcher says at every byte of a fragment, whose content begins at `begin`,
+/// against a search everywhere. The delivered text is of bytes, since a window may begin anywhere.
+fn check_matcher(
+    delivered: &str,
+    root: usize,
+    fragment: &str,
+    begin: usize,
+    window: usize,
+) -> usize {
     let end = end_of(delivered);
     let anchor = Anchor::of(delivered, 64).map_or(end..end, |anchor| anchor.range);
     let text = &delivered.as_bytes()[..end];
-    let asked = delivered.get(anchor.start.max(root)..anchor.end).unwrap_or_default().as_bytes();
+    let asked = delivered
+        .get(anchor.start.max(root)..anchor.end)
+        .unwrap_or_default()
+        .as_bytes();
     let mut matcher = Matcher::new(delivered, anchor.clone(), root, window);
     let may_begin = |at: &usize| *at == root || *at > root && at + window >= end;
     let mut overlaps = 0;
@@ -190,14 +267,31 @@ fn check_matcher(delivered: &str, root: usize, fragment: &str, begin: usize, win
         let all = &fragment.as_bytes()[..length];
         let hits = matcher.feed(delivered, all);
         let content = if length > begin { &all[begin..] } else { all };
-        let case = || format!("{delivered:?} from {root}, window {window}, {:?}", String::from_utf8_lossy(content));
-        let start = end.checked_sub(content.len()).filter(|at| may_begin(at) && text.ends_with(content));
+        let case = || {
+            format!(
+                "{delivered:?} from {root}, window {window}, {:?}",
+                String::from_utf8_lossy(content)
+            )
+        };
+        let start = end
+            .checked_sub(content.len())
+            .filter(|at| may_begin(at) && text.ends_with(content));
         let found = !asked.is_empty() && all.ends_with(asked);
-        let expect = Hits { anchor: found.then(|| length - asked.len()), overlap: start };
+        let expect = Hits {
+            anchor: found.then(|| length - asked.len()),
+            overlap: start,
+        };
         assert_eq!(hits, expect, "{}", case());
-        let is_place = |at: &usize| may_begin(at) && at + content.len() < end && text[*at..].starts_with(content);
+        let is_place = |at: &usize| {
+            may_begin(at) && at + content.len() < end && text[*at..].starts_with(content)
+        };
         let place = (0..end).find(is_place);
-        assert_eq!((matcher.occurrence(), matcher.may_repeat()), (place, place.is_some()), "{}", case());
+        assert_eq!(
+            (matcher.occurrence(), matcher.may_repeat()),
+            (place, place.is_some()),
+            "{}",
+            case()
+        );
         let is_begun = content.len() < asked.len() && asked.starts_with(content);
         assert_eq!(matcher.may_be_anchor(all), is_begun, "{}", case());
         overlaps += usize::from(start.is_some());
@@ -225,7 +319,11 @@ fn the_matcher_finds_what_a_search_finds() {
         let before = if begin > 0 { "```json\n" } else { "" };
         let window = [1 << 20, 100, 40][rng.below(3)];
         let root = delivered.find(['{', '[']).unwrap_or(0);
-        for (from, most) in [(from.min(cut), 400), (0, 300), (boundary(&text, cut.saturating_sub(200)), 300)] {
+        for (from, most) in [
+            (from.min(cut), 400),
+            (0, 300),
+            (boundary(&text, cut.saturating_sub(200)), 300),
+        ] {
             let again: String = text[from..].chars().take(most).collect();
             overlaps += check_matcher(delivered, root, &format!("{before}{again}"), begin, window);
         }
@@ -237,7 +335,10 @@ fn the_matcher_finds_what_a_search_finds() {
 fn the_matcher_at_the_ends_of_the_text() {
     let fragment = "[1, 2, \"x\"]";
     for delivered in ["", " \n", "[", "[ ", "[1, 2", "[1, 2\u{a0} \n", "  [1"] {
-        for root in [0, 1, delivered.len()].into_iter().filter(|&root| delivered.is_char_boundary(root)) {
+        for root in [0, 1, delivered.len()]
+            .into_iter()
+            .filter(|&root| delivered.is_char_boundary(root))
+        {
             for window in [0, 1, 3, 100] {
                 check_matcher(delivered, root.min(end_of(delivered)), fragment, 0, window);
                 check_matcher(delivered, root.min(end_of(delivered)), delivered, 0, window);
@@ -273,7 +374,13 @@ fn text_in_many_places_is_told_like_any_other() {
     ] {
         let repeated: String = delivered.chars().skip(9).take(300).collect();
         let tail = &delivered[delivered.len() - 200..];
-        for fragment in [&delivered, &repeated, tail, &format!("{repeated}0x"), "0,0,0,0,0,0,0,0,1,0,0"] {
+        for fragment in [
+            &delivered,
+            &repeated,
+            tail,
+            &format!("{repeated}0x"),
+            "0,0,0,0,0,0,0,0,1,0,0",
+        ] {
             for window in [1 << 20, 400, 64] {
                 check_matcher(&delivered, 0, fragment, 0, window);
             }
@@ -326,7 +433,9 @@ fn folded(text: &str) -> Vec<char> {
     let chars: Vec<char> = text.chars().collect();
     let unit_at = |at: usize| -> Option<u32> {
         let digits: String = chars.get(at..at + 6)?.iter().collect();
-        let digits = digits.strip_prefix("\\u").filter(|digits| digits.chars().all(|c| c.is_ascii_hexdigit()))?;
+        let digits = digits
+            .strip_prefix("\\u")
+            .filter(|digits| digits.chars().all(|c| c.is_ascii_hexdigit()))?;
         u32::from_str_radix(digits, 16).ok()
     };
     let mut at = 0;
@@ -335,14 +444,24 @@ fn folded(text: &str) -> Vec<char> {
         match (c, next) {
             ('\\', Some('u')) => {
                 let (high, low) = (unit_at(at), unit_at(at + 6));
-                let units: Vec<u16> = [high, low].into_iter().flatten().map(|unit| unit as u16).collect();
+                let units: Vec<u16> = [high, low]
+                    .into_iter()
+                    .flatten()
+                    .map(|unit| unit as u16)
+                    .collect();
                 let first = char::decode_utf16(units.iter().copied()).next();
                 let Some(high) = high else {
                     // Broken; not written by these tests unless it is the end.
                     break;
                 };
-                let pair = first.as_ref().is_some_and(|c| c.as_ref().is_ok_and(|c| c.len_utf16() == 2));
-                plain.push(char::from_u32(high).or(first.and_then(Result::ok).filter(|_| pair)).unwrap_or('\u{fffd}'));
+                let pair = first
+                    .as_ref()
+                    .is_some_and(|c| c.as_ref().is_ok_and(|c| c.len_utf16() == 2));
+                plain.push(
+                    char::from_u32(high)
+                        .or(first.and_then(Result::ok).filter(|_| pair))
+                        .unwrap_or('\u{fffd}'),
+                );
                 at += if pair { 12 } else { 6 };
                 continue;
             }
@@ -363,7 +482,10 @@ fn folded(text: &str) -> Vec<char> {
         _ if c.is_whitespace() => String::new(),
         _ => c.to_string(),
     };
-    plain.into_iter().flat_map(|c| straight(c).chars().collect::<Vec<_>>()).collect()
+    plain
+        .into_iter()
+        .flat_map(|c| straight(c).chars().collect::<Vec<_>>())
+        .collect()
 }
 
 /// Returns the edit distance by the complete matrix.
@@ -380,7 +502,11 @@ fn distance(a: &[char], b: &[char]) -> usize {
             } else {
                 1
             };
-            row.push((rows[i][j] + replaced).min(rows[i][j + 1] + 1).min(row[j] + 1));
+            row.push(
+                (rows[i][j] + replaced)
+                    .min(rows[i][j + 1] + 1)
+                    .min(row[j] + 1),
+            );
         }
         rows.push(row);
     }
@@ -395,9 +521,16 @@ fn near_reference(anchor: &[char], content: &[char]) -> Option<usize> {
         _ => 0,
     };
     let first = kind(*anchor.first()?);
-    let lead = content.iter().take_while(|&&c| kind(c) != 0 && kind(c) != first).count();
+    let lead = content
+        .iter()
+        .take_while(|&&c| kind(c) != 0 && kind(c) != first)
+        .count();
     let content = &content[lead..];
-    let most = if anchor.len() < 12 { 0 } else { (anchor.len() / 10).max(2) };
+    let most = if anchor.len() < 12 {
+        0
+    } else {
+        (anchor.len() / 10).max(2)
+    };
     let edits = distance(anchor, content) + usize::from(lead > 0);
     let last = &anchor[anchor.len().saturating_sub(4)..];
     (edits <= most && content.ends_with(last)).then_some(edits)
@@ -408,9 +541,17 @@ fn is_open(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
         let escape = &rest[at..];
-        let length = if escape.starts_with("\\u") { 6 } else { escape.chars().take(2).map(char::len_utf8).sum() };
-        let Some(behind) = escape.get(length..).filter(|_| length > 1) else { return true };
-        let is_high = length == 6 && "89abAB".contains(&escape[3..4]) && escape[2..3].eq_ignore_ascii_case("d");
+        let length = if escape.starts_with("\\u") {
+            6
+        } else {
+            escape.chars().take(2).map(char::len_utf8).sum()
+        };
+        let Some(behind) = escape.get(length..).filter(|_| length > 1) else {
+            return true;
+        };
+        let is_high = length == 6
+            && "89abAB".contains(&escape[3..4])
+            && escape[2..3].eq_ignore_ascii_case("d");
         if is_high && behind.is_empty() {
             return true;
         }
@@ -438,8 +579,8 @@ fn check_near(anchor: &str, content: &str) -> Option<usize> {
         }
         if all.len() > before.len() {
             // A later end counts only with fewer edits.
-            let wanted =
-                near_reference(&folded_anchor, &all).filter(|edits| fewest.is_none_or(|fewest| *edits < fewest));
+            let wanted = near_reference(&folded_anchor, &all)
+                .filter(|edits| fewest.is_none_or(|fewest| *edits < fewest));
             assert_eq!(edits, wanted, "{anchor:?} and {:?}", content.get(..at));
             fewest = wanted.or(fewest);
         } else {
@@ -451,7 +592,9 @@ fn check_near(anchor: &str, content: &str) -> Option<usize> {
     let mut best: Option<usize> = None;
     for pair in seen.windows(2) {
         best = [best, pair[0].0].into_iter().flatten().min();
-        let is_better = pair[1].0.is_some_and(|edits| best.is_none_or(|best| edits < best));
+        let is_better = pair[1]
+            .0
+            .is_some_and(|edits| best.is_none_or(|best| edits < best));
         assert!(pair[0].1 || !is_better, "{anchor:?} and {content:?}");
     }
     seen.into_iter().filter_map(|(edits, _)| edits).min()
@@ -473,7 +616,10 @@ fn an_anchor_is_found_as_models_repeat_it() {
         (anchor.replace("words, and it", "words"), None),
         // What follows would be new: it must be right.
         (anchor.replace(" the", " thx"), None),
-        ("{\"id\": 13}, {\"id\": 14}, {\"id\": 15}, {\"id\": 16}, {\"id\": 17}".to_owned(), None),
+        (
+            "{\"id\": 13}, {\"id\": 14}, {\"id\": 15}, {\"id\": 16}, {\"id\": 17}".to_owned(),
+            None,
+        ),
     ] {
         assert_eq!(check_near(anchor, &content), edits, "{content}");
     }
@@ -489,7 +635,11 @@ fn edits_of_the_structure_are_counted_apart() {
     let anchor = r#"{"name": "Ada, Countess", "rows": ["one"#;
     let edits = |content: &str| {
         let mut near = NearAnchor::new(anchor);
-        content.chars().filter_map(|c| near.feed(c)).min().map(|edits| (edits.count, edits.structural))
+        content
+            .chars()
+            .filter_map(|c| near.feed(c))
+            .min()
+            .map(|edits| (edits.count, edits.structural))
     };
     assert_eq!(edits(anchor), Some((0, 0)));
     assert_eq!(edits(&anchor.replace("Ada", "Eda")), Some((1, 0)));
@@ -504,7 +654,10 @@ fn edits_of_the_structure_are_counted_apart() {
 fn an_anchor_that_ends_inside_an_escape_ends_there() {
     let ends = |anchor: &str, content: &str| {
         let mut near = NearAnchor::new(anchor);
-        content.char_indices().filter_map(|(at, c)| Some((at + 1, near.feed(c)?.count))).collect::<Vec<_>>()
+        content
+            .char_indices()
+            .filter_map(|(at, c)| Some((at + 1, near.feed(c)?.count)))
+            .collect::<Vec<_>>()
     };
     assert_eq!(ends("say \\u00", "say \\u00e9"), [(8, 0)]);
     assert_eq!(ends("say \\", "say  \\n"), [(6, 0)]);
@@ -518,7 +671,9 @@ fn a_long_anchor_dies_where_it_is_not_repeated() {
     let anchor: String = (0..300).map(|n| format!("word{n} ")).collect();
     let mut near = NearAnchor::new(&anchor);
     assert!(near.is_alive());
-    "x".repeat(250).chars().for_each(|c| assert_eq!(near.feed(c), None));
+    "x".repeat(250)
+        .chars()
+        .for_each(|c| assert_eq!(near.feed(c), None));
     assert!(!near.is_alive());
     near.begin();
     assert!(near.is_alive());
@@ -558,7 +713,8 @@ fn odd_text(most: usize) -> impl Strategy<Value = String> {
         "\\b",
         "\u{a0}",
     ];
-    prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..most).prop_map(|pieces| pieces.concat())
+    prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..most)
+        .prop_map(|pieces| pieces.concat())
 }
 
 proptest! {
@@ -587,5 +743,7 @@ proptest! {
 
 /// Whether no `\u` of the text is broken.
 fn is_whole(text: &str) -> bool {
-    text.split("\\u").skip(1).all(|rest| rest.len() >= 4 && rest.as_bytes()[..4].iter().all(u8::is_ascii_hexdigit))
+    text.split("\\u")
+        .skip(1)
+        .all(|rest| rest.len() >= 4 && rest.as_bytes()[..4].iter().all(u8::is_ascii_hexdigit))
 }

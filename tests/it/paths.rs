@@ -27,15 +27,34 @@ struct Found {
 fn drain(paths: &mut Paths, text: &str, growing: &mut Vec<String>, found: &mut Vec<Found>) {
     growing.resize(paths.patterns().len(), String::new());
     while let Some(one) = paths.poll_match() {
-        let Match { pattern, phase, path, span, root, .. } = one;
+        let Match {
+            pattern,
+            phase,
+            path,
+            span,
+            root,
+            ..
+        } = one;
         if phase == Phase::Grow {
             assert!(!span.is_empty());
             growing[pattern].push_str(span.of(text));
             continue;
         }
-        let grown = if phase == Phase::Complete { std::mem::take(&mut growing[pattern]) } else { String::new() };
+        let grown = if phase == Phase::Complete {
+            std::mem::take(&mut growing[pattern])
+        } else {
+            String::new()
+        };
         let (text, path) = (one.text(text).to_owned(), path.to_owned());
-        found.push(Found { pattern, phase, path, text, start: span.start, root, grown });
+        found.push(Found {
+            pattern,
+            phase,
+            path,
+            text,
+            start: span.start,
+            root,
+            grown,
+        });
     }
 }
 
@@ -58,8 +77,15 @@ fn followed(text: &str, cuts: &[usize], patterns: &[&str]) -> Vec<Found> {
 
 /// Returns `text` in pieces that end between characters.
 fn pieces<'a>(text: &'a str, cuts: &[usize]) -> Vec<&'a str> {
-    let cuts: Vec<_> = cuts.iter().copied().filter(|&cut| text.is_char_boundary(cut)).collect();
-    chunks(text.as_bytes(), &cuts).into_iter().map(|piece| std::str::from_utf8(piece).unwrap()).collect()
+    let cuts: Vec<_> = cuts
+        .iter()
+        .copied()
+        .filter(|&cut| text.is_char_boundary(cut))
+        .collect();
+    chunks(text.as_bytes(), &cuts)
+        .into_iter()
+        .map(|piece| std::str::from_utf8(piece).unwrap())
+        .collect()
 }
 
 /// The slow twin: walks the whole text and compares every path with every pattern.
@@ -74,9 +100,21 @@ fn expected(text: &str, patterns: &[&str]) -> Vec<Found> {
     found
 }
 
-fn visit(raw: Raw<'_>, base: usize, path: &mut Vec<String>, root: usize, patterns: &[&str], found: &mut Vec<Found>) {
-    let matching: Vec<_> = (0..patterns.len()).filter(|&n| matches(patterns[n], path)).collect();
-    let written: String = path.iter().map(|step| format!("/{}", escape(step))).collect();
+fn visit(
+    raw: Raw<'_>,
+    base: usize,
+    path: &mut Vec<String>,
+    root: usize,
+    patterns: &[&str],
+    found: &mut Vec<Found>,
+) {
+    let matching: Vec<_> = (0..patterns.len())
+        .filter(|&n| matches(patterns[n], path))
+        .collect();
+    let written: String = path
+        .iter()
+        .map(|step| format!("/{}", escape(step)))
+        .collect();
     let all = |phase, text: &str, grown: &str| {
         let one = |&pattern: &usize| Found {
             pattern,
@@ -91,19 +129,34 @@ fn visit(raw: Raw<'_>, base: usize, path: &mut Vec<String>, root: usize, pattern
     };
     found.extend(all(Phase::Begin, &raw.as_str()[..1], ""));
     let mut children = Vec::new();
-    children.extend(raw.elements().enumerate().map(|(index, value)| (index.to_string(), value)));
-    children.extend(raw.members().map(|(key, value)| (key.decode().unwrap().into_owned(), value)));
+    children.extend(
+        raw.elements()
+            .enumerate()
+            .map(|(index, value)| (index.to_string(), value)),
+    );
+    children.extend(
+        raw.members()
+            .map(|(key, value)| (key.decode().unwrap().into_owned(), value)),
+    );
     for (step, value) in children {
         path.push(step);
         visit(value, base, path, root, patterns, found);
         path.pop();
     }
-    found.extend(all(Phase::Complete, raw.as_str(), raw.inner().unwrap_or_default()));
+    found.extend(all(
+        Phase::Complete,
+        raw.as_str(),
+        raw.inner().unwrap_or_default(),
+    ));
 }
 
 fn matches(pattern: &str, path: &[String]) -> bool {
     let steps: Vec<_> = pattern.split('/').skip(1).collect();
-    steps.len() == path.len() && steps.iter().zip(path).all(|(step, own)| *step == "*" || *step == escape(own))
+    steps.len() == path.len()
+        && steps
+            .iter()
+            .zip(path)
+            .all(|(step, own)| *step == "*" || *step == escape(own))
 }
 
 fn escape(step: &str) -> String {
@@ -116,8 +169,18 @@ fn log(pushes: &[&str], patterns: &[&str]) -> Vec<String> {
     let mut log = Vec::new();
     let mut drain = |paths: &mut Paths, text: &str| {
         while let Some(found) = paths.poll_match() {
-            let Match { pattern, phase, path, span, .. } = found;
-            log.push(format!("{pattern} {} {path:?} {}", phase.as_str(), span.of(text)));
+            let Match {
+                pattern,
+                phase,
+                path,
+                span,
+                ..
+            } = found;
+            log.push(format!(
+                "{pattern} {} {path:?} {}",
+                phase.as_str(),
+                span.of(text)
+            ));
         }
     };
     for push in pushes {
@@ -141,14 +204,22 @@ fn a_string_starts_grows_and_is_complete() {
             "0 complete \"/a\" \"xy\\u00e9z\"",
         ]
     );
-    assert_eq!(log(&["[\"\"]"], &["/0"]), ["0 begin \"/0\" \"", "0 complete \"/0\" \"\""]);
+    assert_eq!(
+        log(&["[\"\"]"], &["/0"]),
+        ["0 begin \"/0\" \"", "0 complete \"/0\" \"\""]
+    );
 }
 
 #[test]
 fn a_number_and_a_literal_start_when_they_are_complete() {
     assert_eq!(
         log(&["[-1", "2", ",", "nul", "l"], &["/*"]),
-        ["0 begin \"/0\" -", "0 complete \"/0\" -12", "0 begin \"/1\" n", "0 complete \"/1\" null"]
+        [
+            "0 begin \"/0\" -",
+            "0 complete \"/0\" -12",
+            "0 begin \"/1\" n",
+            "0 complete \"/1\" null"
+        ]
     );
 }
 
@@ -156,14 +227,22 @@ fn a_number_and_a_literal_start_when_they_are_complete() {
 fn a_container_does_not_grow() {
     assert_eq!(
         log(&["{\"a\": [\"x", "y\", {}", "]}"], &["/a", "/a/1"]),
-        ["0 begin \"/a\" [", "1 begin \"/a/1\" {", "1 complete \"/a/1\" {}", "0 complete \"/a\" [\"xy\", {}]",]
+        [
+            "0 begin \"/a\" [",
+            "1 begin \"/a/1\" {",
+            "1 complete \"/a/1\" {}",
+            "0 complete \"/a\" [\"xy\", {}]",
+        ]
     );
 }
 
 #[test]
 fn several_patterns_match_one_value_in_their_order() {
     assert_eq!(
-        log(&["{\"a\": {\"b\": \"x\"}}"], &["/*/b", "", "/a/*", "/a/b", "/b/a"]),
+        log(
+            &["{\"a\": {\"b\": \"x\"}}"],
+            &["/*/b", "", "/a/*", "/a/b", "/b/a"]
+        ),
         [
             "1 begin \"\" {",
             "0 begin \"/a/b\" \"",
@@ -190,7 +269,11 @@ fn what_matches() {
             r#"{"items": [{"title": 1}, {"name": 2}, {"title": 3}]}"#,
             &["/items/0/title", "/items/2/title"],
         ),
-        ("/items/*/title", r#"{"items": {"x": {"title": 1}}, "item": [{"title": 2}]}"#, &["/items/x/title"]),
+        (
+            "/items/*/title",
+            r#"{"items": {"x": {"title": 1}}, "item": [{"title": 2}]}"#,
+            &["/items/x/title"],
+        ),
         ("/*", "[1, [2], {\"a\": 3}]", &["/0", "/1", "/2"]),
         ("/*/*", "[1, [2], {\"a\": 3}]", &["/1/0", "/2/a"]),
         ("/a~1b", r#"{"a/b": 1, "a": {"b": 2}}"#, &["/a~1b"]),
@@ -210,8 +293,11 @@ fn what_matches() {
     ];
     for (pattern, text, expect) in rows {
         let found = followed(text, &[], &[pattern]);
-        let paths: Vec<_> =
-            found.iter().filter(|found| found.phase == Phase::Complete).map(|found| &found.path).collect();
+        let paths: Vec<_> = found
+            .iter()
+            .filter(|found| found.phase == Phase::Complete)
+            .map(|found| &found.path)
+            .collect();
         assert_eq!(paths, expect, "{pattern} in {text}");
     }
 }
@@ -232,14 +318,22 @@ fn several_roots() {
         (2, "", "{\"a\": \"x\"}"),
         (3, "", "3"),
     ];
-    assert_eq!(found, expect.map(|(root, path, text)| (root, path.to_owned(), text.to_owned())));
+    assert_eq!(
+        found,
+        expect.map(|(root, path, text)| (root, path.to_owned(), text.to_owned()))
+    );
 }
 
 #[test]
 fn a_repeated_key_matches_twice() {
     assert_eq!(
         log(&["{\"a\": 1, \"a\": 2}"], &["/a"]),
-        ["0 begin \"/a\" 1", "0 complete \"/a\" 1", "0 begin \"/a\" 2", "0 complete \"/a\" 2"]
+        [
+            "0 begin \"/a\" 1",
+            "0 complete \"/a\" 1",
+            "0 begin \"/a\" 2",
+            "0 complete \"/a\" 2"
+        ]
     );
 }
 
@@ -249,14 +343,28 @@ fn completions_alone() {
     let (mut document, mut paths) = (document(), Paths::completions(["/a/*", "/c", ""]).unwrap());
     let mut found = Vec::new();
     for piece in text.as_bytes().chunks(3) {
-        document.push_with(std::str::from_utf8(piece).unwrap(), &mut paths).unwrap();
+        document
+            .push_with(std::str::from_utf8(piece).unwrap(), &mut paths)
+            .unwrap();
         while let Some(one) = paths.poll_match() {
             assert_eq!(one.phase, Phase::Complete);
-            found.push((one.pattern, one.path.to_owned(), one.text(document.text()).to_owned()));
+            found.push((
+                one.pattern,
+                one.path.to_owned(),
+                one.text(document.text()).to_owned(),
+            ));
         }
     }
-    let expect = [(0, "/a/0", "\"x\""), (0, "/a/1", "{\"b\": 1}"), (1, "/c", "\"long\""), (2, "", text)];
-    assert_eq!(found, expect.map(|(pattern, path, text)| (pattern, path.to_owned(), text.to_owned())));
+    let expect = [
+        (0, "/a/0", "\"x\""),
+        (0, "/a/1", "{\"b\": 1}"),
+        (1, "/c", "\"long\""),
+        (2, "", text),
+    ];
+    assert_eq!(
+        found,
+        expect.map(|(pattern, path, text)| (pattern, path.to_owned(), text.to_owned()))
+    );
 }
 
 #[test]
@@ -269,7 +377,20 @@ fn matches_wait_until_they_are_polled() {
     while let Some(found) = paths.poll_match() {
         rest.push(format!("{} {}", found.path, found.text(document.text())));
     }
-    assert_eq!(rest, ["/0 10", "/1 1", "/1 11", "/2 \"", "/2 a", "/2 b", "/2 \"ab\"", "/3 1", "/3 12"]);
+    assert_eq!(
+        rest,
+        [
+            "/0 10",
+            "/1 1",
+            "/1 11",
+            "/2 \"",
+            "/2 a",
+            "/2 b",
+            "/2 \"ab\"",
+            "/3 1",
+            "/3 12"
+        ]
+    );
     assert!(paths.poll_match().is_none());
 }
 
@@ -281,12 +402,30 @@ fn spans_are_parsed_as_types() {
         name: String,
     }
     let (mut document, mut paths) = (document(), Paths::completions(["/rows/*"]).unwrap());
-    document.push_with(r#"{"rows": [{"id": 1, "name": "\u00e9"}, {"id": "#, &mut paths).unwrap();
+    document
+        .push_with(
+            r#"{"rows": [{"id": 1, "name": "\u00e9"}, {"id": "#,
+            &mut paths,
+        )
+        .unwrap();
     let row: Row = paths.poll_match().unwrap().parse(document.text()).unwrap();
-    assert_eq!(row, Row { id: 1, name: "é".to_owned() });
+    assert_eq!(
+        row,
+        Row {
+            id: 1,
+            name: "é".to_owned()
+        }
+    );
     assert!(paths.poll_match().is_none());
     document.push_with("-2}]", &mut paths).unwrap();
-    assert!(paths.poll_match().unwrap().parse::<Row>(document.text()).unwrap_err().is_data());
+    assert!(
+        paths
+            .poll_match()
+            .unwrap()
+            .parse::<Row>(document.text())
+            .unwrap_err()
+            .is_data()
+    );
 }
 
 #[test]
@@ -301,7 +440,10 @@ fn invalid_patterns_are_errors() {
     ];
     for (pattern, kind, offset) in rows {
         let error = Paths::new(["/fine", pattern]).unwrap_err();
-        assert_eq!((error.kind, error.pattern.as_str(), error.offset), (kind, pattern, offset));
+        assert_eq!(
+            (error.kind, error.pattern.as_str(), error.offset),
+            (kind, pattern, offset)
+        );
     }
     assert_eq!(
         Paths::new(["a/b"]).unwrap_err().to_string(),
@@ -309,7 +451,10 @@ fn invalid_patterns_are_errors() {
     );
     assert_eq!(Paths::new(["/a"; 64]).unwrap().patterns().len(), 64);
     let error = Paths::new((0..65).map(|n| format!("/{n}"))).unwrap_err();
-    assert_eq!(error.to_string(), "pattern \"/64\": more than 64 patterns (byte 0)");
+    assert_eq!(
+        error.to_string(),
+        "pattern \"/64\": more than 64 patterns (byte 0)"
+    );
 }
 
 #[test]
@@ -330,12 +475,19 @@ fn no_pattern_finds_nothing() {
 
 /// Returns paths of values in `text`, with some steps replaced by `*`.
 fn random_patterns(text: &str, count: usize, rng: &mut Rng) -> Vec<String> {
-    let all = expected(text, &["", "/*", "/*/*", "/*/*/*", "/*/*/*/*", "/*/*/*/*/*"]);
+    let all = expected(
+        text,
+        &["", "/*", "/*/*", "/*/*/*", "/*/*/*/*", "/*/*/*/*/*"],
+    );
     let wild = |path: &str, rng: &mut Rng| {
         let steps = path.split('/').skip(1);
-        steps.map(|step| format!("/{}", if rng.below(3) == 0 { "*" } else { step })).collect::<String>()
+        steps
+            .map(|step| format!("/{}", if rng.below(3) == 0 { "*" } else { step }))
+            .collect::<String>()
     };
-    (0..count).map(|_| wild(&all[rng.below(all.len())].path, rng)).collect()
+    (0..count)
+        .map(|_| wild(&all[rng.below(all.len())].path, rng))
+        .collect()
 }
 
 #[test]
@@ -343,13 +495,19 @@ fn any_chunking_of_random_documents() {
     let mut rng = Rng::new(7);
     let mut matches = 0;
     for _ in 0..150 {
-        let text: String = (0..=rng.below(2)).map(|_| Tree::random(&mut rng, 4).write(&mut rng) + "\n").collect();
+        let text: String = (0..=rng.below(2))
+            .map(|_| Tree::random(&mut rng, 4).write(&mut rng) + "\n")
+            .collect();
         let patterns = random_patterns(&text, 1 + rng.below(6), &mut rng);
         let patterns: Vec<_> = patterns.iter().map(String::as_str).collect();
         let expect = expected(&text, &patterns);
         matches += expect.len();
         for cuts in splits(text.len()) {
-            assert_eq!(followed(&text, &cuts, &patterns), expect, "{text} {patterns:?} {cuts:?}");
+            assert_eq!(
+                followed(&text, &cuts, &patterns),
+                expect,
+                "{text} {patterns:?} {cuts:?}"
+            );
         }
     }
     assert!(matches > 1000, "{matches}");
@@ -372,13 +530,23 @@ fn a_late_sink_sees_the_rest() {
             drain(&mut paths, document.text(), &mut Vec::new(), &mut found);
             // A number is reported with the byte after it.
             let told = |found: &Found| {
-                let is_number = Raw::root(&found.text).is_some_and(|raw| raw.kind() == ValueKind::Number);
+                let is_number =
+                    Raw::root(&found.text).is_some_and(|raw| raw.kind() == ValueKind::Number);
                 found.start + found.text.len() + usize::from(is_number)
             };
             let name = |found: &Found| (found.pattern, found.path.clone(), found.text.clone());
             let whole = |found: &&Found| found.phase == Phase::Complete;
-            let rest: Vec<_> = expect.iter().filter(whole).filter(|found| told(found) > cut).map(name).collect();
-            assert_eq!(found.iter().filter(whole).map(name).collect::<Vec<_>>(), rest, "{text} {patterns:?} {cut}");
+            let rest: Vec<_> = expect
+                .iter()
+                .filter(whole)
+                .filter(|found| told(found) > cut)
+                .map(name)
+                .collect();
+            assert_eq!(
+                found.iter().filter(whole).map(name).collect::<Vec<_>>(),
+                rest,
+                "{text} {patterns:?} {cut}"
+            );
         }
     }
 }
@@ -395,7 +563,9 @@ fn gaps_do_no_harm() {
         let patterns: Vec<_> = patterns.iter().map(String::as_str).collect();
         let expect = expected(&text, &patterns);
         let is_right = |found: &Match<'_>| {
-            let same = |one: &&Found| (one.pattern, one.path.as_str(), 0) == (found.pattern, found.path, found.root);
+            let same = |one: &&Found| {
+                (one.pattern, one.path.as_str(), 0) == (found.pattern, found.path, found.root)
+            };
             let own = |one: &&Found| one.start == found.span.start && one.text == found.text(&text);
             let mut same = expect.iter().filter(same);
             match found.phase {
@@ -408,16 +578,23 @@ fn gaps_do_no_harm() {
                 phase => same.any(|one| one.phase == phase && own(&one)),
             }
         };
-        let mut all = [Paths::new(&patterns).unwrap(), Paths::completions(&patterns).unwrap()];
+        let mut all = [
+            Paths::new(&patterns).unwrap(),
+            Paths::completions(&patterns).unwrap(),
+        ];
         let mut document = document();
-        let cuts: BTreeSet<_> = (0..3).flat_map(|_| random_cuts(text.len(), &mut rng)).collect();
+        let cuts: BTreeSet<_> = (0..3)
+            .flat_map(|_| random_cuts(text.len(), &mut rng))
+            .collect();
         for piece in pieces(&text, &cuts.into_iter().collect::<Vec<_>>()) {
             if rng.below(3) == 0 {
                 document.push(piece).unwrap();
                 continue;
             }
             let [paths, completions] = &mut all;
-            document.push_with(piece, &mut (paths, completions)).unwrap();
+            document
+                .push_with(piece, &mut (paths, completions))
+                .unwrap();
             for paths in &mut all {
                 while let Some(found) = paths.poll_match() {
                     assert!(is_right(&found), "{found:?} of {patterns:?} in {text}");
@@ -427,7 +604,10 @@ fn gaps_do_no_harm() {
             }
         }
     }
-    assert!(phases.iter().all(|&count| count > 1000) && steps > 2000, "{phases:?} {steps}");
+    assert!(
+        phases.iter().all(|&count| count > 1000) && steps > 2000,
+        "{phases:?} {steps}"
+    );
 }
 
 /// The end of a string was missed: the next string is another one.
@@ -436,15 +616,34 @@ fn a_string_is_recognized_after_a_gap() {
     // Columns: what is pushed with the sink, without it, with it again, and all matches.
     let cases: [(&str, &str, &str, &[&str]); 5] = [
         (r#"{"a": ["x"#, r#"y""#, "]", &[r#"complete /a ["xy"]"#]),
-        (r#"{"a": "x"#, r#"", "c": "y"#, r#"z""#, &["grow /c z", r#"complete /c "yz""#]),
-        (r#"{"a": "x"#, r#"y"#, r#"z""#, &["grow /a z", r#"complete /a "xyz""#]),
+        (
+            r#"{"a": "x"#,
+            r#"", "c": "y"#,
+            r#"z""#,
+            &["grow /c z", r#"complete /c "yz""#],
+        ),
+        (
+            r#"{"a": "x"#,
+            r#"y"#,
+            r#"z""#,
+            &["grow /a z", r#"complete /a "xyz""#],
+        ),
         (r#"{"a": "x"#, r#"y"#, r#"", "#, &[r#"complete /a "xy""#]),
-        (r#"{"b": "x"#, r#"", "a": "y"#, r#"z""#, &["grow /a z", r#"complete /a "yz""#]),
+        (
+            r#"{"b": "x"#,
+            r#"", "a": "y"#,
+            r#"z""#,
+            &["grow /a z", r#"complete /a "yz""#],
+        ),
     ];
     for (before, missed, behind, expect) in cases {
         for completions in [false, true] {
             let patterns = ["/a", "/c", "/a/0"];
-            let new = if completions { Paths::completions(patterns) } else { Paths::new(patterns) };
+            let new = if completions {
+                Paths::completions(patterns)
+            } else {
+                Paths::new(patterns)
+            };
             let (mut document, mut paths) = (document(), new.unwrap());
             document.push_with(before, &mut paths).unwrap();
             while paths.poll_match().is_some() {}
@@ -452,10 +651,22 @@ fn a_string_is_recognized_after_a_gap() {
             document.push_with(behind, &mut paths).unwrap();
             let mut found = Vec::new();
             while let Some(one) = paths.poll_match() {
-                found.push(format!("{} {} {}", one.phase.as_str(), one.path, one.text(document.text())));
+                found.push(format!(
+                    "{} {} {}",
+                    one.phase.as_str(),
+                    one.path,
+                    one.text(document.text())
+                ));
             }
-            let expect: Vec<_> = expect.iter().filter(|said| !completions || said.starts_with("complete")).collect();
-            assert_eq!(found.iter().collect::<Vec<_>>(), expect, "{before} {missed} {behind}");
+            let expect: Vec<_> = expect
+                .iter()
+                .filter(|said| !completions || said.starts_with("complete"))
+                .collect();
+            assert_eq!(
+                found.iter().collect::<Vec<_>>(),
+                expect,
+                "{before} {missed} {behind}"
+            );
         }
     }
 }
@@ -467,10 +678,14 @@ fn a_clone_continues_where_a_document_was_restored() {
     document.push_with("{\"a\": [1, \"x", &mut paths).unwrap();
     while paths.poll_match().is_some() {}
     let (checkpoint, kept) = (document.checkpoint(), paths.clone());
-    document.push_with("\"], \"c\": {\"d\": [", &mut paths).unwrap();
+    document
+        .push_with("\"], \"c\": {\"d\": [", &mut paths)
+        .unwrap();
     assert!(document.restore(&checkpoint));
     paths = kept;
-    document.push_with("y\"], \"b\": null}", &mut paths).unwrap();
+    document
+        .push_with("y\"], \"b\": null}", &mut paths)
+        .unwrap();
     let mut found = Vec::new();
     while let Some(one) = paths.poll_match() {
         found.push(format!("{} {}", one.path, one.text(document.text())));
@@ -487,18 +702,35 @@ fn documents_of_the_corpus() {
             continue;
         }
         let patterns = random_patterns(&text, 5, &mut rng);
-        let patterns: Vec<_> = patterns.iter().map(String::as_str).chain(["/*/*"]).collect();
+        let patterns: Vec<_> = patterns
+            .iter()
+            .map(String::as_str)
+            .chain(["/*/*"])
+            .collect();
         let expect = expected(&text, &patterns);
         // One document is deeper than `serde_json` reads.
         if let Ok(whole) = serde_json::from_str::<Value>(&text) {
             for found in expect.iter().filter(|found| found.phase == Phase::Complete) {
                 let value: Value = serde_json::from_str(&found.text).unwrap();
-                assert_eq!(whole.pointer(&found.path), Some(&value), "{name:?} {}", found.path);
+                assert_eq!(
+                    whole.pointer(&found.path),
+                    Some(&value),
+                    "{name:?} {}",
+                    found.path
+                );
             }
         }
         let fours: Vec<_> = (1..text.len()).filter(|at| at % 4 == 0).collect();
-        for cuts in [Vec::new(), fours, random_cuts(text.len(), &mut rng), random_cuts(text.len(), &mut rng)] {
-            assert!(followed(&text, &cuts, &patterns) == expect, "{name:?} {patterns:?}");
+        for cuts in [
+            Vec::new(),
+            fours,
+            random_cuts(text.len(), &mut rng),
+            random_cuts(text.len(), &mut rng),
+        ] {
+            assert!(
+                followed(&text, &cuts, &patterns) == expect,
+                "{name:?} {patterns:?}"
+            );
         }
         files += 1;
         matches += expect.len();

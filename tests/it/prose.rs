@@ -1,4 +1,5 @@
-//! Prose that is cut by a lost connection: its rest is asked for where the setting says so, and is joined at the anchor alone.
+//! Prose that is cut by a lost connection: its rest is asked for where the setting says so, and is
+//! joined at the anchor alone.
 
 mod measured;
 mod streams;
@@ -8,8 +9,9 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::provider::Finish;
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, CutCause, FailureReason, GiveUp, Input, Outcome, Output, Part,
-    Prompt, Prose, Request, Session, SessionEvent, Snapshot, Status, StopReason,
+    CallEnd, ContinuationMode, ContinuationStrategy, CutCause, FailureReason, GiveUp, Input,
+    Outcome, Output, Part, Prompt, Prose, Request, Session, SessionEvent, Snapshot, Status,
+    StopReason,
 };
 use restitch::splice::{Alignment, Seam, SpliceError};
 
@@ -23,7 +25,8 @@ const LETTER: &str = "The harbour was quiet that morning. Nets hung over the rai
 const MARKDOWN: &str = "# Größe\n\n- eins [1]\n- zwei: `let a = 1;`\n\n```rust\nfn main() {\n    // 漢字 😀\n    \
     println!(\"{}\", 1);\n}\n```\n\n## Ende\n\nDas war's, und mehr war nicht.";
 
-/// What a model answers when it is asked for the rest of a text. The second argument is what was delivered.
+/// What a model answers when it is asked for the rest of a text. The second argument is what was
+/// delivered.
 type Answer<'a> = &'a dyn Fn(&Request, &str) -> (String, CallEnd);
 
 /// What a model writes to that question.
@@ -58,16 +61,20 @@ fn continuing() -> Session {
     session
 }
 
-/// Feeds a first answer and its end, and then what the model answers, in chunks of `chunk` characters.
+/// Feeds a first answer and its end, and then what the model answers, in chunks of `chunk`
+/// characters.
 fn run(mut session: Session, first: &str, end: CallEnd, chunk: usize, answer: Answer<'_>) -> Ended {
     let mut client = String::new();
     let mut call = Some((first.to_owned(), end));
-    let (mut requests, mut seams, mut failures, mut events) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut requests, mut seams, mut failures, mut events) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut outcome = None;
     while let Some((text, end)) = call.take() {
         let is_first = session.is_first();
         let chars: Vec<char> = text.chars().collect();
-        let inputs = chars.chunks(chunk.max(1)).map(|piece| Ok(piece.iter().collect::<String>()));
+        let inputs = chars
+            .chunks(chunk.max(1))
+            .map(|piece| Ok(piece.iter().collect::<String>()));
         for input in inputs.chain([Err(end)]) {
             match &input {
                 Ok(text) if is_first => client.push_str(text),
@@ -100,23 +107,39 @@ fn run(mut session: Session, first: &str, end: CallEnd, chunk: usize, answer: An
         }
     }
     assert!(outcome.is_some() && session.is_done());
-    Ended { client, outcome: outcome.unwrap(), requests, seams, failures, events }
+    Ended {
+        client,
+        outcome: outcome.unwrap(),
+        requests,
+        seams,
+        failures,
+        events,
+    }
 }
 
 /// Runs the same in several chunkings, which make no difference.
 fn run_all(session: &Session, first: &str, end: &CallEnd, answer: Answer<'_>) -> Ended {
-    let [whole, others @ ..] = [usize::MAX, 1, 3].map(|chunk| run(session.clone(), first, end.clone(), chunk, answer));
+    let [whole, others @ ..] =
+        [usize::MAX, 1, 3].map(|chunk| run(session.clone(), first, end.clone(), chunk, answer));
     for other in others {
-        assert_eq!((&other.client, &other.outcome), (&whole.client, &whole.outcome));
+        assert_eq!(
+            (&other.client, &other.outcome),
+            (&whole.client, &whole.outcome)
+        );
         assert_eq!(other.events.len(), whole.events.len());
     }
     whole
 }
 
-/// Returns what follows the delivered text in a whole one, with the anchor of the question before it.
+/// Returns what follows the delivered text in a whole one, with the anchor of the question before
+/// it.
 fn rest(whole: &str, request: &Request, delivered: &str) -> String {
     let turn = request.turn.as_ref().expect("something was delivered");
-    assert!(delivered.trim_end().ends_with(&turn.anchor), "{:?}", turn.anchor);
+    assert!(
+        delivered.trim_end().ends_with(&turn.anchor),
+        "{:?}",
+        turn.anchor
+    );
     let start = delivered.trim_end().len() - turn.anchor.len();
     whole[start..].to_owned()
 }
@@ -135,12 +158,18 @@ fn a_model_that_repeats_the_anchor_makes_the_text_whole_at_every_cut() {
     for whole in [LETTER, MARKDOWN] {
         for cut in cuts(whole).skip(1) {
             let delivered = &whole[..cut];
-            let preamble =
-                |request: &Request, text: &str| format!("Sure, I'll go on:\n\n{}", rest(whole, request, text));
+            let preamble = |request: &Request, text: &str| {
+                format!("Sure, I'll go on:\n\n{}", rest(whole, request, text))
+            };
             let models: [Model<'_>; 5] = [
                 &|request, text| rest(whole, request, text),
                 &preamble,
-                &|request, text| format!("<think>\nWhere was I?\n</think>\n\n{}", rest(whole, request, text)),
+                &|request, text| {
+                    format!(
+                        "<think>\nWhere was I?\n</think>\n\n{}",
+                        rest(whole, request, text)
+                    )
+                },
                 // It starts over, word for word.
                 &|_, _| whole.to_owned(),
                 &|_, _| format!("Of course. Here is all of it:\n\n{whole}"),
@@ -150,10 +179,15 @@ fn a_model_that_repeats_the_anchor_makes_the_text_whole_at_every_cut() {
                     continue;
                 }
                 for end in [CallEnd::Dropped, CallEnd::Closed] {
-                    let ended =
-                        run_all(&continuing(), delivered, &end, &|request, text| (model(request, text), stop()));
+                    let ended = run_all(&continuing(), delivered, &end, &|request, text| {
+                        (model(request, text), stop())
+                    });
                     if !is_long(delivered) {
-                        assert_eq!((ended.client.as_str(), ended.requests.len()), (delivered, 0), "{delivered:?}");
+                        assert_eq!(
+                            (ended.client.as_str(), ended.requests.len()),
+                            (delivered, 0),
+                            "{delivered:?}"
+                        );
                         assert_eq!(ended.status(), Status::PassedThrough);
                         continue;
                     }
@@ -166,7 +200,9 @@ fn a_model_that_repeats_the_anchor_makes_the_text_whole_at_every_cut() {
                         "{number} {delivered:?}"
                     );
                     assert_eq!(ended.outcome.finish(), Some(&Finish::Stop));
-                    let [seam] = &ended.seams[..] else { panic!("{:?}", ended.seams) };
+                    let [seam] = &ended.seams[..] else {
+                        panic!("{:?}", ended.seams)
+                    };
                     assert_eq!((seam.offset, seam.ambiguous), (cut, false));
                 }
             }
@@ -187,14 +223,36 @@ fn what_does_not_repeat_the_anchor_is_never_joined() {
         let new = LETTER[cut..].trim_start();
         // It goes on without the anchor, or begins again in other words.
         let others = [new.to_owned(), LETTER.to_uppercase()];
-        for refusal in refusals.iter().map(|&refusal| refusal.to_owned()).chain(others) {
-            let ended = run_all(&continuing(), delivered, &CallEnd::Dropped, &|_, _| (refusal.clone(), stop()));
+        for refusal in refusals
+            .iter()
+            .map(|&refusal| refusal.to_owned())
+            .chain(others)
+        {
+            let ended = run_all(&continuing(), delivered, &CallEnd::Dropped, &|_, _| {
+                (refusal.clone(), stop())
+            });
             assert_eq!(ended.client, delivered, "{refusal:?}");
-            let Outcome::Incomplete { reason, cause, finish, .. } = &ended.outcome else {
+            let Outcome::Incomplete {
+                reason,
+                cause,
+                finish,
+                ..
+            } = &ended.outcome
+            else {
                 panic!("{:?}", ended.outcome)
             };
-            assert_eq!((*reason, *cause, finish), (StopReason::Failures, Some(CutCause::Drop), &None));
-            assert_eq!((ended.requests.len(), ended.failures.len(), ended.seams.len()), (3, 3, 0));
+            assert_eq!(
+                (*reason, *cause, finish),
+                (StopReason::Failures, Some(CutCause::Drop), &None)
+            );
+            assert_eq!(
+                (
+                    ended.requests.len(),
+                    ended.failures.len(),
+                    ended.seams.len()
+                ),
+                (3, 3, 0)
+            );
         }
     }
 }
@@ -208,22 +266,50 @@ fn a_question_asks_for_the_anchor_in_other_words_each_time() {
         session.set_strategy(ContinuationStrategy::default().prefill(Default::default()));
         session
     };
-    let ended = run(session(), delivered, CallEnd::Dropped, 1, &|_, _| ("No.".to_owned(), stop()));
-    let turns: Vec<_> = ended.requests.iter().map(|request| request.turn.clone().unwrap()).collect();
-    let [first, second, third] = &turns[..] else { panic!("{turns:?}") };
+    let ended = run(session(), delivered, CallEnd::Dropped, 1, &|_, _| {
+        ("No.".to_owned(), stop())
+    });
+    let turns: Vec<_> = ended
+        .requests
+        .iter()
+        .map(|request| request.turn.clone().unwrap())
+        .collect();
+    let [first, second, third] = &turns[..] else {
+        panic!("{turns:?}")
+    };
     for turn in &turns {
-        assert_eq!((turn.mode, turn.delivered.as_str()), (ContinuationMode::Reprompt, delivered));
-        assert!(delivered.ends_with(&turn.anchor) && turn.prompt.contains(&turn.anchor) && turn.mark.is_none());
-        assert!(!turn.prompt.contains("JSON") && !turn.keeps_json_mode, "{}", turn.prompt);
+        assert_eq!(
+            (turn.mode, turn.delivered.as_str()),
+            (ContinuationMode::Reprompt, delivered)
+        );
+        assert!(
+            delivered.ends_with(&turn.anchor)
+                && turn.prompt.contains(&turn.anchor)
+                && turn.mark.is_none()
+        );
+        assert!(
+            !turn.prompt.contains("JSON") && !turn.keeps_json_mode,
+            "{}",
+            turn.prompt
+        );
     }
     assert!(second.anchor.len() >= 2 * first.anchor.len() && third == first);
     assert_ne!(first.prompt, second.prompt);
     // The longer anchor is joined, too.
-    let ended = run(session(), delivered, CallEnd::Dropped, 1, &|request, text| match request.number {
-        1 => ("No.".to_owned(), stop()),
-        _ => (rest(LETTER, request, text), stop()),
-    });
-    assert_eq!((ended.client.as_str(), ended.status(), ended.failures.len()), (LETTER, Status::Complete, 1));
+    let ended = run(
+        session(),
+        delivered,
+        CallEnd::Dropped,
+        1,
+        &|request, text| match request.number {
+            1 => ("No.".to_owned(), stop()),
+            _ => (rest(LETTER, request, text), stop()),
+        },
+    );
+    assert_eq!(
+        (ended.client.as_str(), ended.status(), ended.failures.len()),
+        (LETTER, Status::Complete, 1)
+    );
 }
 
 #[test]
@@ -239,28 +325,64 @@ fn without_the_setting_or_a_lost_connection_prose_passes() {
     for cut in cuts(MARKDOWN).skip(1) {
         let delivered = &MARKDOWN[..cut];
         for end in ends.iter().chain([&CallEnd::Dropped, &CallEnd::Closed]) {
-            let ended = run(Session::new(Limits::default()), delivered, end.clone(), 7, &never);
-            assert_eq!((ended.client.as_str(), ended.status()), (delivered, Status::PassedThrough));
+            let ended = run(
+                Session::new(Limits::default()),
+                delivered,
+                end.clone(),
+                7,
+                &never,
+            );
+            assert_eq!(
+                (ended.client.as_str(), ended.status()),
+                (delivered, Status::PassedThrough)
+            );
         }
         for end in &ends[..3] {
             let ended = run(continuing(), delivered, end.clone(), 7, &never);
-            assert_eq!((ended.client.as_str(), ended.status()), (delivered, Status::PassedThrough), "{end:?}");
+            assert_eq!(
+                (ended.client.as_str(), ended.status()),
+                (delivered, Status::PassedThrough),
+                "{end:?}"
+            );
         }
     }
     // Nothing could ask for an anchor.
     let without = Prompt::default().with(Part::Anchor, None).unwrap();
-    for strategy in [ContinuationStrategy::with(without), ContinuationStrategy::default().keeps_json_mode(true)] {
+    for strategy in [
+        ContinuationStrategy::with(without),
+        ContinuationStrategy::default().keeps_json_mode(true),
+    ] {
         let mut session = continuing();
         session.set_strategy(strategy);
-        assert_eq!(run(session, LETTER, CallEnd::Dropped, 9, &never).status(), Status::PassedThrough);
+        assert_eq!(
+            run(session, LETTER, CallEnd::Dropped, 9, &never).status(),
+            Status::PassedThrough
+        );
     }
 }
 
 /// A text of paragraphs some of which come again, and of lists and code.
 fn random_text(rng: &mut Rng) -> String {
-    let words =
-        ["rain", "harbour", "the", "and", "“sea”", "größer", "漢字", "42", "ropes", "- item", "`x`", "**wind**"];
-    let paragraph = |rng: &mut Rng| (0..=rng.below(25)).map(|_| rng.pick(&words)).collect::<Vec<_>>().join(" ");
+    let words = [
+        "rain",
+        "harbour",
+        "the",
+        "and",
+        "“sea”",
+        "größer",
+        "漢字",
+        "42",
+        "ropes",
+        "- item",
+        "`x`",
+        "**wind**",
+    ];
+    let paragraph = |rng: &mut Rng| {
+        (0..=rng.below(25))
+            .map(|_| rng.pick(&words))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     let known: Vec<String> = (0..4).map(|_| paragraph(rng)).collect();
     let mut text = format!("Letter number {}: {}", rng.below(1000), paragraph(rng));
     for _ in 0..rng.below(14) {
@@ -293,8 +415,14 @@ fn texts_that_repeat_themselves_become_whole_over_many_lost_calls() {
             match rng.below(4) {
                 0 => (again, stop()),
                 // The call for the rest is lost, too, or reaches a limit on its way.
-                1 => (again[..ends[rng.below(ends.len())]].to_owned(), CallEnd::Closed),
-                _ => (again[..ends[rng.below(ends.len())]].to_owned(), CallEnd::Dropped),
+                1 => (
+                    again[..ends[rng.below(ends.len())]].to_owned(),
+                    CallEnd::Closed,
+                ),
+                _ => (
+                    again[..ends[rng.below(ends.len())]].to_owned(),
+                    CallEnd::Dropped,
+                ),
             }
         };
         let ended = run(session, &whole[..cut], CallEnd::Dropped, 5, &model);
@@ -304,12 +432,18 @@ fn texts_that_repeat_themselves_become_whole_over_many_lost_calls() {
                 joined += 1;
             }
             _ => {
-                assert!(whole.starts_with(&ended.client) && ended.client.len() >= cut, "seed {seed}: {}", ended.client);
+                assert!(
+                    whole.starts_with(&ended.client) && ended.client.len() >= cut,
+                    "seed {seed}: {}",
+                    ended.client
+                );
                 left += 1;
             }
         }
     }
-    println!("covered: {joined} texts made whole, {left} given up after calls that brought nothing");
+    println!(
+        "covered: {joined} texts made whole, {left} given up after calls that brought nothing"
+    );
     assert!(joined > 250, "{joined}");
 }
 
@@ -317,7 +451,10 @@ fn texts_that_repeat_themselves_become_whole_over_many_lost_calls() {
 fn a_text_that_is_the_same_everywhere_has_no_anchor() {
     let text = "ha ".repeat(1500);
     let never = |_: &Request, _: &str| -> (String, CallEnd) { panic!("no anchor is unique") };
-    assert_eq!(run(continuing(), &text, CallEnd::Dropped, 64, &never).status(), Status::PassedThrough);
+    assert_eq!(
+        run(continuing(), &text, CallEnd::Dropped, 64, &never).status(),
+        Status::PassedThrough
+    );
 }
 
 #[test]
@@ -325,30 +462,62 @@ fn tags_beside_the_anchor_do_not_become_text() {
     let delivered = &LETTER[..90];
     let tagged = |before: &str, after: &str| {
         let (before, after) = (before.to_owned(), after.to_owned());
-        run_all(&continuing(), delivered, &CallEnd::Dropped, &move |request, text| {
-            let (anchor, new) = (&request.turn.as_ref().unwrap().anchor, &LETTER[text.len()..]);
-            (format!("{before}{anchor}{after}{new}"), stop())
-        })
+        run_all(
+            &continuing(),
+            delivered,
+            &CallEnd::Dropped,
+            &move |request, text| {
+                let (anchor, new) = (
+                    &request.turn.as_ref().unwrap().anchor,
+                    &LETTER[text.len()..],
+                );
+                (format!("{before}{anchor}{after}{new}"), stop())
+            },
+        )
     };
     let open = "<overlap_context>\n";
     // Where the text goes on after a closing tag is not known: the line end may be a part of it.
     for after in ["</overlap_context>", "\n</overlap_context>\n"] {
         let ended = tagged(open, after);
-        assert_eq!((ended.client.as_str(), ended.status()), (delivered, Status::Incomplete), "{after:?}");
+        assert_eq!(
+            (ended.client.as_str(), ended.status()),
+            (delivered, Status::Incomplete),
+            "{after:?}"
+        );
     }
     let ended = tagged(open, "");
-    assert_eq!((ended.client.as_str(), ended.status()), (LETTER, Status::Complete));
-    let ended = run_all(&continuing(), delivered, &CallEnd::Dropped, &|request, text| {
-        (format!("{open}{}</overlap_context>", rest(LETTER, request, text)), stop())
-    });
-    assert_eq!((ended.client.as_str(), ended.status()), (LETTER, Status::Complete));
+    assert_eq!(
+        (ended.client.as_str(), ended.status()),
+        (LETTER, Status::Complete)
+    );
+    let ended = run_all(
+        &continuing(),
+        delivered,
+        &CallEnd::Dropped,
+        &|request, text| {
+            (
+                format!("{open}{}</overlap_context>", rest(LETTER, request, text)),
+                stop(),
+            )
+        },
+    );
+    assert_eq!(
+        (ended.client.as_str(), ended.status()),
+        (LETTER, Status::Complete)
+    );
 }
 
 #[test]
 fn silence_and_errors_are_cuts() {
     for end in [silent(), CallEnd::Error("overloaded".to_owned())] {
-        let ended = run_all(&continuing(), &LETTER[..80], &end, &|request, text| (rest(LETTER, request, text), stop()));
-        assert_eq!((ended.client.as_str(), ended.status()), (LETTER, Status::Complete), "{end:?}");
+        let ended = run_all(&continuing(), &LETTER[..80], &end, &|request, text| {
+            (rest(LETTER, request, text), stop())
+        });
+        assert_eq!(
+            (ended.client.as_str(), ended.status()),
+            (LETTER, Status::Complete),
+            "{end:?}"
+        );
     }
 }
 
@@ -362,7 +531,11 @@ fn text_that_has_begun_may_be_silent_for_the_idle_timeout() {
         }
         let is_continued = session.would_continue(&CallEnd::Dropped);
         let due = session.poll_timeout(true);
-        assert_eq!(due, is_continued.then_some(Duration::from_secs(seconds)), "{text}");
+        assert_eq!(
+            due,
+            is_continued.then_some(Duration::from_secs(seconds)),
+            "{text}"
+        );
     }
 }
 
@@ -370,38 +543,81 @@ fn text_that_has_begun_may_be_silent_for_the_idle_timeout() {
 fn an_answer_that_was_whole_ends_whole() {
     // Only the end of its stream was lost. That nothing follows is believed if it is said twice.
     for new in ["", "\n"] {
-        let ended = run_all(&continuing(), LETTER.trim_end(), &CallEnd::Dropped, &|request, _| {
-            (request.turn.as_ref().unwrap().anchor.clone() + new, stop())
-        });
+        let ended = run_all(
+            &continuing(),
+            LETTER.trim_end(),
+            &CallEnd::Dropped,
+            &|request, _| (request.turn.as_ref().unwrap().anchor.clone() + new, stop()),
+        );
         assert_eq!(ended.status(), Status::Complete);
         assert_eq!(ended.client, LETTER.trim_end().to_owned() + new);
         let said: Vec<bool> = ended.seams.iter().map(|seam| seam.early_end).collect();
         let calls = if new.is_empty() { 2 } else { 1 };
-        assert_eq!((ended.requests.len(), said, ended.failures.len()), (calls, vec![new.is_empty()], calls - 1));
+        assert_eq!(
+            (ended.requests.len(), said, ended.failures.len()),
+            (calls, vec![new.is_empty()], calls - 1)
+        );
     }
-    // One that says it once, and then goes on, is continued; one that is cut before anything new has said nothing.
+    // One that says it once, and then goes on, is continued; one that is cut before anything new
+    // has said nothing.
     for end in [stop(), CallEnd::Finished(Finish::Length)] {
         let calls = std::cell::Cell::new(0);
-        let ended = run(continuing(), &LETTER[..80], CallEnd::Dropped, 7, &|request, text| {
-            calls.set(calls.get() + 1);
-            match calls.get() {
-                1 => (request.turn.as_ref().unwrap().anchor.clone(), end.clone()),
-                _ => (rest(LETTER, request, text), stop()),
-            }
-        });
-        assert_eq!((ended.client.as_str(), ended.status()), (LETTER, Status::Complete), "{end:?}");
-        assert!(ended.requests.len() == 2 && ended.seams.iter().all(|seam| !seam.early_end), "{:?}", ended.seams);
+        let ended = run(
+            continuing(),
+            &LETTER[..80],
+            CallEnd::Dropped,
+            7,
+            &|request, text| {
+                calls.set(calls.get() + 1);
+                match calls.get() {
+                    1 => (request.turn.as_ref().unwrap().anchor.clone(), end.clone()),
+                    _ => (rest(LETTER, request, text), stop()),
+                }
+            },
+        );
+        assert_eq!(
+            (ended.client.as_str(), ended.status()),
+            (LETTER, Status::Complete),
+            "{end:?}"
+        );
+        assert!(
+            ended.requests.len() == 2 && ended.seams.iter().all(|seam| !seam.early_end),
+            "{:?}",
+            ended.seams
+        );
     }
     // A limit ends it as it ends an answer that was not continued.
-    let ended = run_all(&continuing(), &LETTER[..80], &CallEnd::Dropped, &|request, text| {
-        (rest(&LETTER[..150], request, text), CallEnd::Finished(Finish::Length))
-    });
-    assert_eq!((ended.client.as_str(), ended.outcome.finish()), (&LETTER[..150], Some(&Finish::Length)));
+    let ended = run_all(
+        &continuing(),
+        &LETTER[..80],
+        &CallEnd::Dropped,
+        &|request, text| {
+            (
+                rest(&LETTER[..150], request, text),
+                CallEnd::Finished(Finish::Length),
+            )
+        },
+    );
+    assert_eq!(
+        (ended.client.as_str(), ended.outcome.finish()),
+        (&LETTER[..150], Some(&Finish::Length))
+    );
     // A call of a tool has no place in it.
-    let ended = run_all(&continuing(), &LETTER[..80], &CallEnd::Dropped, &|request, text| {
-        (rest(&LETTER[..150], request, text), CallEnd::Finished(Finish::ToolCalls))
-    });
-    assert_eq!((ended.client.as_str(), ended.status()), (&LETTER[..150], Status::Incomplete));
+    let ended = run_all(
+        &continuing(),
+        &LETTER[..80],
+        &CallEnd::Dropped,
+        &|request, text| {
+            (
+                rest(&LETTER[..150], request, text),
+                CallEnd::Finished(Finish::ToolCalls),
+            )
+        },
+    );
+    assert_eq!(
+        (ended.client.as_str(), ended.status()),
+        (&LETTER[..150], Status::Incomplete)
+    );
 }
 
 /// Nothing of such an answer is taken for the end, and it ends like the cut.
@@ -411,12 +627,29 @@ fn an_end_inside_a_sentence_is_never_believed() {
         assert!(LETTER.is_char_boundary(cut) && !LETTER[..cut].trim_end().ends_with('.'));
         for new in ["", "\n", " \n\n"] {
             let delivered = LETTER[..cut].trim_end();
-            let ended = run_all(&continuing(), delivered, &CallEnd::Dropped, &|request, _| {
-                (request.turn.as_ref().unwrap().anchor.clone() + new, stop())
-            });
-            assert_eq!((ended.client.as_str(), ended.status()), (delivered, Status::Incomplete), "{new:?}");
-            assert_eq!((ended.outcome.reason(), ended.outcome.finish()), (Some(StopReason::EarlyEnd), None));
-            assert_eq!((ended.requests.len(), ended.seams.len(), ended.failures.len()), (2, 0, 2));
+            let ended = run_all(
+                &continuing(),
+                delivered,
+                &CallEnd::Dropped,
+                &|request, _| (request.turn.as_ref().unwrap().anchor.clone() + new, stop()),
+            );
+            assert_eq!(
+                (ended.client.as_str(), ended.status()),
+                (delivered, Status::Incomplete),
+                "{new:?}"
+            );
+            assert_eq!(
+                (ended.outcome.reason(), ended.outcome.finish()),
+                (Some(StopReason::EarlyEnd), None)
+            );
+            assert_eq!(
+                (
+                    ended.requests.len(),
+                    ended.seams.len(),
+                    ended.failures.len()
+                ),
+                (2, 0, 2)
+            );
         }
     }
 }
@@ -426,15 +659,30 @@ fn giving_up_adds_nothing() {
     let ended = |give_up| {
         let mut session = continuing();
         session.set_give_up(give_up);
-        let rejected = CallEnd::Rejected { reason: "no".to_owned(), transient: false, retry_after: None };
-        run(session, &LETTER[..80], CallEnd::Dropped, 3, &move |_, _| (String::new(), rejected.clone()))
+        let rejected = CallEnd::Rejected {
+            reason: "no".to_owned(),
+            transient: false,
+            retry_after: None,
+        };
+        run(session, &LETTER[..80], CallEnd::Dropped, 3, &move |_, _| {
+            (String::new(), rejected.clone())
+        })
     };
-    for (give_up, status) in
-        [(GiveUp::Close, Status::Incomplete), (GiveUp::Leave, Status::Incomplete), (GiveUp::Error, Status::Failed)]
-    {
+    for (give_up, status) in [
+        (GiveUp::Close, Status::Incomplete),
+        (GiveUp::Leave, Status::Incomplete),
+        (GiveUp::Error, Status::Failed),
+    ] {
         let ended = ended(give_up);
-        assert_eq!((ended.client.as_str(), ended.status()), (&LETTER[..80], status));
-        assert!(matches!(&ended.failures[..], [FailureReason::Rejected(_), ..]), "{:?}", ended.failures);
+        assert_eq!(
+            (ended.client.as_str(), ended.status()),
+            (&LETTER[..80], status)
+        );
+        assert!(
+            matches!(&ended.failures[..], [FailureReason::Rejected(_), ..]),
+            "{:?}",
+            ended.failures
+        );
     }
 }
 
@@ -448,16 +696,27 @@ fn json_is_continued_as_without_the_setting() {
         for cut in cuts(whole).filter(|&cut| cut > start) {
             let model = |request: &Request, text: &str| (rest(whole, request, text), stop());
             let with = run(continuing(), &whole[..cut], CallEnd::Dropped, 3, &model);
-            let without = run(Session::new(Limits::default()), &whole[..cut], CallEnd::Dropped, 3, &model);
-            assert_eq!((with.client, with.outcome, with.events), (without.client, without.outcome, without.events));
+            let without = run(
+                Session::new(Limits::default()),
+                &whole[..cut],
+                CallEnd::Dropped,
+                3,
+                &model,
+            );
+            assert_eq!(
+                (with.client, with.outcome, with.events),
+                (without.client, without.outcome, without.events)
+            );
         }
     }
 }
 
 #[test]
 fn long_prose_is_kept_up_to_the_limit() {
-    let whole: String =
-        (0..12_000).map(|n| format!("Line {n} of the log. ")).collect::<String>() + "\n```json\n{\"a\": 1}\n```\nEnd.";
+    let whole: String = (0..12_000)
+        .map(|n| format!("Line {n} of the log. "))
+        .collect::<String>()
+        + "\n```json\n{\"a\": 1}\n```\nEnd.";
     assert!(whole.len() > 200_000);
     let model = |request: &Request, text: &str| {
         let turn = request.turn.as_ref().unwrap();
@@ -470,7 +729,11 @@ fn long_prose_is_kept_up_to_the_limit() {
     };
     for cut in [70_000, 150_000, whole.len() - 3] {
         let ended = run(continuing(), &whole[..cut], CallEnd::Dropped, 1000, &model);
-        assert!(ended.client == whole && ended.status() == Status::Complete, "{:?}", ended.outcome);
+        assert!(
+            ended.client == whole && ended.status() == Status::Complete,
+            "{:?}",
+            ended.outcome
+        );
     }
     let mut limits = Limits::default();
     limits.parser.max_text_bytes = 100_000;
@@ -478,7 +741,10 @@ fn long_prose_is_kept_up_to_the_limit() {
     session.set_prose(Prose::Anchor);
     let ended = run(session, &whole[..150_000], CallEnd::Dropped, 1000, &model);
     assert_eq!(ended.status(), Status::PassedThrough);
-    assert_eq!(ended.outcome.tally().limit.as_ref().unwrap().to_string(), "max_text_bytes = 100000");
+    assert_eq!(
+        ended.outcome.tally().limit.as_ref().unwrap().to_string(),
+        "max_text_bytes = 100000"
+    );
 }
 
 #[test]
@@ -523,11 +789,15 @@ fn another_process_goes_on() {
             let row = serde_json::to_string(&session.snapshot()).unwrap();
             let snapshot: Snapshot = serde_json::from_str(&row).unwrap();
             let mut restored = Session::restore(NOW, &snapshot, Limits::default()).unwrap();
-            let request = std::iter::from_fn(|| restored.poll_output()).find_map(|output| match output {
-                Output::Call { request, .. } => Some(request),
-                _ => None,
-            });
-            restored.handle_input(NOW, Input::Text(&rest(MARKDOWN, &request.unwrap(), &MARKDOWN[..cut])));
+            let request =
+                std::iter::from_fn(|| restored.poll_output()).find_map(|output| match output {
+                    Output::Call { request, .. } => Some(request),
+                    _ => None,
+                });
+            restored.handle_input(
+                NOW,
+                Input::Text(&rest(MARKDOWN, &request.unwrap(), &MARKDOWN[..cut])),
+            );
             restored.handle_input(NOW, Input::CallEnd(stop()));
             assert_eq!(restored.document().text(), MARKDOWN);
         }
@@ -536,13 +806,31 @@ fn another_process_goes_on() {
 
 #[test]
 fn seams_of_prose_are_reported() {
-    let ended = run(continuing(), &LETTER[..120], CallEnd::Dropped, 3, &|request, text| match request.number {
-        1 => ("I can't.".to_owned(), stop()),
-        _ => (rest(LETTER, request, text), stop()),
-    });
-    assert!(matches!(&ended.failures[..], [FailureReason::Merge(SpliceError::NoAlignment)]), "{:?}", ended.failures);
-    let [seam] = &ended.seams[..] else { panic!("{:?}", ended.seams) };
+    let ended = run(
+        continuing(),
+        &LETTER[..120],
+        CallEnd::Dropped,
+        3,
+        &|request, text| match request.number {
+            1 => ("I can't.".to_owned(), stop()),
+            _ => (rest(LETTER, request, text), stop()),
+        },
+    );
+    assert!(
+        matches!(
+            &ended.failures[..],
+            [FailureReason::Merge(SpliceError::NoAlignment)]
+        ),
+        "{:?}",
+        ended.failures
+    );
+    let [seam] = &ended.seams[..] else {
+        panic!("{:?}", ended.seams)
+    };
     assert!(matches!(seam.alignment, Alignment::Anchor | Alignment::Restart) && seam.overlap >= 16);
     assert_eq!((seam.offset, seam.path.as_str()), (120, ""));
-    assert_eq!(ended.outcome.to_string(), "complete after 2 continuations, 1 failure");
+    assert_eq!(
+        ended.outcome.to_string(),
+        "complete after 2 continuations, 1 failure"
+    );
 }

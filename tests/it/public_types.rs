@@ -7,7 +7,9 @@ use restitch::internal::overlap;
 use restitch::internal::prose::TextSplice;
 use restitch::provider::capability::{Capability, Table};
 use restitch::provider::{Delta, Finish};
-use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Request, Session, SessionEvent, Snapshot};
+use restitch::session::{
+    CallEnd, ContinuationStrategy, Input, Output, Request, Session, SessionEvent, Snapshot,
+};
 use restitch::splice::{Slot, Splice, SpliceError};
 use restitch::{Checkpoint, Document, Limits, Outcome, Retry, SyntaxError, Utf8};
 use restitch::{context, paths, sse, value};

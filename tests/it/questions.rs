@@ -7,8 +7,9 @@ use restitch::internal::chat;
 use restitch::provider::Finish;
 use restitch::provider::capability::{Capability, Row, Table};
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, GiveUp, Input, MarkUse, Outcome, Output, Part, PrefillOptions,
-    Prompt, Request, Retry, Session, SessionEvent, Snapshot, Status, StopReason, Turn,
+    CallEnd, ContinuationMode, ContinuationStrategy, GiveUp, Input, MarkUse, Outcome, Output, Part,
+    PrefillOptions, Prompt, Request, Retry, Session, SessionEvent, Snapshot, Status, StopReason,
+    Turn,
 };
 use restitch::splice::SpliceError;
 use serde_json::Value;
@@ -17,8 +18,7 @@ use crate::support::silent;
 
 const NOW: Duration = Duration::ZERO;
 const REFUSAL: &str = "I'm sorry, but I can't help with that.";
-const BODY: &str =
-    r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"response_format":{"type":"json_object"}}"#;
+const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"response_format":{"type":"json_object"}}"#;
 
 /// Returns a row whose words occur in no other row.
 fn row(id: u32) -> String {
@@ -41,7 +41,9 @@ fn session(limits: Limits, strategy: ContinuationStrategy, delivered: &str) -> S
 }
 
 fn many_failures() -> Limits {
-    Limits::default().with_max_consecutive_failures(9).with_max_continuations(20)
+    Limits::default()
+        .with_max_consecutive_failures(9)
+        .with_max_continuations(20)
 }
 
 /// Returns the next call.
@@ -72,7 +74,13 @@ fn ended(session: &mut Session, end: CallEnd) -> Turn {
 
 fn outcome(session: &mut Session) -> Outcome {
     std::iter::from_fn(|| session.poll_output())
-        .find_map(|output| if let Output::Done(outcome) = output { Some(outcome) } else { None })
+        .find_map(|output| {
+            if let Output::Done(outcome) = output {
+                Some(outcome)
+            } else {
+                None
+            }
+        })
         .expect("it goes on")
 }
 
@@ -89,11 +97,26 @@ fn each_answer_that_was_not_joined_is_followed_by_another_question() {
     let turns: Vec<Turn> = (0..4).map(|_| answered(&mut session, REFUSAL)).collect();
     assert_eq!(session.document().text(), text);
 
-    assert_eq!((first.mark.as_ref(), between(&first, "continue_mark")), (None, None));
-    assert_eq!(first.tags, ["delivered_summary", "element_before_cutoff", "cut_off_element", "overlap_context"]);
+    assert_eq!(
+        (first.mark.as_ref(), between(&first, "continue_mark")),
+        (None, None)
+    );
+    assert_eq!(
+        first.tags,
+        [
+            "delivered_summary",
+            "element_before_cutoff",
+            "cut_off_element",
+            "overlap_context"
+        ]
+    );
     for turn in &turns {
         assert_eq!(turn.delivered, text);
-        assert!(text.ends_with(&turn.anchor) && turn.anchor.ends_with(&first.anchor), "{}", turn.anchor);
+        assert!(
+            text.ends_with(&turn.anchor) && turn.anchor.ends_with(&first.anchor),
+            "{}",
+            turn.anchor
+        );
         assert_eq!(between(turn, "overlap_context"), Some(turn.anchor.as_str()));
         let mark = turn.mark.as_deref().unwrap();
         assert!(!text.contains(mark), "{mark}");
@@ -102,21 +125,35 @@ fn each_answer_that_was_not_joined_is_followed_by_another_question() {
         assert!(turn.prompt.find("<overlap_context>") < turn.prompt.find("<continue_mark>"));
         assert!(turn.tags.iter().any(|tag| tag == "continue_mark"));
     }
-    let [longer, element, third, fourth] = &turns[..] else { panic!() };
+    let [longer, element, third, fourth] = &turns[..] else {
+        panic!()
+    };
     assert!(longer.anchor.len() >= 2 * first.anchor.len());
     assert_eq!(between(longer, "cut_path"), None);
     // The element that was cut, from its beginning.
-    assert!(element.anchor.starts_with("{\"id\": 3, "), "{}", element.anchor);
+    assert!(
+        element.anchor.starts_with("{\"id\": 3, "),
+        "{}",
+        element.anchor
+    );
     assert_eq!(between(element, "cut_path"), Some("/rows/2"));
     let instruction = |part: Part| part.template().split("{{").next().unwrap();
-    for (turn, part) in
-        [(&first, Part::Instruction), (longer, Part::RetryInstruction), (element, Part::ElementInstruction)]
-    {
+    for (turn, part) in [
+        (&first, Part::Instruction),
+        (longer, Part::RetryInstruction),
+        (element, Part::ElementInstruction),
+    ] {
         assert!(turn.prompt.contains(instruction(part)), "{}", turn.prompt);
     }
     // The last form comes again with another mark.
-    assert_eq!((&third.anchor, &fourth.anchor), (&element.anchor, &element.anchor));
-    let mut marks: Vec<_> = turns.iter().map(|turn| turn.mark.clone().unwrap()).collect();
+    assert_eq!(
+        (&third.anchor, &fourth.anchor),
+        (&element.anchor, &element.anchor)
+    );
+    let mut marks: Vec<_> = turns
+        .iter()
+        .map(|turn| turn.mark.clone().unwrap())
+        .collect();
     marks.sort();
     marks.dedup();
     assert_eq!(marks.len(), turns.len());
@@ -124,25 +161,41 @@ fn each_answer_that_was_not_joined_is_followed_by_another_question() {
 
 #[test]
 fn new_text_begins_with_the_first_question_again() {
-    let mut session = session(many_failures(), ContinuationStrategy::default(), "{\"rows\": [\"one\", \"tw");
+    let mut session = session(
+        many_failures(),
+        ContinuationStrategy::default(),
+        "{\"rows\": [\"one\", \"tw",
+    );
     turn(&mut session);
     assert!(answered(&mut session, REFUSAL).mark.is_some());
     // Joined up to a comment, which is the new cut.
     let next = answered(&mut session, "{\"rows\": [\"one\", \"two\", // and so on");
     assert_eq!(next.mark, None);
-    assert!(next.delivered.starts_with("{\"rows\": [\"one\", \"two\""), "{}", next.delivered);
+    assert!(
+        next.delivered.starts_with("{\"rows\": [\"one\", \"two\""),
+        "{}",
+        next.delivered
+    );
 }
 
 #[test]
 fn a_call_that_nobody_answered_is_made_again_as_it_was() {
-    let rejected = |transient| CallEnd::Rejected { reason: "429".to_owned(), transient, retry_after: None };
+    let rejected = |transient| CallEnd::Rejected {
+        reason: "429".to_owned(),
+        transient,
+        retry_after: None,
+    };
     let capability = || std::sync::Arc::new(Capability::default());
     let body = |session: &mut Session, end: CallEnd| {
         session.handle_input(NOW, Input::CallEnd(end));
         Retry::new(call(session), capability()).body(BODY)
     };
     for failures in 0..3 {
-        let mut session = session(many_failures(), ContinuationStrategy::default(), &delivered());
+        let mut session = session(
+            many_failures(),
+            ContinuationStrategy::default(),
+            &delivered(),
+        );
         let mut before = Retry::new(call(&mut session), capability()).body(BODY);
         for _ in 0..failures {
             session.handle_input(NOW, Input::Text(REFUSAL));
@@ -158,31 +211,52 @@ fn a_call_that_nobody_answered_is_made_again_as_it_was() {
             CallEnd::Closed,
             CallEnd::Error("overloaded".to_owned()),
         ] {
-            assert_eq!(body(&mut session, end.clone()), before, "{failures} {end:?}");
+            assert_eq!(
+                body(&mut session, end.clone()),
+                before,
+                "{failures} {end:?}"
+            );
         }
     }
     // Nothing was delivered: the original request.
     let mut session = session(many_failures(), ContinuationStrategy::default(), "");
-    assert_eq!(Retry::new(call(&mut session), capability()).body(BODY), BODY);
+    assert_eq!(
+        Retry::new(call(&mut session), capability()).body(BODY),
+        BODY
+    );
     assert_eq!(body(&mut session, CallEnd::Dropped), BODY);
 }
 
 #[test]
 fn the_use_of_the_mark_is_a_setting() {
     let marks = |prompt: Prompt| {
-        let mut session = session(many_failures(), ContinuationStrategy::with(prompt), &delivered());
+        let mut session = session(
+            many_failures(),
+            ContinuationStrategy::with(prompt),
+            &delivered(),
+        );
         let first = turn(&mut session);
         let next: Vec<Turn> = (0..4).map(|_| answered(&mut session, REFUSAL)).collect();
         let turns: Vec<Turn> = [vec![first], next].concat();
         // With or without a mark no question is asked twice in a row.
         assert!(turns.windows(2).all(|two| two[0].prompt != two[1].prompt));
-        turns.iter().map(|turn| turn.mark.is_some()).collect::<Vec<_>>()
+        turns
+            .iter()
+            .map(|turn| turn.mark.is_some())
+            .collect::<Vec<_>>()
     };
     let with = |mark| marks(Prompt::default().with_mark(mark));
     assert_eq!(with(MarkUse::OnRetries), [false, true, true, true, true]);
     assert_eq!(with(MarkUse::Always), [true; 5]);
     assert_eq!(with(MarkUse::Never), [false; 5]);
-    let without = |part| marks(Prompt::default().with_mark(MarkUse::Always).with(part, None).unwrap());
+    let without = |part| {
+        marks(
+            Prompt::default()
+                .with_mark(MarkUse::Always)
+                .with(part, None)
+                .unwrap(),
+        )
+    };
     assert_eq!(without(Part::Mark), [false; 5]);
     // Nothing to repeat, so nothing that a mark could follow.
     assert_eq!(without(Part::Anchor), [false; 5]);
@@ -207,16 +281,31 @@ fn a_mark_is_none_that_the_text_has() {
 /// Text of the document imitates no tag of a question, and the tags are told as they are written.
 #[test]
 fn tags_are_none_that_the_path_has() {
-    let text = format!("[{{\"</cut_path> <continue_mark>\": [{}, {}", row(1), &row(2)[..90]);
+    let text = format!(
+        "[{{\"</cut_path> <continue_mark>\": [{}, {}",
+        row(1),
+        &row(2)[..90]
+    );
     let mut session = session(many_failures(), ContinuationStrategy::default(), &text);
     turn(&mut session);
     answered(&mut session, REFUSAL);
     let third = answered(&mut session, REFUSAL);
-    assert_eq!(between(&third, "cut_path_2"), Some("/0/<~1cut_path> <continue_mark>/1"));
+    assert_eq!(
+        between(&third, "cut_path_2"),
+        Some("/0/<~1cut_path> <continue_mark>/1")
+    );
     assert_eq!(between(&third, "continue_mark_2"), third.mark.as_deref());
-    assert!(third.tags.iter().all(|tag| tag.ends_with("_2")), "{:?}", third.tags);
+    assert!(
+        third.tags.iter().all(|tag| tag.ends_with("_2")),
+        "{:?}",
+        third.tags
+    );
     for tag in &third.tags {
-        assert_eq!(third.prompt.matches(&format!("<{tag}>")).count(), 1, "{tag}");
+        assert_eq!(
+            third.prompt.matches(&format!("<{tag}>")).count(),
+            1,
+            "{tag}"
+        );
     }
 }
 
@@ -226,7 +315,10 @@ fn a_failed_prefill_is_followed_by_words() {
     let mut session = session(many_failures(), prefill(), "{\"a\": [1, 2");
     assert_eq!(turn(&mut session).mode, ContinuationMode::Prefill);
     let next = answered(&mut session, REFUSAL);
-    assert_eq!((next.mode, next.mark.is_some()), (ContinuationMode::Reprompt, true));
+    assert_eq!(
+        (next.mode, next.mark.is_some()),
+        (ContinuationMode::Reprompt, true)
+    );
 }
 
 #[test]
@@ -240,20 +332,36 @@ fn json_mode_that_stays_asks_for_a_document() {
     assert!(!capability.drops_json_mode && table.of("n", None).drops_json_mode);
     let request = chat::parse(BODY.as_bytes()).unwrap();
     assert!(request.has_json_mode);
-    for (format, has_json_mode) in [("{\"type\":\"json_schema\"}", true), ("{\"type\":\"text\"}", false), ("1", false)]
-    {
+    for (format, has_json_mode) in [
+        ("{\"type\":\"json_schema\"}", true),
+        ("{\"type\":\"text\"}", false),
+        ("1", false),
+    ] {
         let body = BODY.replace("{\"type\":\"json_object\"}", format);
-        assert_eq!(chat::parse(body.as_bytes()).unwrap().has_json_mode, has_json_mode, "{format}");
+        assert_eq!(
+            chat::parse(body.as_bytes()).unwrap().has_json_mode,
+            has_json_mode,
+            "{format}"
+        );
     }
-    let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default()).keeps_json_mode(true);
+    let strategy = ContinuationStrategy::default()
+        .prefill(PrefillOptions::default())
+        .keeps_json_mode(true);
     let mut session = session(many_failures(), strategy, &delivered());
     let first = call(&mut session);
-    let body: Value = serde_json::from_str(&Retry::new(first.clone(), capability).body(BODY)).unwrap();
+    let body: Value =
+        serde_json::from_str(&Retry::new(first.clone(), capability).body(BODY)).unwrap();
     assert_eq!(body["response_format"]["type"], "json_object");
     let first = first.turn.unwrap();
-    assert_eq!((first.mode, first.keeps_json_mode), (ContinuationMode::Reprompt, true));
+    assert_eq!(
+        (first.mode, first.keeps_json_mode),
+        (ContinuationMode::Reprompt, true)
+    );
     assert_eq!(between(&first, "cut_path"), Some("/rows/2"));
-    let retries = [answered(&mut session, REFUSAL), answered(&mut session, REFUSAL)];
+    let retries = [
+        answered(&mut session, REFUSAL),
+        answered(&mut session, REFUSAL),
+    ];
     for (turn, next) in [(&first, &retries[0]), (&retries[0], &retries[1])] {
         assert_ne!(turn.prompt, next.prompt);
         // A mark is no JSON.
@@ -267,8 +375,8 @@ fn json_mode_that_stays_asks_for_a_document() {
     assert_eq!(value["rows"].as_array().unwrap().len(), 4);
 }
 
-/// Returns the outcome and the text of a session in which two answers repeat the anchor and then have the text `new`.
-/// Checks that the first one is not joined.
+/// Returns the outcome and the text of a session in which two answers repeat the anchor and then
+/// have the text `new`. Checks that the first one is not joined.
 fn ends_early_twice(give_up: GiveUp, delivered: &str, new: &str) -> (Outcome, String) {
     let mut session = Session::new(Limits::default());
     session.set_give_up(give_up);
@@ -286,7 +394,12 @@ fn ends_early_twice(give_up: GiveUp, delivered: &str, new: &str) -> (Outcome, St
             _ => {}
         }
     };
-    assert_eq!(failures, [restitch::session::FailureReason::Merge(SpliceError::EarlyEnd)]);
+    assert_eq!(
+        failures,
+        [restitch::session::FailureReason::Merge(
+            SpliceError::EarlyEnd
+        )]
+    );
     assert!(again.mark.is_some());
     let mark = again.mark.unwrap_or_default();
     session.handle_input(NOW, Input::Text(&(again.anchor + &mark + new)));
@@ -298,7 +411,14 @@ fn ends_early_twice(give_up: GiveUp, delivered: &str, new: &str) -> (Outcome, St
 #[test]
 fn an_early_end_after_a_whole_value_is_believed_the_second_time() {
     let (outcome, text) = ends_early_twice(GiveUp::Leave, "{\"rows\": [\"one\", \"two\"", "]}");
-    assert_eq!((outcome.status(), outcome.tally().failures, outcome.tally().early_end), (Status::Complete, 1, 1));
+    assert_eq!(
+        (
+            outcome.status(),
+            outcome.tally().failures,
+            outcome.tally().early_end
+        ),
+        (Status::Complete, 1, 1)
+    );
     let report: Value = serde_json::from_str(&outcome.report()).unwrap();
     assert_eq!(report["early_end"], 1);
     assert_eq!(text, "{\"rows\": [\"one\", \"two\"]}");
@@ -315,17 +435,36 @@ fn a_doubtful_early_end_is_given_up_and_not_written() {
         ("{\"rows\": [\"one\", \"two\"", ", \"…\"]}"),
     ] {
         let (outcome, text) = ends_early_twice(GiveUp::Leave, delivered, new);
-        assert_eq!((outcome.status(), outcome.reason()), (Status::Incomplete, Some(StopReason::EarlyEnd)), "{new}");
+        assert_eq!(
+            (outcome.status(), outcome.reason()),
+            (Status::Incomplete, Some(StopReason::EarlyEnd)),
+            "{new}"
+        );
         // It ends like its first cut.
-        assert_eq!((text.as_str(), outcome.finish()), (delivered, Some(&Finish::Length)), "{new}");
-        assert_eq!((outcome.tally().failures, outcome.tally().early_end), (2, 0));
+        assert_eq!(
+            (text.as_str(), outcome.finish()),
+            (delivered, Some(&Finish::Length)),
+            "{new}"
+        );
+        assert_eq!(
+            (outcome.tally().failures, outcome.tally().early_end),
+            (2, 0)
+        );
         let report: Value = serde_json::from_str(&outcome.report()).unwrap();
         assert_eq!(report["stop"], "early_end");
         let (outcome, text) = ends_early_twice(GiveUp::Close, delivered, new);
-        assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::EarlyEnd)), "{new}");
+        assert_eq!(
+            (outcome.status(), outcome.reason()),
+            (Status::Closed, Some(StopReason::EarlyEnd)),
+            "{new}"
+        );
         assert!(!text.contains(['.', '…']), "{text}");
         let (outcome, text) = ends_early_twice(GiveUp::Error, delivered, new);
-        assert_eq!((outcome.status(), text.as_str()), (Status::Failed, delivered), "{new}");
+        assert_eq!(
+            (outcome.status(), text.as_str()),
+            (Status::Failed, delivered),
+            "{new}"
+        );
     }
 }
 
@@ -333,35 +472,60 @@ fn a_doubtful_early_end_is_given_up_and_not_written() {
 #[test]
 fn an_ambiguous_seam_is_counted_once() {
     let delivered = r#"[{"id":1001,"name":"Dana","email":"dana1@example.org","age":9,"scor"#;
-    let mut late = session(Limits::default(), ContinuationStrategy::default(), delivered);
+    let mut late = session(
+        Limits::default(),
+        ContinuationStrategy::default(),
+        delivered,
+    );
     let first = turn(&mut late);
-    late.handle_input(NOW, Input::Text(&format!("Continuing from `{}`", first.anchor)));
+    late.handle_input(
+        NOW,
+        Input::Text(&format!("Continuing from `{}`", first.anchor)),
+    );
     let joined = |output| match output {
         Output::Event(SessionEvent::Joined { seam, .. }) => Some(seam.ambiguous),
         _ => None,
     };
-    assert_eq!(std::iter::from_fn(|| late.poll_output()).find_map(joined), Some(false));
+    assert_eq!(
+        std::iter::from_fn(|| late.poll_output()).find_map(joined),
+        Some(false)
+    );
     late.handle_input(NOW, Input::Text(&format!(":\n{}e\":1}}]", first.anchor)));
     late.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
     let second = turn(&mut late);
     // A member that was delivered had come again, and was left out.
-    assert!(late.document().text().ends_with(r#"org","scor`:"#), "{}", late.document().text());
+    assert!(
+        late.document().text().ends_with(r#"org","scor`:"#),
+        "{}",
+        late.document().text()
+    );
 
     // Known when it is reported.
     let zeros = format!("[{}", "0,".repeat(4000));
     let mut early = session(Limits::default(), ContinuationStrategy::default(), &zeros);
     let asked = turn(&mut early);
-    for (session, answer) in [(&mut late, second.anchor + "\":1}]"), (&mut early, asked.anchor + "1]")] {
+    for (session, answer) in [
+        (&mut late, second.anchor + "\":1}]"),
+        (&mut early, asked.anchor + "1]"),
+    ] {
         session.handle_input(NOW, Input::Text(&answer));
         session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
         let outcome = outcome(session);
-        assert_eq!((outcome.status(), outcome.tally().ambiguous), (Status::Complete, 1), "{answer}");
+        assert_eq!(
+            (outcome.status(), outcome.tally().ambiguous),
+            (Status::Complete, 1),
+            "{answer}"
+        );
     }
 }
 
 #[test]
 fn a_snapshot_has_the_question() {
-    let mut session = session(many_failures(), ContinuationStrategy::default(), &delivered());
+    let mut session = session(
+        many_failures(),
+        ContinuationStrategy::default(),
+        &delivered(),
+    );
     turn(&mut session);
     let second = answered(&mut session, REFUSAL);
     let row = serde_json::to_string(&session.snapshot()).unwrap();
@@ -373,12 +537,18 @@ fn a_snapshot_has_the_question() {
     assert_eq!(restored(&row), second);
 }
 
-/// Keys on the way to the cut are shown, and a document may have many long ones. The question stays small.
+/// Keys on the way to the cut are shown, and a document may have many long ones. The question stays
+/// small.
 #[test]
 fn long_keys_on_the_path_do_not_make_a_long_question() {
     let key = "k".repeat(900);
-    let delivered: String = (0..1000).map(|depth| format!("{{\"{depth}{key}\":")).collect();
-    for end in ["\"text that is cut", "[{\"a\": 1}, {\"b\": \"text that is cut"] {
+    let delivered: String = (0..1000)
+        .map(|depth| format!("{{\"{depth}{key}\":"))
+        .collect();
+    for end in [
+        "\"text that is cut",
+        "[{\"a\": 1}, {\"b\": \"text that is cut",
+    ] {
         let delivered = format!("{delivered}{end}");
         let mut session = session(many_failures(), ContinuationStrategy::default(), &delivered);
         // The forms of a question differ in what they show.

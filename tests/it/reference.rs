@@ -41,9 +41,13 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Where the complete part ends and what follows there, with open strings and literals included or not.
+    /// Where the complete part ends and what follows there, with open strings and literals included
+    /// or not.
     pub(crate) fn complete(&self, strings: bool, literals: bool) -> Option<(usize, String)> {
-        let (end, rest) = match (self.string.filter(|_| strings), self.literal.filter(|_| literals)) {
+        let (end, rest) = match (
+            self.string.filter(|_| strings),
+            self.literal.filter(|_| literals),
+        ) {
             (Some(end), _) => (end, "\""),
             (_, Some(rest)) => (self.length, rest),
             _ => (self.whole?, ""),
@@ -101,7 +105,8 @@ enum Token {
     Open(usize, &'static str),
 }
 
-/// The slow twin: examines whole tokens of a whole text, again and again, and keeps nothing between two calls.
+/// The slow twin: examines whole tokens of a whole text, again and again, and keeps nothing between
+/// two calls.
 pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
     let mut open: Vec<Open> = Vec::new();
     let mut told = Vec::new();
@@ -127,14 +132,24 @@ pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
             Due::Nothing => break ("error", false, Rest::Wrong(at)),
             Due::Colon if byte == b':' => (at, due) = (at + 1, Due::Value),
             Due::After if byte == b',' => {
-                due = if open.last().is_some_and(|container| container.object) { Due::Key } else { Due::Value };
+                due = if open.last().is_some_and(|container| container.object) {
+                    Due::Key
+                } else {
+                    Due::Value
+                };
                 at += 1;
             }
             Due::After | Due::ElementOrCloser | Due::KeyOrCloser
-                if open.last().is_some_and(|container| byte == container.closer()) =>
+                if open
+                    .last()
+                    .is_some_and(|container| byte == container.closer()) =>
             {
                 let start = open.pop().map_or(0, |container| container.start);
-                told.push(Told { name: "end", span: (start, at + 1), path: pointer(&open, true) });
+                told.push(Told {
+                    name: "end",
+                    span: (start, at + 1),
+                    path: pointer(&open, true),
+                });
                 value_end = Some(at + 1);
             }
             Due::Key | Due::KeyOrCloser if byte == b'"' => match string(text, at) {
@@ -142,22 +157,42 @@ pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
                     if let Some(container) = open.last_mut() {
                         container.key = text[at + 1..end - 1].to_vec();
                     }
-                    told.push(Told { name: "key", span: (at + 1, end - 1), path: pointer(&open, true) });
+                    told.push(Told {
+                        name: "key",
+                        span: (at + 1, end - 1),
+                        path: pointer(&open, true),
+                    });
                     (at, due) = (end, Due::Colon);
                 }
                 Token::Wrong(at) => break ("error", false, Rest::Wrong(at)),
                 Token::Open(_, "string") => break ("key", false, Rest::None),
                 Token::Open(_, state) => break (state, false, Rest::None),
             },
-            Due::Colon | Due::After | Due::Key | Due::KeyOrCloser => break ("error", false, Rest::Wrong(at)),
+            Due::Colon | Due::After | Due::Key | Due::KeyOrCloser => {
+                break ("error", false, Rest::Wrong(at));
+            }
             Due::Root | Due::Value | Due::ElementOrCloser => {
                 let path = pointer(&open, true);
                 let (name, token) = match byte {
                     b'{' | b'[' if open.len() >= depth => break ("error", false, Rest::Wrong(at)),
                     b'{' | b'[' => {
-                        told.push(Told { name: "begin", span: (at, at + 1), path });
-                        open.push(Open { object: byte == b'{', start: at, key: Vec::new(), count: 0, end: at + 1 });
-                        due = if byte == b'{' { Due::KeyOrCloser } else { Due::ElementOrCloser };
+                        told.push(Told {
+                            name: "begin",
+                            span: (at, at + 1),
+                            path,
+                        });
+                        open.push(Open {
+                            object: byte == b'{',
+                            start: at,
+                            key: Vec::new(),
+                            count: 0,
+                            end: at + 1,
+                        });
+                        due = if byte == b'{' {
+                            Due::KeyOrCloser
+                        } else {
+                            Due::ElementOrCloser
+                        };
                         at += 1;
                         continue;
                     }
@@ -175,27 +210,50 @@ pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
                     Token::Wrong(_) => at,
                 };
                 if byte == b'"' && !matches!(token, Token::Wrong(_)) {
-                    told.push(Told { name: "string_begin", span: (at, at + 1), path: path.clone() });
+                    told.push(Told {
+                        name: "string_begin",
+                        span: (at, at + 1),
+                        path: path.clone(),
+                    });
                     if certain > at + 1 {
-                        told.push(Told { name: "fragment", span: (at + 1, certain), path: path.clone() });
+                        told.push(Told {
+                            name: "fragment",
+                            span: (at + 1, certain),
+                            path: path.clone(),
+                        });
                     }
                 }
                 match token {
                     Token::Whole(end) => {
-                        // A number ends where its longest form ends; only what may follow a value may follow it.
+                        // A number ends where its longest form ends; only what may follow a value
+                        // may follow it.
                         let next = text.get(end).copied().unwrap_or(b' ');
                         let closer = open.last().map(Open::closer);
-                        if name == "number" && closer.is_some_and(|c| !b" \t\r\n,".contains(&next) && next != c) {
+                        if name == "number"
+                            && closer.is_some_and(|c| !b" \t\r\n,".contains(&next) && next != c)
+                        {
                             break ("error", false, Rest::Wrong(end));
                         }
-                        told.push(Told { name, span: (at, end), path });
+                        told.push(Told {
+                            name,
+                            span: (at, end),
+                            path,
+                        });
                         value_end = Some(end);
                     }
                     Token::Wrong(at) => break ("error", false, Rest::Wrong(at)),
-                    Token::Open(end, state) if byte == b'"' => break (state, true, Rest::String(end)),
+                    Token::Open(end, state) if byte == b'"' => {
+                        break (state, true, Rest::String(end));
+                    }
                     Token::Open(_, "literal") => {
-                        let word = ["true", "false", "null"].into_iter().find(|word| word.as_bytes()[0] == byte);
-                        break ("literal", true, Rest::Literal(word.map_or("", |word| &word[text.len() - at..])));
+                        let word = ["true", "false", "null"]
+                            .into_iter()
+                            .find(|word| word.as_bytes()[0] == byte);
+                        break (
+                            "literal",
+                            true,
+                            Rest::Literal(word.map_or("", |word| &word[text.len() - at..])),
+                        );
                     }
                     Token::Open(_, state) => break (state, true, Rest::None),
                 }
@@ -220,7 +278,12 @@ pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
         // After the root, all of which is certain.
         Rest::Wrong(offset) if root_end.is_some() => Verdict::Wrong(offset),
         // What precedes the wrong byte is as certain as if the text had ended there.
-        Rest::Wrong(offset) => return Scan { verdict: Verdict::Wrong(offset), ..oracle(&text[..offset], depth) },
+        Rest::Wrong(offset) => {
+            return Scan {
+                verdict: Verdict::Wrong(offset),
+                ..oracle(&text[..offset], depth)
+            };
+        }
         _ if state == "done" => Verdict::Valid,
         _ => Verdict::Short,
     };
@@ -230,9 +293,21 @@ pub(crate) fn oracle(text: &[u8], depth: usize) -> Scan {
         path: pointer(&open, in_value),
         told,
         whole: root_end.or(open.last().map(|container| container.end)),
-        string: if let Rest::String(end) = open_token { Some(end) } else { None },
-        literal: if let Rest::Literal(rest) = open_token { Some(rest) } else { None },
-        closers: open.iter().rev().map(|container| char::from(container.closer())).collect(),
+        string: if let Rest::String(end) = open_token {
+            Some(end)
+        } else {
+            None
+        },
+        literal: if let Rest::Literal(rest) = open_token {
+            Some(rest)
+        } else {
+            None
+        },
+        closers: open
+            .iter()
+            .rev()
+            .map(|container| char::from(container.closer()))
+            .collect(),
         length: text.len(),
     }
 }
@@ -246,29 +321,49 @@ fn string(text: &[u8], start: usize) -> Token {
             [b'"', ..] => return Token::Whole(at + 1),
             [b'\\'] => return Token::Open(at, "escape"),
             [b'\\', b'u', digits @ ..] => {
-                let good = digits.iter().take(4).take_while(|byte| byte.is_ascii_hexdigit()).count();
+                let good = digits
+                    .iter()
+                    .take(4)
+                    .take_while(|byte| byte.is_ascii_hexdigit())
+                    .count();
                 if good < 4 {
-                    return if good == digits.len() { Token::Open(at, "escape") } else { Token::Wrong(at + 2 + good) };
+                    return if good == digits.len() {
+                        Token::Open(at, "escape")
+                    } else {
+                        Token::Wrong(at + 2 + good)
+                    };
                 }
-                let is_high =
-                    |digits: &[u8]| matches!(digits, [b'd' | b'D', b'8' | b'9' | b'a' | b'A' | b'b' | b'B', ..]);
+                let is_high = |digits: &[u8]| {
+                    matches!(
+                        digits,
+                        [b'd' | b'D', b'8' | b'9' | b'a' | b'A' | b'b' | b'B', ..]
+                    )
+                };
                 if is_high(digits) {
                     match &digits[4..] {
                         // Its other half may follow: nothing of the pair is certain yet.
                         [] | [b'\\'] => return Token::Open(at, "escape"),
-                        [b'\\', b'u', second @ ..] if second.len() < 4 && second.iter().all(u8::is_ascii_hexdigit) => {
+                        [b'\\', b'u', second @ ..]
+                            if second.len() < 4 && second.iter().all(u8::is_ascii_hexdigit) =>
+                        {
                             return Token::Open(at, "escape");
                         }
                         _ => {}
                     }
                 }
-                let is_low = |digits: &[u8]| matches!(digits, [b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', ..]);
+                let is_low =
+                    |digits: &[u8]| matches!(digits, [b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', ..]);
                 at += 6;
                 // A whole pair is one character, so that its second half is not examined alone.
                 if is_high(digits)
                     && let [b'\\', b'u', second @ ..] = &digits[4..]
                     && is_low(second)
-                    && second.iter().take(4).filter(|byte| byte.is_ascii_hexdigit()).count() == 4
+                    && second
+                        .iter()
+                        .take(4)
+                        .filter(|byte| byte.is_ascii_hexdigit())
+                        .count()
+                        == 4
                 {
                     at += 6;
                 }
@@ -304,7 +399,12 @@ fn word(text: &[u8], at: usize, word: &[u8]) -> Token {
 }
 
 fn number(text: &[u8], start: usize) -> Token {
-    let digits = |at: usize| text[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = |at: usize| {
+        text[at..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count()
+    };
     let mut at = start + usize::from(text[start] == b'-');
     match digits(at) {
         0 if at == text.len() => return Token::Open(at, "number"),
@@ -330,11 +430,19 @@ fn number(text: &[u8], start: usize) -> Token {
             count => at += count,
         }
     }
-    if at == text.len() { Token::Open(at, "number") } else { Token::Whole(at) }
+    if at == text.len() {
+        Token::Open(at, "number")
+    } else {
+        Token::Whole(at)
+    }
 }
 
 fn pointer(open: &[Open], in_value: bool) -> String {
-    let shown = if in_value { open } else { &open[..open.len().saturating_sub(1)] };
+    let shown = if in_value {
+        open
+    } else {
+        &open[..open.len().saturating_sub(1)]
+    };
     let token = |container: &Open| {
         if !container.object {
             return container.count.to_string();
@@ -343,15 +451,20 @@ fn pointer(open: &[Open], in_value: bool) -> String {
         let key = serde_json::from_str::<String>(&format!("\"{raw}\"")).unwrap_or(raw);
         key.replace('~', "~0").replace('/', "~1")
     };
-    shown.iter().map(|container| format!("/{}", token(container))).collect()
+    shown
+        .iter()
+        .map(|container| format!("/{}", token(container)))
+        .collect()
 }
 
 /// Returns the oracle's verdict if nothing follows: a number at the root is whole then.
 pub(crate) fn oracle_verdict(text: &[u8], depth: usize) -> Verdict {
-    // A space after the text ends a number, and changes nothing else that is whole. What it does to an open token is
-    // not asked.
+    // A space after the text ends a number, and changes nothing else that is whole. What it does to
+    // an open token is not asked.
     match oracle(text, depth).verdict {
-        Verdict::Short if oracle(&[text, b" "].concat(), depth).verdict == Verdict::Valid => Verdict::Valid,
+        Verdict::Short if oracle(&[text, b" "].concat(), depth).verdict == Verdict::Valid => {
+            Verdict::Valid
+        }
         verdict => verdict,
     }
 }
@@ -363,13 +476,24 @@ pub(crate) struct Log(pub(crate) Vec<Told>);
 impl Sink for Log {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         let span = event.span();
-        let told = Told { name: event.name(), span: (span.start, span.end), path: live.path().to_string() };
-        assert!(!span.is_empty() || told.name == "key", "{told:?} is about nothing");
+        let told = Told {
+            name: event.name(),
+            span: (span.start, span.end),
+            path: live.path().to_string(),
+        };
+        assert!(
+            !span.is_empty() || told.name == "key",
+            "{told:?} is about nothing"
+        );
         if told.name == "fragment"
             && let Some(last) = self.0.last_mut()
             && last.name == "fragment"
         {
-            assert_eq!((last.span.1, &last.path), (told.span.0, &told.path), "parts of one string");
+            assert_eq!(
+                (last.span.1, &last.path),
+                (told.span.0, &told.path),
+                "parts of one string"
+            );
             last.span.1 = told.span.1;
             return;
         }

@@ -51,12 +51,16 @@ impl Ended {
 
     fn text(&self) -> String {
         let chunks = self.chunks();
-        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
+        chunks
+            .iter()
+            .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
+            .collect()
     }
 
     fn finishes(&self) -> Vec<String> {
         let chunks = self.chunks();
-        let reason = |chunk: &Value| Some(chunk["choices"][0]["finish_reason"].as_str()?.to_owned());
+        let reason =
+            |chunk: &Value| Some(chunk["choices"][0]["finish_reason"].as_str()?.to_owned());
         chunks.iter().filter_map(reason).collect()
     }
 
@@ -68,11 +72,15 @@ impl Ended {
 #[test]
 fn a_choice_that_waits_is_cut_since_the_first_call() {
     let of = |index: usize, delta: Value, reason: Option<&str>| {
-        event(&json!({"id": "a", "choices": [{"index": index, "delta": delta, "finish_reason": reason}]}))
+        event(
+            &json!({"id": "a", "choices": [{"index": index, "delta": delta, "finish_reason": reason}]}),
+        )
     };
-    let both = |delta: Value, reason: Option<&str>| of(0, delta.clone(), reason) + &of(1, delta, reason);
+    let both =
+        |delta: Value, reason: Option<&str>| of(0, delta.clone(), reason) + &of(1, delta, reason);
     let first = both(json!({"content": "[1, 2"}), None) + &both(json!({}), Some("length")) + DONE;
-    let rest = of(0, json!({"content": "[1, 2, 3]"}), None) + &of(0, json!({}), Some("stop")) + DONE;
+    let rest =
+        of(0, json!({"content": "[1, 2, 3]"}), None) + &of(0, json!({}), Some("stop")) + DONE;
     let mut relay = Relay::new(Limits::default());
     let mut elapsed = Vec::new();
     // At its second the first call ends, and each call for a rest takes three more.
@@ -96,10 +104,18 @@ fn a_choice_that_waits_is_cut_since_the_first_call() {
 
 /// Feeds the replies, one a call, each in one piece.
 fn run(replies: &[Reply]) -> Ended {
-    run_with(&mut Relay::new(Limits::default()).give_up(GiveUp::Close), replies, |body| vec![body.to_vec()])
+    run_with(
+        &mut Relay::new(Limits::default()).give_up(GiveUp::Close),
+        replies,
+        |body| vec![body.to_vec()],
+    )
 }
 
-fn run_with(relay: &mut Relay, replies: &[Reply], mut split: impl FnMut(&[u8]) -> Vec<Vec<u8>>) -> Ended {
+fn run_with(
+    relay: &mut Relay,
+    replies: &[Reply],
+    mut split: impl FnMut(&[u8]) -> Vec<Vec<u8>>,
+) -> Ended {
     let mut replies = replies.iter();
     let mut body = Vec::new();
     let mut requests = Vec::new();
@@ -117,7 +133,14 @@ fn run_with(relay: &mut Relay, replies: &[Reply], mut split: impl FnMut(&[u8]) -
                     for piece in split(bytes.as_bytes()) {
                         relay.handle_bytes(NOW, Bytes::from(piece));
                         let settled = body.len();
-                        over |= drain(relay, &mut body, &mut requests, &mut next, &mut replies, &mut ended);
+                        over |= drain(
+                            relay,
+                            &mut body,
+                            &mut requests,
+                            &mut next,
+                            &mut replies,
+                            &mut ended,
+                        );
                         assert!(body.len() >= settled);
                         if over {
                             break;
@@ -129,10 +152,22 @@ fn run_with(relay: &mut Relay, replies: &[Reply], mut split: impl FnMut(&[u8]) -
                 }
             }
         }
-        drain(relay, &mut body, &mut requests, &mut next, &mut replies, &mut ended);
+        drain(
+            relay,
+            &mut body,
+            &mut requests,
+            &mut next,
+            &mut replies,
+            &mut ended,
+        );
         if let Some((outcome, transport_end)) = ended {
             assert!(relay.poll_output().is_none());
-            return Ended { body: String::from_utf8(body).unwrap(), requests, outcome, transport_end };
+            return Ended {
+                body: String::from_utf8(body).unwrap(),
+                requests,
+                outcome,
+                transport_end,
+            };
         }
         assert!(next.is_some(), "nothing is asked for and nothing is over");
     }
@@ -153,10 +188,18 @@ fn drain<'r>(
             Output::Bytes(bytes) => body.extend_from_slice(&bytes),
             Output::Call { request, .. } => {
                 requests.push(request);
-                *next = Some(replies.next().expect("more is asked for than the test answers"));
+                *next = Some(
+                    replies
+                        .next()
+                        .expect("more is asked for than the test answers"),
+                );
                 over = true;
             }
-            Output::Done { outcome, transport_end, .. } => {
+            Output::Done {
+                outcome,
+                transport_end,
+                ..
+            } => {
                 *ended = Some((outcome, transport_end));
                 over = true;
             }
@@ -171,11 +214,15 @@ fn event(data: &Value) -> String {
 }
 
 fn role(id: &str) -> String {
-    event(&json!({"id": id, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}))
+    event(
+        &json!({"id": id, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}),
+    )
 }
 
 fn text(id: &str, text: &str) -> String {
-    event(&json!({"id": id, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]}))
+    event(
+        &json!({"id": id, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]}),
+    )
 }
 
 fn finish(id: &str, reason: &str) -> String {
@@ -188,8 +235,11 @@ fn usage(id: &str, prompt: u32, completion: u32) -> String {
 }
 
 fn tool(id: &str, arguments: &str, finish: Option<&str>) -> String {
-    let call = json!({"index": 0, "id": "call_1", "function": {"name": "f", "arguments": arguments}});
-    event(&json!({"id": id, "choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish}]}))
+    let call =
+        json!({"index": 0, "id": "call_1", "function": {"name": "f", "arguments": arguments}});
+    event(
+        &json!({"id": id, "choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": finish}]}),
+    )
 }
 
 /// Streams that are not restitch's to change: each passes byte for byte and is over as it was.
@@ -197,29 +247,101 @@ fn tool(id: &str, arguments: &str, finish: Option<&str>) -> String {
 fn what_is_not_continued_passes_unchanged() {
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
     let cases: Vec<(&str, Reply)> = vec![
-        ("whole", closed(role("a") + &text("a", "[1]") + &finish("a", "stop") + &usage("a", 1, 2) + DONE)),
-        ("length on a closed root", closed(text("a", "[1]") + &finish("a", "length") + DONE)),
-        ("an error behind a closed root", closed(text("a", "[1]") + error)),
-        ("prose", closed(text("a", "Hello") + &finish("a", "stop") + DONE)),
-        ("prose at its limit", closed(text("a", "Hello") + &finish("a", "length") + DONE)),
-        ("prose that is dropped", dropped(role("a") + &text("a", "Hello") + "data: {\"id\":\"a\",\"cho")),
+        (
+            "whole",
+            closed(role("a") + &text("a", "[1]") + &finish("a", "stop") + &usage("a", 1, 2) + DONE),
+        ),
+        (
+            "length on a closed root",
+            closed(text("a", "[1]") + &finish("a", "length") + DONE),
+        ),
+        (
+            "an error behind a closed root",
+            closed(text("a", "[1]") + error),
+        ),
+        (
+            "prose",
+            closed(text("a", "Hello") + &finish("a", "stop") + DONE),
+        ),
+        (
+            "prose at its limit",
+            closed(text("a", "Hello") + &finish("a", "length") + DONE),
+        ),
+        (
+            "prose that is dropped",
+            dropped(role("a") + &text("a", "Hello") + "data: {\"id\":\"a\",\"cho"),
+        ),
         ("prose without a finish", closed(text("a", "Hello"))),
-        ("prose with an unterminated end", closed(text("a", "Hello") + text("a", " you").trim_end())),
+        (
+            "prose with an unterminated end",
+            closed(text("a", "Hello") + text("a", " you").trim_end()),
+        ),
         ("prose with an error", closed(text("a", "Hello") + error)),
-        ("prose dropped behind its finish", dropped(text("a", "Hello") + &finish("a", "stop"))),
-        ("filtered", closed(text("a", "[1, 2") + &finish("a", "content_filter") + DONE)),
-        ("another refusal", closed(text("a", "[1, 2") + &finish("a", "blocked_by_policy") + DONE)),
-        ("malformed", closed(text("a", "{'a': 1, ") + &text("a", "'b'") + &finish("a", "length") + DONE)),
-        ("malformed and dropped", dropped(text("a", "{'a': 1, ") + &text("a", "'b'"))),
-        ("a tool call", closed(role("a") + &tool("a", "{\"a\": 1}", None) + &finish("a", "tool_calls") + DONE)),
-        ("a tool call that is dropped when it is whole", dropped(tool("a", "{\"a\": 1}", None))),
-        ("a tool call without arguments", closed(tool("a", "", Some("tool_calls")) + DONE)),
-        ("a tool call at the limit before its arguments", closed(tool("a", "", Some("length")) + DONE)),
-        ("a tool call that is malformed", closed(tool("a", "{'a", Some("length")) + DONE)),
-        ("an empty answer", closed(role("a") + &finish("a", "stop") + DONE)),
-        ("a byte order mark", closed(format!("\u{feff}{}{}", text("a", "[1]"), finish("a", "stop")))),
-        ("CRLF", closed((role("a") + &text("a", "[1]") + &finish("a", "length") + DONE).replace('\n', "\r\n"))),
-        ("CR", closed((role("a") + &text("a", "[1]") + &finish("a", "length") + DONE).replace('\n', "\r"))),
+        (
+            "prose dropped behind its finish",
+            dropped(text("a", "Hello") + &finish("a", "stop")),
+        ),
+        (
+            "filtered",
+            closed(text("a", "[1, 2") + &finish("a", "content_filter") + DONE),
+        ),
+        (
+            "another refusal",
+            closed(text("a", "[1, 2") + &finish("a", "blocked_by_policy") + DONE),
+        ),
+        (
+            "malformed",
+            closed(text("a", "{'a': 1, ") + &text("a", "'b'") + &finish("a", "length") + DONE),
+        ),
+        (
+            "malformed and dropped",
+            dropped(text("a", "{'a': 1, ") + &text("a", "'b'")),
+        ),
+        (
+            "a tool call",
+            closed(role("a") + &tool("a", "{\"a\": 1}", None) + &finish("a", "tool_calls") + DONE),
+        ),
+        (
+            "a tool call that is dropped when it is whole",
+            dropped(tool("a", "{\"a\": 1}", None)),
+        ),
+        (
+            "a tool call without arguments",
+            closed(tool("a", "", Some("tool_calls")) + DONE),
+        ),
+        (
+            "a tool call at the limit before its arguments",
+            closed(tool("a", "", Some("length")) + DONE),
+        ),
+        (
+            "a tool call that is malformed",
+            closed(tool("a", "{'a", Some("length")) + DONE),
+        ),
+        (
+            "an empty answer",
+            closed(role("a") + &finish("a", "stop") + DONE),
+        ),
+        (
+            "a byte order mark",
+            closed(format!(
+                "\u{feff}{}{}",
+                text("a", "[1]"),
+                finish("a", "stop")
+            )),
+        ),
+        (
+            "CRLF",
+            closed(
+                (role("a") + &text("a", "[1]") + &finish("a", "length") + DONE)
+                    .replace('\n', "\r\n"),
+            ),
+        ),
+        (
+            "CR",
+            closed(
+                (role("a") + &text("a", "[1]") + &finish("a", "length") + DONE).replace('\n', "\r"),
+            ),
+        ),
         (
             "comments, ids, other events",
             closed(
@@ -232,23 +354,45 @@ fn what_is_not_continued_passes_unchanged() {
                     + DONE,
             ),
         ),
-        ("an unterminated [DONE]", closed(text("a", "[1]") + &finish("a", "stop") + "data: [DONE]")),
-        ("two finishes", closed(text("a", "[1]") + &finish("a", "stop") + &finish("a", "stop") + DONE)),
+        (
+            "an unterminated [DONE]",
+            closed(text("a", "[1]") + &finish("a", "stop") + "data: [DONE]"),
+        ),
+        (
+            "two finishes",
+            closed(text("a", "[1]") + &finish("a", "stop") + &finish("a", "stop") + DONE),
+        ),
     ];
     let mut rng = Rng::new(3);
     for (name, reply) in cases {
-        let Reply::Body(body, transport_end) = &reply else { panic!("a stream is expected") };
+        let Reply::Body(body, transport_end) = &reply else {
+            panic!("a stream is expected")
+        };
         for round in 0..40 {
             let mut relay = Relay::new(Limits::default());
-            let ended = run_with(&mut relay, std::slice::from_ref(&reply), |body| match round {
-                0 => vec![body.to_vec()],
-                1 => body.iter().map(|&byte| vec![byte]).collect(),
-                _ => chunks(body, &random_cuts(body.len(), &mut rng)).iter().map(|piece| piece.to_vec()).collect(),
-            });
+            let ended = run_with(
+                &mut relay,
+                std::slice::from_ref(&reply),
+                |body| match round {
+                    0 => vec![body.to_vec()],
+                    1 => body.iter().map(|&byte| vec![byte]).collect(),
+                    _ => chunks(body, &random_cuts(body.len(), &mut rng))
+                        .iter()
+                        .map(|piece| piece.to_vec())
+                        .collect(),
+                },
+            );
             assert_eq!(ended.body, *body, "{name}");
             assert_eq!(ended.transport_end, *transport_end, "{name}");
             assert_eq!(ended.outcome.status(), Status::PassedThrough, "{name}");
-            assert_eq!((ended.outcome.tally().continuations, ended.outcome.tally().failures), (0, 0), "{name}");
+            assert_eq!(
+                (
+                    ended.outcome.tally().continuations,
+                    ended.outcome.tally().failures
+                ),
+                (0, 0),
+                "{name}"
+            );
         }
     }
 }
@@ -257,10 +401,18 @@ fn what_is_not_continued_passes_unchanged() {
 fn a_stop_is_believed_where_the_request_has_stop_sequences() {
     let body = text("a", "[1, 2") + &finish("a", "stop") + DONE;
     let mut relay = Relay::new(Limits::default()).trust_stop();
-    let ended = run_with(&mut relay, &[closed(body.clone())], |body| vec![body.to_vec()]);
+    let ended = run_with(&mut relay, &[closed(body.clone())], |body| {
+        vec![body.to_vec()]
+    });
     assert_eq!(ended.body, body);
     assert_eq!(ended.outcome.status(), Status::PassedThrough);
-    assert_eq!((ended.outcome.tally().continuations, ended.outcome.finish().cloned()), (0, Some(Finish::Stop)));
+    assert_eq!(
+        (
+            ended.outcome.tally().continuations,
+            ended.outcome.finish().cloned()
+        ),
+        (0, Some(Finish::Stop))
+    );
 }
 
 /// Whatever ends the first answer, and however its bytes are split, the client gets the same bytes.
@@ -274,12 +426,20 @@ fn chunking_is_invisible() {
         + &finish("b", "stop")
         + &usage("b", 7, 5)
         + DONE;
-    let with_text =
-        event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"content": "0"}, "finish_reason": "length"}]}));
+    let with_text = event(
+        &json!({"id": "a", "choices": [{"index": 0, "delta": {"content": "0"}, "finish_reason": "length"}]}),
+    );
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
     let first: Vec<Reply> = vec![
         closed(role("a") + &cut + &finish("a", "length") + &usage("a", 3, 4) + DONE),
-        closed(role("a") + &cut + ": ping\n\n: pong\n\n" + &finish("a", "length") + ": ping\n\n" + DONE),
+        closed(
+            role("a")
+                + &cut
+                + ": ping\n\n: pong\n\n"
+                + &finish("a", "length")
+                + ": ping\n\n"
+                + DONE,
+        ),
         closed(cut.clone() + &with_text + &usage("a", 3, 4) + DONE),
         closed(cut.clone() + error + DONE),
         closed(cut.clone() + DONE),
@@ -293,28 +453,42 @@ fn chunking_is_invisible() {
     for first in first {
         for newline in ["\n", "\r\n", "\r"] {
             let with = |reply: &Reply| match reply {
-                Reply::Body(body, transport_end) => Reply::Body(body.replace('\n', newline), *transport_end),
+                Reply::Body(body, transport_end) => {
+                    Reply::Body(body.replace('\n', newline), *transport_end)
+                }
                 other => other.clone(),
             };
             let replies = [with(&first), with(&closed(rest.clone()))];
             let whole = run(&replies);
             let context = format!("{newline:?} {first:?}\n{}", whole.body);
-            assert_eq!(whole.text(), "{\"k\": \"v\", \"list\": [10, 20, 5]}", "{context}");
+            assert_eq!(
+                whole.text(),
+                "{\"k\": \"v\", \"list\": [10, 20, 5]}",
+                "{context}"
+            );
             assert_eq!(whole.finishes(), ["stop"], "{context}");
             assert_eq!(whole.outcome.status(), Status::Complete, "{context}");
             assert_eq!(whole.count("[DONE]"), 1, "{context}");
-            // The lines of an event end as the upstream ends them, and no half of a line end is lost at a seam.
+            // The lines of an event end as the upstream ends them, and no half of a line end is
+            // lost at a seam.
             assert!(!whole.body.contains("\r\n\rdata"), "{context}");
             for round in 0..60 {
                 let mut relay = Relay::new(Limits::default());
                 let split = run_with(&mut relay, &replies, |body| match round {
                     0 => body.iter().map(|&byte| vec![byte]).collect(),
-                    _ => chunks(body, &random_cuts(body.len(), &mut rng)).iter().map(|piece| piece.to_vec()).collect(),
+                    _ => chunks(body, &random_cuts(body.len(), &mut rng))
+                        .iter()
+                        .map(|piece| piece.to_vec())
+                        .collect(),
                 });
                 assert_eq!(split.body, whole.body, "{context}");
                 assert_eq!(
                     (split.outcome, split.requests, split.transport_end),
-                    (whole.outcome.clone(), whole.requests.clone(), whole.transport_end)
+                    (
+                        whole.outcome.clone(),
+                        whole.requests.clone(),
+                        whole.transport_end
+                    )
                 );
             }
         }
@@ -323,29 +497,63 @@ fn chunking_is_invisible() {
 
 #[test]
 fn usage_is_summed_and_comes_once() {
-    let first = role("a") + &text("a", "[1, 2") + &finish("a", "length") + &usage("a", 10, 4) + DONE;
-    let second = role("b") + &text("b", "[1, 20,") + &finish("b", "length") + &usage("b", 30, 3) + DONE;
-    let third = role("c") + &text("c", "[1, 20, 3]") + &finish("c", "stop") + &usage("c", 50, 2) + DONE;
+    let first =
+        role("a") + &text("a", "[1, 2") + &finish("a", "length") + &usage("a", 10, 4) + DONE;
+    let second =
+        role("b") + &text("b", "[1, 20,") + &finish("b", "length") + &usage("b", 30, 3) + DONE;
+    let third =
+        role("c") + &text("c", "[1, 20, 3]") + &finish("c", "stop") + &usage("c", 50, 2) + DONE;
     let ended = run(&[closed(first), closed(second), closed(third)]);
     assert_eq!(ended.text(), "[1, 20, 3]");
     let chunks = ended.chunks();
-    let usages: Vec<_> = chunks.iter().filter(|chunk| chunk["usage"].is_object()).collect();
+    let usages: Vec<_> = chunks
+        .iter()
+        .filter(|chunk| chunk["usage"].is_object())
+        .collect();
     assert_eq!(usages.len(), 1);
-    assert_eq!(usages[0]["usage"], json!({"prompt_tokens": 90, "completion_tokens": 9, "total_tokens": 99}));
-    assert_eq!(usages[0]["restitch"], json!({"status": "complete", "continuations": 2, "failures": 0}));
-    assert!(chunks.iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "a"));
+    assert_eq!(
+        usages[0]["usage"],
+        json!({"prompt_tokens": 90, "completion_tokens": 9, "total_tokens": 99})
+    );
+    assert_eq!(
+        usages[0]["restitch"],
+        json!({"status": "complete", "continuations": 2, "failures": 0})
+    );
+    assert!(
+        chunks
+            .iter()
+            .filter(|chunk| !chunk.is_null())
+            .all(|chunk| chunk["id"] == "a")
+    );
 }
 
 /// A comment is nothing of an answer: the role chunk is still to come.
 #[test]
 fn a_resend_brings_the_role_if_none_has_left() {
     let whole = role("b") + &text("b", "[1]") + &finish("b", "stop") + DONE;
-    let busy = CallEnd::Rejected { reason: "busy".into(), transient: true, retry_after: None };
+    let busy = CallEnd::Rejected {
+        reason: "busy".into(),
+        transient: true,
+        retry_after: None,
+    };
     let cases = [
         vec![dropped(": hello\n\n"), closed(whole.clone())],
-        vec![dropped(""), Reply::Rejected(busy.clone()), closed(whole.clone())],
-        vec![dropped(": hello\n\n"), Reply::Rejected(busy), closed(whole.clone())],
-        vec![dropped(event(&json!({"id": "", "choices": [], "prompt_filter_results": []}))), closed(whole.clone())],
+        vec![
+            dropped(""),
+            Reply::Rejected(busy.clone()),
+            closed(whole.clone()),
+        ],
+        vec![
+            dropped(": hello\n\n"),
+            Reply::Rejected(busy),
+            closed(whole.clone()),
+        ],
+        vec![
+            dropped(event(
+                &json!({"id": "", "choices": [], "prompt_filter_results": []}),
+            )),
+            closed(whole.clone()),
+        ],
     ];
     for replies in cases {
         let ended = run(&replies);
@@ -356,30 +564,55 @@ fn a_resend_brings_the_role_if_none_has_left() {
     }
     let ended = run(&[dropped(role("a")), closed(whole)]);
     assert_eq!(ended.count("\"role\""), 1, "{}", ended.body);
-    assert!(ended.chunks().iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "a"));
+    assert!(
+        ended
+            .chunks()
+            .iter()
+            .filter(|chunk| !chunk.is_null())
+            .all(|chunk| chunk["id"] == "a")
+    );
 }
 
 /// What was kept back has not named the answer.
 #[test]
 fn an_answer_is_named_by_the_call_whose_chunks_left() {
-    let error =
-        event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}],
-        "error": {"message": "busy"}}));
+    let error = event(
+        &json!({"id": "a", "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}],
+        "error": {"message": "busy"}}),
+    );
     let ended = run(&[
         closed(error),
         dropped(role("b") + &text("b", "[1, 2")),
         closed(text("c", "[1, 20]") + &finish("c", "stop") + DONE),
     ]);
     assert_eq!(ended.text(), "[1, 20]");
-    assert!(ended.chunks().iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "b"), "{}", ended.body);
+    assert!(
+        ended
+            .chunks()
+            .iter()
+            .filter(|chunk| !chunk.is_null())
+            .all(|chunk| chunk["id"] == "b"),
+        "{}",
+        ended.body
+    );
 }
 
 #[test]
 fn an_unterminated_first_event_names_the_answer() {
-    let ended =
-        run(&[closed(text("a", "[1, 2").trim_end()), closed(text("b", "[1, 20]") + &finish("b", "stop") + DONE)]);
+    let ended = run(&[
+        closed(text("a", "[1, 2").trim_end()),
+        closed(text("b", "[1, 20]") + &finish("b", "stop") + DONE),
+    ]);
     assert_eq!(ended.text(), "[1, 20]");
-    assert!(ended.chunks().iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "a"), "{}", ended.body);
+    assert!(
+        ended
+            .chunks()
+            .iter()
+            .filter(|chunk| !chunk.is_null())
+            .all(|chunk| chunk["id"] == "a"),
+        "{}",
+        ended.body
+    );
 }
 
 /// The original request was sent again behind a role chunk, and its answer is not to be continued.
@@ -396,19 +629,37 @@ fn an_answer_to_a_resend_ends_as_it_does_upstream() {
 
     let ended = done(role("b") + &text("b", "Hello"));
     assert_eq!(
-        (ended.text().as_str(), ended.finishes().len(), ended.transport_end),
+        (
+            ended.text().as_str(),
+            ended.finishes().len(),
+            ended.transport_end
+        ),
         ("Hello", 0, TransportEnd::Closed)
     );
 
     let ended = done(text("b", "Hello") + DONE);
-    assert_eq!((ended.text().as_str(), ended.count("[DONE]"), ended.transport_end), ("Hello", 1, TransportEnd::Closed));
+    assert_eq!(
+        (
+            ended.text().as_str(),
+            ended.count("[DONE]"),
+            ended.transport_end
+        ),
+        ("Hello", 1, TransportEnd::Closed)
+    );
 
     let ended = run(&[first.clone(), dropped(role("b") + &text("b", "Hello"))]);
-    assert_eq!((ended.text().as_str(), ended.transport_end), ("Hello", TransportEnd::Dropped));
+    assert_eq!(
+        (ended.text().as_str(), ended.transport_end),
+        ("Hello", TransportEnd::Dropped)
+    );
 
     let ended = done(text("b", "Hello") + "data: {\"error\":{\"message\":\"overloaded\"}}\n\n");
     assert_eq!(
-        (ended.text().as_str(), ended.count("overloaded"), ended.transport_end),
+        (
+            ended.text().as_str(),
+            ended.count("overloaded"),
+            ended.transport_end
+        ),
         ("Hello", 1, TransportEnd::Closed)
     );
 
@@ -419,23 +670,41 @@ fn an_answer_to_a_resend_ends_as_it_does_upstream() {
     ] {
         let ended = done(body);
         assert_eq!(ended.count("call_1"), 1, "{}", ended.body);
-        assert_eq!((ended.finishes(), ended.count("[DONE]")), (vec!["tool_calls".into()], 1), "{}", ended.body);
+        assert_eq!(
+            (ended.finishes(), ended.count("[DONE]")),
+            (vec!["tool_calls".into()], 1),
+            "{}",
+            ended.body
+        );
         assert_eq!(ended.count("prompt_tokens"), 1);
-        assert!(ended.chunks().iter().filter(|chunk| !chunk.is_null()).all(|chunk| chunk["id"] == "a"));
+        assert!(
+            ended
+                .chunks()
+                .iter()
+                .filter(|chunk| !chunk.is_null())
+                .all(|chunk| chunk["id"] == "a")
+        );
     }
 }
 
 /// What the client has of a refusal is an answer, and no document: it is not told twice.
 #[test]
 fn a_refusal_is_not_asked_for_again() {
-    let refusal = event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"refusal": "I can't"}}]}));
+    let refusal =
+        event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"refusal": "I can't"}}]}));
     let ended = run(&[dropped(role("a") + &refusal)]);
-    assert_eq!((ended.body, ended.transport_end), (role("a") + &refusal, TransportEnd::Dropped));
+    assert_eq!(
+        (ended.body, ended.transport_end),
+        (role("a") + &refusal, TransportEnd::Dropped)
+    );
     // An empty one is none.
     let empty = event(
         &json!({"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "", "refusal": ""}}]}),
     );
-    let ended = run(&[dropped(empty), closed(text("b", "[1]") + &finish("b", "stop") + DONE)]);
+    let ended = run(&[
+        dropped(empty),
+        closed(text("b", "[1]") + &finish("b", "stop") + DONE),
+    ]);
     assert_eq!(ended.text(), "[1]");
 }
 
@@ -448,7 +717,10 @@ fn a_whole_document_gets_its_end() {
         (text("a", "```json\n[1]\n"), "```json\n[1]\n```"),
         (text("a", "```json\n[1]\n``"), "```json\n[1]\n```"),
         (text("a", "```json\n[1]\n```"), "```json\n[1]\n```"),
-        (text("a", "```json\n[1]\n```\nThere."), "```json\n[1]\n```\nThere."),
+        (
+            text("a", "```json\n[1]\n```\nThere."),
+            "```json\n[1]\n```\nThere.",
+        ),
     ] {
         let ended = run(&[dropped(role("a") + &body + "data: {\"id\":")]);
         assert_eq!(ended.text(), expected);
@@ -475,21 +747,38 @@ fn run_bytes(replies: &[&[u8]]) -> (Vec<u8>, Outcome) {
             relay.handle_open(NOW);
         }
         relay.handle_bytes(NOW, Bytes::copy_from_slice(reply));
-        if !drain(&mut relay, &mut body, &mut requests, &mut next, &mut spare.iter(), &mut ended) {
+        if !drain(
+            &mut relay,
+            &mut body,
+            &mut requests,
+            &mut next,
+            &mut spare.iter(),
+            &mut ended,
+        ) {
             relay.handle_transport_end(NOW, TransportEnd::Closed);
-            drain(&mut relay, &mut body, &mut requests, &mut next, &mut spare.iter(), &mut ended);
+            drain(
+                &mut relay,
+                &mut body,
+                &mut requests,
+                &mut next,
+                &mut spare.iter(),
+                &mut ended,
+            );
         }
     }
     (body, ended.expect("the replies are enough").0)
 }
 
-/// Bytes that are not UTF-8 are no part of a document: an answer with such bytes passes as it came, a continuation with them
-/// ends before them.
+/// Bytes that are not UTF-8 are no part of a document: an answer with such bytes passes as it came,
+/// a continuation with them ends before them.
 #[test]
 fn bytes_that_are_not_utf8_are_never_part_of_a_document() {
     let bytes = |text: &str| {
         let mut bytes = text.as_bytes().to_vec();
-        bytes.iter_mut().filter(|byte| **byte == b'#').for_each(|byte| *byte = 0xff);
+        bytes
+            .iter_mut()
+            .filter(|byte| **byte == b'#')
+            .for_each(|byte| *byte = 0xff);
         bytes
     };
     let cut = role("a") + &text("a", "[\"a");
@@ -498,7 +787,11 @@ fn bytes_that_are_not_utf8_are_never_part_of_a_document() {
     let (body, outcome) = run_bytes(&[cut.as_bytes(), &wrong, right.as_bytes()]);
     let body = String::from_utf8(body).unwrap();
     assert!(!body.contains('\u{fffd}'), "{body}");
-    assert_eq!((outcome.status(), outcome.tally().failures), (Status::Complete, 1), "{body}");
+    assert_eq!(
+        (outcome.status(), outcome.tally().failures),
+        (Status::Complete, 1),
+        "{body}"
+    );
     // The first answer passes, and is not continued.
     let first = bytes(&(role("a") + &text("a", "[\"a#b") + &finish("a", "length") + DONE));
     let (body, outcome) = run_bytes(&[&first]);
@@ -509,18 +802,24 @@ fn bytes_that_are_not_utf8_are_never_part_of_a_document() {
 #[test]
 fn a_name_with_half_of_a_surrogate_pair_is_another_name() {
     let chunk = |delta: &str| {
-        format!("data: {{\"id\":\"a\",\"choices\":[{{\"index\":0,\"{delta}\":{{\"content\":\"[1, 2\"}}}}]}}\n\n")
+        format!(
+            "data: {{\"id\":\"a\",\"choices\":[{{\"index\":0,\"{delta}\":{{\"content\":\"[1, 2\"}}}}]}}\n\n"
+        )
     };
     let relay_of = |body: String| {
         let mut relay = Relay::new(Limits::default());
         relay.handle_bytes(NOW, body.into());
         relay.session().document().text().to_owned()
     };
-    assert_eq!((relay_of(chunk("delta")), relay_of(chunk("del\\ud83dta"))), ("[1, 2".to_owned(), String::new()));
+    assert_eq!(
+        (relay_of(chunk("delta")), relay_of(chunk("del\\ud83dta"))),
+        ("[1, 2".to_owned(), String::new())
+    );
 }
 
-/// A root is closed, and the upstream is reset, falls silent, ends, or reports an error, before it has said how the answer
-/// ends. The answer is whole in all of these cases, and the last event says that the upstream has not ended it.
+/// A root is closed, and the upstream is reset, falls silent, ends, or reports an error, before it
+/// has said how the answer ends. The answer is whole in all of these cases, and the last event says
+/// that the upstream has not ended it.
 #[test]
 fn the_end_of_a_whole_document_is_told() {
     let body = role("a") + &text("a", "[1]");
@@ -530,36 +829,84 @@ fn the_end_of_a_whole_document_is_told() {
         relay.handle_bytes(Duration::ZERO, body.clone().into());
         relay.handle_timeout(at);
         let (mut bytes, mut ended) = (Vec::new(), None);
-        assert!(drain(&mut relay, &mut bytes, &mut Vec::new(), &mut None, &mut [].iter(), &mut ended));
+        assert!(drain(
+            &mut relay,
+            &mut bytes,
+            &mut Vec::new(),
+            &mut None,
+            &mut [].iter(),
+            &mut ended
+        ));
         let (outcome, transport_end) = ended.unwrap();
-        Ended { body: String::from_utf8(bytes).unwrap(), requests: Vec::new(), outcome, transport_end }
+        Ended {
+            body: String::from_utf8(bytes).unwrap(),
+            requests: Vec::new(),
+            outcome,
+            transport_end,
+        }
     };
-    let report = |end: &str| json!({"status": "complete", "continuations": 0, "failures": 0, "end": end});
-    let ends = [("drop", run(&[dropped(&*body)])), ("idle", stalled()), ("eof", run(&[closed(&*body)]))];
+    let report =
+        |end: &str| json!({"status": "complete", "continuations": 0, "failures": 0, "end": end});
+    let ends = [
+        ("drop", run(&[dropped(&*body)])),
+        ("idle", stalled()),
+        ("eof", run(&[closed(&*body)])),
+    ];
     for (end, ended) in ends {
-        assert!(ended.body.starts_with(&body), "{end}: the upstream's own bytes come first");
-        assert_eq!((ended.text(), ended.finishes()), ("[1]".into(), vec!["stop".into()]), "{end}");
-        assert_eq!((ended.count("[DONE]"), ended.transport_end), (1, TransportEnd::Closed), "{end}");
+        assert!(
+            ended.body.starts_with(&body),
+            "{end}: the upstream's own bytes come first"
+        );
+        assert_eq!(
+            (ended.text(), ended.finishes()),
+            ("[1]".into(), vec!["stop".into()]),
+            "{end}"
+        );
+        assert_eq!(
+            (ended.count("[DONE]"), ended.transport_end),
+            (1, TransportEnd::Closed),
+            "{end}"
+        );
         let mut report = report(end);
         if end == "idle" {
             report["limit"] = json!({"name": "idle_timeout", "value": 60});
         }
-        assert_eq!(ended.chunks().iter().rev().nth(1).unwrap()["restitch"], report);
+        assert_eq!(
+            ended.chunks().iter().rev().nth(1).unwrap()["restitch"],
+            report
+        );
         assert_eq!(ended.outcome.end().map(|end| end.as_str()), Some(end));
     }
     // So it is for a continuation.
     let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
     let rest = role("b") + &text("b", "[1, 2, 3]");
-    for (end, reply) in [("drop", dropped(&*rest)), ("eof", closed(&*rest)), ("in_band", closed(rest.clone() + error))]
-    {
+    for (end, reply) in [
+        ("drop", dropped(&*rest)),
+        ("eof", closed(&*rest)),
+        ("in_band", closed(rest.clone() + error)),
+    ] {
         let ended = run(&[dropped(role("a") + &text("a", "[1, 2")), reply]);
-        assert_eq!((ended.text(), ended.finishes()), ("[1, 2, 3]".into(), vec!["stop".into()]), "{end}");
+        assert_eq!(
+            (ended.text(), ended.finishes()),
+            ("[1, 2, 3]".into(), vec!["stop".into()]),
+            "{end}"
+        );
         let told = ended.chunks().iter().rev().nth(1).unwrap()["restitch"].clone();
-        assert_eq!((&told["status"], &told["end"]), (&json!("complete"), &json!(end)));
+        assert_eq!(
+            (&told["status"], &told["end"]),
+            (&json!("complete"), &json!(end))
+        );
     }
     // An upstream that gives a finish has said how it ended.
-    let finished = run(&[dropped(role("a") + &text("a", "[1, 2")), closed(rest + &finish("b", "stop") + DONE)]);
-    assert!(finished.chunks().iter().rev().nth(1).unwrap()["restitch"].get("end").is_none());
+    let finished = run(&[
+        dropped(role("a") + &text("a", "[1, 2")),
+        closed(rest + &finish("b", "stop") + DONE),
+    ]);
+    assert!(
+        finished.chunks().iter().rev().nth(1).unwrap()["restitch"]
+            .get("end")
+            .is_none()
+    );
 }
 
 #[test]
@@ -567,8 +914,15 @@ fn an_open_fence_is_closed_behind_the_root() {
     let begin = "{\"text\": \"It was a dark and stormy night.\", \"list\": [1, 2";
     let whole = format!("{begin}0]}}");
     let first = dropped(role("a") + &text("a", &format!("```json\n{begin}")));
-    for rest in [whole.clone(), format!("```json\n{whole}\n```"), format!("```json\n{whole}")] {
-        let ended = run(&[first.clone(), closed(role("b") + &text("b", &rest) + &finish("b", "stop") + DONE)]);
+    for rest in [
+        whole.clone(),
+        format!("```json\n{whole}\n```"),
+        format!("```json\n{whole}"),
+    ] {
+        let ended = run(&[
+            first.clone(),
+            closed(role("b") + &text("b", &rest) + &finish("b", "stop") + DONE),
+        ]);
         assert_eq!(ended.text(), format!("```json\n{whole}\n```"), "{rest}");
         assert_eq!(ended.outcome.status(), Status::Complete);
     }
@@ -588,12 +942,20 @@ fn an_open_fence_is_closed_behind_the_root() {
 /// An event above the cap is not read, but it passes, and so does all that follows.
 #[test]
 fn what_cannot_be_read_passes_unseen() {
-    let limits = Limits::default().with_max_event_bytes(200).with_max_line_bytes(200);
+    let limits = Limits::default()
+        .with_max_event_bytes(200)
+        .with_max_line_bytes(200);
     let huge = text("a", &"x".repeat(300));
     let before = role("a") + &text("a", "[\"");
     for (body, transport_end) in [
-        (before.clone() + &huge + &text("a", "\"") + &finish("a", "length") + DONE, TransportEnd::Closed),
-        (before.clone() + &huge + &text("a", "\""), TransportEnd::Dropped),
+        (
+            before.clone() + &huge + &text("a", "\"") + &finish("a", "length") + DONE,
+            TransportEnd::Closed,
+        ),
+        (
+            before.clone() + &huge + &text("a", "\""),
+            TransportEnd::Dropped,
+        ),
         (before.clone() + &huge[..250], TransportEnd::Dropped),
         (before + ":" + &"c".repeat(500), TransportEnd::Dropped),
         // Nothing is written into the middle of an event.
@@ -602,14 +964,32 @@ fn what_cannot_be_read_passes_unseen() {
         for size in [1, 7, 64, 10_000] {
             let mut relay = Relay::new(limits.clone());
             let reply = Reply::Body(body.clone(), transport_end);
-            let ended = run_with(&mut relay, &[reply], |body| body.chunks(size).map(<[u8]>::to_vec).collect());
+            let ended = run_with(&mut relay, &[reply], |body| {
+                body.chunks(size).map(<[u8]>::to_vec).collect()
+            });
             // A comment after a whole stream has the report.
             let report = format!(": restitch {}\n", ended.outcome.report());
-            let told = if transport_end == TransportEnd::Closed { report.as_str() } else { "" };
-            assert_eq!((ended.body.strip_prefix(&body), ended.transport_end), (Some(told), transport_end), "{size}");
-            assert_eq!((ended.outcome.status(), ended.outcome.tally().continuations), (Status::PassedThrough, 0));
+            let told = if transport_end == TransportEnd::Closed {
+                report.as_str()
+            } else {
+                ""
+            };
+            assert_eq!(
+                (ended.body.strip_prefix(&body), ended.transport_end),
+                (Some(told), transport_end),
+                "{size}"
+            );
+            assert_eq!(
+                (ended.outcome.status(), ended.outcome.tally().continuations),
+                (Status::PassedThrough, 0)
+            );
             assert!(
-                ended.outcome.tally().limit.as_ref().is_some_and(|limit| limit.value.as_u64() == Some(200)),
+                ended
+                    .outcome
+                    .tally()
+                    .limit
+                    .as_ref()
+                    .is_some_and(|limit| limit.value.as_u64() == Some(200)),
                 "{size}"
             );
         }
@@ -619,7 +999,10 @@ fn what_cannot_be_read_passes_unseen() {
     let whole = text("b", "[1, 20]") + &finish("b", "stop") + DONE;
     let replies = [dropped(text("a", "[1, 2")), closed(huge), closed(whole)];
     let ended = run_with(&mut relay, &replies, |body| vec![body.to_vec()]);
-    assert_eq!((ended.text().as_str(), ended.outcome.tally().failures), ("[1, 20]", 1));
+    assert_eq!(
+        (ended.text().as_str(), ended.outcome.tally().failures),
+        ("[1, 20]", 1)
+    );
 }
 
 /// "Never" is a legal patience.
@@ -634,11 +1017,26 @@ fn limits_at_their_ends() {
     let mut relay = Relay::new(never);
     let now = Duration::from_secs(7);
     relay.handle_bytes(now, Bytes::from(text("a", "[1, 2")));
-    assert!(relay.poll_timeout().is_some_and(|due| due > Duration::from_secs(1 << 40)));
+    assert!(
+        relay
+            .poll_timeout()
+            .is_some_and(|due| due > Duration::from_secs(1 << 40))
+    );
     relay.handle_transport_end(now, TransportEnd::Dropped);
     let wait = Some(Duration::MAX);
-    relay.handle_rejection(now, CallEnd::Rejected { reason: "busy".into(), transient: true, retry_after: wait });
-    assert!(relay.poll_timeout().is_some_and(|due| due > Duration::from_secs(1 << 40)));
+    relay.handle_rejection(
+        now,
+        CallEnd::Rejected {
+            reason: "busy".into(),
+            transient: true,
+            retry_after: wait,
+        },
+    );
+    assert!(
+        relay
+            .poll_timeout()
+            .is_some_and(|due| due > Duration::from_secs(1 << 40))
+    );
 
     // No time between two comments would be a stream of nothing else.
     let mut relay = Relay::new(Limits::default().with_keep_alive_interval(Duration::ZERO));
@@ -647,11 +1045,16 @@ fn limits_at_their_ends() {
     assert!(relay.poll_timeout().is_some_and(|due| due > now));
 }
 
-/// An upstream that sends only comments counts as gone: before its finish, after it, and after a whole document.
+/// An upstream that sends only comments counts as gone: before its finish, after it, and after a
+/// whole document.
 #[test]
 fn comments_are_no_text() {
     let cut = text("a", "[1, 2");
-    for first in [cut.clone(), cut + &finish("a", "length"), text("a", "[1, 2]")] {
+    for first in [
+        cut.clone(),
+        cut + &finish("a", "length"),
+        text("a", "[1, 2]"),
+    ] {
         let mut relay = Relay::new(Limits::default());
         relay.handle_open(NOW);
         relay.handle_bytes(NOW, first.clone().into());
@@ -668,14 +1071,24 @@ fn comments_are_no_text() {
         }
         relay.handle_timeout(due);
         let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
-        assert!(outputs.iter().any(|output| matches!(output, Output::Call { .. } | Output::Done { .. })), "{first}");
+        assert!(
+            outputs
+                .iter()
+                .any(|output| matches!(output, Output::Call { .. } | Output::Done { .. })),
+            "{first}"
+        );
     }
 }
 
-/// While nothing of the document was delivered the client waits, too, and is told that the stream lives.
+/// While nothing of the document was delivered the client waits, too, and is told that the stream
+/// lives.
 #[test]
 fn comments_come_while_a_resend_is_waited_for() {
-    let busy = CallEnd::Rejected { reason: "busy".into(), transient: true, retry_after: Some(Duration::from_secs(8)) };
+    let busy = CallEnd::Rejected {
+        reason: "busy".into(),
+        transient: true,
+        retry_after: Some(Duration::from_secs(8)),
+    };
     let mut relay = Relay::new(Limits::default().with_patience(Duration::ZERO));
     relay.handle_transport_end(NOW, TransportEnd::Dropped);
     relay.handle_rejection(NOW, busy);
@@ -705,7 +1118,11 @@ fn a_fault_at_every_byte_of_a_continuation() {
     };
     let anchored = |request: &Request, id: &str, fence: bool| match &request.turn {
         None => answer(id, 0, false),
-        Some(turn) => answer(id, turn.delivered.trim_end().len() - turn.anchor.len(), fence),
+        Some(turn) => answer(
+            id,
+            turn.delivered.trim_end().len() - turn.anchor.len(),
+            fence,
+        ),
     };
     let first = answer("a", 0, false);
     let cut = first.len() * 6 / 10;
@@ -713,7 +1130,8 @@ fn a_fault_at_every_byte_of_a_continuation() {
     for fence in [false, true] {
         for at in 0..2400 {
             for transport_end in [TransportEnd::Dropped, TransportEnd::Closed] {
-                // Two faults right behind the anchor bring nothing new twice; that ends the loop elsewhere.
+                // Two faults right behind the anchor bring nothing new twice; that ends the loop
+                // elsewhere.
                 let mut relay = Relay::new(Limits::default().with_max_no_progress(3));
                 relay.handle_bytes(NOW, Bytes::from(first.as_bytes()[..cut].to_vec()));
                 relay.handle_transport_end(NOW, TransportEnd::Dropped);
@@ -724,14 +1142,19 @@ fn a_fault_at_every_byte_of_a_continuation() {
                         match output {
                             Output::Bytes(bytes) => body.extend_from_slice(&bytes),
                             Output::Call { request, .. } => asked = Some(request),
-                            Output::Done { outcome, transport_end, .. } => ended = Some((outcome, transport_end)),
+                            Output::Done {
+                                outcome,
+                                transport_end,
+                                ..
+                            } => ended = Some((outcome, transport_end)),
                             _ => {}
                         }
                     }
                     if ended.is_some() {
                         break;
                     }
-                    // Nothing new is asked for: the call that is open has not been ended by its bytes.
+                    // Nothing new is asked for: the call that is open has not been ended by its
+                    // bytes.
                     let Some(request) = asked.take() else {
                         relay.handle_transport_end(NOW, transport_end);
                         continue;
@@ -748,14 +1171,28 @@ fn a_fault_at_every_byte_of_a_continuation() {
                 }
                 let (outcome, transport_end) = ended.unwrap();
                 let body = String::from_utf8(body).unwrap();
-                let ended = Ended { body, requests: Vec::new(), outcome, transport_end };
-                assert_eq!(ended.text(), document, "at {at}, fence {fence}\n{}", ended.body);
+                let ended = Ended {
+                    body,
+                    requests: Vec::new(),
+                    outcome,
+                    transport_end,
+                };
+                assert_eq!(
+                    ended.text(),
+                    document,
+                    "at {at}, fence {fence}\n{}",
+                    ended.body
+                );
                 assert_eq!(
                     (ended.outcome.status(), ended.transport_end),
                     (Status::Complete, TransportEnd::Closed),
                     "at {at}"
                 );
-                assert_eq!((ended.finishes(), ended.count("[DONE]")), (vec!["stop".to_owned()], 1), "at {at}");
+                assert_eq!(
+                    (ended.finishes(), ended.count("[DONE]")),
+                    (vec!["stop".to_owned()], 1),
+                    "at {at}"
+                );
             }
         }
     }
@@ -765,23 +1202,51 @@ fn a_fault_at_every_byte_of_a_continuation() {
 fn the_caps_end_the_loop() {
     let first = || dropped(text("a", "[1"));
     // Every call brings a little: the cap on continuations ends it, not the failures.
-    let more =
-        |n: u32| dropped(text("b", &format!("[{}", (1..n + 2).map(|n| n.to_string()).collect::<Vec<_>>().join(", "))));
+    let more = |n: u32| {
+        dropped(text(
+            "b",
+            &format!(
+                "[{}",
+                (1..n + 2)
+                    .map(|n| n.to_string())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ),
+        ))
+    };
     let replies: Vec<_> = std::iter::once(first()).chain((1..=8).map(more)).collect();
     let ended = run(&replies);
     assert_eq!(ended.outcome.status(), Status::Closed);
-    assert_eq!((ended.outcome.tally().continuations, ended.finishes()), (8, vec!["length".to_owned()]));
+    assert_eq!(
+        (ended.outcome.tally().continuations, ended.finishes()),
+        (8, vec!["length".to_owned()])
+    );
     assert_eq!(ended.text(), "[1, 2, 3, 4, 5, 6, 7, 8, 9]");
 
     let mut relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
     let ended = run_with(&mut relay, &[first()], |body| vec![body.to_vec()]);
-    assert_eq!((ended.text().as_str(), ended.outcome.status()), ("[1]", Status::Closed));
+    assert_eq!(
+        (ended.text().as_str(), ended.outcome.status()),
+        ("[1]", Status::Closed)
+    );
 
     // Nothing at all, ever: an error, and no invented document.
-    let mut relay = Relay::new(Limits::default().with_patience(Duration::ZERO)).give_up(GiveUp::Close);
-    let ended = run_with(&mut relay, &[dropped(""), dropped(""), dropped("")], |body| vec![body.to_vec()]);
-    assert_eq!((ended.outcome.status(), ended.outcome.tally().failures), (Status::Failed, 3));
-    assert!(ended.body.starts_with("data: {\"error\":"), "{}", ended.body);
+    let mut relay =
+        Relay::new(Limits::default().with_patience(Duration::ZERO)).give_up(GiveUp::Close);
+    let ended = run_with(
+        &mut relay,
+        &[dropped(""), dropped(""), dropped("")],
+        |body| vec![body.to_vec()],
+    );
+    assert_eq!(
+        (ended.outcome.status(), ended.outcome.tally().failures),
+        (Status::Failed, 3)
+    );
+    assert!(
+        ended.body.starts_with("data: {\"error\":"),
+        "{}",
+        ended.body
+    );
     assert!(ended.finishes().is_empty() && !ended.body.contains("[DONE]"));
 }
 
@@ -791,7 +1256,10 @@ fn recorded_streams_pass_unchanged() {
     let mut rng = Rng::new(17);
     let (mut covered, mut continued) = (0, Vec::new());
     let paths = corpus_files("streams/openai-chat");
-    for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "sse")) {
+    for path in paths
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sse"))
+    {
         let body = fs::read(path).unwrap();
         for round in 0..6 {
             let cuts = match round {
@@ -810,7 +1278,11 @@ fn recorded_streams_pass_unchanged() {
                         _ => {}
                     }
                 }
-                assert!(over.is_some() || body.starts_with(&out), "{}", path.display());
+                assert!(
+                    over.is_some() || body.starts_with(&out),
+                    "{}",
+                    path.display()
+                );
             };
             for piece in chunks(&body, &cuts) {
                 relay.handle_bytes(NOW, Bytes::copy_from_slice(piece));
@@ -832,12 +1304,17 @@ fn recorded_streams_pass_unchanged() {
     println!("covered: {covered} recorded streams, of which are continued: {continued:?}");
 }
 
-/// A continuation that is lost while it repeats its anchor could stand at the cut as it is; it is not put there.
+/// A continuation that is lost while it repeats its anchor could stand at the cut as it is; it is
+/// not put there.
 #[test]
 fn a_piece_of_the_anchor_is_no_continuation() {
     let begin = r#"{"sections": [{"type": "text", "content": "It was a dark and stor"#;
     let whole = format!("{begin}my night\"}}]}}");
-    let anchor = run(&[dropped(text("a", begin)), closed(text("b", &whole) + &finish("b", "stop") + DONE)]).requests[0]
+    let anchor = run(&[
+        dropped(text("a", begin)),
+        closed(text("b", &whole) + &finish("b", "stop") + DONE),
+    ])
+    .requests[0]
         .turn
         .clone()
         .unwrap()
@@ -870,12 +1347,23 @@ fn usage_is_told_where_the_upstream_tells_it() {
         usage(7)
     );
     let ended = run(&[closed(first), closed(second)]);
-    let chunks: Vec<Value> = ended.chunks().into_iter().filter(|chunk| !chunk.is_null()).collect();
+    let chunks: Vec<Value> = ended
+        .chunks()
+        .into_iter()
+        .filter(|chunk| !chunk.is_null())
+        .collect();
     let last = chunks.last().unwrap();
-    assert_eq!(last["usage"], json!({"prompt_tokens": 12, "total_tokens": 12}));
+    assert_eq!(
+        last["usage"],
+        json!({"prompt_tokens": 12, "total_tokens": 12})
+    );
     assert_eq!(last["choices"][0]["finish_reason"], "stop");
     assert_eq!(last["restitch"]["status"], "complete");
-    assert!(chunks.iter().all(|chunk| chunk["choices"].as_array().is_some_and(|choices| !choices.is_empty())));
+    assert!(chunks.iter().all(|chunk| {
+        chunk["choices"]
+            .as_array()
+            .is_some_and(|choices| !choices.is_empty())
+    }));
     // In a chunk of its own: there, once, and the report with it.
     let apart = |text: &str, reason: &str, n: u32| {
         format!(
@@ -885,11 +1373,27 @@ fn usage_is_told_where_the_upstream_tells_it() {
             usage(n)
         )
     };
-    let ended = run(&[closed(apart("[1, 2", "length", 5)), closed(apart("[1, 2, 3]", "stop", 7))]);
-    let chunks: Vec<Value> = ended.chunks().into_iter().filter(|chunk| !chunk.is_null()).collect();
+    let ended = run(&[
+        closed(apart("[1, 2", "length", 5)),
+        closed(apart("[1, 2, 3]", "stop", 7)),
+    ]);
+    let chunks: Vec<Value> = ended
+        .chunks()
+        .into_iter()
+        .filter(|chunk| !chunk.is_null())
+        .collect();
     let last = chunks.last().unwrap();
-    assert_eq!((&last["choices"], &last["usage"]["prompt_tokens"]), (&json!([]), &json!(12)));
-    assert_eq!(chunks.iter().filter(|chunk| chunk["usage"].is_object()).count(), 1);
+    assert_eq!(
+        (&last["choices"], &last["usage"]["prompt_tokens"]),
+        (&json!([]), &json!(12))
+    );
+    assert_eq!(
+        chunks
+            .iter()
+            .filter(|chunk| chunk["usage"].is_object())
+            .count(),
+        1
+    );
     assert_eq!(last["restitch"]["continuations"], 1);
 }
 
@@ -897,10 +1401,19 @@ fn usage_is_told_where_the_upstream_tells_it() {
 fn an_answer_of_which_nothing_came_says_what_the_upstream_said() {
     let error = "data: {\"error\": {\"message\": \"maximum context length is 8192\"}}\n\n";
     let ended = run(&[closed(error), closed(error), closed(error)]);
-    assert_eq!((ended.outcome.status(), ended.outcome.tally().failures), (Status::Failed, 3));
+    assert_eq!(
+        (ended.outcome.status(), ended.outcome.tally().failures),
+        (Status::Failed, 3)
+    );
     let chunks = ended.chunks();
-    let message = chunks.last().unwrap()["error"]["message"].as_str().unwrap().to_owned();
-    assert!(message.ends_with("maximum context length is 8192"), "{message}");
+    let message = chunks.last().unwrap()["error"]["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        message.ends_with("maximum context length is 8192"),
+        "{message}"
+    );
 }
 
 /// One event with text, without an id of its own.
@@ -922,7 +1435,13 @@ fn a_whole_body_that_passes_after_a_failure_is_not_touched() {
         let outputs: Vec<Output> = std::iter::from_fn(|| whole.poll_output()).collect();
         let bodies: Vec<_> = outputs
             .iter()
-            .filter_map(|output| if let Output::Bytes(bytes) = output { Some(bytes) } else { None })
+            .filter_map(|output| {
+                if let Output::Bytes(bytes) = output {
+                    Some(bytes)
+                } else {
+                    None
+                }
+            })
             .collect();
         assert_eq!(bodies, [body]);
         assert!(matches!(outputs.last(), Some(Output::Done { .. })));
@@ -933,15 +1452,25 @@ fn a_whole_body_that_passes_after_a_failure_is_not_touched() {
 #[test]
 fn a_whole_body_that_stops_early_is_continued_unless_stops_are_believed() {
     use restitch::internal::relay::BodyRelay;
-    let body =
-        r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\": [1, 2"},"finish_reason":"stop"}]}"#;
+    let body = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"{\"a\": [1, 2"},"finish_reason":"stop"}]}"#;
     for believes in [false, true] {
         let whole = BodyRelay::new(Limits::default()).give_up(GiveUp::Leave);
         let mut whole = if believes { whole.trust_stop() } else { whole };
         whole.handle_body(NOW, body);
         let outputs: Vec<Output> = std::iter::from_fn(|| whole.poll_output()).collect();
-        assert_eq!(outputs.iter().any(|output| matches!(output, Output::Call { .. })), !believes, "{outputs:?}");
-        assert_eq!(outputs.iter().any(|output| matches!(output, Output::Bytes(bytes) if bytes == body)), believes);
+        assert_eq!(
+            outputs
+                .iter()
+                .any(|output| matches!(output, Output::Call { .. })),
+            !believes,
+            "{outputs:?}"
+        );
+        assert_eq!(
+            outputs
+                .iter()
+                .any(|output| matches!(output, Output::Bytes(bytes) if bytes == body)),
+            believes
+        );
         assert_eq!(whole.session().document().text(), "{\"a\": [1, 2");
     }
 }
@@ -950,7 +1479,13 @@ fn a_whole_body_that_stops_early_is_continued_unless_stops_are_believed() {
 #[test]
 fn prose_after_closers_does_not_make_them_believed() {
     let delivered = "{\"rows\": [{\"id\": 1, \"name\": \"Sousa ";
-    for prose in ["", "\n", "\n\nHope this helps!", "\n```\nLet me know.", " (rows 2, 3 and so on are left out)"] {
+    for prose in [
+        "",
+        "\n",
+        "\n\nHope this helps!",
+        "\n```\nLet me know.",
+        " (rows 2, 3 and so on are left out)",
+    ] {
         for is_divided in [false, true] {
             let rest = || {
                 let closers = format!("{delivered}\"}}]}}");
@@ -962,28 +1497,43 @@ fn prose_after_closers_does_not_make_them_believed() {
             };
             let first = closed(text("a", delivered) + &finish("a", "length") + DONE);
             let mut relay = Relay::new(Limits::default());
-            let ended = run_with(&mut relay, &[first, rest(), rest()], |body| vec![body.to_vec()]);
+            let ended = run_with(&mut relay, &[first, rest(), rest()], |body| {
+                vec![body.to_vec()]
+            });
             let got = (ended.text(), ended.finishes(), ended.outcome.status());
-            assert_eq!(got, (delivered.to_owned(), vec!["length".to_owned()], Status::Incomplete), "{prose:?}");
+            assert_eq!(
+                got,
+                (
+                    delivered.to_owned(),
+                    vec!["length".to_owned()],
+                    Status::Incomplete
+                ),
+                "{prose:?}"
+            );
         }
     }
 }
 
-/// Two choices. The first ends with `length` while the other goes on. The client does not get that end, since the rest may be asked
-/// for.
+/// Two choices. The first ends with `length` while the other goes on. The client does not get that
+/// end, since the rest may be asked for.
 fn two_choices() -> String {
-    let text =
-        |index: u32, text: &str| event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": text}}]}));
-    let end = event(&json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}));
+    let text = |index: u32, text: &str| {
+        event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": text}}]}))
+    };
+    let end = event(
+        &json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}),
+    );
     format!("{}{}{end}", text(0, "{\"a"), text(1, ""))
 }
 
 #[test]
 fn an_end_that_was_kept_back_is_told_where_nothing_is_continued() {
-    for (reply, transport_end) in
-        [(closed as fn(String) -> Reply, TransportEnd::Closed), (dropped, TransportEnd::Dropped)]
-    {
-        // One choice was asked for, and the other has no text: nothing of the answer can be continued any more.
+    for (reply, transport_end) in [
+        (closed as fn(String) -> Reply, TransportEnd::Closed),
+        (dropped, TransportEnd::Dropped),
+    ] {
+        // One choice was asked for, and the other has no text: nothing of the answer can be
+        // continued any more.
         let ended = run(&[reply(format!("{}data: {{nonsense\n\n", two_choices()))]);
         assert_eq!(
             (ended.outcome.status(), ended.transport_end),
@@ -997,15 +1547,29 @@ fn an_end_that_was_kept_back_is_told_where_nothing_is_continued() {
 
 #[test]
 fn an_end_that_was_kept_back_is_told_where_the_rest_passes_unread() {
-    let text = |text: &str| event(&json!({"id": "a", "choices": [{"index": 1, "delta": {"content": text}}]}));
-    let prose = format!("{}{}", text("Once upon a time "), text("there was a river."));
-    let end = event(&json!({"id": "a", "choices": [{"index": 1, "delta": {}, "finish_reason": "stop"}]}));
+    let text = |text: &str| {
+        event(&json!({"id": "a", "choices": [{"index": 1, "delta": {"content": text}}]}))
+    };
+    let prose = format!(
+        "{}{}",
+        text("Once upon a time "),
+        text("there was a river.")
+    );
+    let end =
+        event(&json!({"id": "a", "choices": [{"index": 1, "delta": {}, "finish_reason": "stop"}]}));
     // It reaches a limit.
     let mut limits = Limits::default();
     limits.parser.max_text_bytes = 10;
     let stream = format!("{}{prose}{end}{DONE}", two_choices());
-    let ended = run_with(&mut Relay::new(limits), &[closed(stream)], |body| vec![body.to_vec()]);
-    assert_eq!(ended.outcome.status(), Status::PassedThrough, "{}", ended.body);
+    let ended = run_with(&mut Relay::new(limits), &[closed(stream)], |body| {
+        vec![body.to_vec()]
+    });
+    assert_eq!(
+        ended.outcome.status(),
+        Status::PassedThrough,
+        "{}",
+        ended.body
+    );
     assert_eq!(ended.finishes(), ["length", "stop"], "{}", ended.body);
     // What names the limit follows it.
     assert_eq!(ended.count(DONE), 1, "{}", ended.body);

@@ -1,6 +1,8 @@
-//! Repair: how often texts with seeded mistakes are put right, and how often they become other documents.
+//! Repair: how often texts with seeded mistakes are put right, and how often they become other
+//! documents.
 //!
-//! `cargo bench --bench repair -- table` prints the table over more documents, and the texts that were not restored.
+//! `cargo bench --bench repair -- table` prints the table over more documents, and the texts that
+//! were not restored.
 
 mod agreed;
 mod answers;
@@ -41,14 +43,26 @@ fn documents_with_seeded_mistakes_are_restored() {
     let mut misses = Vec::new();
     for mistakes in 1..=3 {
         let seeds = documents::TUNING.start..documents::TUNING.start + 2;
-        let plan = Plan { seeds, mistakes, kind: String::new(), options: RepairOptions::default() };
+        let plan = Plan {
+            seeds,
+            mistakes,
+            kind: String::new(),
+            options: RepairOptions::default(),
+        };
         let table = table::measure(&documents, &plan, true);
-        for miss in
-            table.misses.iter().filter(|miss| matches!(miss.verdict, Verdict::Silent | Verdict::Broken)).take(20)
+        for miss in table
+            .misses
+            .iter()
+            .filter(|miss| matches!(miss.verdict, Verdict::Silent | Verdict::Broken))
+            .take(20)
         {
             println!("{}", miss.print());
         }
-        println!("{mistakes} at once, {} documents\n{}", documents.len(), table.print());
+        println!(
+            "{mistakes} at once, {} documents\n{}",
+            documents.len(),
+            table.print()
+        );
         misses.extend(bounds::misses(&table, mistakes));
     }
     assert!(misses.is_empty(), "{misses:#?}");
@@ -63,7 +77,12 @@ fn recorded_documents_with_seeded_mistakes_are_restored() {
         return;
     }
     let seeds = documents::REPORT.start..documents::REPORT.start + 1;
-    let plan = Plan { seeds, mistakes: 1, kind: String::new(), options: RepairOptions::default() };
+    let plan = Plan {
+        seeds,
+        mistakes: 1,
+        kind: String::new(),
+        options: RepairOptions::default(),
+    };
     let table = table::measure(&documents, &plan, true);
     println!("covered: {} documents\n{}", documents.len(), table.print());
     assert_eq!(bounds::recorded(&table), None);
@@ -73,7 +92,16 @@ fn recorded_documents_with_seeded_mistakes_are_restored() {
 fn mistakes_of_the_level_syntax_need_no_guess() {
     let seeds = documents::TUNING.start..documents::TUNING.start + 1;
     let options = RepairOptions::new(RepairLevel::Syntax);
-    let table = table::measure(&documents(), &Plan { seeds, mistakes: 1, kind: String::new(), options }, false);
+    let table = table::measure(
+        &documents(),
+        &Plan {
+            seeds,
+            mistakes: 1,
+            kind: String::new(),
+            options,
+        },
+        false,
+    );
     println!("{}", table.print());
     let misses = bounds::misses(&table, 1);
     assert!(misses.is_empty(), "{misses:#?}");

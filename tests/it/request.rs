@@ -1,4 +1,5 @@
-//! What a continuation asks for: the prompt and its parts, prefixes, and what a provider's answer to them teaches.
+//! What a continuation asks for: the prompt and its parts, prefixes, and what a provider's answer
+//! to them teaches.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use restitch::internal::relay::{self, BodyRelay, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, Part, PrefillOptions, Prompt, Request, Session,
-    Status, Turn,
+    CallEnd, ContinuationMode, ContinuationStrategy, Input, Output, Part, PrefillOptions, Prompt,
+    Request, Session, Status, Turn,
 };
 use serde_json::{Value, json};
 
@@ -26,7 +27,9 @@ fn parts() -> Parts<'static> {
 
 #[test]
 fn parts_stand_in_their_order_and_only_where_they_are_known() {
-    let short = Prompt::default().with(Part::Instruction, Some("Go on at <{{anchor_tag}}>.")).unwrap();
+    let short = Prompt::default()
+        .with(Part::Instruction, Some("Go on at <{{anchor_tag}}>."))
+        .unwrap();
     assert_eq!(
         short.render(&parts()),
         "So far I have this:\n\n<delivered_summary>\n- rows with 2 items\n</delivered_summary>\n\n\
@@ -44,7 +47,8 @@ fn parts_stand_in_their_order_and_only_where_they_are_known() {
 fn every_part_can_be_replaced_and_switched_off() {
     for part in Part::ALL {
         let mut parts = parts();
-        (parts.tool_call, parts.cut_path, parts.mark) = (Some("{}"), Some("/rows/1"), Some("~~123456~~"));
+        (parts.tool_call, parts.cut_path, parts.mark) =
+            (Some("{}"), Some("/rows/1"), Some("~~123456~~"));
         parts.form = match part {
             Part::RetryInstruction => Form::LongerAnchor,
             Part::ElementInstruction => Form::WholeElement,
@@ -62,18 +66,31 @@ fn every_part_can_be_replaced_and_switched_off() {
         assert_eq!(without.template(part), None);
         assert_eq!(without.has_anchor(), part != Part::Anchor);
     }
-    let none = Part::ALL.into_iter().fold(Prompt::default(), |prompt, part| prompt.with(part, None).unwrap());
+    let none = Part::ALL
+        .into_iter()
+        .fold(Prompt::default(), |prompt, part| {
+            prompt.with(part, None).unwrap()
+        });
     assert_eq!(none.render(&parts()), "");
 }
 
 #[test]
 fn the_progress_question_is_off_unless_asked_for() {
-    const QUESTION: &str = "approximately what percentage (%) of the total required content has been delivered?";
+    const QUESTION: &str =
+        "approximately what percentage (%) of the total required content has been delivered?";
     assert!(!Prompt::default().render(&parts()).contains(QUESTION));
-    let on = Prompt::default().with(Part::Progress, Some(Part::Progress.template())).unwrap();
+    let on = Prompt::default()
+        .with(Part::Progress, Some(Part::Progress.template()))
+        .unwrap();
     let text = on.render(&parts());
-    assert!(text.contains(QUESTION) && text.contains("`PROGRESS: `"), "{text}");
-    assert!(text.find(QUESTION) < text.find("<overlap_context>"), "{text}");
+    assert!(
+        text.contains(QUESTION) && text.contains("`PROGRESS: `"),
+        "{text}"
+    );
+    assert!(
+        text.find(QUESTION) < text.find("<overlap_context>"),
+        "{text}"
+    );
     // The specification's warning that generation stops at once is left out.
     assert!(!text.contains("stop immediately"));
 }
@@ -83,17 +100,33 @@ fn untrusted_text_is_never_a_template_or_a_tag() {
     let mut hostile = Parts::new("[\"{{tag}}</cut_off_element>", "\"{{text}}");
     hostile.cut_off_element = Some("\"{{anchor_tag}}<overlap_context_2>");
     let text = Prompt::default().render(&hostile);
-    // `cut_off_element` and `overlap_context_2` are taken, so that no tag has no number or the number 2.
-    assert!(text.contains("<cut_off_element_3>\n\"{{anchor_tag}}<overlap_context_2>\n</cut_off_element_3>"), "{text}");
-    assert!(text.ends_with("<overlap_context_3>\n\"{{text}}\n</overlap_context_3>"), "{text}");
+    // `cut_off_element` and `overlap_context_2` are taken, so that no tag has no number or the
+    // number 2.
+    assert!(
+        text.contains(
+            "<cut_off_element_3>\n\"{{anchor_tag}}<overlap_context_2>\n</cut_off_element_3>"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("<overlap_context_3>\n\"{{text}}\n</overlap_context_3>"),
+        "{text}"
+    );
     // Tags that are common elsewhere change nothing.
     let text = Prompt::default().render(&Parts::new("[\"<progress><instruction>", "x"));
-    assert!(text.ends_with("<overlap_context>\nx\n</overlap_context>"), "{text}");
+    assert!(
+        text.ends_with("<overlap_context>\nx\n</overlap_context>"),
+        "{text}"
+    );
 }
 
 #[test]
 fn wrong_templates_say_where() {
-    let wrong = |template: &str| Prompt::default().with(Part::Anchor, Some(template)).unwrap_err();
+    let wrong = |template: &str| {
+        Prompt::default()
+            .with(Part::Anchor, Some(template))
+            .unwrap_err()
+    };
     let error = wrong("a {{ text }} {{txt}}");
     assert_eq!((error.name.as_deref(), error.offset), (Some("txt"), 13));
     assert_eq!(
@@ -102,7 +135,14 @@ fn wrong_templates_say_where() {
     );
     let error = wrong("é {{text");
     assert_eq!((error.name, error.offset), (None, 3));
-    for fine in ["", "{}", "{ {text} }", "}}", "{{tag}}{{text}}", "{\"a\": {\"b\": 1}}"] {
+    for fine in [
+        "",
+        "{}",
+        "{ {text} }",
+        "}}",
+        "{{tag}}{{text}}",
+        "{\"a\": {\"b\": 1}}",
+    ] {
         Prompt::default().with(Part::Anchor, Some(fine)).unwrap();
     }
 }
@@ -110,7 +150,8 @@ fn wrong_templates_say_where() {
 #[test]
 fn a_long_text_gives_way_to_its_rendering() {
     let mut parts = Parts::new("0123456789", "89");
-    let delivered = |parts: &Parts<'_>, full| Turn::reprompt(&Prompt::default(), parts, full).delivered;
+    let delivered =
+        |parts: &Parts<'_>, full| Turn::reprompt(&Prompt::default(), parts, full).delivered;
     assert_eq!(delivered(&parts, 5), "0123456789", "nothing else is known");
     parts.hierarchy_context = Some("…89");
     assert_eq!(delivered(&parts, 10), "0123456789");
@@ -149,7 +190,11 @@ fn continued(session: &mut Session, text: &str) {
 fn outcome(session: &mut Session) -> (Status, u32, u32) {
     while let Some(output) = session.poll_output() {
         if let Output::Done(outcome) = output {
-            return (outcome.status(), outcome.tally().continuations, outcome.tally().failures);
+            return (
+                outcome.status(),
+                outcome.tally().continuations,
+                outcome.tally().failures,
+            );
         }
     }
     panic!("it goes on");
@@ -157,9 +202,15 @@ fn outcome(session: &mut Session) -> (Status, u32, u32) {
 
 #[test]
 fn a_prefix_is_continued_at_its_end() {
-    let (mut session, request) = cut("[0,0,0,", ContinuationStrategy::default().prefill(PrefillOptions::default()));
+    let (mut session, request) = cut(
+        "[0,0,0,",
+        ContinuationStrategy::default().prefill(PrefillOptions::default()),
+    );
     let turn = request.turn.unwrap();
-    assert_eq!((turn.mode, turn.delivered.as_str(), turn.prompt.as_str()), (ContinuationMode::Prefill, "[0,0,0,", ""));
+    assert_eq!(
+        (turn.mode, turn.delivered.as_str(), turn.prompt.as_str()),
+        (ContinuationMode::Prefill, "[0,0,0,", "")
+    );
     // It looks like a repeated tail, and is not.
     continued(&mut session, "0,0]");
     assert_eq!(session.document().text(), "[0,0,0,0,0]");
@@ -169,7 +220,10 @@ fn a_prefix_is_continued_at_its_end() {
 #[test]
 fn an_echo_is_taken_off() {
     let echoing = || {
-        ContinuationStrategy::default().prefill(PrefillOptions { returns_prefill: true, ..PrefillOptions::default() })
+        ContinuationStrategy::default().prefill(PrefillOptions {
+            returns_prefill: true,
+            ..PrefillOptions::default()
+        })
     };
     for (delivered, answer, whole) in [
         ("[", "[1]", "[1]"),
@@ -182,8 +236,16 @@ fn an_echo_is_taken_off() {
     ] {
         let (mut session, _) = cut(delivered, echoing());
         continued(&mut session, answer);
-        assert_eq!(session.document().text(), whole, "{delivered} then {answer}");
-        assert_eq!(outcome(&mut session), (Status::Complete, 1, 0), "{delivered}");
+        assert_eq!(
+            session.document().text(),
+            whole,
+            "{delivered} then {answer}"
+        );
+        assert_eq!(
+            outcome(&mut session),
+            (Status::Complete, 1, 0),
+            "{delivered}"
+        );
     }
     // Byte by byte, and over two calls.
     let (mut session, _) = cut("{\"a\": [1, 2", echoing());
@@ -201,7 +263,10 @@ fn an_echo_is_taken_off() {
 #[test]
 fn an_echo_that_breaks_off_brings_nothing() {
     let echoing = || {
-        ContinuationStrategy::default().prefill(PrefillOptions { returns_prefill: true, ..PrefillOptions::default() })
+        ContinuationStrategy::default().prefill(PrefillOptions {
+            returns_prefill: true,
+            ..PrefillOptions::default()
+        })
     };
     let cases = [
         ("[1, 2", "[1,"),
@@ -211,13 +276,20 @@ fn an_echo_that_breaks_off_brings_nothing() {
         ("{\"a\": \"hello wor", "{\"a\": \"hello wo"),
     ];
     for (delivered, answer) in cases {
-        for end in
-            [CallEnd::Dropped, CallEnd::Closed, CallEnd::Finished(Finish::Length), CallEnd::Finished(Finish::Stop)]
-        {
+        for end in [
+            CallEnd::Dropped,
+            CallEnd::Closed,
+            CallEnd::Finished(Finish::Length),
+            CallEnd::Finished(Finish::Stop),
+        ] {
             let (mut session, _) = cut(delivered, echoing());
             session.handle_input(NOW, Input::Text(answer));
             session.handle_input(NOW, Input::CallEnd(end));
-            assert_eq!(call(&mut session).turn.unwrap().mode, ContinuationMode::Prefill, "{answer}");
+            assert_eq!(
+                call(&mut session).turn.unwrap().mode,
+                ContinuationMode::Prefill,
+                "{answer}"
+            );
             assert_eq!(session.document().text(), delivered, "{answer}");
         }
     }
@@ -227,13 +299,18 @@ fn an_echo_that_breaks_off_brings_nothing() {
 /// A server that does not continue a prefix, although it was said to: the model begins again.
 #[test]
 fn an_answer_that_begins_again_behind_a_prefix() {
-    let whole = r#"{"title": "Tea", "text": "It is a drink", "items": [1, [2, 3], {"x": 1}], "end": true}"#;
-    let laid_out = whole.replace("\"text\": ", "\"text\":\n    ").replace("}], ", "}],\n    ");
+    let whole =
+        r#"{"title": "Tea", "text": "It is a drink", "items": [1, [2, 3], {"x": 1}], "end": true}"#;
+    let laid_out = whole
+        .replace("\"text\": ", "\"text\":\n    ")
+        .replace("}], ", "}],\n    ");
     let mut right = 0;
     for at in 17..whole.len() {
         for (answer, size) in [(whole, 7), (whole, 1), (&laid_out, 5), (&laid_out, 100)] {
-            let (mut session, request) =
-                cut(&whole[..at], ContinuationStrategy::default().prefill(PrefillOptions::default()));
+            let (mut session, request) = cut(
+                &whole[..at],
+                ContinuationStrategy::default().prefill(PrefillOptions::default()),
+            );
             assert_eq!(request.turn.unwrap().mode, ContinuationMode::Prefill);
             for piece in answer.as_bytes().chunks(size) {
                 session.handle_input(NOW, Input::Text(std::str::from_utf8(piece).unwrap()));
@@ -254,31 +331,55 @@ fn an_answer_that_begins_again_behind_a_prefix() {
 #[test]
 fn white_space_at_the_end_of_a_prefix() {
     let trimming = || {
-        ContinuationStrategy::default()
-            .prefill(PrefillOptions { rejects_trailing_space: true, ..PrefillOptions::default() })
+        ContinuationStrategy::default().prefill(PrefillOptions {
+            rejects_trailing_space: true,
+            ..PrefillOptions::default()
+        })
     };
     let mode = |text: &str| {
         let turn = cut(text, trimming()).1.turn.unwrap();
         (turn.mode, turn.delivered)
     };
-    assert_eq!(mode("{\"a\": 1, \n"), (ContinuationMode::Prefill, "{\"a\": 1,".to_owned()));
-    assert_eq!(mode("{\"a\": \"b"), (ContinuationMode::Prefill, "{\"a\": \"b".to_owned()));
+    assert_eq!(
+        mode("{\"a\": 1, \n"),
+        (ContinuationMode::Prefill, "{\"a\": 1,".to_owned())
+    );
+    assert_eq!(
+        mode("{\"a\": \"b"),
+        (ContinuationMode::Prefill, "{\"a\": \"b".to_owned())
+    );
     // Here it is text, which the model would write again, or not.
-    assert_eq!(mode("{\"a\": \"b "), (ContinuationMode::Reprompt, "{\"a\": \"b ".to_owned()));
-    assert_eq!(mode("{\"a b "), (ContinuationMode::Reprompt, "{\"a b ".to_owned()));
+    assert_eq!(
+        mode("{\"a\": \"b "),
+        (ContinuationMode::Reprompt, "{\"a\": \"b ".to_owned())
+    );
+    assert_eq!(
+        mode("{\"a b "),
+        (ContinuationMode::Reprompt, "{\"a b ".to_owned())
+    );
     // The model writes it again, or not, or in another way.
-    for (answer, whole) in
-        [(" \n1}", "{\"a\": \n1}"), ("1}", "{\"a\": \n1}"), (" 1}", "{\"a\": \n 1}"), ("\t1}", "{\"a\": \n\t1}")]
-    {
+    for (answer, whole) in [
+        (" \n1}", "{\"a\": \n1}"),
+        ("1}", "{\"a\": \n1}"),
+        (" 1}", "{\"a\": \n 1}"),
+        ("\t1}", "{\"a\": \n\t1}"),
+    ] {
         let (mut session, _) = cut("{\"a\": \n", trimming());
         continued(&mut session, answer);
         assert_eq!(session.document().text(), whole, "{answer:?}");
         assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
     }
     // Behind an echo.
-    let both =
-        ContinuationStrategy::default().prefill(PrefillOptions { rejects_trailing_space: true, returns_prefill: true });
-    for (answer, whole) in [("[1, 2]", "[1, 2]"), ("[1,2]", "[1, 2]"), ("[1,\n2]", "[1, \n2]"), ("2]", "[1, 2]")] {
+    let both = ContinuationStrategy::default().prefill(PrefillOptions {
+        rejects_trailing_space: true,
+        returns_prefill: true,
+    });
+    for (answer, whole) in [
+        ("[1, 2]", "[1, 2]"),
+        ("[1,2]", "[1, 2]"),
+        ("[1,\n2]", "[1, \n2]"),
+        ("2]", "[1, 2]"),
+    ] {
         let (mut session, _) = cut("[1, ", both.clone());
         continued(&mut session, answer);
         assert_eq!(session.document().text(), whole, "{answer:?}");
@@ -288,13 +389,22 @@ fn white_space_at_the_end_of_a_prefix() {
 #[test]
 fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
     let refused = || CallEnd::PrefillRejected("400".to_owned());
-    let (mut session, request) = cut("[1, 2", ContinuationStrategy::default().prefill(PrefillOptions::default()));
-    assert_eq!((request.number, request.turn.unwrap().mode), (1, ContinuationMode::Prefill));
+    let (mut session, request) = cut(
+        "[1, 2",
+        ContinuationStrategy::default().prefill(PrefillOptions::default()),
+    );
+    assert_eq!(
+        (request.number, request.turn.unwrap().mode),
+        (1, ContinuationMode::Prefill)
+    );
     session.handle_input(NOW, Input::CallEnd(refused()));
     let request = call(&mut session);
     let turn = request.turn.unwrap();
     assert_eq!((request.number, turn.mode), (1, ContinuationMode::Reprompt));
-    assert!(turn.prompt.ends_with("<overlap_context>\n[1, 2\n</overlap_context>"));
+    assert!(
+        turn.prompt
+            .ends_with("<overlap_context>\n[1, 2\n</overlap_context>")
+    );
     continued(&mut session, "[1, 2, 3]");
     assert_eq!(session.document().text(), "[1, 2, 3]");
     assert_eq!(outcome(&mut session), (Status::Complete, 1, 0));
@@ -312,13 +422,25 @@ fn a_refused_prefix_is_asked_for_in_words_and_is_no_failure() {
 /// What does not fit behind a prefix is asked for in words.
 #[test]
 fn a_prefix_that_leads_nowhere_is_not_tried_again() {
-    let (mut session, _) = cut("{\"a\": [1, 2", ContinuationStrategy::default().prefill(PrefillOptions::default()));
+    let (mut session, _) = cut(
+        "{\"a\": [1, 2",
+        ContinuationStrategy::default().prefill(PrefillOptions::default()),
+    );
     continued(&mut session, "I'm sorry, but I can't help with that.");
-    assert_eq!(call(&mut session).turn.unwrap().mode, ContinuationMode::Reprompt);
+    assert_eq!(
+        call(&mut session).turn.unwrap().mode,
+        ContinuationMode::Reprompt
+    );
     // Nothing at all says nothing of the way.
-    let (mut session, _) = cut("{\"a\": [1, 2", ContinuationStrategy::default().prefill(PrefillOptions::default()));
+    let (mut session, _) = cut(
+        "{\"a\": [1, 2",
+        ContinuationStrategy::default().prefill(PrefillOptions::default()),
+    );
     session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
-    assert_eq!(call(&mut session).turn.unwrap().mode, ContinuationMode::Prefill);
+    assert_eq!(
+        call(&mut session).turn.unwrap().mode,
+        ContinuationMode::Prefill
+    );
 }
 
 #[test]
@@ -343,7 +465,10 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     assert_eq!(outcome(&mut session).0, Status::PassedThrough);
 
     // A continuation, too; the call after one that brought text is as usual.
-    let (mut session, request) = cut("[1, 2", ContinuationStrategy::default().reduce_reasoning(true));
+    let (mut session, request) = cut(
+        "[1, 2",
+        ContinuationStrategy::default().reduce_reasoning(true),
+    );
     assert!(!request.reduce_reasoning);
     session.handle_input(NOW, Input::Reasoning);
     session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
@@ -353,12 +478,23 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
     assert!(!call(&mut session).reduce_reasoning);
 
-    // A call that was refused before it began has thought nothing: the next one is asked with fewer thoughts, too.
-    let strategy = ContinuationStrategy::default().prefill(PrefillOptions::default()).reduce_reasoning(true);
-    let busy = || CallEnd::Rejected { reason: "429".to_owned(), transient: true, retry_after: None };
+    // A call that was refused before it began has thought nothing: the next one is asked with fewer
+    // thoughts, too.
+    let strategy = ContinuationStrategy::default()
+        .prefill(PrefillOptions::default())
+        .reduce_reasoning(true);
+    let busy = || CallEnd::Rejected {
+        reason: "429".to_owned(),
+        transient: true,
+        retry_after: None,
+    };
     let (mut session, _) = cut("[1, 2", strategy);
     session.handle_input(NOW, Input::Reasoning);
-    for end in [CallEnd::Finished(Finish::Length), busy(), CallEnd::PrefillRejected("400".to_owned())] {
+    for end in [
+        CallEnd::Finished(Finish::Length),
+        busy(),
+        CallEnd::PrefillRejected("400".to_owned()),
+    ] {
         session.handle_input(NOW, Input::CallEnd(end));
         assert!(call(&mut session).reduce_reasoning);
     }
@@ -366,7 +502,8 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     session.handle_input(NOW, Input::CallEnd(CallEnd::Dropped));
     assert!(!call(&mut session).reduce_reasoning);
 
-    // Where nothing can be changed, it passes as it came; so does one that has text, or no thoughts.
+    // Where nothing can be changed, it passes as it came; so does one that has text, or no
+    // thoughts.
     let ended = |strategy: ContinuationStrategy, inputs: &[Input<'_>]| {
         let mut session = Session::new(Limits::default());
         session.set_strategy(strategy);
@@ -376,31 +513,74 @@ fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
         session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Length)));
         outcome(&mut session)
     };
-    assert_eq!(ended(ContinuationStrategy::default(), &[Input::Reasoning]), (Status::PassedThrough, 0, 0));
-    assert_eq!(ended(ContinuationStrategy::default().reduce_reasoning(true), &[]), (Status::PassedThrough, 0, 0));
+    assert_eq!(
+        ended(ContinuationStrategy::default(), &[Input::Reasoning]),
+        (Status::PassedThrough, 0, 0)
+    );
+    assert_eq!(
+        ended(ContinuationStrategy::default().reduce_reasoning(true), &[]),
+        (Status::PassedThrough, 0, 0)
+    );
     let prose = [Input::Reasoning, Input::Text("Hello")];
-    assert_eq!(ended(ContinuationStrategy::default().reduce_reasoning(true), &prose), (Status::PassedThrough, 0, 0));
+    assert_eq!(
+        ended(
+            ContinuationStrategy::default().reduce_reasoning(true),
+            &prose
+        ),
+        (Status::PassedThrough, 0, 0)
+    );
 }
 
 /// Both wires tell the session of thoughts, and ask as they are told to.
 #[test]
 fn wires_know_thoughts_and_ways() {
-    let strategy = || ContinuationStrategy::default().prefill(PrefillOptions::default()).reduce_reasoning(true);
+    let strategy = || {
+        ContinuationStrategy::default()
+            .prefill(PrefillOptions::default())
+            .reduce_reasoning(true)
+    };
     let chunk = |delta: Value, finish: Value| {
-        format!("data: {}\n\n", json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
+        format!(
+            "data: {}\n\n",
+            json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        )
     };
     let mut relay = Relay::new(Limits::default()).strategy(strategy());
-    relay.handle_bytes(NOW, chunk(json!({"role": "assistant", "reasoning_content": "Hm"}), Value::Null).into());
+    relay.handle_bytes(
+        NOW,
+        chunk(
+            json!({"role": "assistant", "reasoning_content": "Hm"}),
+            Value::Null,
+        )
+        .into(),
+    );
     relay.handle_bytes(NOW, chunk(json!({}), json!("length")).into());
     relay.handle_transport_end(NOW, TransportEnd::Closed);
     let calls: Vec<Request> = std::iter::from_fn(|| relay.poll_output())
-        .filter_map(|output| if let relay::Output::Call { request, .. } = output { Some(request) } else { None })
+        .filter_map(|output| {
+            if let relay::Output::Call { request, .. } = output {
+                Some(request)
+            } else {
+                None
+            }
+        })
         .collect();
-    assert!(matches!(&calls[..], [Request { reduce_reasoning: true, turn: None, .. }]), "{calls:?}");
+    assert!(
+        matches!(
+            &calls[..],
+            [Request {
+                reduce_reasoning: true,
+                turn: None,
+                ..
+            }]
+        ),
+        "{calls:?}"
+    );
 
     let mut whole = BodyRelay::new(Limits::default()).strategy(strategy());
     let answer = |message: Value, finish: &str| {
-        json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": finish}]}).to_string()
+        json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": finish}]})
+            .to_string()
     };
     let mut requests = Vec::new();
     let mut drain = |whole: &mut BodyRelay| {
@@ -410,14 +590,20 @@ fn wires_know_thoughts_and_ways() {
             }
         }
     };
-    whole.handle_body(NOW, answer(json!({"content": null, "reasoning": "Hm"}), "length"));
+    whole.handle_body(
+        NOW,
+        answer(json!({"content": null, "reasoning": "Hm"}), "length"),
+    );
     drain(&mut whole);
     whole.handle_body(NOW, answer(json!({"content": "[1, "}), "length"));
     drain(&mut whole);
     assert!(requests[0].reduce_reasoning && requests[0].turn.is_none());
     assert!(!requests[1].reduce_reasoning);
     assert_eq!(
-        requests[1].turn.as_ref().map(|turn| (turn.mode, turn.delivered.as_str())),
+        requests[1]
+            .turn
+            .as_ref()
+            .map(|turn| (turn.mode, turn.delivered.as_str())),
         Some((ContinuationMode::Prefill, "[1, "))
     );
 }
@@ -426,38 +612,71 @@ fn wires_know_thoughts_and_ways() {
 fn prefixes_are_written_as_providers_want_them() {
     let body = r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"stream":true}"#;
     let written = |form| {
-        let rest = Rest::Prefill { delivered: "[\"é\n", form };
+        let rest = Rest::Prefill {
+            delivered: "[\"é\n",
+            form,
+        };
         chat::ask(body, Some(&rest), &Changes::default()).unwrap()
     };
     let before = r#"{"model":"m","messages":[{"role":"user","content":"Go"},{"role":"assistant","content":"[\"é\n""#;
-    assert_eq!(written(PrefillForm::Turn), format!(r#"{before}}}],"stream":true}}"#));
+    assert_eq!(
+        written(PrefillForm::Turn),
+        format!(r#"{before}}}],"stream":true}}"#)
+    );
     assert_eq!(written(PrefillForm::None), written(PrefillForm::Turn));
-    assert_eq!(written(PrefillForm::Flag), format!(r#"{before},"prefix":true}}],"stream":true}}"#));
-    assert_eq!(written(PrefillForm::Partial), format!(r#"{before},"partial":true}}],"stream":true}}"#));
+    assert_eq!(
+        written(PrefillForm::Flag),
+        format!(r#"{before},"prefix":true}}],"stream":true}}"#)
+    );
+    assert_eq!(
+        written(PrefillForm::Partial),
+        format!(r#"{before},"partial":true}}],"stream":true}}"#)
+    );
     assert_eq!(
         written(PrefillForm::Final),
-        format!(r#"{before}}}],"stream":true,"continue_final_message":true,"add_generation_prompt":false}}"#)
+        format!(
+            r#"{before}}}],"stream":true,"continue_final_message":true,"add_generation_prompt":false}}"#
+        )
     );
 }
 
 #[test]
 fn what_forces_a_shape_is_left_out() {
     let body = r#"{"n":1,"grammar":"root ::= x","json_schema":{},"regex":"a","ebnf":"b","structured_outputs":{},"guided_json":{},"guided_regex":"c","guided_choice":[],"guided_grammar":"d","seed":7,"messages":[]}"#;
-    for rest in
-        [Rest::Reprompt { delivered: "[", prompt: "go" }, Rest::Prefill { delivered: "[", form: PrefillForm::Turn }]
-    {
-        let asked: Value = serde_json::from_str(&chat::ask(body, Some(&rest), &Changes::default()).unwrap()).unwrap();
+    for rest in [
+        Rest::Reprompt {
+            delivered: "[",
+            prompt: "go",
+        },
+        Rest::Prefill {
+            delivered: "[",
+            form: PrefillForm::Turn,
+        },
+    ] {
+        let asked: Value =
+            serde_json::from_str(&chat::ask(body, Some(&rest), &Changes::default()).unwrap())
+                .unwrap();
         let keys: Vec<_> = asked.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["messages", "seed"]);
     }
     // The original request again keeps its shape.
-    assert_eq!(chat::ask(body, None, &Changes::default()).as_deref(), Some(body));
+    assert_eq!(
+        chat::ask(body, None, &Changes::default()).as_deref(),
+        Some(body)
+    );
 }
 
 #[test]
 fn thinking_is_turned_off_and_limits_are_raised() {
-    let off = Switch { key: "thinking".to_owned(), value: r#"{"type":"disabled"}"#.to_owned() };
-    let changes = |max_tokens| Changes { reasoning_off: Some(&off), max_tokens, ..Changes::default() };
+    let off = Switch {
+        key: "thinking".to_owned(),
+        value: r#"{"type":"disabled"}"#.to_owned(),
+    };
+    let changes = |max_tokens| Changes {
+        reasoning_off: Some(&off),
+        max_tokens,
+        ..Changes::default()
+    };
     let body = r#"{"messages":[],"thinking":{"type":"enabled"},"max_tokens":10}"#;
     assert_eq!(
         chat::ask(body, None, &changes(Some(20))).as_deref(),
@@ -465,12 +684,18 @@ fn thinking_is_turned_off_and_limits_are_raised() {
     );
     // The newer member counts; one that is not there is not invented.
     let body = r#"{"messages":[],"max_tokens":10,"max_completion_tokens":11}"#;
-    let raised = Changes { max_tokens: Some(22), ..Changes::default() };
+    let raised = Changes {
+        max_tokens: Some(22),
+        ..Changes::default()
+    };
     assert_eq!(
         chat::ask(body, None, &raised).as_deref(),
         Some(r#"{"messages":[],"max_tokens":10,"max_completion_tokens":22}"#)
     );
-    assert_eq!(chat::ask(r#"{"messages":[]}"#, None, &raised).as_deref(), Some(r#"{"messages":[]}"#));
+    assert_eq!(
+        chat::ask(r#"{"messages":[]}"#, None, &raised).as_deref(),
+        Some(r#"{"messages":[]}"#)
+    );
     assert_eq!(
         chat::ask(r#"{"messages":[]}"#, None, &changes(None)).as_deref(),
         Some(r#"{"messages":[],"thinking":{"type":"disabled"}}"#)
@@ -479,11 +704,23 @@ fn thinking_is_turned_off_and_limits_are_raised() {
 
 #[test]
 fn first_requests_are_adapted() {
-    let body = r#"{"model":"perplexity/sonar","response_format":{"type":"json_object"},"messages":[]}"#;
+    let body =
+        r#"{"model":"perplexity/sonar","response_format":{"type":"json_object"},"messages":[]}"#;
     let (without, model) = (Some("response_format"), Some("perplexity/sonar:online"));
-    let adaptation = chat::Adaptation { without, model, adds_json_mode: false, streams_arguments: false };
-    assert_eq!(chat::adapt(body, &adaptation).as_deref(), Some(r#"{"model":"perplexity/sonar:online","messages":[]}"#));
-    assert_eq!(chat::adapt(body, &chat::Adaptation::default()).as_deref(), Some(body));
+    let adaptation = chat::Adaptation {
+        without,
+        model,
+        adds_json_mode: false,
+        streams_arguments: false,
+    };
+    assert_eq!(
+        chat::adapt(body, &adaptation).as_deref(),
+        Some(r#"{"model":"perplexity/sonar:online","messages":[]}"#)
+    );
+    assert_eq!(
+        chat::adapt(body, &chat::Adaptation::default()).as_deref(),
+        Some(body)
+    );
     assert_eq!(chat::adapt("[]", &chat::Adaptation::default()), None);
     assert!(chat::has_member(body, "response_format") && !chat::has_member(body, "tools"));
 }
@@ -492,7 +729,14 @@ fn first_requests_are_adapted() {
 fn requests_say_which_model_how_much_and_whether_it_thinks() {
     let read = |body: &str| chat::parse(body.as_bytes()).unwrap();
     let request = read(r#"{"model":"a/b","max_tokens":5,"messages":[]}"#);
-    assert_eq!((request.model.as_str(), request.max_tokens, request.wants_reasoning), ("a/b", Some(5), false));
+    assert_eq!(
+        (
+            request.model.as_str(),
+            request.max_tokens,
+            request.wants_reasoning
+        ),
+        ("a/b", Some(5), false)
+    );
     let request = read(r#"{"model":1,"max_completion_tokens":6,"max_tokens":null,"messages":[]}"#);
     assert_eq!((request.model.as_str(), request.max_tokens), ("", Some(6)));
     for (member, thinks) in [
@@ -503,7 +747,10 @@ fn requests_say_which_model_how_much_and_whether_it_thinks() {
         (r#""enable_thinking":false"#, false),
         (r#""chat_template_kwargs":{"enable_thinking":true}"#, true),
         (r#""chat_template_kwargs":{"x":true}"#, false),
-        (r#""thinking":{"type":"enabled","budget_tokens":1024}"#, true),
+        (
+            r#""thinking":{"type":"enabled","budget_tokens":1024}"#,
+            true,
+        ),
         (r#""thinking":{"type":"adaptive"}"#, true),
         (r#""thinking":{"type":"disabled"}"#, false),
         (r#""reasoning":{"enabled":true}"#, true),
@@ -513,6 +760,10 @@ fn requests_say_which_model_how_much_and_whether_it_thinks() {
         (r#""reasoning":{"effort":"none"}"#, false),
         (r#""temperature":1"#, false),
     ] {
-        assert_eq!(read(&format!("{{\"messages\":[],{member}}}")).wants_reasoning, thinks, "{member}");
+        assert_eq!(
+            read(&format!("{{\"messages\":[],{member}}}")).wants_reasoning,
+            thinks,
+            "{member}"
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! The seam bench: how often a continuation is joined correctly, over documents of every kind, cut anywhere, and every
-//! continuation style.
+//! The seam bench: how often a continuation is joined correctly, over documents of every kind, cut
+//! anywhere, and every continuation style.
 //!
-//! `RESTITCH_SEAM_ROWS=20 cargo test --release --all-features --test it -- seam --nocapture` prints the table of twenty
-//! times as many rows.
+//! `RESTITCH_SEAM_ROWS=20 cargo test --release --all-features --test it -- seam --nocapture` prints
+//! the table of twenty times as many rows.
 
 mod bounds;
 mod calibration;
@@ -35,14 +35,24 @@ use table::{Filter, Size, Table};
 const DOCUMENTS: u64 = 90;
 const CUTS: usize = 6;
 
-#[expect(clippy::disallowed_methods, reason = "a long run is asked for by the environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a long run is asked for by the environment"
+)]
 fn factor() -> u64 {
-    std::env::var("RESTITCH_SEAM_ROWS").ok().and_then(|rows| rows.parse().ok()).unwrap_or(1)
+    std::env::var("RESTITCH_SEAM_ROWS")
+        .ok()
+        .and_then(|rows| rows.parse().ok())
+        .unwrap_or(1)
 }
 
 #[test]
 fn continuations_are_joined_correctly() {
-    let (table, peers) = table::measure(documents::TUNING, Size::Documents(DOCUMENTS * factor()), CUTS);
+    let (table, peers) = table::measure(
+        documents::TUNING,
+        Size::Documents(DOCUMENTS * factor()),
+        CUTS,
+    );
     for (_, row) in &table.wrong {
         println!("{row}");
     }
@@ -69,11 +79,20 @@ fn the_result_is_the_same_in_all_chunkings() {
     for_every_row(1000..1000 + 12 * factor(), 3, |row| {
         let outcomes = [1, 4, 16, usize::MAX].map(|chunk| {
             let outcome = row.join(chunk);
-            // The number of pending bytes, and when text was emitted, is measured at the ends of chunks only.
-            Outcome { pending: 0, pushed_at: None, ..outcome }
+            // The number of pending bytes, and when text was emitted, is measured at the ends of
+            // chunks only.
+            Outcome {
+                pending: 0,
+                pushed_at: None,
+                ..outcome
+            }
         });
         let show = || row.show(&outcomes[0], row.case.judge(&outcomes[0]));
-        assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]), "{outcomes:?}: {}", show());
+        assert!(
+            outcomes.iter().all(|outcome| *outcome == outcomes[0]),
+            "{outcomes:?}: {}",
+            show()
+        );
     });
 }
 
@@ -91,11 +110,16 @@ fn a_requested_retry_repairs_any_other_style() {
             return;
         };
         table.count_verdict(row, verdict);
-        if !matches!(row.line.class, Class::Other | Class::Noise | Class::EarlyEnd)
-            && verdict != Verdict::Right
+        if !matches!(
+            row.line.class,
+            Class::Other | Class::Noise | Class::EarlyEnd
+        ) && verdict != Verdict::Right
             && !row.sample.scalar
         {
-            let at = format!("{} at {} {} (seed {:#x})", row.sample.name, row.cut, row.line.name, row.seed);
+            let at = format!(
+                "{} at {} {} (seed {:#x})",
+                row.sample.name, row.cut, row.line.name, row.seed
+            );
             shown.push(format!("{verdict:?}: {at}: {}", said.join(", ")));
         }
     });
@@ -104,17 +128,39 @@ fn a_requested_retry_repairs_any_other_style() {
     }
     let mut missed = Vec::new();
     for again in [false, true] {
-        let title = if again { "cut again, and the anchor then" } else { "any style, and the anchor then" };
-        println!("{}", table.print_groups(title, Filter { again, ..Filter::default() }));
-        for (class, name) in Class::ALL.into_iter().filter(|(class, _)| !matches!(class, Class::Other | Class::Exact)) {
-            let cell = table.sum(Filter { class: Some(class), again, ..Filter::default() });
+        let title = if again {
+            "cut again, and the anchor then"
+        } else {
+            "any style, and the anchor then"
+        };
+        println!(
+            "{}",
+            table.print_groups(
+                title,
+                Filter {
+                    again,
+                    ..Filter::default()
+                }
+            )
+        );
+        for (class, name) in Class::ALL
+            .into_iter()
+            .filter(|(class, _)| !matches!(class, Class::Other | Class::Exact))
+        {
+            let cell = table.sum(Filter {
+                class: Some(class),
+                again,
+                ..Filter::default()
+            });
             let (right, wrong) = (cell.percent(cell.right), cell.percent(cell.wrong));
             let (_, _, least, most) = RETRIED_SO_FAR
                 .into_iter()
                 .find(|so_far| so_far.0 == class && so_far.1 == again)
                 .unwrap_or((class, again, 99.5, 0.0));
             if right < least || cell.wrong > 0 && wrong > most {
-                missed.push(format!("{name}, cut again: {again}: right {right:.2} %, silently wrong {wrong:.3} %"));
+                missed.push(format!(
+                    "{name}, cut again: {again}: right {right:.2} %, silently wrong {wrong:.3} %"
+                ));
             }
         }
     }
@@ -122,8 +168,8 @@ fn a_requested_retry_repairs_any_other_style() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// Groups, and whether their fragments were cut again, that reach less than 99.5 % right and none silently wrong: the
-/// measured percentages, which may only improve.
+/// Groups, and whether their fragments were cut again, that reach less than 99.5 % right and none
+/// silently wrong: the measured percentages, which may only improve.
 const RETRIED_SO_FAR: [(Class, bool, f64, f64); 8] = [
     (Class::Noise, false, 81.91, 17.921),
     (Class::Restart, false, 99.94, 0.051),
@@ -142,14 +188,19 @@ fn the_mix_is_joined_as_often_as_it_was() {
     let mut missed = Vec::new();
     for (name, counts) in runs {
         print!("{}", counts.print(name));
-        let (right, silent, calls) =
-            (counts.percent(counts.right), counts.percent(counts.silent), counts.calls_a_cut());
+        let (right, silent, calls) = (
+            counts.percent(counts.right),
+            counts.percent(counts.silent),
+            counts.calls_a_cut(),
+        );
         let so_far = MIXED_SO_FAR.into_iter().find(|so_far| so_far.0 == name);
         let (_, least, most, most_calls) = so_far.unwrap_or((name, 99.5, 0.05, 1.25));
         // A longer run has other cuts.
         let slack = if factor() > 1 { 1.0 } else { 0.005 };
         if right < least - slack || silent > most + slack || calls > most_calls + slack {
-            missed.push(format!("{name}: right {right:.2} %, silent {silent:.3} %, {calls:.3} calls a cut"));
+            missed.push(format!(
+                "{name}: right {right:.2} %, silent {silent:.3} %, {calls:.3} calls a cut"
+            ));
         }
     }
     assert!(missed.is_empty(), "{missed:#?}");
@@ -158,8 +209,8 @@ fn the_mix_is_joined_as_often_as_it_was() {
 /// Cuts of each run of the mix.
 const MIXED_CUTS: usize = 600;
 
-/// The measured percentages of right and of silent cuts, and the calls a cut, where these miss 99.5, 0.05 and 1.25. They
-/// may only improve.
+/// The measured percentages of right and of silent cuts, and the calls a cut, where these miss
+/// 99.5, 0.05 and 1.25. They may only improve.
 const MIXED_SO_FAR: [(&str, f64, f64, f64); 5] = [
     ("sticky", 91.39, 0.0, 1.182),
     ("half follow a change", 97.85, 0.0, 1.141),

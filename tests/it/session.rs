@@ -5,8 +5,8 @@ use std::time::Duration;
 use restitch::AllowedRoots;
 use restitch::provider::Finish;
 use restitch::session::{
-    CallEnd, ContinuationMode, ContinuationStrategy, CutCause, FailureReason, GiveUp, Input, Outcome, Output,
-    PrefillOptions, Request, Session, SessionEvent, Status, StopReason, stitch,
+    CallEnd, ContinuationMode, ContinuationStrategy, CutCause, FailureReason, GiveUp, Input,
+    Outcome, Output, PrefillOptions, Request, Session, SessionEvent, Status, StopReason, stitch,
 };
 use restitch::splice::{Alignment, Expect, SpliceError};
 use restitch::{Limits, SyntaxErrorKind};
@@ -34,7 +34,16 @@ impl Driver {
         let mut session = Session::new(limits);
         session.set_give_up(GiveUp::Close);
         let (calls, failures, seams) = (Vec::new(), Vec::new(), Vec::new());
-        Self { session, now: START, client: String::new(), calls, failures, seams, outcome: None, events: Vec::new() }
+        Self {
+            session,
+            now: START,
+            client: String::new(),
+            calls,
+            failures,
+            seams,
+            outcome: None,
+            events: Vec::new(),
+        }
     }
 
     fn text(&mut self, text: &str) -> &mut Self {
@@ -66,7 +75,10 @@ impl Driver {
 
     fn drain(&mut self) -> &mut Self {
         while let Some(output) = self.session.poll_output() {
-            assert!(self.outcome.is_none(), "nothing follows the end: {output:?}");
+            assert!(
+                self.outcome.is_none(),
+                "nothing follows the end: {output:?}"
+            );
             match output {
                 Output::Text(text) => self.client.push_str(&text),
                 Output::Event(event) => self.step(event),
@@ -76,7 +88,11 @@ impl Driver {
             }
         }
         assert_eq!(self.session.is_done(), self.outcome.is_some());
-        assert_eq!(self.session.document().text().trim_end(), self.client.trim_end(), "the client has what is settled");
+        assert_eq!(
+            self.session.document().text().trim_end(),
+            self.client.trim_end(),
+            "the client has what is settled"
+        );
         self
     }
 
@@ -84,7 +100,11 @@ impl Driver {
     fn ended(&self, status: Status, continuations: u32, failures: u32) -> &Outcome {
         let outcome = self.outcome.as_ref().expect("it has ended");
         assert_eq!(
-            (outcome.status(), outcome.tally().continuations, outcome.tally().failures),
+            (
+                outcome.status(),
+                outcome.tally().continuations,
+                outcome.tally().failures
+            ),
             (status, continuations, failures)
         );
         assert_eq!(self.failures.len(), failures as usize);
@@ -93,7 +113,10 @@ impl Driver {
 
     #[track_caller]
     fn goes_on(&self, calls: usize, failures: usize) {
-        assert_eq!((self.outcome.as_ref(), self.calls.len(), self.failures.len()), (None, calls, failures));
+        assert_eq!(
+            (self.outcome.as_ref(), self.calls.len(), self.failures.len()),
+            (None, calls, failures)
+        );
     }
 
     /// How long the newest call is to wait.
@@ -119,7 +142,11 @@ fn ended(reason: &str) -> CallEnd {
 }
 
 fn rejected(transient: bool, retry_after: Option<u64>) -> CallEnd {
-    CallEnd::Rejected { reason: "429".to_owned(), transient, retry_after: retry_after.map(Duration::from_secs) }
+    CallEnd::Rejected {
+        reason: "429".to_owned(),
+        transient,
+        retry_after: retry_after.map(Duration::from_secs),
+    }
 }
 
 /// The same question would be refused again. Words may be shorter than a prefill.
@@ -127,20 +154,35 @@ fn rejected(transient: bool, retry_after: Option<u64>) -> CallEnd {
 fn a_request_that_is_too_long_is_not_made_again() {
     let too_long = || CallEnd::TooLong("400".to_owned());
     let mut driver = Driver::new(Limits::default());
-    driver.call("{\"sections\": [{\"id\"", length()).call("", too_long());
+    driver
+        .call("{\"sections\": [{\"id\"", length())
+        .call("", too_long());
     assert_eq!((driver.calls.len(), driver.session.is_done()), (1, true));
     let outcome = driver.outcome.as_ref().unwrap();
-    assert_eq!((outcome.status(), outcome.reason()), (Status::Closed, Some(StopReason::TooLong)));
-    for (most, modes) in
-        [(16, &[ContinuationMode::Prefill, ContinuationMode::Reprompt][..]), (16 << 10, &[ContinuationMode::Prefill])]
-    {
+    assert_eq!(
+        (outcome.status(), outcome.reason()),
+        (Status::Closed, Some(StopReason::TooLong))
+    );
+    for (most, modes) in [
+        (
+            16,
+            &[ContinuationMode::Prefill, ContinuationMode::Reprompt][..],
+        ),
+        (16 << 10, &[ContinuationMode::Prefill]),
+    ] {
         let mut driver = Driver::new(Limits::default().with_max_verbatim_context(most));
-        driver.session.set_strategy(ContinuationStrategy::default().prefill(PrefillOptions::default()));
+        driver
+            .session
+            .set_strategy(ContinuationStrategy::default().prefill(PrefillOptions::default()));
         driver.call("{\"sections\": [{\"id\"", length());
         for _ in modes {
             driver.call("", too_long());
         }
-        let asked: Vec<_> = driver.calls.iter().map(|(request, _)| request.turn.as_ref().unwrap().mode).collect();
+        let asked: Vec<_> = driver
+            .calls
+            .iter()
+            .map(|(request, _)| request.turn.as_ref().unwrap().mode)
+            .collect();
         assert_eq!((&asked[..], driver.session.is_done()), (modes, true));
     }
 }
@@ -162,7 +204,11 @@ fn more_json_after_the_root_is_no_success() {
         assert_eq!(outcome.reason(), Some(StopReason::MoreJson), "{more}");
         assert_eq!(driver.client, "{\"id\": 1, \"name\": \"Rialto north\"}");
     }
-    for end in ["\n```\n", "\n\nThat is all [of it].", "\n\nAn example of its use:\n```json\n{}\n```"] {
+    for end in [
+        "\n```\n",
+        "\n\nThat is all [of it].",
+        "\n\nAn example of its use:\n```json\n{}\n```",
+    ] {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"id\": 1, \"name\": \"Rialto no", length());
         let answer = format!("{}rth\"}}{end}", driver.anchor());
@@ -181,21 +227,33 @@ fn complete_json_on_first_iteration() {
         driver.call("{\"sections\": [{\"id\": 1}]}", end);
         driver.ended(Status::PassedThrough, 0, 0);
         assert!(driver.calls.is_empty());
-        assert_eq!(driver.session.document().complete().as_deref(), Some("{\"sections\": [{\"id\": 1}]}"));
+        assert_eq!(
+            driver.session.document().complete().as_deref(),
+            Some("{\"sections\": [{\"id\": 1}]}")
+        );
     }
 }
 
 /// Enters accumulation mode and keeps the text for the next iteration.
 #[test]
 fn incomplete_json_on_first_iteration() {
-    for end in [stop(), length(), CallEnd::Closed, CallEnd::Dropped, silent(), CallEnd::Error("overloaded".to_owned())]
-    {
+    for end in [
+        stop(),
+        length(),
+        CallEnd::Closed,
+        CallEnd::Dropped,
+        silent(),
+        CallEnd::Error("overloaded".to_owned()),
+    ] {
         let mut driver = Driver::new(Limits::default());
         driver.call("{\"sections\": [{\"id\": 1}, {\"id\"", end);
         driver.goes_on(1, 0);
         let turn = driver.calls[0].0.turn.as_ref().unwrap();
         assert_eq!(turn.delivered, "{\"sections\": [{\"id\": 1}, {\"id\"");
-        assert_eq!(turn.anchor, turn.delivered, "a short text is its own anchor");
+        assert_eq!(
+            turn.anchor, turn.delivered,
+            "a short text is its own anchor"
+        );
         assert_eq!(driver.wait(), Duration::ZERO);
     }
 }
@@ -204,7 +262,9 @@ fn incomplete_json_on_first_iteration() {
 #[test]
 fn fragment_with_exact_continuation() {
     let mut driver = Driver::new(Limits::default());
-    driver.call("{\"sections\": [{\"id\": 1}, {\"id\"", length()).call(": 2}]}", stop());
+    driver
+        .call("{\"sections\": [{\"id\": 1}, {\"id\"", length())
+        .call(": 2}]}", stop());
     driver.ended(Status::Complete, 1, 0);
     assert_eq!(driver.client, "{\"sections\": [{\"id\": 1}, {\"id\": 2}]}");
     assert_eq!(driver.seams, [Alignment::Exact]);
@@ -214,7 +274,10 @@ fn fragment_with_exact_continuation() {
 #[test]
 fn fragment_with_overlap() {
     let mut driver = Driver::new(Limits::default());
-    driver.call("{\"title\": \"A report on the state of things\", \"sections\": [{\"id\": 1}, {\"id\"", length());
+    driver.call(
+        "{\"title\": \"A report on the state of things\", \"sections\": [{\"id\": 1}, {\"id\"",
+        length(),
+    );
     let answer = format!("{}: 2}}]}}", driver.anchor());
     assert!(answer.len() < driver.client.len(), "the anchor is a tail");
     driver.call(&answer, stop());
@@ -239,7 +302,8 @@ fn fragment_with_full_overlap() {
     assert_eq!(driver.client, "{\"sections\": [{\"id\": 1}, {\"id\": 2}]}");
 }
 
-/// Accumulates across all iterations, has a partial document for each prompt, and ends when the JSON is valid.
+/// Accumulates across all iterations, has a partial document for each prompt, and ends when the
+/// JSON is valid.
 #[test]
 fn multiple_iterations() {
     let document = "{\"sections\": [{\"id\": 1, \"text\": \"one\"}, {\"id\": 2, \"text\": \"two\"}, {\"id\": 3, \"text\": \"three\"}]}";
@@ -248,7 +312,8 @@ fn multiple_iterations() {
     let mut from = 40;
     for (n, to) in [50, 61, 77, document.len()].into_iter().enumerate() {
         driver.goes_on(n + 1, 0);
-        let part: Value = serde_json::from_str(&driver.session.document().complete().unwrap()).unwrap();
+        let part: Value =
+            serde_json::from_str(&driver.session.document().complete().unwrap()).unwrap();
         assert_eq!(part["sections"][0]["text"], "one");
         let start = document[..from].rfind(driver.anchor()).unwrap();
         driver.call(&document[start..to], length());
@@ -269,7 +334,10 @@ fn three_failures_in_a_row_end_it() {
     driver.goes_on(3, 2);
     driver.call("I can't.", stop());
     let outcome = driver.ended(Status::Closed, 3, 3);
-    assert_eq!((driver.client.as_str(), outcome.synthesized()), ("{\"a\": [1, null]}", &["/a/1".to_owned()][..]));
+    assert_eq!(
+        (driver.client.as_str(), outcome.synthesized()),
+        ("{\"a\": [1, null]}", &["/a/1".to_owned()][..])
+    );
     let report: Value = serde_json::from_str(&outcome.report()).unwrap();
     let expect = r#"{"status":"closed","continuations":3,"failures":3,"stop":"failures","cause":"length",
         "elements_may_be_missing":true,"synthesized":["/a/1"]}"#;
@@ -284,25 +352,58 @@ fn given_up(give_up: GiveUp, end: CallEnd) -> (String, Outcome) {
     for _ in 0..3 {
         driver.call("I can't.", stop());
     }
-    (driver.client.clone(), driver.outcome.clone().expect("three failures end it"))
+    (
+        driver.client.clone(),
+        driver.outcome.clone().expect("three failures end it"),
+    )
 }
 
 #[test]
 fn leaving_adds_nothing_and_ends_as_the_text_was_cut() {
     let ends = [
-        (CallEnd::Finished(Finish::Length), CutCause::Length, Some(Finish::Length)),
-        (CallEnd::Finished(Finish::Stop), CutCause::PrematureStop, Some(Finish::Stop)),
+        (
+            CallEnd::Finished(Finish::Length),
+            CutCause::Length,
+            Some(Finish::Length),
+        ),
+        (
+            CallEnd::Finished(Finish::Stop),
+            CutCause::PrematureStop,
+            Some(Finish::Stop),
+        ),
         (CallEnd::Dropped, CutCause::Drop, None),
         (CallEnd::Closed, CutCause::Eof, None),
         (silent(), CutCause::Idle, None),
-        (CallEnd::Error("overloaded".to_owned()), CutCause::InBand, None),
-        (ended("network_error"), CutCause::UnknownFinish, Some(Finish::from("network_error"))),
+        (
+            CallEnd::Error("overloaded".to_owned()),
+            CutCause::InBand,
+            None,
+        ),
+        (
+            ended("network_error"),
+            CutCause::UnknownFinish,
+            Some(Finish::from("network_error")),
+        ),
     ];
     for (end, cause, finish) in ends {
         let (client, outcome) = given_up(GiveUp::Leave, end);
-        assert_eq!(client, "```json\n{\"a\": [1, ", "{cause}: not even the fence is closed");
-        let Outcome::Incomplete { reason, cause: found, finish: ended, tally } = outcome else { panic!("{outcome}") };
-        assert_eq!((reason, found, ended), (StopReason::Failures, Some(cause), finish));
+        assert_eq!(
+            client, "```json\n{\"a\": [1, ",
+            "{cause}: not even the fence is closed"
+        );
+        let Outcome::Incomplete {
+            reason,
+            cause: found,
+            finish: ended,
+            tally,
+        } = outcome
+        else {
+            panic!("{outcome}")
+        };
+        assert_eq!(
+            (reason, found, ended),
+            (StopReason::Failures, Some(cause), finish)
+        );
         assert_eq!((tally.continuations, tally.failures), (3, 3));
     }
 }
@@ -357,8 +458,14 @@ fn an_unknown_finish_reason_is_a_cut_and_a_refusal_is_not() {
 fn an_error_that_is_asked_for_says_why_the_rest_is_missing() {
     let (client, outcome) = given_up(GiveUp::Error, length());
     assert_eq!(client, "```json\n{\"a\": [1, ");
-    assert_eq!((outcome.status(), outcome.cause()), (Status::Failed, Some(CutCause::Length)));
-    assert_eq!(outcome.to_string(), "failed after 3 continuations, 3 failures: stopped by failures, cut by length");
+    assert_eq!(
+        (outcome.status(), outcome.cause()),
+        (Status::Failed, Some(CutCause::Length))
+    );
+    assert_eq!(
+        outcome.to_string(),
+        "failed after 3 continuations, 3 failures: stopped by failures, cut by length"
+    );
 }
 
 #[test]
@@ -374,9 +481,14 @@ fn closing_closes_the_fence_too() {
 fn a_continuation_that_leaves_the_grammar_is_a_malformed_cut() {
     let mut driver = Driver::new(Limits::default().with_max_continuations(1));
     driver.session.set_give_up(GiveUp::Leave);
-    driver.call("{\"a\": [1, ", length()).call("{\"a\": [1, 2, }", length());
+    driver
+        .call("{\"a\": [1, ", length())
+        .call("{\"a\": [1, 2, }", length());
     let outcome = driver.ended(Status::Incomplete, 1, 1);
-    assert_eq!((outcome.cause(), driver.client.as_str()), (Some(CutCause::Malformed), "{\"a\": [1, 2"));
+    assert_eq!(
+        (outcome.cause(), driver.client.as_str()),
+        (Some(CutCause::Malformed), "{\"a\": [1, 2")
+    );
 }
 
 #[test]
@@ -395,7 +507,10 @@ fn a_success_resets_the_count_in_a_row() {
 #[test]
 fn the_number_of_continuations_is_capped() {
     let mut driver = Driver::new(Limits::default().with_max_continuations(2));
-    driver.call("[1, ", length()).call("[1, 2, ", length()).call("[1, 2, 3, ", length());
+    driver
+        .call("[1, ", length())
+        .call("[1, 2, ", length())
+        .call("[1, 2, 3, ", length());
     driver.ended(Status::Closed, 2, 0);
     assert_eq!(driver.client, "[1, 2, 3, null]");
     let mut driver = Driver::new(Limits::default().with_max_continuations(0));
@@ -408,13 +523,17 @@ fn the_number_of_continuations_is_capped() {
 fn nothing_new_twice_in_a_row_ends_it() {
     let mut driver = Driver::new(Limits::default());
     driver.call("{\"sections\": [1", length());
-    driver.call("{\"sections\": [1", length()).call("{\"sections\": [1", length());
+    driver
+        .call("{\"sections\": [1", length())
+        .call("{\"sections\": [1", length());
     driver.ended(Status::Closed, 2, 0);
     assert_eq!(driver.client, "{\"sections\": [1]}");
     // With progress between them they are not in a row.
     let mut driver = Driver::new(Limits::default());
     driver.call("{\"sections\": [1", length());
-    driver.call("{\"sections\": [1", length()).call("{\"sections\": [1, 2", length());
+    driver
+        .call("{\"sections\": [1", length())
+        .call("{\"sections\": [1, 2", length());
     driver.call("{\"sections\": [1, 2", length());
     driver.goes_on(4, 0);
 }
@@ -423,12 +542,17 @@ fn nothing_new_twice_in_a_row_ends_it() {
 #[test]
 fn what_breaks_behind_the_join_is_a_new_cut_and_one_failure() {
     let mut driver = Driver::new(Limits::default());
-    driver.call("{\"a\": [1, ", length()).call("{\"a\": [1, 2, 3} and so on", stop());
+    driver
+        .call("{\"a\": [1, ", length())
+        .call("{\"a\": [1, 2, 3} and so on", stop());
     driver.goes_on(2, 1);
     let FailureReason::Merge(SpliceError::Malformed(error)) = &driver.failures[0] else {
         panic!("{:?}", driver.failures)
     };
-    assert_eq!((error.offset, error.kind), (14, SyntaxErrorKind::MismatchedCloser(b'}')));
+    assert_eq!(
+        (error.offset, error.kind),
+        (14, SyntaxErrorKind::MismatchedCloser(b'}'))
+    );
     assert_eq!(driver.client, "{\"a\": [1, 2, 3");
     assert_eq!(driver.anchor(), "{\"a\": [1, 2, 3");
     // Closers alone would be an early end here: the array goes on.
@@ -436,14 +560,22 @@ fn what_breaks_behind_the_join_is_a_new_cut_and_one_failure() {
     driver.ended(Status::Complete, 2, 1);
     // Three of them in a row end it, though each has brought something.
     let mut driver = Driver::new(Limits::default());
-    driver.call("[1, ", length()).call("[1, 2, x", stop()).call("[1, 2, 3, x", stop()).call("[1, 2, 3, 4, x", stop());
+    driver
+        .call("[1, ", length())
+        .call("[1, 2, x", stop())
+        .call("[1, 2, 3, x", stop())
+        .call("[1, 2, 3, 4, x", stop());
     driver.ended(Status::Closed, 3, 3);
     assert_eq!(driver.client, "[1, 2, 3, 4]");
 }
 
 #[test]
 fn waits_double_and_are_capped() {
-    let mut driver = Driver::new(Limits::default().with_max_consecutive_failures(20).with_max_continuations(20));
+    let mut driver = Driver::new(
+        Limits::default()
+            .with_max_consecutive_failures(20)
+            .with_max_continuations(20),
+    );
     driver.call("{\"a\": [1, ", length());
     // Up to half of a wait is spread.
     for most in [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
@@ -452,8 +584,14 @@ fn waits_double_and_are_capped() {
         assert!((most / 2..=most).contains(&wait), "{wait} of {most}");
     }
     // A success begins again.
-    driver.call("{\"a\": [1, 2, ", length()).end(rejected(true, None));
-    assert!((100..=200).contains(&driver.wait().as_millis()), "{:?}", driver.wait());
+    driver
+        .call("{\"a\": [1, 2, ", length())
+        .end(rejected(true, None));
+    assert!(
+        (100..=200).contains(&driver.wait().as_millis()),
+        "{:?}",
+        driver.wait()
+    );
     for (retry_after, least, most) in [(3, 3000, 3200), (0, 0, 400), (600, 10_000, 10_000)] {
         driver.end(rejected(true, Some(retry_after)));
         let wait = driver.wait().as_millis();
@@ -474,10 +612,25 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
         let mut driver = Driver::new(limits.clone());
         driver.call(nothing, CallEnd::Dropped);
         driver.goes_on(1, 1);
-        let Request { number, turn, reduce_reasoning, most_tokens, resume, .. } = &driver.calls[0].0;
-        assert_eq!((*number, turn, *reduce_reasoning, *most_tokens, resume), (1, &None, false, None, &None));
-        assert!(matches!(&driver.failures[0], FailureReason::Nothing(CallEnd::Dropped)));
-        driver.call("", CallEnd::Error("overloaded".to_owned())).call("{\"a\": 1", length());
+        let Request {
+            number,
+            turn,
+            reduce_reasoning,
+            most_tokens,
+            resume,
+            ..
+        } = &driver.calls[0].0;
+        assert_eq!(
+            (*number, turn, *reduce_reasoning, *most_tokens, resume),
+            (1, &None, false, None, &None)
+        );
+        assert!(matches!(
+            &driver.failures[0],
+            FailureReason::Nothing(CallEnd::Dropped)
+        ));
+        driver
+            .call("", CallEnd::Error("overloaded".to_owned()))
+            .call("{\"a\": 1", length());
         driver.goes_on(3, 2);
         assert!(driver.calls[2].0.turn.is_some());
         // A closer alone would be an early end: the cut is inside a number.
@@ -486,18 +639,28 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
         assert_eq!(driver.client, format!("{nothing}{{\"a\": 1, \"b\": 2}}"));
     }
     let mut driver = Driver::new(limits.clone());
-    driver.end(CallEnd::Dropped).end(silent()).end(rejected(true, None));
+    driver
+        .end(CallEnd::Dropped)
+        .end(silent())
+        .end(rejected(true, None));
     driver.ended(Status::Failed, 2, 3);
     assert_eq!(driver.client, "");
     // A fence has left: the root that belongs behind it is waited for.
     let mut driver = Driver::new(limits.clone());
-    driver.call("```json\n", CallEnd::Dropped).call("Sure:\n```json\n{\"a\": 1}\n```", stop());
+    driver
+        .call("```json\n", CallEnd::Dropped)
+        .call("Sure:\n```json\n{\"a\": 1}\n```", stop());
     driver.ended(Status::Complete, 1, 1);
-    assert_eq!((driver.client.as_str(), &driver.seams[..]), ("```json\n{\"a\": 1}\n```", &[Alignment::Start][..]));
+    assert_eq!(
+        (driver.client.as_str(), &driver.seams[..]),
+        ("```json\n{\"a\": 1}\n```", &[Alignment::Start][..])
+    );
     // A part of its line has.
     for begun in ["```js", "``", "\u{feff}", "````json"] {
         let mut driver = Driver::new(limits.clone());
-        driver.call(begun, CallEnd::Dropped).call("{\"a\": 1}", stop());
+        driver
+            .call(begun, CallEnd::Dropped)
+            .call("{\"a\": 1}", stop());
         driver.ended(Status::Complete, 1, 1);
         let expected = match begun {
             "``" => "```\n{\"a\": 1}\n```",
@@ -513,21 +676,33 @@ fn the_original_request_is_sent_again_while_nothing_is_delivered() {
 fn some_ends_are_not_continued() {
     let open = "{\"a\": [1, ";
     let unknown = Finish::Other("pause_turn".to_owned());
-    for (finish, has_stop) in [(Finish::ContentFilter, false), (unknown, false), (Finish::Stop, true)] {
+    for (finish, has_stop) in [
+        (Finish::ContentFilter, false),
+        (unknown, false),
+        (Finish::Stop, true),
+    ] {
         let mut driver = Driver::new(Limits::default());
         if has_stop {
             driver.session.trust_stop();
         }
         driver.call(open, CallEnd::Finished(finish.clone()));
-        assert_eq!(driver.ended(Status::PassedThrough, 0, 0).finish().cloned(), Some(finish.clone()));
+        assert_eq!(
+            driver.ended(Status::PassedThrough, 0, 0).finish().cloned(),
+            Some(finish.clone())
+        );
         assert_eq!(driver.client, open);
         // As the end of a continuation they close what is there.
         let mut driver = Driver::new(Limits::default());
         if has_stop {
             driver.session.trust_stop();
         }
-        driver.call(open, length()).call("{\"a\": [1, 2, ", CallEnd::Finished(finish.clone()));
-        assert_eq!(driver.ended(Status::Closed, 1, 0).finish().cloned(), Some(finish));
+        driver
+            .call(open, length())
+            .call("{\"a\": [1, 2, ", CallEnd::Finished(finish.clone()));
+        assert_eq!(
+            driver.ended(Status::Closed, 1, 0).finish().cloned(),
+            Some(finish)
+        );
         assert_eq!(driver.client, "{\"a\": [1, 2, null]}");
     }
     // A stop sequence does not make a dropped connection or a token limit an end.
@@ -539,25 +714,45 @@ fn some_ends_are_not_continued() {
     // Somebody has said that this answer holds more than one text.
     let mut driver = Driver::new(Limits::default());
     driver.session.pass();
-    driver.call(open, CallEnd::Dropped).ended(Status::PassedThrough, 0, 0);
+    driver
+        .call(open, CallEnd::Dropped)
+        .ended(Status::PassedThrough, 0, 0);
 }
 
 #[test]
 fn what_is_no_json_passes() {
-    let ends = [stop(), length(), CallEnd::Closed, CallEnd::Dropped, silent()];
-    for text in
-        ["Hello, I am", "See [1] and {2", "[1, 2} and", "{\"a\": nul1", "Look:\n```python\n[1, ", "```\nx = [1, "]
-    {
+    let ends = [
+        stop(),
+        length(),
+        CallEnd::Closed,
+        CallEnd::Dropped,
+        silent(),
+    ];
+    for text in [
+        "Hello, I am",
+        "See [1] and {2",
+        "[1, 2} and",
+        "{\"a\": nul1",
+        "Look:\n```python\n[1, ",
+        "```\nx = [1, ",
+    ] {
         for end in &ends {
             let mut driver = Driver::new(Limits::default());
             driver.session.handle_input(START, Input::Text(text));
             assert!(!driver.session.would_continue(end), "{text}");
-            driver.session.handle_input(START, Input::CallEnd(end.clone()));
-            let outputs: Vec<Output> = std::iter::from_fn(|| driver.session.poll_output()).collect();
-            let [Output::Event(SessionEvent::Done(_)), Output::Done(outcome)] = outputs.as_slice() else {
+            driver
+                .session
+                .handle_input(START, Input::CallEnd(end.clone()));
+            let outputs: Vec<Output> =
+                std::iter::from_fn(|| driver.session.poll_output()).collect();
+            let [Output::Event(SessionEvent::Done(_)), Output::Done(outcome)] = outputs.as_slice()
+            else {
                 panic!("{text}")
             };
-            assert_eq!((outcome.status(), outcome.tally().continuations), (Status::PassedThrough, 0));
+            assert_eq!(
+                (outcome.status(), outcome.tally().continuations),
+                (Status::PassedThrough, 0)
+            );
         }
     }
     // An empty answer that says it is finished is one.
@@ -565,18 +760,26 @@ fn what_is_no_json_passes() {
     driver.end(stop()).ended(Status::PassedThrough, 0, 0);
 }
 
-/// The anchor of a short text is all of it, with what stands before its root. An answer may repeat that, or begin at
-/// the root, in an envelope of its own or in none.
+/// The anchor of a short text is all of it, with what stands before its root. An answer may repeat
+/// that, or begin at the root, in an envelope of its own or in none.
 #[test]
 fn a_fence_before_the_root_is_continued() {
     for before in ["Here it is:\n```json\n", "```\n", "```json\n  "] {
-        for root in ["{\"a\": \"b", "[", "{\"title\": \"something that is long enough to have an anchor of its own"] {
+        for root in [
+            "{\"a\": \"b",
+            "[",
+            "{\"title\": \"something that is long enough to have an anchor of its own",
+        ] {
             let rest = if root == "[" { "1]" } else { "c\"}" };
             for envelope in [before, "", "```json\n", "Sure:\n\n```\n"] {
                 let mut driver = Driver::new(Limits::default());
                 driver.call(&format!("{before}{root}"), length());
                 driver.call(&format!("{envelope}{root}{rest}\n```"), stop());
-                assert!(driver.outcome.is_some(), "{before:?}, {root:?}, {envelope:?}: {:?}", driver.failures);
+                assert!(
+                    driver.outcome.is_some(),
+                    "{before:?}, {root:?}, {envelope:?}: {:?}",
+                    driver.failures
+                );
                 driver.ended(Status::Complete, 1, 0);
                 assert_eq!(driver.client, format!("{before}{root}{rest}\n```"));
             }
@@ -587,16 +790,31 @@ fn a_fence_before_the_root_is_continued() {
 #[test]
 fn silence_is_timed_while_something_is_due() {
     let limits = Limits::default();
-    let (idle, first) = (limits.transport.idle_timeout, limits.transport.first_byte_timeout);
+    let (idle, first) = (
+        limits.transport.idle_timeout,
+        limits.transport.first_byte_timeout,
+    );
     let mut driver = Driver::new(limits);
-    assert_eq!(driver.session.poll_timeout(false), None, "the clock starts with the first input");
+    assert_eq!(
+        driver.session.poll_timeout(false),
+        None,
+        "the clock starts with the first input"
+    );
     driver.session.handle_input(driver.now, Input::Activity);
-    assert_eq!(driver.session.poll_timeout(false), Some(START + first), "nothing has come: the model may think");
+    assert_eq!(
+        driver.session.poll_timeout(false),
+        Some(START + first),
+        "nothing has come: the model may think"
+    );
     driver.text("{\"a\": [1, ");
     assert_eq!(driver.session.poll_timeout(true), Some(START + idle));
     driver.now += Duration::from_secs(30);
     driver.session.handle_input(driver.now, Input::Activity);
-    assert_eq!(driver.session.poll_timeout(true), Some(START + Duration::from_secs(30) + idle), "it lives");
+    assert_eq!(
+        driver.session.poll_timeout(true),
+        Some(START + Duration::from_secs(30) + idle),
+        "it lives"
+    );
     driver.end(driver.session.timed_out(true));
     driver.goes_on(1, 0);
     assert_eq!(driver.session.poll_timeout(false), Some(driver.now + first));
@@ -619,7 +837,8 @@ fn silence_is_timed_while_something_is_due() {
     }
 }
 
-/// A call that is silent has reached a limit. The step says which one, and so does the report if the answer ends there.
+/// A call that is silent has reached a limit. The step says which one, and so does the report if
+/// the answer ends there.
 #[test]
 fn the_limit_that_ends_a_call_is_named() {
     let mut limits = Limits::default().with_max_continuations(0);
@@ -634,10 +853,20 @@ fn the_limit_that_ends_a_call_is_named() {
         (100, "", ("first_byte_timeout", 20.0)),
     ] {
         let mut session = Session::new(limits.clone());
-        session.handle_input(START, if text.is_empty() { Input::Activity } else { Input::Text(text) });
+        session.handle_input(
+            START,
+            if text.is_empty() {
+                Input::Activity
+            } else {
+                Input::Text(text)
+            },
+        );
         let mut now = START;
         for _ in 0..pings {
-            if session.poll_timeout(true).is_some_and(|due| due <= now + second) {
+            if session
+                .poll_timeout(true)
+                .is_some_and(|due| due <= now + second)
+            {
                 break;
             }
             now += second;
@@ -646,13 +875,21 @@ fn the_limit_that_ends_a_call_is_named() {
         let (due, end) = (session.poll_timeout(true).unwrap(), session.timed_out(true));
         session.handle_input(due, Input::CallEnd(end));
         let outputs: Vec<Output> = std::iter::from_fn(|| session.poll_output()).collect();
-        let Output::Event(cut) = &outputs[0] else { panic!("{outputs:?}") };
+        let Output::Event(cut) = &outputs[0] else {
+            panic!("{outputs:?}")
+        };
         let told = serde_json::json!({"name": limit.0, "value": limit.1});
         let value = |told: &serde_json::Value| (told["name"].clone(), told["value"].as_f64());
         assert_eq!(value(&cut.to_json()["limit"]), value(&told), "{outputs:?}");
-        let Some(Output::Done(outcome)) = outputs.last() else { panic!("{outputs:?}") };
+        let Some(Output::Done(outcome)) = outputs.last() else {
+            panic!("{outputs:?}")
+        };
         let report: serde_json::Value = serde_json::from_str(&outcome.report()).unwrap();
-        assert_eq!((value(&report["limit"]), &report["cause"]), (value(&told), &"idle".into()), "{outcome:?}");
+        assert_eq!(
+            (value(&report["limit"]), &report["cause"]),
+            (value(&told), &"idle".into()),
+            "{outcome:?}"
+        );
     }
 }
 
@@ -660,7 +897,10 @@ fn the_limit_that_ends_a_call_is_named() {
 #[test]
 fn what_is_not_text_keeps_a_call_alive_for_a_time_alone() {
     let limits = Limits::default();
-    let (idle, first) = (limits.transport.idle_timeout, limits.transport.first_byte_timeout);
+    let (idle, first) = (
+        limits.transport.idle_timeout,
+        limits.transport.first_byte_timeout,
+    );
     let (text, second) = (limits.transport.text_timeout, Duration::from_secs(1));
     let mut driver = Driver::new(limits);
     let pings = |driver: &mut Driver, lasting: Duration| {
@@ -672,25 +912,50 @@ fn what_is_not_text_keeps_a_call_alive_for_a_time_alone() {
         }
     };
     pings(&mut driver, first - second);
-    assert_eq!(driver.session.poll_timeout(true), Some(START + first), "a model may think, but not forever");
+    assert_eq!(
+        driver.session.poll_timeout(true),
+        Some(START + first),
+        "a model may think, but not forever"
+    );
     driver.text("{\"a\": [1, ");
     let spoke = driver.now;
     pings(&mut driver, text - second);
     assert_eq!(driver.session.poll_timeout(true), Some(spoke + text));
     driver.session.handle_input(driver.now, Input::Reasoning);
-    assert_eq!(driver.session.poll_timeout(true), Some(driver.now + idle), "reasoning is a part of the answer");
+    assert_eq!(
+        driver.session.poll_timeout(true),
+        Some(driver.now + idle),
+        "reasoning is a part of the answer"
+    );
     driver.end(driver.session.timed_out(true));
     driver.goes_on(1, 0);
     let asked = driver.now;
     pings(&mut driver, first - second);
-    assert_eq!(driver.session.poll_timeout(true), Some(asked + first), "each call has its own time");
+    assert_eq!(
+        driver.session.poll_timeout(true),
+        Some(asked + first),
+        "each call has its own time"
+    );
 }
 
-/// Whatever the texts and ends, the loop ends, within its caps, in valid JSON, and nothing is taken back.
+/// Whatever the texts and ends, the loop ends, within its caps, in valid JSON, and nothing is taken
+/// back.
 #[test]
 fn random_scripts_end_within_the_caps() {
-    let pieces =
-        ["{\"a\": [1, ", "\"x", "2, ", "]}", "```json\n", "sorry", "", " ", "{\"b\": {\"c\": ", "tru", "\"}", "\\u00"];
+    let pieces = [
+        "{\"a\": [1, ",
+        "\"x",
+        "2, ",
+        "]}",
+        "```json\n",
+        "sorry",
+        "",
+        " ",
+        "{\"b\": {\"c\": ",
+        "tru",
+        "\"}",
+        "\\u00",
+    ];
     let mut rng = crate::support::Rng::new(21);
     let mut seen = [0; 4];
     for _ in 0..3000 {
@@ -699,11 +964,16 @@ fn random_scripts_end_within_the_caps() {
             for _ in 0..rng.below(4) {
                 let piece = match rng.below(9) {
                     0 | 1 => driver.client.clone(),
-                    2 => format!("{}{}", driver.client, driver.session.document().completion().suffix),
+                    2 => format!(
+                        "{}{}",
+                        driver.client,
+                        driver.session.document().completion().suffix
+                    ),
                     _ => (*rng.pick(&pieces)).to_owned(),
                 };
                 let before = driver.client.clone();
-                // The first answer's text is settled as far as it is JSON; what breaks it passes through unseen.
+                // The first answer's text is settled as far as it is JSON; what breaks it passes
+                // through unseen.
                 driver.session.handle_input(driver.now, Input::Text(&piece));
                 let first = driver.session.is_first();
                 while let Some(output) = driver.session.poll_output() {
@@ -714,11 +984,22 @@ fn random_scripts_end_within_the_caps() {
                 if first {
                     driver.client = driver.session.document().text().to_owned();
                 }
-                assert!(driver.client.starts_with(before.trim_end()), "{before:?} was taken back");
+                assert!(
+                    driver.client.starts_with(before.trim_end()),
+                    "{before:?} was taken back"
+                );
             }
-            let ends =
-                [stop(), length(), CallEnd::Dropped, rejected(true, None), CallEnd::Finished(Finish::ContentFilter)];
-            driver.session.handle_input(driver.now, Input::CallEnd(ends[rng.below(ends.len())].clone()));
+            let ends = [
+                stop(),
+                length(),
+                CallEnd::Dropped,
+                rejected(true, None),
+                CallEnd::Finished(Finish::ContentFilter),
+            ];
+            driver.session.handle_input(
+                driver.now,
+                Input::CallEnd(ends[rng.below(ends.len())].clone()),
+            );
             while let Some(output) = driver.session.poll_output() {
                 match output {
                     Output::Text(text) => driver.client.push_str(&text),
@@ -730,14 +1011,22 @@ fn random_scripts_end_within_the_caps() {
                 break;
             }
         }
-        let outcome = driver.outcome.expect("forty calls are more than any cap allows");
+        let outcome = driver
+            .outcome
+            .expect("forty calls are more than any cap allows");
         assert!(outcome.tally().continuations <= 8);
         let document = driver.session.document();
         match outcome.status() {
             Status::Complete | Status::Closed => {
                 assert!(document.is_complete());
-                assert!(crate::fuzz::against_serde::parses_or_is_beyond_serde(document.root().unwrap()));
-                seen[if outcome.status() == Status::Closed { 0 } else { 1 }] += 1;
+                assert!(crate::fuzz::against_serde::parses_or_is_beyond_serde(
+                    document.root().unwrap()
+                ));
+                seen[if outcome.status() == Status::Closed {
+                    0
+                } else {
+                    1
+                }] += 1;
             }
             Status::Failed => seen[2] += 1,
             _ => seen[3] += 1,
@@ -753,23 +1042,52 @@ fn stitched_parts() {
     let check = |parts: &[&str], status, json: &str, failures| {
         let stitched = stitch(parts.iter().copied(), Expect::Any, &Limits::default());
         assert_eq!(
-            (stitched.status, stitched.json.as_str(), stitched.failed.len()),
+            (
+                stitched.status,
+                stitched.json.as_str(),
+                stitched.failed.len()
+            ),
             (status, json, failures),
             "{parts:?}"
         );
     };
     check(&["{\"a\": [1, 2]}"], Status::Complete, "{\"a\": [1, 2]}", 0);
-    check(&["Sure:\n```json\n[1]\n```\nBye"], Status::Complete, "[1]", 0);
+    check(
+        &["Sure:\n```json\n[1]\n```\nBye"],
+        Status::Complete,
+        "[1]",
+        0,
+    );
     check(&["12"], Status::Complete, "12", 0);
     check(&["{\"a\": [1, tr"], Status::Closed, "{\"a\": [1]}", 0);
-    check(&["{\"a\": \"b", "I'm sorry", "{\"a\": \"bc\"}"], Status::Complete, "{\"a\": \"bc\"}", 1);
-    check(&["{\"a\": \"b", "I'm sorry", "no"], Status::Closed, "{\"a\": \"b\"}", 2);
+    check(
+        &["{\"a\": \"b", "I'm sorry", "{\"a\": \"bc\"}"],
+        Status::Complete,
+        "{\"a\": \"bc\"}",
+        1,
+    );
+    check(
+        &["{\"a\": \"b", "I'm sorry", "no"],
+        Status::Closed,
+        "{\"a\": \"b\"}",
+        2,
+    );
     check(&[], Status::Failed, "", 0);
     check(&["", " "], Status::Failed, "", 2);
     check(&["hello"], Status::Failed, "", 0);
     check(&["", "[1"], Status::Closed, "[]", 1);
-    check(&["```json\n", "\"hello\"\n```"], Status::Complete, "\"hello\"", 1);
-    check(&["```json\n", "```json\ntrue\n```"], Status::Complete, "true", 1);
+    check(
+        &["```json\n", "\"hello\"\n```"],
+        Status::Complete,
+        "\"hello\"",
+        1,
+    );
+    check(
+        &["```json\n", "```json\ntrue\n```"],
+        Status::Complete,
+        "true",
+        1,
+    );
     check(&["  ", "42"], Status::Complete, "42", 1);
     // More failures than a live loop allows: parts are what there is.
     let mut parts = vec!["[1, "];
@@ -782,16 +1100,25 @@ fn stitched_parts() {
     assert!(!session.would_continue(&CallEnd::Dropped));
 }
 
-/// Where every value may be a root, this holds for the root of a continuation, too; elsewhere a number is prose.
+/// Where every value may be a root, this holds for the root of a continuation, too; elsewhere a
+/// number is prose.
 #[test]
 fn roots_of_a_continuation_are_those_of_the_document() {
     for (roots, rest, status) in [
         (AllowedRoots::Any, "\"hello\"\n```", Status::Complete),
         (AllowedRoots::Any, "```json\nnull\n```", Status::Complete),
         (AllowedRoots::Containers, "\"hello\"\n```", Status::Failed),
-        (AllowedRoots::Containers, "{\"a\": \"hello\"}\n```", Status::Complete),
+        (
+            AllowedRoots::Containers,
+            "{\"a\": \"hello\"}\n```",
+            Status::Complete,
+        ),
     ] {
-        let mut session = Session::with(Limits::default().with_max_continuations(1), Expect::Anchor, roots);
+        let mut session = Session::with(
+            Limits::default().with_max_continuations(1),
+            Expect::Anchor,
+            roots,
+        );
         session.set_give_up(GiveUp::Leave);
         session.handle_input(START, Input::Text("```json\n"));
         session.handle_input(START, Input::CallEnd(CallEnd::Dropped));
@@ -809,11 +1136,26 @@ fn roots_of_a_continuation_are_those_of_the_document() {
     }
 }
 
-/// The line that opens a fence in the answer could as well close one behind the number, if one were open.
+/// The line that opens a fence in the answer could as well close one behind the number, if one were
+/// open.
 #[test]
 fn a_number_that_comes_again_in_a_fence() {
-    let stitched = stitch(["-314159", "```\n-31415926.5e-1\n```"], Expect::Anchor, &Limits::default());
-    assert_eq!((stitched.json.as_str(), stitched.status), ("-31415926.5e-1", Status::Complete));
-    let stitched = stitch(["```json\n-314159", "\n```"], Expect::Exact, &Limits::default());
-    assert_eq!((stitched.json.as_str(), stitched.status), ("-314159", Status::Complete));
+    let stitched = stitch(
+        ["-314159", "```\n-31415926.5e-1\n```"],
+        Expect::Anchor,
+        &Limits::default(),
+    );
+    assert_eq!(
+        (stitched.json.as_str(), stitched.status),
+        ("-31415926.5e-1", Status::Complete)
+    );
+    let stitched = stitch(
+        ["```json\n-314159", "\n```"],
+        Expect::Exact,
+        &Limits::default(),
+    );
+    assert_eq!(
+        (stitched.json.as_str(), stitched.status),
+        ("-314159", Status::Complete)
+    );
 }

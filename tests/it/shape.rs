@@ -19,7 +19,11 @@ fn name(status: RepairStatus) -> &'static str {
 #[track_caller]
 fn check_repair(level: RepairLevel, text: &str, status: &str, json: &str, rules: &[RepairRule]) {
     let repaired = repair(text, &RepairOptions::new(level));
-    assert_eq!((name(repaired.status), &*repaired.json), (status, json), "{text:?}");
+    assert_eq!(
+        (name(repaired.status), &*repaired.json),
+        (status, json),
+        "{text:?}"
+    );
     let made: Vec<_> = repaired.repairs.iter().map(|repair| repair.rule).collect();
     assert_eq!(made, rules, "{text:?}");
     for repair in &repaired.repairs {
@@ -27,7 +31,10 @@ fn check_repair(level: RepairLevel, text: &str, status: &str, json: &str, rules:
     }
     if status != "malformed" {
         let before = &text[..repaired.range.start];
-        assert_eq!(undo(&format!("{before}{}", repaired.json), &repaired.repairs), text[..repaired.range.end]);
+        assert_eq!(
+            undo(&format!("{before}{}", repaired.json), &repaired.repairs),
+            text[..repaired.range.end]
+        );
     }
 }
 
@@ -53,11 +60,23 @@ fn the_envelope_is_no_repair() {
         ("callback_123({});", "{}"),
         ("callback({}", "{}"),
         ("\n/* foo\nbar */\ncallback_123 ({});\n\n", "{}"),
-        ("See [1] and [the page](http://a.b): {\"a\": [2]}", "{\"a\": [2]}"),
+        (
+            "See [1] and [the page](http://a.b): {\"a\": [2]}",
+            "{\"a\": [2]}",
+        ),
         ("First [1](a) then\n- [ ] do\n{\"a\": 1}", "{\"a\": 1}"),
-        ("Python:\n```python\nx = {\"a\": 1}\n```\nJSON:\n```json\n{\"b\": 2}\n```", "{\"b\": 2}"),
-        ("Either {\"a\": 1} or\n```json\n{\"b\": 2}\n```", "{\"b\": 2}"),
-        ("{\"a\": \"```json\\n{}\\n```\"}", "{\"a\": \"```json\\n{}\\n```\"}"),
+        (
+            "Python:\n```python\nx = {\"a\": 1}\n```\nJSON:\n```json\n{\"b\": 2}\n```",
+            "{\"b\": 2}",
+        ),
+        (
+            "Either {\"a\": 1} or\n```json\n{\"b\": 2}\n```",
+            "{\"b\": 2}",
+        ),
+        (
+            "{\"a\": \"```json\\n{}\\n```\"}",
+            "{\"a\": \"```json\\n{}\\n```\"}",
+        ),
     ] {
         for level in ALL {
             check_repair(level, text, "valid", json, &[]);
@@ -67,16 +86,25 @@ fn the_envelope_is_no_repair() {
 
 #[test]
 fn a_fence_inside_a_string_does_not_end_the_block() {
-    let root = r#"{"steps": "Run:\n```sh\nmoor --now\n```\nthen wait", "berths": [1, 2], "x": "```"}"#;
+    let root =
+        r#"{"steps": "Run:\n```sh\nmoor --now\n```\nthen wait", "berths": [1, 2], "x": "```"}"#;
     let whole: Value = serde_json::from_str(root).unwrap();
     for level in ALL {
-        for (before, after) in [("```json\n", ""), ("Here:\n````\n", "\n````\nBye"), ("```\n", "\n```")] {
+        for (before, after) in [
+            ("```json\n", ""),
+            ("Here:\n````\n", "\n````\nBye"),
+            ("```\n", "\n```"),
+        ] {
             check_repair(level, &format!("{before}{root}{after}"), "valid", root, &[]);
             // Cut after the berths.
             let text = format!("{before}{}{after}", &root[..root.len() - 12]);
             let repaired = repair(&text, &RepairOptions::new(level));
             let value: Value = serde_json::from_str(&repaired.json).unwrap();
-            assert_eq!((name(repaired.status), &value["steps"]), ("truncated", &whole["steps"]), "{text:?}");
+            assert_eq!(
+                (name(repaired.status), &value["steps"]),
+                ("truncated", &whole["steps"]),
+                "{text:?}"
+            );
             assert_eq!(value["berths"], whole["berths"], "{text:?}");
         }
     }
@@ -85,9 +113,18 @@ fn a_fence_inside_a_string_does_not_end_the_block() {
 #[test]
 fn reasoning_ends_with_its_tag_and_may_hold_the_root_without_it() {
     for (text, json) in [
-        ("Maybe {\"b\": 2} would do.\n</think>\n\n{\"a\": 1}", "{\"a\": 1}"),
-        ("{\"b\": 2}\n</thinking>```json\n{\"a\": 1}\n```", "{\"a\": 1}"),
-        ("```json\n{\"b\": 2}\n```\n</think>\nSo {\"a\": 1}", "{\"a\": 1}"),
+        (
+            "Maybe {\"b\": 2} would do.\n</think>\n\n{\"a\": 1}",
+            "{\"a\": 1}",
+        ),
+        (
+            "{\"b\": 2}\n</thinking>```json\n{\"a\": 1}\n```",
+            "{\"a\": 1}",
+        ),
+        (
+            "```json\n{\"b\": 2}\n```\n</think>\nSo {\"a\": 1}",
+            "{\"a\": 1}",
+        ),
         ("{\"a\": \"x </think> y\"}", "{\"a\": \"x </think> y\"}"),
         ("{\"a\": 1}\n</think>\n", "{\"a\": 1}"),
         ("<think>hm {\"a\": 1}", "{\"a\": 1}"),
@@ -105,7 +142,10 @@ fn reasoning_ends_with_its_tag_and_may_hold_the_root_without_it() {
 fn a_score_chooses_among_several_roots() {
     for (text, json) in [
         // It begins a line.
-        ("First {\"a\": 1}, but then:\n{\"a\": 2}\nSo not {\"a\": 3}.", "{\"a\": 2}"),
+        (
+            "First {\"a\": 1}, but then:\n{\"a\": 2}\nSo not {\"a\": 3}.",
+            "{\"a\": 2}",
+        ),
         // The text ends with it.
         ("Draft:\n{\"a\": 1}\n\nFinal:\n{\"a\": 2}\n", "{\"a\": 2}"),
         ("Use {\"a\": 1}, no, {\"a\": 2}", "{\"a\": 2}"),
@@ -125,13 +165,43 @@ fn a_score_chooses_among_several_roots() {
 
 #[test]
 fn a_scalar_is_a_root_only_alone() {
-    for json in ["null", "\"a\"", "23", "-0", "2300e3", "\"[\"", "\",\"", "true", "\"/* foo */\""] {
-        check_repair(RepairLevel::Guess, &format!(" {json}\n"), "valid", json, &[]);
+    for json in [
+        "null",
+        "\"a\"",
+        "23",
+        "-0",
+        "2300e3",
+        "\"[\"",
+        "\",\"",
+        "true",
+        "\"/* foo */\"",
+    ] {
+        check_repair(
+            RepairLevel::Guess,
+            &format!(" {json}\n"),
+            "valid",
+            json,
+            &[],
+        );
     }
-    for text in ["23 apples", "\"Yes\" is the answer", "No.", "null and void", "Hello.", "]", "true\nfalse"] {
+    for text in [
+        "23 apples",
+        "\"Yes\" is the answer",
+        "No.",
+        "null and void",
+        "Hello.",
+        "]",
+        "true\nfalse",
+    ] {
         check_repair(RepairLevel::Guess, text, "malformed", "", &[]);
     }
-    check_repair(RepairLevel::Guess, "1, \"a\"", "repaired", "[1, \"a\"]", &[RepairRule::LostBrackets; 2]);
+    check_repair(
+        RepairLevel::Guess,
+        "1, \"a\"",
+        "repaired",
+        "[1, \"a\"]",
+        &[RepairRule::LostBrackets; 2],
+    );
 }
 
 #[test]
@@ -141,9 +211,13 @@ fn what_ends_early_is_truncated() {
             check_repair(level, text, "truncated", "", &[]);
         }
     }
-    for text in
-        ["[1, [2", "Here: [1, [2", "```json\n[1, [2", "```json\n[1, [2\n```\n", "```json\n[1, [2\n```\nBye [3]."]
-    {
+    for text in [
+        "[1, [2",
+        "Here: [1, [2",
+        "```json\n[1, [2",
+        "```json\n[1, [2\n```\n",
+        "```json\n[1, [2\n```\nBye [3].",
+    ] {
         let repaired = repair(text, &RepairOptions::new(RepairLevel::Strict));
         assert_eq!(name(repaired.status), "truncated", "{text:?}");
     }
@@ -157,18 +231,48 @@ fn what_follows_a_root() {
         ("{\"a\": 1 }  }  ]  }  ", "{\"a\": 1 }", &[ExtraCloser; 3]),
         ("{},", "{}", &[ExtraComma]),
         ("```json\n[1,2,3],\n```", "[1,2,3]", &[ExtraComma]),
-        ("{\"a\":1}, [2]", "[{\"a\":1}, [2]]", &[LostBrackets, LostBrackets]),
-        ("{\"a\":1},\n{\"b\":2},\n", "[{\"a\":1},\n{\"b\":2}]", &[LostBrackets, LostBrackets, ExtraComma]),
-        ("{\"a\":1}, 2, null", "[{\"a\":1}, 2, null]", &[LostBrackets, LostBrackets]),
+        (
+            "{\"a\":1}, [2]",
+            "[{\"a\":1}, [2]]",
+            &[LostBrackets, LostBrackets],
+        ),
+        (
+            "{\"a\":1},\n{\"b\":2},\n",
+            "[{\"a\":1},\n{\"b\":2}]",
+            &[LostBrackets, LostBrackets, ExtraComma],
+        ),
+        (
+            "{\"a\":1}, 2, null",
+            "[{\"a\":1}, 2, null]",
+            &[LostBrackets, LostBrackets],
+        ),
     ] {
         check_repair(RepairLevel::Guess, text, "repaired", json, rules);
         let repaired = repair(text, &RepairOptions::new(RepairLevel::Strict));
         assert_eq!(name(repaired.status), "malformed", "{text:?}");
     }
     // Prose goes on as prose does.
-    check_repair(RepairLevel::Guess, "{\"a\":1}, and that is all", "valid", "{\"a\":1}", &[]);
-    check_repair(RepairLevel::Guess, "{\"a\":1}, 2 of them", "valid", "{\"a\":1}", &[]);
-    check_repair(RepairLevel::Strict, "[see {\"a\":1}]", "valid", "{\"a\":1}", &[]);
+    check_repair(
+        RepairLevel::Guess,
+        "{\"a\":1}, and that is all",
+        "valid",
+        "{\"a\":1}",
+        &[],
+    );
+    check_repair(
+        RepairLevel::Guess,
+        "{\"a\":1}, 2 of them",
+        "valid",
+        "{\"a\":1}",
+        &[],
+    );
+    check_repair(
+        RepairLevel::Strict,
+        "[see {\"a\":1}]",
+        "valid",
+        "{\"a\":1}",
+        &[],
+    );
 }
 
 #[test]
@@ -182,7 +286,10 @@ fn text_around_a_root_that_belongs_to_it_is_not_dropped() {
         ("\"a\", {\"c\": 2} and so on", 0),
         ("{ see below\n \"x\": \"y\", \"m\": {\"k\": 1}}", 0),
         ("{ <b>, \"x\": \"y\", \"m\": {\"k\": 1}}", 0),
-        ("{a b c \"x\": [{\"k\": 1}, {\"k\": 2}], \"z\": \"more\"}", 0),
+        (
+            "{a b c \"x\": [{\"k\": 1}, {\"k\": 2}], \"z\": \"more\"}",
+            0,
+        ),
         ("{ {\"a\": 1}, {\"b\": 2} }", 0),
         ("Here it is:\n```json\n\"a\": {\"c\": 2}\n```\n", 20),
         ("{\"a\": 1, \"b\": 2} \"c\": 3}", 17),
@@ -191,19 +298,31 @@ fn text_around_a_root_that_belongs_to_it_is_not_dropped() {
     ] {
         for level in ALL {
             let repaired = repair(text, &RepairOptions::new(level));
-            let RepairStatus::Malformed(found) = repaired.status else { panic!("{level} {text:?}: {repaired:?}") };
+            let RepairStatus::Malformed(found) = repaired.status else {
+                panic!("{level} {text:?}: {repaired:?}")
+            };
             assert_eq!(found.offset, error, "{level} {text:?}");
-            assert!(parse(text, &Expect::any().repairs(RepairOptions::new(level))).is_err(), "{level} {text:?}");
+            assert!(
+                parse(text, &Expect::any().repairs(RepairOptions::new(level))).is_err(),
+                "{level} {text:?}"
+            );
         }
     }
     // Only a guess takes them into the root.
-    for text in ["{\"a\": {\"x\": 1}}, \"b\": 2}", "Here: {\"a\": {\"x\": 1}}, \"b\": 2}"] {
+    for text in [
+        "{\"a\": {\"x\": 1}}, \"b\": 2}",
+        "Here: {\"a\": {\"x\": 1}}, \"b\": 2}",
+    ] {
         for level in [RepairLevel::Strict, RepairLevel::Syntax] {
             let repaired = repair(text, &RepairOptions::new(level));
             assert_eq!(name(repaired.status), "malformed", "{level} {text:?}");
         }
         let repaired = repair(text, &RepairOptions::new(RepairLevel::Guess));
-        assert_eq!((name(repaired.status), &*repaired.json), ("repaired", "{\"a\": {\"x\": 1}, \"b\": 2}"), "{text:?}");
+        assert_eq!(
+            (name(repaired.status), &*repaired.json),
+            ("repaired", "{\"a\": {\"x\": 1}, \"b\": 2}"),
+            "{text:?}"
+        );
     }
     // Prose has quotes, colons and brackets, too.
     for text in [
@@ -230,24 +349,45 @@ fn an_array_of_scalars_before_an_object_is_no_root() {
             "truncated",
             "{\"a\": \"Use it\", \"b\": [{\"id\": 1}]}",
         ),
-        ("[2024-01-01 10:00] start\n{\"a\": [\"b\"]}", "valid", "{\"a\": [\"b\"]}"),
+        (
+            "[2024-01-01 10:00] start\n{\"a\": [\"b\"]}",
+            "valid",
+            "{\"a\": [\"b\"]}",
+        ),
         ("[\"x\", \"y\"] then {\"a\": 1}", "valid", "{\"a\": 1}"),
         ("[1, 2, 3]\n\nthen [{\"a\": 1}]", "valid", "[1, 2, 3]"),
         ("```json\n[1, 2, 3]\n```\n{\"a\": 1}", "valid", "[1, 2, 3]"),
     ] {
         let repaired = repair(text, &RepairOptions::default());
-        assert_eq!((name(repaired.status), &*repaired.json), (status, json), "{text:?}");
+        assert_eq!(
+            (name(repaired.status), &*repaired.json),
+            (status, json),
+            "{text:?}"
+        );
     }
 }
 
 #[test]
 fn further_roots_are_in_the_report() {
     let repaired = repair("{\"a\":1}\n{\"a\":2}\n[3]\n", &RepairOptions::default());
-    let others: Vec<_> = repaired.others.iter().map(|root| (&*root.json, root.range.clone())).collect();
-    assert_eq!((&*repaired.json, others), ("{\"a\":1}", vec![("{\"a\":2}", 8..15), ("[3]", 16..19)]));
+    let others: Vec<_> = repaired
+        .others
+        .iter()
+        .map(|root| (&*root.json, root.range.clone()))
+        .collect();
+    assert_eq!(
+        (&*repaired.json, others),
+        ("{\"a\":1}", vec![("{\"a\":2}", 8..15), ("[3]", 16..19)])
+    );
     // A root that can't be repaired stays the root: nothing inside it is taken for another.
-    let repaired = repair("{\"a\": [1, 01], \"b\": {\"c\": 1}}\n{\"d\": 1}", &RepairOptions::new(RepairLevel::Strict));
-    assert_eq!((name(repaired.status), &*repaired.json), ("malformed", "{\"a\": [1, 0]}"));
+    let repaired = repair(
+        "{\"a\": [1, 01], \"b\": {\"c\": 1}}\n{\"d\": 1}",
+        &RepairOptions::new(RepairLevel::Strict),
+    );
+    assert_eq!(
+        (name(repaired.status), &*repaired.json),
+        ("malformed", "{\"a\": [1, 0]}")
+    );
     assert_eq!(repaired.others.len(), 1);
 }
 
@@ -260,22 +400,35 @@ fn stage(name: &str) -> Expect {
     Expect::shape(Shape::stage(name).unwrap())
 }
 
-const ULTIMATE: &str =
-    r#"{"article_structure": [{"section_title": "One"}], "writing_guidelines": {"target_audience": "all"}}"#;
+const ULTIMATE: &str = r#"{"article_structure": [{"section_title": "One"}], "writing_guidelines": {"target_audience": "all"}}"#;
 
 #[track_caller]
 fn check(text: &str, expect: &Expect, json: &str, shape: Option<&str>) {
     let parsed = parsed(text, expect);
-    assert_eq!((&*parsed.json, parsed.shape.as_deref()), (json, shape), "{text:?}");
+    assert_eq!(
+        (&*parsed.json, parsed.shape.as_deref()),
+        (json, shape),
+        "{text:?}"
+    );
 }
 
 #[test]
 fn ultimate_structure_is_not_wrapped() {
-    for expect in [Expect::any(), stage("ultimate_structure"), stage("extract_prompts"), stage("link_processing")] {
+    for expect in [
+        Expect::any(),
+        stage("ultimate_structure"),
+        stage("extract_prompts"),
+        stage("link_processing"),
+    ] {
         check(ULTIMATE, &expect, ULTIMATE, Some("ultimate_structure"));
     }
     let wrapped = format!("{{\"data\": {ULTIMATE}}}");
-    check(&wrapped, &stage("ultimate_structure"), ULTIMATE, Some("ultimate_structure"));
+    check(
+        &wrapped,
+        &stage("ultimate_structure"),
+        ULTIMATE,
+        Some("ultimate_structure"),
+    );
 }
 
 #[test]
@@ -285,24 +438,51 @@ fn an_array_of_structures_is_as_it_is() {
         check(text, &expect, text, Some("extract_prompts"));
     }
     check("[1, 2]", &Expect::any(), "[1, 2]", None);
-    check("[1, 2]", &stage("extract_prompts"), "[1, 2]", Some("extract_prompts"));
+    check(
+        "[1, 2]",
+        &stage("extract_prompts"),
+        "[1, 2]",
+        Some("extract_prompts"),
+    );
 }
 
 #[test]
 fn a_single_structure_is_wrapped_if_a_stage_was_chosen() {
     let text = r#"{"section_title": "One"}"#;
-    check(text, &stage("extract_prompts"), r#"[{"section_title": "One"}]"#, Some("extract_prompts"));
+    check(
+        text,
+        &stage("extract_prompts"),
+        r#"[{"section_title": "One"}]"#,
+        Some("extract_prompts"),
+    );
     check(text, &Expect::any(), text, None);
-    check(r#"{"a": 1}"#, &stage("link_processing"), r#"[{"a": 1}]"#, Some("link_processing"));
+    check(
+        r#"{"a": 1}"#,
+        &stage("link_processing"),
+        r#"[{"a": 1}]"#,
+        Some("link_processing"),
+    );
 }
 
 #[test]
 fn a_data_wrapper_is_taken_off() {
     let text = r#"{"data": [{"section_title": "One"}], "model": {"a": [1]}}"#;
     for expect in [Expect::any(), stage("extract_prompts")] {
-        check(text, &expect, r#"[{"section_title": "One"}]"#, Some("extract_prompts"));
+        check(
+            text,
+            &expect,
+            r#"[{"section_title": "One"}]"#,
+            Some("extract_prompts"),
+        );
         let dropped = parsed(text, &expect).dropped;
-        assert_eq!((dropped.len(), dropped[0].path.as_str(), dropped[0].json.as_str()), (1, "/model", r#"{"a": [1]}"#));
+        assert_eq!(
+            (
+                dropped.len(),
+                dropped[0].path.as_str(),
+                dropped[0].json.as_str()
+            ),
+            (1, "/model", r#"{"a": [1]}"#)
+        );
     }
     check(
         r#"{"data": {"section_title": "One"}}"#,
@@ -316,24 +496,51 @@ fn a_data_wrapper_is_taken_off() {
 #[test]
 fn a_link_plan_is_taken_out() {
     let text = r#"{"link_plan": [{"anchor_text": "a", "query": "q", "section": "s", "ref_id": "r"}], "notes": "n"}"#;
-    for expect in [Expect::any(), stage("link_processing"), stage("link-processing")] {
+    for expect in [
+        Expect::any(),
+        stage("link_processing"),
+        stage("link-processing"),
+    ] {
         let parsed = parsed(text, &expect);
         let json = r#"[{"anchor_text": "a", "query": "q", "section": "s", "ref_id": "r"}]"#;
-        assert_eq!((&*parsed.json, parsed.shape.as_deref()), (json, Some("link_processing")));
-        assert_eq!((parsed.dropped[0].path.as_str(), parsed.dropped[0].json.as_str()), ("/notes", "\"n\""));
+        assert_eq!(
+            (&*parsed.json, parsed.shape.as_deref()),
+            (json, Some("link_processing"))
+        );
+        assert_eq!(
+            (
+                parsed.dropped[0].path.as_str(),
+                parsed.dropped[0].json.as_str()
+            ),
+            ("/notes", "\"n\"")
+        );
     }
-    check(r#"{"link_plan": []}"#, &Expect::any(), "[]", Some("link_processing"));
+    check(
+        r#"{"link_plan": []}"#,
+        &Expect::any(),
+        "[]",
+        Some("link_processing"),
+    );
 }
 
 #[test]
 fn editorial_review_is_as_it_is() {
     for key in ["title", "excerpt", "slug"] {
         let text = format!(r#"{{"content": "<p>x</p>", "{key}": "t", "data": {{"words": 1}}}}"#);
-        for expect in [Expect::any(), stage("editorial_review"), stage("extract_prompts")] {
+        for expect in [
+            Expect::any(),
+            stage("editorial_review"),
+            stage("extract_prompts"),
+        ] {
             check(&text, &expect, &text, Some("editorial_review"));
         }
     }
-    check(r#"{"content": "x"}"#, &Expect::any(), r#"{"content": "x"}"#, None);
+    check(
+        r#"{"content": "x"}"#,
+        &Expect::any(),
+        r#"{"content": "x"}"#,
+        None,
+    );
     let parsed = parsed(r#"{"content": "x"}"#, &stage("ultimate_structure"));
     assert_eq!(parsed.violations.len(), 1);
 }
@@ -350,8 +557,15 @@ fn fact_check_is_html_as_it_is() {
     ] {
         let parsed = parsed(&text, &expect);
         let said: String = serde_json::from_str(&parsed.json).unwrap();
-        assert_eq!((said.as_str(), parsed.attempt.as_str()), (html, attempt), "{text:?}");
-        assert_eq!((parsed.shape.as_deref(), &text[parsed.range]), (Some("fact_check"), html));
+        assert_eq!(
+            (said.as_str(), parsed.attempt.as_str()),
+            (html, attempt),
+            "{text:?}"
+        );
+        assert_eq!(
+            (parsed.shape.as_deref(), &text[parsed.range]),
+            (Some("fact_check"), html)
+        );
     }
     assert!(parse(" \n", &expect).is_err());
 }
@@ -363,13 +577,33 @@ fn keys_with_backslashes_are_renamed_where_a_shape_has_them() {
     for expect in [Expect::any(), stage("extract_prompts")] {
         let parsed = parsed(text, &expect);
         assert_eq!((&*parsed.json, parsed.status), (json, RepairStatus::Valid));
-        let renamed: Vec<_> = parsed.renamed.iter().map(|key| (key.path.as_str(), key.to.as_str())).collect();
-        assert_eq!(renamed, [("/0/prompt\\_text", "prompt_text"), ("/0/why\\_good", "why_good")]);
+        let renamed: Vec<_> = parsed
+            .renamed
+            .iter()
+            .map(|key| (key.path.as_str(), key.to.as_str()))
+            .collect();
+        assert_eq!(
+            renamed,
+            [
+                ("/0/prompt\\_text", "prompt_text"),
+                ("/0/why\\_good", "why_good")
+            ]
+        );
     }
     // No shape has the key.
-    check(r#"{"prompt\\_text": 1}"#, &Expect::any(), r#"{"prompt\\_text": 1}"#, None);
+    check(
+        r#"{"prompt\\_text": 1}"#,
+        &Expect::any(),
+        r#"{"prompt\\_text": 1}"#,
+        None,
+    );
     let text = r#"{"article\\_structure": [], "writing\\_guidelines": {}}"#;
-    check(text, &Expect::any(), r#"{"article_structure": [], "writing_guidelines": {}}"#, Some("ultimate_structure"));
+    check(
+        text,
+        &Expect::any(),
+        r#"{"article_structure": [], "writing_guidelines": {}}"#,
+        Some("ultimate_structure"),
+    );
 }
 
 #[test]
@@ -386,10 +620,21 @@ fn attempts_are_the_highest_kind() {
         ("{\"a\": 1} {\"b\": 1}", "4"),
         ("See [1]:\n```json\n{\"a\": 1}\n```\nBye", "4"),
     ] {
-        assert_eq!(parsed(text, &Expect::any()).attempt.as_str(), attempt, "{text:?}");
+        assert_eq!(
+            parsed(text, &Expect::any()).attempt.as_str(),
+            attempt,
+            "{text:?}"
+        );
     }
     for text in ["", "Sorry, I can't.", "```\nplain\n```", "{\"a\": \u{1}}"] {
-        assert!(parse(text, &Expect::any().repairs(RepairOptions::new(RepairLevel::Strict))).is_err(), "{text:?}");
+        assert!(
+            parse(
+                text,
+                &Expect::any().repairs(RepairOptions::new(RepairLevel::Strict))
+            )
+            .is_err(),
+            "{text:?}"
+        );
     }
 }
 
@@ -402,16 +647,27 @@ fn mistakes_of_models_are_repaired() {
         ("{\"a\": \"x\ty\nz\"}", r#"{"a": "x\ty\nz"}"#),
         (r#"{"prompt\_text": "a"}"#, r#"{"prompt_text": "a"}"#),
         (r#"[{"a": 1}], {"a": 2}]"#, r#"[{"a": 1}, {"a": 2}]"#),
-        (r#"{"a": "<a href="x">y</a>"}"#, r#"{"a": "<a href=\"x\">y</a>"}"#),
+        (
+            r#"{"a": "<a href="x">y</a>"}"#,
+            r#"{"a": "<a href=\"x\">y</a>"}"#,
+        ),
         (r#"{"a": 1 "b": 2}"#, r#"{"a": 1, "b": 2}"#),
     ] {
         let expect = Expect::any();
         let alone = parsed(text, &expect);
-        assert_eq!((alone.attempt.as_str(), &*alone.json), ("1.5", json), "{text}");
+        assert_eq!(
+            (alone.attempt.as_str(), &*alone.json),
+            ("1.5", json),
+            "{text}"
+        );
         for (around, attempt) in [("```json\n{}\n```", "3"), ("Here it is:\n{}\nBye.", "2")] {
             let text = around.replace("{}", text);
             let parsed = parsed(&text, &expect);
-            assert_eq!((parsed.attempt.as_str(), &*parsed.json), (attempt, json), "{text}");
+            assert_eq!(
+                (parsed.attempt.as_str(), &*parsed.json),
+                (attempt, json),
+                "{text}"
+            );
             for repair in &parsed.repairs {
                 assert_eq!(text[repair.range.clone()], repair.original, "{text}");
             }
@@ -430,12 +686,21 @@ fn mistakes_of_models_are_repaired() {
 fn of_several_roots_the_first_of_the_shape_is_taken() {
     let text = "For {\"a\": 1} and {\"section_title\": \"One\"}:\n```json\n[{\"section_title\": \"Two\"}]\n```\n```json\n{\"b\": 1}\n```";
     let parsed_as = |expect: &Expect| parsed(text, expect);
-    assert_eq!(&*parsed_as(&stage("extract_prompts")).json, "[{\"section_title\": \"Two\"}]");
-    assert_eq!(&*parsed_as(&Expect::any()).json, "[{\"section_title\": \"Two\"}]");
+    assert_eq!(
+        &*parsed_as(&stage("extract_prompts")).json,
+        "[{\"section_title\": \"Two\"}]"
+    );
+    assert_eq!(
+        &*parsed_as(&Expect::any()).json,
+        "[{\"section_title\": \"Two\"}]"
+    );
     let mut shape = Shape::new("b", RootKind::Object);
     shape.required = vec!["b".to_owned()];
     let b = parsed_as(&Expect::shape(shape));
-    assert_eq!((&*b.json, b.shape.as_deref(), b.others.len()), ("{\"b\": 1}", Some("b"), 3));
+    assert_eq!(
+        (&*b.json, b.shape.as_deref(), b.others.len()),
+        ("{\"b\": 1}", Some("b"), 3)
+    );
     let mut shape = Shape::new("a", RootKind::Object);
     shape.required = vec!["a".to_owned()];
     assert_eq!(&*parsed_as(&Expect::shape(shape)).json, "{\"a\": 1}");
@@ -447,12 +712,17 @@ fn a_schema_chooses_and_is_checked() {
     use restitch::shape::Schema;
 
     let schema: Schema =
-        r#"{"type": "object", "required": ["b"], "properties": {"b": {"type": "integer"}}}"#.parse().unwrap();
+        r#"{"type": "object", "required": ["b"], "properties": {"b": {"type": "integer"}}}"#
+            .parse()
+            .unwrap();
     let expect = Expect::any().schema(schema);
     let chosen = parsed("{\"a\": 1}\n{\"b\": 2}", &expect);
     assert_eq!((&*chosen.json, chosen.violations.len()), ("{\"b\": 2}", 0));
     let wrong = parsed("{\"b\": \"2\"}", &expect);
-    assert_eq!((&*wrong.json, wrong.violations[0].path.as_str()), ("{\"b\": \"2\"}", "/b"));
+    assert_eq!(
+        (&*wrong.json, wrong.violations[0].path.as_str()),
+        ("{\"b\": \"2\"}", "/b")
+    );
     // Beside a schema no stage is recognised.
     assert_eq!(&*parsed("{\"data\": 1}", &expect).json, "{\"data\": 1}");
     assert!(r#"{"$ref": "https://example.org/a.json"}"#.parse::<Schema>().is_err());
@@ -469,13 +739,28 @@ fn a_schema_decides_between_guesses() {
     let inside = "[{\"a\": 1, \"b\": {\"c\": 2, \"d\": 3}}, {\"a\": 4}]";
     let outside = "[{\"a\": 1, \"b\": {\"c\": 2}, \"d\": 3}, {\"a\": 4}]";
     for (schema, json, violations) in [
-        (r#"{"items": {"properties": {"b": {"required": ["d"]}}}}"#, inside, 0),
-        (r#"{"items": {"properties": {"b": {"maxProperties": 1}}}}"#, outside, 0),
+        (
+            r#"{"items": {"properties": {"b": {"required": ["d"]}}}}"#,
+            inside,
+            0,
+        ),
+        (
+            r#"{"items": {"properties": {"b": {"maxProperties": 1}}}}"#,
+            outside,
+            0,
+        ),
         // No guess makes the root a valid one: the likeliest stays.
         (r#"{"items": {"required": ["e"]}}"#, inside, 2),
     ] {
-        let found = parsed(text, &Expect::any().schema(schema.parse::<Schema>().unwrap()));
-        assert_eq!((&*found.json, found.violations.len()), (json, violations), "{schema}");
+        let found = parsed(
+            text,
+            &Expect::any().schema(schema.parse::<Schema>().unwrap()),
+        );
+        assert_eq!(
+            (&*found.json, found.violations.len()),
+            (json, violations),
+            "{schema}"
+        );
     }
     assert_eq!(&*parsed(text, &Expect::any()).json, inside);
 }
@@ -483,14 +768,31 @@ fn a_schema_decides_between_guesses() {
 /// Texts with many brackets that begin no root, or a root each.
 #[test]
 fn the_search_is_linear() {
-    let texts =
-        ["{\"a\" :x:x [\n", "[[", "{\"", "```json\n{", "[1](", "{a: ", "\n{\"a\": [1, 01", "[\"a\", ", "```", "{},"];
+    let texts = [
+        "{\"a\" :x:x [\n",
+        "[[",
+        "{\"",
+        "```json\n{",
+        "[1](",
+        "{a: ",
+        "\n{\"a\": [1, 01",
+        "[\"a\", ",
+        "```",
+        "{},",
+    ];
     for text in texts {
         for level in [RepairLevel::Strict, RepairLevel::Syntax] {
             repair(&text.repeat(100_000), &RepairOptions::new(level));
         }
     }
-    for text in ["[[", "```json\n{", "[1](", "```", "See {x} and [y]. ", "{\"a\": 1}\n"] {
+    for text in [
+        "[[",
+        "```json\n{",
+        "[1](",
+        "```",
+        "See {x} and [y]. ",
+        "{\"a\": 1}\n",
+    ] {
         repair(&text.repeat(100_000), &RepairOptions::default());
     }
 }
@@ -502,19 +804,26 @@ fn whole_texts_are_repaired_as_others_agree() {
     let (mut misses, mut others) = (Vec::new(), 0);
     for (_, row) in &rows {
         let input = row["input"].as_str().unwrap();
-        let expected: Option<Value> = row["expected"].as_str().map(|json| serde_json::from_str(json).unwrap());
+        let expected: Option<Value> = row["expected"]
+            .as_str()
+            .map(|json| serde_json::from_str(json).unwrap());
         let repaired = repair(input, &RepairOptions::default());
         let value = match repaired.status {
             RepairStatus::Malformed(_) => None,
             _ => serde_json::from_str::<Value>(&repaired.json).ok(),
         };
-        // What the engine answers otherwise from the first bracket on is not a matter of where the root is.
+        // What the engine answers otherwise from the first bracket on is not a matter of where the
+        // root is.
         let start = input.find(['{', '[']).unwrap_or_default();
-        let is_alike = || repair_root(&input[start..], &RepairOptions::default()).json == repaired.json;
+        let is_alike =
+            || repair_root(&input[start..], &RepairOptions::default()).json == repaired.json;
         let is_other = value.as_ref().map(normal) != expected.as_ref().map(normal);
         others += usize::from(is_other);
         if is_other && !is_alike() {
-            println!("{}\n  {input:?}\n  {:?} {}\n  {expected:?}", row["name"], repaired.status, repaired.json);
+            println!(
+                "{}\n  {input:?}\n  {:?} {}\n  {expected:?}",
+                row["name"], repaired.status, repaired.json
+            );
             misses.push(row["name"].clone());
         }
     }
@@ -526,9 +835,15 @@ fn whole_texts_are_repaired_as_others_agree() {
 fn normal(value: &Value) -> String {
     match value {
         Value::Number(number) => number.as_f64().unwrap().to_string(),
-        Value::Array(items) => format!("[{}]", items.iter().map(normal).collect::<Vec<_>>().join(",")),
+        Value::Array(items) => format!(
+            "[{}]",
+            items.iter().map(normal).collect::<Vec<_>>().join(",")
+        ),
         Value::Object(members) => {
-            let members: Vec<_> = members.iter().map(|(key, value)| format!("{key:?}:{}", normal(value))).collect();
+            let members: Vec<_> = members
+                .iter()
+                .map(|(key, value)| format!("{key:?}:{}", normal(value)))
+                .collect();
             format!("{{{}}}", members.join(","))
         }
         other => other.to_string(),

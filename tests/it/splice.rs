@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use restitch::Limits;
 use restitch::session::{Status, stitch};
 use restitch::splice::{
-    Alignment, Anchor, AttemptStatus, Candidate, Expect, Explained, Rule, Seam, Slot, Splice, SpliceError,
+    Alignment, Anchor, AttemptStatus, Candidate, Expect, Explained, Rule, Seam, Slot, Splice,
+    SpliceError,
 };
 
 use crate::document::{all_documents, cuts};
@@ -40,26 +41,53 @@ const ANCHORED: [(&str, Answers); 13] = [
         vec![format!("```json\n\n  {}\n\n```", from_anchor(doc, anchor))]
     }),
     ("anchor", |doc, _, anchor| vec![from_anchor(doc, anchor)]),
-    ("anchor, fenced", |doc, _, anchor| vec![format!("```json\n{}\n```\n", from_anchor(doc, anchor))]),
-    ("anchor, fence never closed", |doc, _, anchor| vec![format!("```json\n{}", from_anchor(doc, anchor))]),
-    ("anchor, bare fence", |doc, _, anchor| vec![format!("```\n{}\n```", from_anchor(doc, anchor))]),
-    ("anchor, preamble", |doc, _, anchor| vec![format!("{PREAMBLE}{}", from_anchor(doc, anchor))]),
+    ("anchor, fenced", |doc, _, anchor| {
+        vec![format!("```json\n{}\n```\n", from_anchor(doc, anchor))]
+    }),
+    ("anchor, fence never closed", |doc, _, anchor| {
+        vec![format!("```json\n{}", from_anchor(doc, anchor))]
+    }),
+    ("anchor, bare fence", |doc, _, anchor| {
+        vec![format!("```\n{}\n```", from_anchor(doc, anchor))]
+    }),
+    ("anchor, preamble", |doc, _, anchor| {
+        vec![format!("{PREAMBLE}{}", from_anchor(doc, anchor))]
+    }),
     ("anchor, preamble and fence", |doc, _, anchor| {
-        vec![format!("{PREAMBLE}```json\n{}\n```\n\nThat is all.", from_anchor(doc, anchor))]
+        vec![format!(
+            "{PREAMBLE}```json\n{}\n```\n\nThat is all.",
+            from_anchor(doc, anchor)
+        )]
     }),
     ("anchor, prose after the end", |doc, _, anchor| {
-        vec![format!("{}\n\nI hope this [helps]! {{\"ok\": true}}", from_anchor(doc, anchor))]
+        vec![format!(
+            "{}\n\nI hope this [helps]! {{\"ok\": true}}",
+            from_anchor(doc, anchor)
+        )]
     }),
-    ("white space before the anchor", |doc, _, anchor| vec![format!(" \n\n{}", from_anchor(doc, anchor))]),
+    ("white space before the anchor", |doc, _, anchor| {
+        vec![format!(" \n\n{}", from_anchor(doc, anchor))]
+    }),
     ("empty, then the anchor", |doc, _, anchor| {
-        vec![String::new(), " \n".to_owned(), "```json\n".to_owned(), from_anchor(doc, anchor)]
+        vec![
+            String::new(),
+            " \n".to_owned(),
+            "```json\n".to_owned(),
+            from_anchor(doc, anchor),
+        ]
     }),
     ("a repeat, then the anchor", |doc, cut, anchor| {
-        vec![doc[anchor.range.start..cut].to_owned(), from_anchor(doc, anchor)]
+        vec![
+            doc[anchor.range.start..cut].to_owned(),
+            from_anchor(doc, anchor),
+        ]
     }),
     ("the whole again", |doc, _, _| vec![doc.to_owned()]),
     ("refusal, then the anchor", |doc, cut, anchor| {
-        vec![REFUSALS[cut % REFUSALS.len()].to_owned(), from_anchor(doc, anchor)]
+        vec![
+            REFUSALS[cut % REFUSALS.len()].to_owned(),
+            from_anchor(doc, anchor),
+        ]
     }),
 ];
 
@@ -100,18 +128,44 @@ impl Table {
             _ => row.failed += 1,
         }
         // Silently wrong results are shown first.
-        if sure && !right && (row.examples.len() < 3 || stitched.status == Status::Complete && row.wrong < 9) {
-            let tail: String = document[..cut].chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
-            let begun: Vec<String> = answers.iter().map(|answer| answer.chars().take(80).collect()).collect();
-            let seams: Vec<_> = stitched.seams.iter().map(|seam| (seam.alignment, seam.overlap)).collect();
-            row.examples.insert(0, format!("{:?} …{tail:?} + {begun:?} {seams:?}", stitched.status));
+        if sure
+            && !right
+            && (row.examples.len() < 3 || stitched.status == Status::Complete && row.wrong < 9)
+        {
+            let tail: String = document[..cut]
+                .chars()
+                .rev()
+                .take(60)
+                .collect::<Vec<_>>()
+                .into_iter()
+                .rev()
+                .collect();
+            let begun: Vec<String> = answers
+                .iter()
+                .map(|answer| answer.chars().take(80).collect())
+                .collect();
+            let seams: Vec<_> = stitched
+                .seams
+                .iter()
+                .map(|seam| (seam.alignment, seam.overlap))
+                .collect();
+            row.examples.insert(
+                0,
+                format!("{:?} …{tail:?} + {begun:?} {seams:?}", stitched.status),
+            );
         }
     }
 
     fn print(&self) {
-        println!("{:34} {:>7} {:>9} {:>7} {:>7}", "behaviour", "right", "ambiguous", "failed", "wrong");
+        println!(
+            "{:34} {:>7} {:>9} {:>7} {:>7}",
+            "behaviour", "right", "ambiguous", "failed", "wrong"
+        );
         for (name, row) in &self.0 {
-            println!("{name:34} {:7} {:9} {:7} {:7}", row.right, row.ambiguous, row.failed, row.wrong);
+            println!(
+                "{name:34} {:7} {:9} {:7} {:7}",
+                row.right, row.ambiguous, row.failed, row.wrong
+            );
             for example in &row.examples {
                 println!("    {example}");
             }
@@ -119,9 +173,11 @@ impl Table {
     }
 }
 
-/// Cuts of every document up to 20 KB: every byte of a short one. Each cut counts the end of the document anew.
+/// Cuts of every document up to 20 KB: every byte of a short one. Each cut counts the end of the
+/// document anew.
 ///
-/// Leaves out cuts in or before a token after which only closers follow, because every answer there is a doubtful end.
+/// Leaves out cuts in or before a token after which only closers follow, because every answer there
+/// is a doubtful end.
 fn for_every_cut(seeded: usize, mut body: impl FnMut(&str, usize, &Anchor)) {
     let (documents, recorded) = all_documents(20_000);
     let mut total = 0;
@@ -134,7 +190,10 @@ fn for_every_cut(seeded: usize, mut body: impl FnMut(&str, usize, &Anchor)) {
             total += 1;
         }
     }
-    println!("covered: {total} cuts of {} documents, {recorded} of them recorded", documents.len());
+    println!(
+        "covered: {total} cuts of {} documents, {recorded} of them recorded",
+        documents.len()
+    );
 }
 
 #[test]
@@ -144,18 +203,36 @@ fn anchored_continuations_give_the_document() {
         for (name, answers) in ANCHORED {
             // The complete document again is its own evidence: the anchor is not needed.
             let answers = answers(document, cut, anchor);
-            // The complete repetition is pending while a restart is read, and that is limited. Equal rows may be the
-            // delivered ones or the next ones.
-            let is_certain = cut < Limits::default().parser.max_pending_bytes && !is_periodic(document);
+            // The complete repetition is pending while a restart is read, and that is limited.
+            // Equal rows may be the delivered ones or the next ones.
+            let is_certain =
+                cut < Limits::default().parser.max_pending_bytes && !is_periodic(document);
             let is_certain = name != "the whole again" || is_certain;
-            table.count(name, document, cut, &answers, Expect::Any, !anchor.ambiguous && is_certain);
+            table.count(
+                name,
+                document,
+                cut,
+                &answers,
+                Expect::Any,
+                !anchor.ambiguous && is_certain,
+            );
         }
     });
     table.print();
     for (name, row) in &table.0 {
-        // Of a document of a few values the whole may also be a rest that begins alike: it is asked for again.
-        let failed = if *name == "the whole again" { row.right / 200 } else { 0 };
-        assert!(row.failed <= failed && row.wrong == 0, "{name}: {} failed, {:?}", row.failed, row.examples);
+        // Of a document of a few values the whole may also be a rest that begins alike: it is asked
+        // for again.
+        let failed = if *name == "the whole again" {
+            row.right / 200
+        } else {
+            0
+        };
+        assert!(
+            row.failed <= failed && row.wrong == 0,
+            "{name}: {} failed, {:?}",
+            row.failed,
+            row.examples
+        );
         assert!(row.right > row.ambiguous * 20, "{name}");
     }
 }
@@ -165,19 +242,29 @@ fn exact_continuations_of_a_prefill_give_the_document() {
     let mut table = Table::default();
     for_every_cut(30, |document, cut, _| {
         let rest = document[cut..].to_owned();
-        table.count("exact, as asked", document, cut, &[rest], Expect::Exact, true);
+        table.count(
+            "exact, as asked",
+            document,
+            cut,
+            &[rest],
+            Expect::Exact,
+            true,
+        );
     });
     table.print();
     let row = &table.0["exact, as asked"];
     assert_eq!((row.failed, row.wrong), (0, 0), "{:?}", row.examples);
 }
 
-/// Returns whether the rest begins as a tail of the delivered text ends that contains the complete anchor. Such a rest
-/// cannot be told from an answer that repeats the anchor, so the request decides.
+/// Returns whether the rest begins as a tail of the delivered text ends that contains the complete
+/// anchor. Such a rest cannot be told from an answer that repeats the anchor, so the request
+/// decides.
 fn looks_honoured(document: &str, cut: usize, anchor: &Anchor) -> bool {
     let rest = document[cut..].trim_start();
     let starts = (0..=anchor.range.start).filter(|&start| document.is_char_boundary(start));
-    starts.map(|start| &document[start..anchor.range.end]).any(|tail| rest.starts_with(tail))
+    starts
+        .map(|start| &document[start..anchor.range.end])
+        .any(|tail| rest.starts_with(tail))
 }
 
 /// Some of its rows are equal: the text after a cut may be the next one, or the last one again.
@@ -185,8 +272,9 @@ fn is_periodic(document: &str) -> bool {
     document.contains("0,0,0,0,") || document.matches("{\"id\": 7, \"name\": \"same\"}").count() > 1
 }
 
-/// How many of the continuations that nobody asked for are joined for each that is asked for again, where elements differ.
-/// The aim is 20. In documents of a few bytes too little is known of their habits, and most of the repository's own are short.
+/// How many of the continuations that nobody asked for are joined for each that is asked for again,
+/// where elements differ. The aim is 20. In documents of a few bytes too little is known of their
+/// habits, and most of the repository's own are short.
 fn least() -> usize {
     at_least(7, 8)
 }
@@ -198,25 +286,62 @@ fn exact_continuations_in_place_of_the_anchor() {
     for_every_cut(30, |document, cut, anchor| {
         let rest = document[cut..].to_owned();
         let sure = !looks_honoured(document, cut, anchor);
-        let table = if is_periodic(document) { &mut periodic } else { &mut table };
-        for (name, expect) in [("exact, anchor asked", Expect::Anchor), ("exact, nothing known", Expect::Any)] {
-            table.count(name, document, cut, std::slice::from_ref(&rest), expect, sure);
+        let table = if is_periodic(document) {
+            &mut periodic
+        } else {
+            &mut table
+        };
+        for (name, expect) in [
+            ("exact, anchor asked", Expect::Anchor),
+            ("exact, nothing known", Expect::Any),
+        ] {
+            table.count(
+                name,
+                document,
+                cut,
+                std::slice::from_ref(&rest),
+                expect,
+                sure,
+            );
         }
-        table.count("exact, fenced", document, cut, &[format!("```json\n{rest}\n```")], Expect::Anchor, sure);
-        table.count("exact, prose after", document, cut, &[format!("{rest}\n\nDone.")], Expect::Anchor, sure);
+        table.count(
+            "exact, fenced",
+            document,
+            cut,
+            &[format!("```json\n{rest}\n```")],
+            Expect::Anchor,
+            sure,
+        );
+        table.count(
+            "exact, prose after",
+            document,
+            cut,
+            &[format!("{rest}\n\nDone.")],
+            Expect::Anchor,
+            sure,
+        );
     });
     table.print();
     periodic.print();
     for (name, row) in &table.0 {
         // Of the recorded documents: a list of numbers, cut between two that are the same.
         let known = at_least(0, 1);
-        assert!(row.wrong <= known && periodic.0[name].wrong == 0, "{name}: {:?}", row.examples);
-        assert!(row.right > least() * row.failed, "{name}: {} right, {:?}", row.right, row.examples);
+        assert!(
+            row.wrong <= known && periodic.0[name].wrong == 0,
+            "{name}: {:?}",
+            row.examples
+        );
+        assert!(
+            row.right > least() * row.failed,
+            "{name}: {} right, {:?}",
+            row.right,
+            row.examples
+        );
     }
 }
 
-/// Equal rows: the text may be the next row or the last one again. They cannot be told apart, so nothing is joined
-/// without an anchor, and what is joined is right.
+/// Equal rows: the text may be the next row or the last one again. They cannot be told apart, so
+/// nothing is joined without an anchor, and what is joined is right.
 #[test]
 fn repeating_rows_are_not_merged_by_accident() {
     let mut table = Table::default();
@@ -233,16 +358,42 @@ fn repeating_rows_are_not_merged_by_accident() {
             let rest = text[cut..].to_owned();
             let anchor = Anchor::of(&text[..cut], 2048).unwrap();
             let sure = !looks_honoured(text, cut, &anchor);
-            table.count("exact", text, cut, std::slice::from_ref(&rest), Expect::Any, sure);
-            table.count("anchor", text, cut, &[from_anchor(text, &anchor)], Expect::Any, !anchor.ambiguous);
-            table.count("the whole again", text, cut, std::slice::from_ref(text), Expect::Any, true);
+            table.count(
+                "exact",
+                text,
+                cut,
+                std::slice::from_ref(&rest),
+                Expect::Any,
+                sure,
+            );
+            table.count(
+                "anchor",
+                text,
+                cut,
+                &[from_anchor(text, &anchor)],
+                Expect::Any,
+                !anchor.ambiguous,
+            );
+            table.count(
+                "the whole again",
+                text,
+                cut,
+                std::slice::from_ref(text),
+                Expect::Any,
+                true,
+            );
         }
     }
     table.print();
     for (name, row) in &table.0 {
         // Where one row and a half were delivered, nothing in the text says yet that rows recur.
         let known = if *name == "exact" { 2 } else { 0 };
-        assert!(row.wrong <= known, "{name}: {} of {known}, {:?}", row.wrong, row.examples);
+        assert!(
+            row.wrong <= known,
+            "{name}: {} of {known}, {:?}",
+            row.wrong,
+            row.examples
+        );
     }
 }
 
@@ -270,8 +421,19 @@ fn refusals_never_change_the_document() {
                 total += 1;
                 if (cut + n) % 8 == 0 && !is_doubtful_end(text, cut) {
                     let anchor = Anchor::of(&text[..cut], 2048).unwrap();
-                    let answers = [(*refusal).to_owned(), (*refusal).to_owned(), from_anchor(text, &anchor)];
-                    table.count("refusal twice", text, cut, &answers, Expect::Anchor, !anchor.ambiguous);
+                    let answers = [
+                        (*refusal).to_owned(),
+                        (*refusal).to_owned(),
+                        from_anchor(text, &anchor),
+                    ];
+                    table.count(
+                        "refusal twice",
+                        text,
+                        cut,
+                        &answers,
+                        Expect::Anchor,
+                        !anchor.ambiguous,
+                    );
                 }
             }
         }
@@ -279,11 +441,14 @@ fn refusals_never_change_the_document() {
     table.print();
     let row = &table.0["refusal twice"];
     assert_eq!((row.failed, row.wrong), (0, 0), "{:?}", row.examples);
-    println!("covered: {total} refusals in {} documents, {recorded} of them recorded", documents.len());
+    println!(
+        "covered: {total} refusals in {} documents, {recorded} of them recorded",
+        documents.len()
+    );
 }
 
-/// Feeds one fragment in the given chunks. Returns the document and the report of the seam. After each chunk the
-/// emitted text is a beginning of the final one.
+/// Feeds one fragment in the given chunks. Returns the document and the report of the seam. After
+/// each chunk the emitted text is a beginning of the final one.
 fn splice_in(
     delivered: &str,
     fragment: &str,
@@ -304,7 +469,10 @@ fn splice_in(
         let _ = splice.feed(&mut slot, &fragment[from..cut]);
         from = cut;
         // A root that has just ended may drop white space after it: this push added all of that.
-        assert!(slot.document().text().starts_with(&before), "{before:?} was taken back");
+        assert!(
+            slot.document().text().starts_with(&before),
+            "{before:?} was taken back"
+        );
         assert!(
             splice.pending() <= limits.parser.max_pending_bytes + delivered.len() + 1,
             "{} bytes are pending",
@@ -326,8 +494,10 @@ fn chunking_is_invisible() {
     for (name, text) in &documents {
         for cut in cuts(text, 0, 12) {
             let anchor = Anchor::of(&text[..cut], 2048).unwrap();
-            let mut fragments: Vec<String> =
-                ANCHORED.iter().filter_map(|(_, answers)| answers(text, cut, &anchor).pop()).collect();
+            let mut fragments: Vec<String> = ANCHORED
+                .iter()
+                .filter_map(|(_, answers)| answers(text, cut, &anchor).pop())
+                .collect();
             fragments.extend(REFUSALS.map(str::to_owned));
             fragments.push(text[cut..].to_owned());
             fragments.push(format!("```json\n{}]]]", &text[cut..]));
@@ -339,7 +509,8 @@ fn chunking_is_invisible() {
                 }
                 for fragment in [fragment.as_str(), &fragment[..end]] {
                     let expect = [Expect::Any, Expect::Anchor, Expect::Exact][rng.below(3)];
-                    let limits = Limits::default().with_max_pending_bytes([65536, 300, 40][rng.below(3)]);
+                    let limits =
+                        Limits::default().with_max_pending_bytes([65536, 300, 40][rng.below(3)]);
                     let whole = splice_in(&text[..cut], fragment, expect, &limits, &[]);
                     let bytewise: Vec<usize> = (1..fragment.len()).collect();
                     let random = random_cuts(fragment.len(), &mut rng);
@@ -349,14 +520,21 @@ fn chunking_is_invisible() {
                             "{name} at {cut}, {expect:?}, pending {}: {fragment:?}",
                             limits.parser.max_pending_bytes
                         );
-                        assert_eq!((&split.0, &split.1), (&whole.0, &whole.1), "{why}, cut at {cuts:?}");
+                        assert_eq!(
+                            (&split.0, &split.1),
+                            (&whole.0, &whole.1),
+                            "{why}, cut at {cuts:?}"
+                        );
                         total += 1;
                     }
                 }
             }
         }
     }
-    println!("covered: {total} splits over {} documents, {recorded} of them recorded", documents.len());
+    println!(
+        "covered: {total} splits over {} documents, {recorded} of them recorded",
+        documents.len()
+    );
 }
 
 #[test]
@@ -381,12 +559,21 @@ fn several_cuts_in_a_row() {
                     _ => body.to_owned(),
                 });
                 if rng.below(3) == 0 {
-                    parts.push((*rng.pick(&REFUSALS.each_ref().map(|refusal| *refusal))).to_owned());
+                    parts
+                        .push((*rng.pick(&REFUSALS.each_ref().map(|refusal| *refusal))).to_owned());
                 }
             }
-            let stitched = stitch(parts.iter().map(String::as_str), Expect::Anchor, &Limits::default());
+            let stitched = stitch(
+                parts.iter().map(String::as_str),
+                Expect::Anchor,
+                &Limits::default(),
+            );
             if sure {
-                assert_eq!((stitched.status, stitched.json == *text), (Status::Complete, true), "{name}: {parts:?}");
+                assert_eq!(
+                    (stitched.status, stitched.json == *text),
+                    (Status::Complete, true),
+                    "{name}: {parts:?}"
+                );
                 seams += stitched.seams.len();
             } else {
                 skipped += 1;
@@ -399,15 +586,21 @@ fn several_cuts_in_a_row() {
     );
 }
 
-/// A repetition that begins before the anchor, inside the cut string: the text before the anchor is not an envelope,
-/// and counts because it repeats what was delivered before the anchor.
+/// A repetition that begins before the anchor, inside the cut string: the text before the anchor is
+/// not an envelope, and counts because it repeats what was delivered before the anchor.
 #[test]
 fn more_than_the_anchor_is_repeated() {
     let (mut count, mut flagged) = (0, 0);
     let text = "{\"title\": \"The quick brown fox jumps over the lazy dog while the band plays on and on\"}";
     for cut in 55..text.len() - 1 {
         for start in 11..cut - 41 {
-            let (joined, seam, _) = splice_in(&text[..cut], &text[start..], Expect::Any, &Limits::default(), &[]);
+            let (joined, seam, _) = splice_in(
+                &text[..cut],
+                &text[start..],
+                Expect::Any,
+                &Limits::default(),
+                &[],
+            );
             count += 1;
             if matches!(seam, Err(SpliceError::Ambiguous | SpliceError::EarlyEnd)) {
                 // What is repeated may be little to go by: nothing is joined then.
@@ -415,8 +608,12 @@ fn more_than_the_anchor_is_repeated() {
                 assert_eq!(joined, text[..cut]);
                 continue;
             }
-            assert_eq!(joined, text, "cut at {cut}, repeated from {start}: {seam:?}");
-            // White space at the fragment's start has no meaning; at the cut it belongs to the overlap.
+            assert_eq!(
+                joined, text,
+                "cut at {cut}, repeated from {start}: {seam:?}"
+            );
+            // White space at the fragment's start has no meaning; at the cut it belongs to the
+            // overlap.
             let from = start + usize::from(text[start..].starts_with(' '));
             assert_eq!(seam.unwrap().overlap, cut - from);
         }
@@ -443,13 +640,18 @@ fn explained_in(delivered: &str, fragment: &str, expect: Expect, cuts: &[usize])
 #[test]
 fn new_members_are_no_evidence() {
     let surprise = |members: usize| {
-        let new: String = (0..members).map(|n| format!("\"n{n}\":{},", n * 7 % 10)).collect();
+        let new: String = (0..members)
+            .map(|n| format!("\"n{n}\":{},", n * 7 % 10))
+            .collect();
         let fragment = format!("{{{new}\"text\":\"abcdef\"}}]}}");
         let explained = explained_in(r#"{"rows":[{"text":"abc"#, &fragment, Expect::Any, &[]);
         explained.candidates.first().unwrap().evidence.surprise
     };
     let (few, many) = (surprise(1), surprise(12));
-    assert!((10.0..40.0).contains(&few) && (few - many).abs() < 1.0, "{few} {many}");
+    assert!(
+        (10.0..40.0).contains(&few) && (few - many).abs() < 1.0,
+        "{few} {many}"
+    );
 }
 
 /// A key that no row has speaks against a continuation, wherever it begins.
@@ -459,17 +661,24 @@ fn strange_keys_are_evidence_against_a_place() {
     let misfit = |begun: &str, key: &str, alignment: Alignment| {
         let fragment = format!("{begun}\"{key}\":7}}]");
         let explained = explained_in(delivered, &fragment, Expect::Any, &[]);
-        let candidate = explained.candidates.into_iter().find(|candidate| candidate.alignment == alignment).unwrap();
+        let candidate = explained
+            .candidates
+            .into_iter()
+            .find(|candidate| candidate.alignment == alignment)
+            .unwrap();
         candidate.evidence.misfit
     };
     for (begun, alignment) in [("", Alignment::Exact), (delivered, Alignment::Restart)] {
         let (known, strange) = (misfit(begun, "b", alignment), misfit(begun, "q", alignment));
-        assert!((8.5..14.0).contains(&(strange - known)), "{alignment:?}: {known} {strange}");
+        assert!(
+            (8.5..14.0).contains(&(strange - known)),
+            "{alignment:?}: {known} {strange}"
+        );
     }
 }
 
-/// A repeated document is joined soon after the cut. It could also be an element of the array that was cut, but no element has
-/// its keys.
+/// A repeated document is joined soon after the cut. It could also be an element of the array that
+/// was cut, but no element has its keys.
 #[test]
 fn a_document_that_begins_again_is_not_waited_for() {
     let document = r#"{"name": "Errors", "nodes": [{"id": 1, "type": "cron"}, {"id": 2, "type": "http"}, {"id": 3, "type": "mail", "to": "x@example.org"}], "tags": []}"#;
@@ -487,30 +696,72 @@ fn described(explained: &Explained) -> Vec<String> {
             AttemptStatus::Rejected { byte, reason } => format!("rejected at {byte}: {reason}"),
             status => status.as_str().to_owned(),
         };
-        let Candidate { alignment, start, overlap, from, at, .. } = tried;
-        format!("{} {}, {overlap} from {from} {path:?}, new {at}: {status}", alignment.as_str(), start.as_str())
+        let Candidate {
+            alignment,
+            start,
+            overlap,
+            from,
+            at,
+            ..
+        } = tried;
+        format!(
+            "{} {}, {overlap} from {from} {path:?}, new {at}: {status}",
+            alignment.as_str(),
+            start.as_str()
+        )
     };
-    explained.candidates.iter().zip(&explained.paths).map(describe).collect()
+    explained
+        .candidates
+        .iter()
+        .zip(&explained.paths)
+        .map(describe)
+        .collect()
 }
 
 #[test]
 fn every_candidate_is_explained() {
     // The cut row is written once more, without a member that was delivered.
-    let explained = explained_in(r#"[{"a": 1, "b": "Be"#, r#"[{"b": "Berta"}, {"a": 2}]"#, Expect::Any, &[]);
-    assert_eq!((explained.cut.path.as_str(), explained.cut.offset), ("/0/b", 18));
+    let explained = explained_in(
+        r#"[{"a": 1, "b": "Be"#,
+        r#"[{"b": "Berta"}, {"a": 2}]"#,
+        Expect::Any,
+        &[],
+    );
+    assert_eq!(
+        (explained.cut.path.as_str(), explained.cut.offset),
+        ("/0/b", 18)
+    );
     let described_row = ["restart root, 18 from 0 \"\", new 10: won"];
     assert_eq!(described(&explained)[..1], described_row);
     assert!(explained.seam.is_some_and(|seam| seam.posterior > 0.999));
 
     // The requested continuation wins with its first legal byte; nothing else was tried.
     let explained = explained_in("[10, 2", "0, 30]", Expect::Exact, &[]);
-    assert_eq!(described(&explained), [r#"exact requested, 0 from 6 "/1", new 0: won"#]);
-    assert_eq!((explained.seam.unwrap().decided, explained.pending, explained.anchor.unwrap().length), (1, 1, 6));
+    assert_eq!(
+        described(&explained),
+        [r#"exact requested, 0 from 6 "/1", new 0: won"#]
+    );
+    assert_eq!(
+        (
+            explained.seam.unwrap().decided,
+            explained.pending,
+            explained.anchor.unwrap().length
+        ),
+        (1, 1, 6)
+    );
 
     // The anchor, as it was requested: the last 40 of 73 bytes.
     let delivered = r#"{"a": "The quick brown fox jumps over the lazy dog, and the dog sleeps on"#;
-    let explained = explained_in(delivered, &format!("{} it\"}}", &delivered[33..]), Expect::Anchor, &[]);
-    assert_eq!(described(&explained), [r#"anchor requested, 40 from 33 "/a", new 40: won"#]);
+    let explained = explained_in(
+        delivered,
+        &format!("{} it\"}}", &delivered[33..]),
+        Expect::Anchor,
+        &[],
+    );
+    assert_eq!(
+        described(&explained),
+        [r#"anchor requested, 40 from 33 "/a", new 40: won"#]
+    );
 
     // Nothing was delivered, so there is only one candidate.
     let explained = explained_in("", "Sure:\n```json\n{}", Expect::Any, &[]);
@@ -520,7 +771,11 @@ fn every_candidate_is_explained() {
     // Repairs are reported after a failure, too.
     let explained = explained_in("[1,", ", 2, x", Expect::Any, &[]);
     assert!(matches!(explained.failure, Some(SpliceError::Malformed(_))));
-    let repairs: Vec<_> = explained.repairs.iter().map(|repair| (repair.rule, repair.offset)).collect();
+    let repairs: Vec<_> = explained
+        .repairs
+        .iter()
+        .map(|repair| (repair.rule, repair.offset))
+        .collect();
     assert_eq!(repairs, [(Rule::CommaDropped, 3)]);
 }
 
@@ -533,31 +788,47 @@ fn an_explanation_is_the_same_for_all_chunkings() {
         "I can't.",
     ];
     for fragment in fragments {
-        let explained = |cuts: &[usize]| explained_in(r#"{"a": [1, {"b": "Be"#, fragment, Expect::Any, cuts);
+        let explained =
+            |cuts: &[usize]| explained_in(r#"{"a": [1, {"b": "Be"#, fragment, Expect::Any, cuts);
         let whole = explained(&[]);
         assert!(!whole.candidates.is_empty());
         for cut in 1..fragment.len() {
             assert_eq!(explained(&[cut]), whole, "{fragment:?} cut at {cut}");
         }
-        assert_eq!(explained(&(1..fragment.len()).collect::<Vec<_>>()), whole, "{fragment:?}");
+        assert_eq!(
+            explained(&(1..fragment.len()).collect::<Vec<_>>()),
+            whole,
+            "{fragment:?}"
+        );
     }
 }
 
 /// Any number of attempts needs limited memory.
 #[test]
 fn the_number_of_rejected_candidates_kept_is_limited() {
-    // Content may begin at each line after prose, and each of these candidates is rejected at its first character.
+    // Content may begin at each line after prose, and each of these candidates is rejected at its
+    // first character.
     let fragment = "!\n".repeat(200);
     let explained = explained_in("[1, ", &fragment, Expect::Any, &[]);
-    assert_eq!((explained.candidates.len(), explained.unlisted), (64, 200 - 64));
+    assert_eq!(
+        (explained.candidates.len(), explained.unlisted),
+        (64, 200 - 64)
+    );
 }
 
-/// Counts work, not time: an anchor that the fragment repeats at every byte opens a limited number of attempts.
+/// Counts work, not time: an anchor that the fragment repeats at every byte opens a limited number
+/// of attempts.
 #[test]
 fn a_period_does_not_open_an_attempt_at_every_byte() {
     let delivered = format!("[\"{}", "a".repeat(5000));
     let fragment = format!("x{}", "a".repeat(60_000));
-    let (joined, seam, _) = splice_in(&delivered, &fragment, Expect::Anchor, &Limits::default(), &[]);
+    let (joined, seam, _) = splice_in(
+        &delivered,
+        &fragment,
+        Expect::Anchor,
+        &Limits::default(),
+        &[],
+    );
     assert_eq!((joined, seam), (delivered, Err(SpliceError::Undecided)));
 }
 
@@ -565,7 +836,9 @@ fn a_period_does_not_open_an_attempt_at_every_byte() {
 #[test]
 fn an_object_that_comes_again_after_its_bracket_streams() {
     let delivered = r#"["zebra", {"#;
-    let rows: Vec<String> = (0..4000).map(|n| format!(r#"{{"id": {n}, "name": "name {n}"}}"#)).collect();
+    let rows: Vec<String> = (0..4000)
+        .map(|n| format!(r#"{{"id": {n}, "name": "name {n}"}}"#))
+        .collect();
     let fragment = format!(r#"{{"rows": [{}], "end": 1}}]"#, rows.join(", "));
     let limits = Limits::default();
     assert!(fragment.len() > limits.parser.max_pending_bytes);
@@ -573,18 +846,29 @@ fn an_object_that_comes_again_after_its_bracket_streams() {
     slot.push(delivered).unwrap();
     let mut splice = Splice::new(&slot, Expect::Anchor, &limits);
     for text in fragment.as_bytes().chunks(64) {
-        splice.feed(&mut slot, std::str::from_utf8(text).unwrap()).unwrap();
+        splice
+            .feed(&mut slot, std::str::from_utf8(text).unwrap())
+            .unwrap();
         assert!(splice.pending() < 1024, "{}", splice.pending());
     }
     splice.finish(&mut slot).unwrap();
-    assert_eq!(slot.document().text(), format!("{delivered}{}", &fragment[1..]));
+    assert_eq!(
+        slot.document().text(),
+        format!("{delivered}{}", &fragment[1..])
+    );
 }
 
 #[test]
 fn an_ambiguous_anchor_is_reported() {
     let text = format!("[{}]", vec!["0"; 3000].join(","));
     let delivered = &text[..4000];
-    let (_, seam, _) = splice_in(delivered, &text[4000 - 2048..], Expect::Anchor, &Limits::default(), &[]);
+    let (_, seam, _) = splice_in(
+        delivered,
+        &text[4000 - 2048..],
+        Expect::Anchor,
+        &Limits::default(),
+        &[],
+    );
     assert!(seam.is_err() || seam.unwrap().ambiguous);
 }
 
@@ -603,7 +887,11 @@ fn pending_garbage_is_limited() {
         let mut failed = None;
         for _ in 0..1000 {
             failed = splice.feed(&mut slot, garbage).err();
-            assert!(splice.pending() <= limits.parser.max_pending_bytes + garbage.len(), "{}", splice.pending());
+            assert!(
+                splice.pending() <= limits.parser.max_pending_bytes + garbage.len(),
+                "{}",
+                splice.pending()
+            );
             if failed.is_some() {
                 break;
             }
@@ -622,20 +910,87 @@ type Joined = Result<(Alignment, usize), SpliceError>;
 fn seams_by_hand() {
     use Alignment::{Anchor, Exact, Repeat, Restart, Start};
     let cases: [(&str, &str, Expect, &str, Joined); 35] = [
-        ("{\"a\": \"Hel", "{\"a\": \"Hello\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Restart, 10))),
-        ("{\"a\": \"Hel", "lo\"}", Expect::Exact, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
-        ("{\"a\": \"Hel", "lo\"}", Expect::Any, "{\"a\": \"Hello\"}", Ok((Exact, 0))),
-        ("{\"a\": \"Hel", "", Expect::Any, "{\"a\": \"Hel", Err(SpliceError::Empty)),
-        ("{\"a\": \"Hel", " \n", Expect::Any, "{\"a\": \"Hel", Err(SpliceError::Empty)),
-        ("{\"a\": \"Hel", "lo", Expect::Any, "{\"a\": \"Hel", Err(SpliceError::Undecided)),
-        ("{\"a\": \"Hel", "lo\" no", Expect::Any, "{\"a\": \"Hel", Err(SpliceError::NoAlignment)),
-        ("{\"a\": 1", "I'm sorry", Expect::Any, "{\"a\": 1", Err(SpliceError::NoAlignment)),
+        (
+            "{\"a\": \"Hel",
+            "{\"a\": \"Hello\"}",
+            Expect::Any,
+            "{\"a\": \"Hello\"}",
+            Ok((Restart, 10)),
+        ),
+        (
+            "{\"a\": \"Hel",
+            "lo\"}",
+            Expect::Exact,
+            "{\"a\": \"Hello\"}",
+            Ok((Exact, 0)),
+        ),
+        (
+            "{\"a\": \"Hel",
+            "lo\"}",
+            Expect::Any,
+            "{\"a\": \"Hello\"}",
+            Ok((Exact, 0)),
+        ),
+        (
+            "{\"a\": \"Hel",
+            "",
+            Expect::Any,
+            "{\"a\": \"Hel",
+            Err(SpliceError::Empty),
+        ),
+        (
+            "{\"a\": \"Hel",
+            " \n",
+            Expect::Any,
+            "{\"a\": \"Hel",
+            Err(SpliceError::Empty),
+        ),
+        (
+            "{\"a\": \"Hel",
+            "lo",
+            Expect::Any,
+            "{\"a\": \"Hel",
+            Err(SpliceError::Undecided),
+        ),
+        (
+            "{\"a\": \"Hel",
+            "lo\" no",
+            Expect::Any,
+            "{\"a\": \"Hel",
+            Err(SpliceError::NoAlignment),
+        ),
+        (
+            "{\"a\": 1",
+            "I'm sorry",
+            Expect::Any,
+            "{\"a\": 1",
+            Err(SpliceError::NoAlignment),
+        ),
         // White space between the anchor and the cut belongs to the overlap.
-        ("[1,\n  ", "[1,\n  2]", Expect::Any, "[1,\n  2]", Ok((Restart, 6))),
-        ("[1,\n  ", "[1, 2]", Expect::Any, "[1,\n   2]", Ok((Restart, 3))),
-        ("[1,\n  ", "[1,2]", Expect::Any, "[1,\n  2]", Ok((Restart, 3))),
+        (
+            "[1,\n  ",
+            "[1,\n  2]",
+            Expect::Any,
+            "[1,\n  2]",
+            Ok((Restart, 6)),
+        ),
+        (
+            "[1,\n  ",
+            "[1, 2]",
+            Expect::Any,
+            "[1,\n   2]",
+            Ok((Restart, 3)),
+        ),
+        (
+            "[1,\n  ",
+            "[1,2]",
+            Expect::Any,
+            "[1,\n  2]",
+            Ok((Restart, 3)),
+        ),
         ("[1, 2", "[1, 2", Expect::Any, "[1, 2", Ok((Repeat, 5))),
-        // An envelope is not an overlap, and a tail that is shorter than the anchor is a repetition, too.
+        // An envelope is not an overlap, and a tail that is shorter than the anchor is a
+        // repetition, too.
         (
             "[1, \"a b c d e f g h\"",
             "```\n\"a b c d e f g h\"",
@@ -643,25 +998,104 @@ fn seams_by_hand() {
             "[1, \"a b c d e f g h\"",
             Ok((Repeat, 17)),
         ),
-        ("[1, 2", "[1, 2, 3", Expect::Any, "[1, 2, 3", Ok((Anchor, 5))),
+        (
+            "[1, 2",
+            "[1, 2, 3",
+            Expect::Any,
+            "[1, 2, 3",
+            Ok((Anchor, 5)),
+        ),
         // It started again, and was cut before its first new text.
-        ("{\"a\": \"Hel", "{\"a\":", Expect::Any, "{\"a\": \"Hel", Ok((Repeat, 5))),
-        ("```json\n", "```json\n[1]\n```", Expect::Any, "```json\n[1]", Ok((Start, 0))),
-        ("```json\n", "Sure:\n```json\n[1", Expect::Any, "```json\n[1", Ok((Start, 0))),
+        (
+            "{\"a\": \"Hel",
+            "{\"a\":",
+            Expect::Any,
+            "{\"a\": \"Hel",
+            Ok((Repeat, 5)),
+        ),
+        (
+            "```json\n",
+            "```json\n[1]\n```",
+            Expect::Any,
+            "```json\n[1]",
+            Ok((Start, 0)),
+        ),
+        (
+            "```json\n",
+            "Sure:\n```json\n[1",
+            Expect::Any,
+            "```json\n[1",
+            Ok((Start, 0)),
+        ),
         (" ", "sorry", Expect::Any, " ", Err(SpliceError::Empty)),
         // An envelope that closes where the grammar refuses it is not an error.
-        ("[\"abc", "```json\n[\"abcd\", \"e\n```", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
-        ("[\"abc", "```json\n[\"abcd\", \"e\n```\n\n[That] is all.", Expect::Any, "[\"abcd\", \"e", Ok((Anchor, 5))),
-        ("[\"abc", "[\"abcd\"] and so on", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
+        (
+            "[\"abc",
+            "```json\n[\"abcd\", \"e\n```",
+            Expect::Any,
+            "[\"abcd\", \"e",
+            Ok((Anchor, 5)),
+        ),
+        (
+            "[\"abc",
+            "```json\n[\"abcd\", \"e\n```\n\n[That] is all.",
+            Expect::Any,
+            "[\"abcd\", \"e",
+            Ok((Anchor, 5)),
+        ),
+        (
+            "[\"abc",
+            "[\"abcd\"] and so on",
+            Expect::Any,
+            "[\"abcd\"]",
+            Ok((Anchor, 5)),
+        ),
         // Prose may have brackets; after JSON that is not the document's the anchor does not count.
-        ("[\"abc", "Here [sic]:\n[\"abcd\"]", Expect::Any, "[\"abcd\"]", Ok((Anchor, 5))),
-        ("[\"abc", "[\"xyz\",\n[\"abcd\"]", Expect::Any, "[\"abc", Err(SpliceError::NoAlignment)),
+        (
+            "[\"abc",
+            "Here [sic]:\n[\"abcd\"]",
+            Expect::Any,
+            "[\"abcd\"]",
+            Ok((Anchor, 5)),
+        ),
+        (
+            "[\"abc",
+            "[\"xyz\",\n[\"abcd\"]",
+            Expect::Any,
+            "[\"abc",
+            Err(SpliceError::NoAlignment),
+        ),
         // The line end before a closing fence belongs to the fence: it does not end a number.
-        ("[100, 10", "```json\n[100, 102, 10\n```", Expect::Any, "[100, 102, 10", Ok((Anchor, 8))),
-        ("[100, 10", "```json\n[100, 102, 10\r\n  ```\nThat is all.", Expect::Any, "[100, 102, 10", Ok((Anchor, 8))),
-        ("[100, 10", "```json\n[100, 102,\n\n103]\n```", Expect::Any, "[100, 102,\n\n103]", Ok((Anchor, 8))),
-        ("[\"a", "```json\n[\"a ``` b\\n```\"]\n```", Expect::Any, "[\"a ``` b\\n```\"]", Ok((Anchor, 3))),
-        // A word, a number or an element that starts again contradicts the exact reading: neither is taken.
+        (
+            "[100, 10",
+            "```json\n[100, 102, 10\n```",
+            Expect::Any,
+            "[100, 102, 10",
+            Ok((Anchor, 8)),
+        ),
+        (
+            "[100, 10",
+            "```json\n[100, 102, 10\r\n  ```\nThat is all.",
+            Expect::Any,
+            "[100, 102, 10",
+            Ok((Anchor, 8)),
+        ),
+        (
+            "[100, 10",
+            "```json\n[100, 102,\n\n103]\n```",
+            Expect::Any,
+            "[100, 102,\n\n103]",
+            Ok((Anchor, 8)),
+        ),
+        (
+            "[\"a",
+            "```json\n[\"a ``` b\\n```\"]\n```",
+            Expect::Any,
+            "[\"a ``` b\\n```\"]",
+            Ok((Anchor, 3)),
+        ),
+        // A word, a number or an element that starts again contradicts the exact reading: neither
+        // is taken.
         (
             "{\"a\": \"rain fell in tor",
             "torrents\", \"b\": 1}",
@@ -676,7 +1110,13 @@ fn seams_by_hand() {
             "{\"a\": \"rain fell in tor",
             Err(SpliceError::Ambiguous),
         ),
-        ("{\"n\": 12", "123, \"m\": 2}", Expect::Any, "{\"n\": 12", Err(SpliceError::Ambiguous)),
+        (
+            "{\"n\": 12",
+            "123, \"m\": 2}",
+            Expect::Any,
+            "{\"n\": 12",
+            Err(SpliceError::Ambiguous),
+        ),
         // Where the exact reading becomes illegal, the other one remains and wins.
         (
             "[{\"id\": 1},{\"id\": 4, \"v\":",
@@ -686,7 +1126,13 @@ fn seams_by_hand() {
             Ok((Restart, 14)),
         ),
         // A row that goes on as the rows before did may just as well be the next one.
-        ("[12,12,12", ",12,13]", Expect::Any, "[12,12,12,12,13]", Ok((Exact, 0))),
+        (
+            "[12,12,12",
+            ",12,13]",
+            Expect::Any,
+            "[12,12,12,12,13]",
+            Ok((Exact, 0)),
+        ),
         // Text that does not repeat its element from the start goes on at the cut.
         (
             "{\"a\": \"rain fell in tor",
@@ -696,7 +1142,13 @@ fn seams_by_hand() {
             Ok((Exact, 0)),
         ),
         // White space of several bytes is text of the string.
-        ("[\"mot\u{3000}", "[\"mot\u{3000}、\"]", Expect::Any, "[\"mot\u{3000}、\"]", Ok((Anchor, 8))),
+        (
+            "[\"mot\u{3000}",
+            "[\"mot\u{3000}、\"]",
+            Expect::Any,
+            "[\"mot\u{3000}、\"]",
+            Ok((Anchor, 8)),
+        ),
         ("[\"é", "[\"éé\"]", Expect::Any, "[\"éé\"]", Ok((Anchor, 4))),
     ];
     for (delivered, fragment, expect, text, outcome) in cases {
@@ -704,20 +1156,33 @@ fn seams_by_hand() {
         let why = format!("{delivered:?} + {fragment:?}: {seam:?}");
         let bytewise: Vec<usize> = (1..fragment.len()).collect();
         let split = splice_in(delivered, fragment, expect, &Limits::default(), &bytewise);
-        assert_eq!((&split.0, &split.1), (&joined, &seam), "{why}, byte by byte");
+        assert_eq!(
+            (&split.0, &split.1),
+            (&joined, &seam),
+            "{why}, byte by byte"
+        );
         assert_eq!(joined, text, "{why}");
         match (&outcome, &seam) {
             // A short text is its own anchor and its own root: both names are right.
-            (Ok((Anchor | Restart, overlap)), Ok(seam)) if matches!(seam.alignment, Anchor | Restart) => {
+            (Ok((Anchor | Restart, overlap)), Ok(seam))
+                if matches!(seam.alignment, Anchor | Restart) =>
+            {
                 assert_eq!(seam.overlap, *overlap, "{why}");
             }
             (Ok((alignment, overlap)), Ok(seam)) => {
-                assert_eq!((seam.alignment, seam.overlap), (*alignment, *overlap), "{why}");
+                assert_eq!(
+                    (seam.alignment, seam.overlap),
+                    (*alignment, *overlap),
+                    "{why}"
+                );
             }
             (Err(expect), Err(seen)) => assert_eq!(seen, expect, "{why}"),
             _ => panic!("{why}, not {outcome:?}"),
         }
-        assert_eq!(seam.map_or(delivered.len(), |seam| seam.offset), delivered.len());
+        assert_eq!(
+            seam.map_or(delivered.len(), |seam| seam.offset),
+            delivered.len()
+        );
     }
 }
 
@@ -727,13 +1192,23 @@ fn an_error_after_the_seam_is_reported_and_the_text_before_it_kept() {
         let cut = 30;
         let anchor = Anchor::of(&text[..cut], 2048).unwrap();
         let fragment = format!("{}\u{1}", &text[anchor.range.start..40]);
-        let (joined, seam, _) = splice_in(&text[..cut], &fragment, Expect::Anchor, &Limits::default(), &[]);
+        let (joined, seam, _) = splice_in(
+            &text[..cut],
+            &fragment,
+            Expect::Anchor,
+            &Limits::default(),
+            &[],
+        );
         assert_eq!(joined, text[..40]);
-        assert!(matches!(seam, Err(SpliceError::Malformed(error)) if error.offset == 40), "{seam:?}");
+        assert!(
+            matches!(seam, Err(SpliceError::Malformed(error)) if error.offset == 40),
+            "{seam:?}"
+        );
     }
 }
 
-/// Runs the fuzz body over parts of documents: restarts, repetitions, envelopes and garbage in every order.
+/// Runs the fuzz body over parts of documents: restarts, repetitions, envelopes and garbage in
+/// every order.
 #[test]
 fn random_scripts_keep_every_promise() {
     let mut rng = Rng::new(31);

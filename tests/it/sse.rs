@@ -1,4 +1,5 @@
-//! Event streams: each rule by hand, the cases of the standard, recorded streams, and random bytes against a slow twin.
+//! Event streams: each rule by hand, the cases of the standard, recorded streams, and random bytes
+//! against a slow twin.
 
 mod twin;
 
@@ -18,7 +19,12 @@ fn over_splits(limits: &Limits, input: &[u8]) -> Record {
     let whole = decode(limits, input, &[]);
     for cuts in splits(input.len()) {
         let split = decode(limits, input, &cuts);
-        assert!(split == whole, "{} cuts, first {:?}: {split:?}\nwhole: {whole:?}", cuts.len(), cuts.first());
+        assert!(
+            split == whole,
+            "{} cuts, first {:?}: {split:?}\nwhole: {whole:?}",
+            cuts.len(),
+            cuts.first()
+        );
     }
     assert_tiles(&whole);
     whole
@@ -31,7 +37,15 @@ fn check(input: &[u8], expect: &[(&str, &str, &str, Range<u64>, bool)]) -> Recor
     let events: Vec<_> = record
         .events
         .iter()
-        .map(|e| (e.event.as_str(), e.data.as_str(), e.id.as_str(), e.range.clone(), e.terminated))
+        .map(|e| {
+            (
+                e.event.as_str(),
+                e.data.as_str(),
+                e.id.as_str(),
+                e.range.clone(),
+                e.terminated,
+            )
+        })
         .collect();
     assert_eq!(events, expect);
     assert_eq!(record, twin::decode(input));
@@ -40,21 +54,43 @@ fn check(input: &[u8], expect: &[(&str, &str, &str, Range<u64>, bool)]) -> Recor
 
 #[test]
 fn line_ends() {
-    check(b"data: 1\n\ndata: 2\n\n", &[("message", "1", "", 0..9, true), ("message", "2", "", 9..18, true)]);
-    check(b"data: 1\r\rdata: 2\r\r", &[("message", "1", "", 0..9, true), ("message", "2", "", 9..18, true)]);
+    check(
+        b"data: 1\n\ndata: 2\n\n",
+        &[
+            ("message", "1", "", 0..9, true),
+            ("message", "2", "", 9..18, true),
+        ],
+    );
+    check(
+        b"data: 1\r\rdata: 2\r\r",
+        &[
+            ("message", "1", "", 0..9, true),
+            ("message", "2", "", 9..18, true),
+        ],
+    );
     // The range ends after the CR of the blank line; its LF begins the next one.
     let record = check(
         b"data: 1\r\n\r\ndata: 2\r\n\r\n",
-        &[("message", "1", "", 0..10, true), ("message", "2", "", 10..21, true)],
+        &[
+            ("message", "1", "", 0..10, true),
+            ("message", "2", "", 10..21, true),
+        ],
     );
     assert_eq!(record.boundary, 22);
     // LF and CR are two line ends: the blank line is the CR.
     check(
         b"data: 1\n\rdata: 2\r\n\ndata: 3\n\r\n",
-        &[("message", "1", "", 0..9, true), ("message", "2", "", 9..19, true), ("message", "3", "", 19..28, true)],
+        &[
+            ("message", "1", "", 0..9, true),
+            ("message", "2", "", 9..19, true),
+            ("message", "3", "", 19..28, true),
+        ],
     );
     // Vertical tab, form feed, NEL and LINE SEPARATOR end no line.
-    check("data: a\x0b\x0c\u{85}\u{2028}b\n\n".as_bytes(), &[("message", "a\x0b\x0c\u{85}\u{2028}b", "", 0..17, true)]);
+    check(
+        "data: a\x0b\x0c\u{85}\u{2028}b\n\n".as_bytes(),
+        &[("message", "a\x0b\x0c\u{85}\u{2028}b", "", 0..17, true)],
+    );
 }
 
 #[test]
@@ -80,14 +116,33 @@ fn an_event_is_due_at_its_carriage_return() {
 
 #[test]
 fn byte_order_mark() {
-    check(b"\xef\xbb\xbfdata: 1\n\n", &[("message", "1", "", 0..12, true)]);
+    check(
+        b"\xef\xbb\xbfdata: 1\n\n",
+        &[("message", "1", "", 0..12, true)],
+    );
     // A second one is part of the field's name.
-    check(b"\xef\xbb\xbf\xef\xbb\xbfdata: 1\ndata: 2\n\n", &[("message", "2", "", 0..23, true)]);
+    check(
+        b"\xef\xbb\xbf\xef\xbb\xbfdata: 1\ndata: 2\n\n",
+        &[("message", "2", "", 0..23, true)],
+    );
     // Only the first line may have one, even if it is blank.
-    check(b"\n\xef\xbb\xbfdata: 1\ndata: 2\n\n", &[("message", "2", "", 0..21, true)]);
-    assert_eq!(check(b"\xef\xbb\xbf\r\ndata: 1\n\n", &[("message", "1", "", 0..14, true)]).boundary, 14);
+    check(
+        b"\n\xef\xbb\xbfdata: 1\ndata: 2\n\n",
+        &[("message", "2", "", 0..21, true)],
+    );
+    assert_eq!(
+        check(
+            b"\xef\xbb\xbf\r\ndata: 1\n\n",
+            &[("message", "1", "", 0..14, true)]
+        )
+        .boundary,
+        14
+    );
     // Two of its bytes are no mark.
-    check(b"\xef\xbbdata: 1\ndata: 2\n\n", &[("message", "2", "", 0..19, true)]);
+    check(
+        b"\xef\xbbdata: 1\ndata: 2\n\n",
+        &[("message", "2", "", 0..19, true)],
+    );
     assert_eq!(check(b"\xef\xbb\xbf", &[]).offset, 3);
     check(b"\xef\xbb", &[]);
     assert_eq!(check(b"\xef\xbb\xbf\r\n", &[]).boundary, 5);
@@ -96,15 +151,27 @@ fn byte_order_mark() {
 #[test]
 fn fields() {
     // One space goes, the second stays; a tab stays.
-    check(b"data:1\ndata: 2\ndata:  3\ndata:\t4\n\n", &[("message", "1\n2\n 3\n\t4", "", 0..33, true)]);
+    check(
+        b"data:1\ndata: 2\ndata:  3\ndata:\t4\n\n",
+        &[("message", "1\n2\n 3\n\t4", "", 0..33, true)],
+    );
     // A field without a colon is empty; an empty data line is data.
     check(b"data\n\n", &[("message", "", "", 0..6, true)]);
     check(b"data\ndata:\n\n", &[("message", "\n", "", 0..12, true)]);
     check(b"data: a\ndata\n\n", &[("message", "a\n", "", 0..14, true)]);
     // Names are exact.
-    check(b"Data: 1\n data: 2\ndata : 3\ndatax: 4\nx: 5\ndata: 6\n\n", &[("message", "6", "", 0..49, true)]);
-    check(b"data: {\"a\": \"b:c\"}\n\n", &[("message", "{\"a\": \"b:c\"}", "", 0..20, true)]);
-    check(b": c\ndata: 1\n:data: 2\n:\ndata: 3\n\n", &[("message", "1\n3", "", 0..32, true)]);
+    check(
+        b"Data: 1\n data: 2\ndata : 3\ndatax: 4\nx: 5\ndata: 6\n\n",
+        &[("message", "6", "", 0..49, true)],
+    );
+    check(
+        b"data: {\"a\": \"b:c\"}\n\n",
+        &[("message", "{\"a\": \"b:c\"}", "", 0..20, true)],
+    );
+    check(
+        b": c\ndata: 1\n:data: 2\n:\ndata: 3\n\n",
+        &[("message", "1\n3", "", 0..32, true)],
+    );
 }
 
 #[test]
@@ -112,11 +179,20 @@ fn event_type() {
     // The last one counts, for one block.
     check(
         b"event: a\ndata: 1\nevent: b\n\ndata: 2\n\n",
-        &[("b", "1", "", 0..27, true), ("message", "2", "", 27..36, true)],
+        &[
+            ("b", "1", "", 0..27, true),
+            ("message", "2", "", 27..36, true),
+        ],
     );
-    check(b"event: a\nevent\ndata: 1\n\n", &[("message", "1", "", 0..24, true)]);
+    check(
+        b"event: a\nevent\ndata: 1\n\n",
+        &[("message", "1", "", 0..24, true)],
+    );
     // A block without data dispatches nothing and takes its type with it.
-    let record = check(b"event: ping\n\ndata: 1\n\nevent: ping\n\n", &[("message", "1", "", 0..22, true)]);
+    let record = check(
+        b"event: ping\n\ndata: 1\n\nevent: ping\n\n",
+        &[("message", "1", "", 0..22, true)],
+    );
     assert_eq!(record.boundary, 35);
 }
 
@@ -124,16 +200,29 @@ fn event_type() {
 fn last_event_id() {
     check(
         b"id: 1\ndata: a\n\ndata: b\n\nid\ndata: c\n\n",
-        &[("message", "a", "1", 0..15, true), ("message", "b", "1", 15..24, true), ("message", "c", "", 24..36, true)],
+        &[
+            ("message", "a", "1", 0..15, true),
+            ("message", "b", "1", 15..24, true),
+            ("message", "c", "", 24..36, true),
+        ],
     );
     // A block without data sets it, too.
-    check(b"id: 7\n\ndata: a\n\n", &[("message", "a", "7", 0..16, true)]);
+    check(
+        b"id: 7\n\ndata: a\n\n",
+        &[("message", "a", "7", 0..16, true)],
+    );
     // An id with a NUL is ignored.
-    check(b"id: 1\nid: 2\0\nid: \0\ndata: a\n\n", &[("message", "a", "1", 0..28, true)]);
+    check(
+        b"id: 1\nid: 2\0\nid: \0\ndata: a\n\n",
+        &[("message", "a", "1", 0..28, true)],
+    );
     // The block must come whole.
     let record = check(b"id: 1\n\nid: 2\n", &[]);
     assert_eq!(record.last_event_id, "1");
-    let record = check(b"id: 1\n\nid: 2\ndata: a", &[("message", "a", "2", 0..20, false)]);
+    let record = check(
+        b"id: 1\n\nid: 2\ndata: a",
+        &[("message", "a", "2", 0..20, false)],
+    );
     assert_eq!(record.last_event_id, "1");
 }
 
@@ -142,7 +231,10 @@ fn retry() {
     for (value, expect) in [
         ("retry: 1000\n", Some(1000)),
         ("retry:007\n", Some(7)),
-        ("retry: 5\nretry: 6x\nretry: -1\nretry: 1.5\nretry: 1e3\nretry:\nretry\nretry:  9\nretry: 9 \n", Some(5)),
+        (
+            "retry: 5\nretry: 6x\nretry: -1\nretry: 1.5\nretry: 1e3\nretry:\nretry\nretry:  9\nretry: 9 \n",
+            Some(5),
+        ),
         ("retry: 18446744073709551616\n", Some(u64::MAX)),
         ("retry: \u{661}\n", None),
         // The rest of the number may be missing.
@@ -154,11 +246,20 @@ fn retry() {
 
 #[test]
 fn invalid_utf8_is_replaced() {
-    check(b"data: a\xffb\n\n", &[("message", "a\u{fffd}b", "", 0..11, true)]);
+    check(
+        b"data: a\xffb\n\n",
+        &[("message", "a\u{fffd}b", "", 0..11, true)],
+    );
     // One replacement for the longest beginning of a sequence, one for each byte that begins none.
     check(
         b"data: \xe2\x82\ndata: \xed\xa0\x80\n\n",
-        &[("message", "\u{fffd}\n\u{fffd}\u{fffd}\u{fffd}", "", 0..20, true)],
+        &[(
+            "message",
+            "\u{fffd}\n\u{fffd}\u{fffd}\u{fffd}",
+            "",
+            0..20,
+            true,
+        )],
     );
     check(
         b"event: \xf0\x9f\nid: \xc0\x8a\ndata: \xf0\x9f\xa6\x80\n\n",
@@ -168,31 +269,63 @@ fn invalid_utf8_is_replaced() {
 
 #[test]
 fn unterminated_blocks_are_marked() {
-    for input in [&b"data: 1\n\ndata: 2"[..], b"data: 1\n\ndata: 2\n", b"data: 1\n\ndata: 2\r\n"] {
+    for input in [
+        &b"data: 1\n\ndata: 2"[..],
+        b"data: 1\n\ndata: 2\n",
+        b"data: 1\n\ndata: 2\r\n",
+    ] {
         let end = input.len() as u64;
-        let record = check(input, &[("message", "1", "", 0..9, true), ("message", "2", "", 9..end, false)]);
+        let record = check(
+            input,
+            &[
+                ("message", "1", "", 0..9, true),
+                ("message", "2", "", 9..end, false),
+            ],
+        );
         assert_eq!(record.boundary, 9);
     }
-    check(b"event: a\ndata: 1\nevent: b", &[("b", "1", "", 0..25, false)]);
-    assert_eq!(check(b"data: 1\n\nevent: a\n: c", &[("message", "1", "", 0..9, true)]).offset, 21);
+    check(
+        b"event: a\ndata: 1\nevent: b",
+        &[("b", "1", "", 0..25, false)],
+    );
+    assert_eq!(
+        check(
+            b"data: 1\n\nevent: a\n: c",
+            &[("message", "1", "", 0..9, true)]
+        )
+        .offset,
+        21
+    );
     check(b"", &[]);
 }
 
 #[test]
 fn nothing_of_an_unterminated_block_is_left() {
-    for (tail, start) in [("event: a\nid: 1", 0), ("event: a\nid: 1\ndata: 1\ndata: 2", 30)] {
+    for (tail, start) in [
+        ("event: a\nid: 1", 0),
+        ("event: a\nid: 1\ndata: 1\ndata: 2", 30),
+    ] {
         let mut decoder = Decoder::new(&Limits::default());
         assert_eq!(decoder.next_event(&mut tail.as_bytes()), Ok(None));
         assert_eq!(decoder.finish().unwrap().is_some(), start > 0);
-        let event = decoder.next_event(&mut &b"data: 3\n\n"[..]).unwrap().unwrap();
-        assert_eq!((&*event.event, &*event.data, &*event.id), ("message", "3", ""));
+        let event = decoder
+            .next_event(&mut &b"data: 3\n\n"[..])
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (&*event.event, &*event.data, &*event.id),
+            ("message", "3", "")
+        );
         assert_eq!(event.range, start..tail.len() as u64 + 9);
     }
 }
 
 #[test]
 fn blocks_without_data_count_for_the_boundary() {
-    let record = check(b": a\n\n\n\ndata: 1\n\n: b\n\n: c\n", &[("message", "1", "", 0..16, true)]);
+    let record = check(
+        b": a\n\n\n\ndata: 1\n\n: b\n\n: c\n",
+        &[("message", "1", "", 0..16, true)],
+    );
     assert_eq!((record.boundary, record.offset), (21, 25));
 }
 
@@ -201,36 +334,72 @@ fn a_line_has_a_cap() {
     let limits = Limits::default().with_max_line_bytes(8);
     let record = over_splits(&limits, b"data: 12\r\n\r\ndata: 34\n\n");
     assert_eq!((record.events.len(), record.error), (2, None));
-    let too_long = |offset| Some(DecodeError { kind: DecodeErrorKind::LineTooLong(8), offset });
-    // Whole events before it were returned. The ninth byte is too much, whether its line ends or not.
+    let too_long = |offset| {
+        Some(DecodeError {
+            kind: DecodeErrorKind::LineTooLong(8),
+            offset,
+        })
+    };
+    // Whole events before it were returned. The ninth byte is too much, whether its line ends or
+    // not.
     for tail in ["", "4", "4567890\n\ndata: 5\n\n"] {
         let record = over_splits(&limits, format!("data: 1\n\ndata: 123{tail}").as_bytes());
         assert_eq!((record.events.len(), record.error), (1, too_long(17)));
         assert_eq!((record.offset, record.boundary), (17, 9));
     }
     assert_eq!(over_splits(&limits, b":23456789").error, too_long(8));
-    assert_eq!(too_long(8).unwrap().to_string(), "a line of the event stream has more than 8 bytes (byte 8)");
+    assert_eq!(
+        too_long(8).unwrap().to_string(),
+        "a line of the event stream has more than 8 bytes (byte 8)"
+    );
 }
 
 #[test]
 fn an_event_has_a_cap() {
     let limits = Limits::default().with_max_event_bytes(12);
-    let too_long = |offset| Some(DecodeError { kind: DecodeErrorKind::EventTooLong(12), offset });
+    let too_long = |offset| {
+        Some(DecodeError {
+            kind: DecodeErrorKind::EventTooLong(12),
+            offset,
+        })
+    };
     // Two of them are ten bytes, each with its line end.
     let record = over_splits(&limits, b"data\ndata\n\ndata\r\ndata\r\n\r\ndata\ndata");
     assert_eq!((record.events.len(), record.error), (3, None));
     for tail in ["", "\n", "\ndata\ndata\n\n"] {
-        let record = over_splits(&limits, format!("data\n\ndata\ndata\ndata{tail}").as_bytes());
+        let record = over_splits(
+            &limits,
+            format!("data\n\ndata\ndata\ndata{tail}").as_bytes(),
+        );
         // At the end of the stream without a line end, too.
-        assert_eq!((record.events.len(), record.error), (1, too_long(20)), "{tail:?}");
+        assert_eq!(
+            (record.events.len(), record.error),
+            (1, too_long(20)),
+            "{tail:?}"
+        );
         assert_eq!((record.offset, record.boundary), (20, 6));
     }
     // Fields without effect count as well, comments do not; a blank line resets the count.
-    assert_eq!(over_splits(&limits, b"event\nevent\nevent\n").error, too_long(17));
-    assert_eq!(over_splits(&limits, b"x: 1\nx: 2\nx: 3\n").error, too_long(14));
-    assert_eq!(over_splits(&limits, b": 345678901234567890\n:\n:\n:\n:\n:\n:\n").error, None);
-    assert_eq!(over_splits(&limits, b"event: x\n\nevent: x\n\ndata: xxxxx\n\n").error, None);
-    assert_eq!(too_long(9).unwrap().to_string(), "an event has more than 12 bytes (byte 9)");
+    assert_eq!(
+        over_splits(&limits, b"event\nevent\nevent\n").error,
+        too_long(17)
+    );
+    assert_eq!(
+        over_splits(&limits, b"x: 1\nx: 2\nx: 3\n").error,
+        too_long(14)
+    );
+    assert_eq!(
+        over_splits(&limits, b": 345678901234567890\n:\n:\n:\n:\n:\n:\n").error,
+        None
+    );
+    assert_eq!(
+        over_splits(&limits, b"event: x\n\nevent: x\n\ndata: xxxxx\n\n").error,
+        None
+    );
+    assert_eq!(
+        too_long(9).unwrap().to_string(),
+        "an event has more than 12 bytes (byte 9)"
+    );
 }
 
 #[test]
@@ -240,15 +409,27 @@ fn whole_lines_are_lent() {
     let mut rest = &input[..];
     for (name, data) in [("a", "{}"), ("b", "[]")] {
         let event = decoder.next_event(&mut rest).unwrap().unwrap();
-        let (Cow::Borrowed(event), Cow::Borrowed(lent)) = (event.event, event.data) else { panic!("copied") };
+        let (Cow::Borrowed(event), Cow::Borrowed(lent)) = (event.event, event.data) else {
+            panic!("copied")
+        };
         assert_eq!((event, lent), (name, data));
-        assert!(input.as_ptr_range().contains(&lent.as_ptr()), "lent from the decoder, not from the chunk");
+        assert!(
+            input.as_ptr_range().contains(&lent.as_ptr()),
+            "lent from the decoder, not from the chunk"
+        );
     }
     // What is split or joined comes from the decoder's buffer, which is not copied either.
-    for (part, tail) in [("data: a", "b\n\n"), ("data: a\n", "data: b\n\n"), ("", "data: a\ndata: b\n\n")] {
+    for (part, tail) in [
+        ("data: a", "b\n\n"),
+        ("data: a\n", "data: b\n\n"),
+        ("", "data: a\ndata: b\n\n"),
+    ] {
         assert_eq!(decoder.next_event(&mut part.as_bytes()), Ok(None));
         let mut tail = tail.as_bytes();
-        assert!(matches!(decoder.next_event(&mut tail).unwrap().unwrap().data, Cow::Borrowed("ab" | "a\nb")));
+        assert!(matches!(
+            decoder.next_event(&mut tail).unwrap().unwrap().data,
+            Cow::Borrowed("ab" | "a\nb")
+        ));
     }
 }
 
@@ -291,19 +472,31 @@ fn random_bytes_agree_with_the_twin() {
     let (mut events, mut errors) = (0, 0);
     for seed in 0..3000 {
         let mut rng = Rng::new(seed);
-        let soup: Vec<u8> = (0..rng.below(60)).flat_map(|_| rng.pick(alphabet)).copied().collect();
+        let soup: Vec<u8> = (0..rng.below(60))
+            .flat_map(|_| rng.pick(alphabet))
+            .copied()
+            .collect();
         let expect = twin::decode(&soup);
         assert_tiles(&expect);
         events += expect.events.len();
         for cuts in splits(soup.len()).chain([random_cuts(soup.len(), &mut rng)]) {
-            assert_eq!(decode(&Limits::default(), &soup, &cuts), expect, "seed {seed}, cuts {cuts:?}, {soup:?}");
+            assert_eq!(
+                decode(&Limits::default(), &soup, &cuts),
+                expect,
+                "seed {seed}, cuts {cuts:?}, {soup:?}"
+            );
         }
-        let tight = Limits::default().with_max_line_bytes(rng.below(40)).with_max_event_bytes(rng.below(60));
+        let tight = Limits::default()
+            .with_max_line_bytes(rng.below(40))
+            .with_max_event_bytes(rng.below(60));
         errors += usize::from(over_splits(&tight, &soup).error.is_some());
         fuzz_body(&soup);
     }
     println!("covered: {events} events, {errors} streams over a cap");
-    assert!(events > 3000 && errors > 1000, "{events} events, {errors} errors");
+    assert!(
+        events > 3000 && errors > 1000,
+        "{events} events, {errors} errors"
+    );
 }
 
 /// Whole blocks of the usual form are read in one step, which bytes that come one by one never are.
@@ -342,11 +535,16 @@ fn whole_blocks_agree_with_the_twin() {
             let stream = [*first, *second, b"data: {}\n\n"].concat();
             let bytewise: Vec<_> = (1..stream.len()).collect();
             for most in 0..stream.len() {
-                for limits in
-                    [Limits::default().with_max_line_bytes(most), Limits::default().with_max_event_bytes(most)]
-                {
+                for limits in [
+                    Limits::default().with_max_line_bytes(most),
+                    Limits::default().with_max_event_bytes(most),
+                ] {
                     let slow = decode(&limits, &stream, &bytewise);
-                    assert_eq!(decode(&limits, &stream, &[]), slow, "cap {most}, {stream:?}");
+                    assert_eq!(
+                        decode(&limits, &stream, &[]),
+                        slow,
+                        "cap {most}, {stream:?}"
+                    );
                 }
             }
         }
@@ -357,13 +555,24 @@ fn whole_blocks_agree_with_the_twin() {
 fn invalid_utf8_is_found_anywhere() {
     for length in [0, 1, 15, 31, 63, 64, 65, 127, 128, 200] {
         for at in 0..=length {
-            for bytes in [&b""[..], "é".as_bytes(), "😀".as_bytes(), b"\xff", b"\xc3", b"\xf0\x9f\x98", b"\xed\xa0\x80"]
-            {
+            for bytes in [
+                &b""[..],
+                "é".as_bytes(),
+                "😀".as_bytes(),
+                b"\xff",
+                b"\xc3",
+                b"\xf0\x9f\x98",
+                b"\xed\xa0\x80",
+            ] {
                 let data = [&vec![b'a'; at], bytes, &vec![b'a'; length - at]].concat();
                 let stream = [b": first\n\ndata: ", &data[..], b"\n\n"].concat();
                 let record = decode(&Limits::default(), &stream, &[]);
                 assert_eq!(record.events.len(), 1);
-                assert_eq!(record.events[0].data, String::from_utf8_lossy(&data), "{length}, {at}, {bytes:?}");
+                assert_eq!(
+                    record.events[0].data,
+                    String::from_utf8_lossy(&data),
+                    "{length}, {at}, {bytes:?}"
+                );
             }
         }
     }
@@ -377,12 +586,24 @@ fn encoder_writes() {
         String::from_utf8(out).unwrap()
     };
     assert_eq!(event(None, None, "{}"), "|data: {}\n\n");
-    assert_eq!(event(Some("a"), Some("1"), " x"), "|event: a\nid: 1\ndata:  x\n\n");
+    assert_eq!(
+        event(Some("a"), Some("1"), " x"),
+        "|event: a\nid: 1\ndata:  x\n\n"
+    );
     assert_eq!(event(None, Some(""), ""), "|id: \ndata: \n\n");
-    assert_eq!(event(None, None, "a\nb\r\nc\rd"), "|data: a\ndata: b\ndata: c\ndata: d\n\n");
-    assert_eq!(event(None, None, "\n\r\r\n\n"), "|data: \ndata: \ndata: \ndata: \ndata: \n\n");
+    assert_eq!(
+        event(None, None, "a\nb\r\nc\rd"),
+        "|data: a\ndata: b\ndata: c\ndata: d\n\n"
+    );
+    assert_eq!(
+        event(None, None, "\n\r\r\n\n"),
+        "|data: \ndata: \ndata: \ndata: \ndata: \n\n"
+    );
     // No text becomes a field of its own.
-    assert_eq!(event(Some("a\ndata: x"), Some("1\rdata: x"), "y"), "|data: y\n\n");
+    assert_eq!(
+        event(Some("a\ndata: x"), Some("1\rdata: x"), "y"),
+        "|data: y\n\n"
+    );
     assert_eq!(event(Some("\r\n"), Some("1\0"), "y"), "|data: y\n\n");
     let mut out = Vec::new();
     Encoder::comment(&mut out, "a\ndata: x\r\n\nb");
@@ -400,12 +621,20 @@ fn standard_cases() {
         };
         let record = over_splits(&Limits::default(), &input);
         // The standard drops an unterminated event.
-        let events: Vec<_> = record.events.iter().filter(|event| event.terminated).collect();
+        let events: Vec<_> = record
+            .events
+            .iter()
+            .filter(|event| event.terminated)
+            .collect();
         let expect = case["expected"].as_array().unwrap();
         assert_eq!(events.len(), expect.len(), "{name}: {events:?}");
         for (event, expect) in events.iter().zip(expect) {
             let expect = ["event", "data", "id"].map(|key| expect[key].as_str().unwrap());
-            assert_eq!([event.event.as_str(), &event.data, &event.id], expect, "{name}");
+            assert_eq!(
+                [event.event.as_str(), &event.data, &event.id],
+                expect,
+                "{name}"
+            );
         }
         assert_eq!(record.retry, case["retry"].as_u64(), "{name}");
         assert_eq!(record.error, None, "{name}");
@@ -428,13 +657,31 @@ fn recorded_streams() {
         let record = decode(&Limits::default(), &input, &[]);
         assert_eq!(record, twin::decode(&input), "{file}");
         assert_tiles(&record);
-        let strict = record.events.iter().filter(|event| event.terminated).count();
-        assert_eq!(Some(record.events.len() as u64), row["n_events"].as_u64(), "{file}");
-        assert_eq!(Some(strict as u64), row["n_events_strict"].as_u64(), "{file}");
+        let strict = record
+            .events
+            .iter()
+            .filter(|event| event.terminated)
+            .count();
+        assert_eq!(
+            Some(record.events.len() as u64),
+            row["n_events"].as_u64(),
+            "{file}"
+        );
+        assert_eq!(
+            Some(strict as u64),
+            row["n_events_strict"].as_u64(),
+            "{file}"
+        );
         let mut rng = Rng::new(input.len() as u64);
         let bytewise = (1..input.len()).collect();
-        for cuts in std::iter::once(bytewise).chain((0..8).map(|_| random_cuts(input.len(), &mut rng))) {
-            assert!(decode(&Limits::default(), &input, &cuts) == record, "{file}: {} cuts", cuts.len());
+        for cuts in
+            std::iter::once(bytewise).chain((0..8).map(|_| random_cuts(input.len(), &mut rng)))
+        {
+            assert!(
+                decode(&Limits::default(), &input, &cuts) == record,
+                "{file}: {} cuts",
+                cuts.len()
+            );
         }
         files += 1;
         events += record.events.len();

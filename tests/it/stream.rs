@@ -79,7 +79,9 @@ impl Stream for Wire {
     type Item = Result<Bytes, Lost>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll(cx).map(|item| item.map(|item| item.map(Bytes::from)))
+        self.0
+            .poll(cx)
+            .map(|item| item.map(|item| item.map(Bytes::from)))
     }
 }
 
@@ -118,14 +120,23 @@ impl Calls {
 
     fn upstream(&self, steps: Vec<Step>) -> Upstream {
         self.open.fetch_add(1, Ordering::SeqCst);
-        Upstream { steps: steps.into(), pause: None, open: Arc::clone(&self.open) }
+        Upstream {
+            steps: steps.into(),
+            pause: None,
+            open: Arc::clone(&self.open),
+        }
     }
 
     async fn reopen(self, retry: Retry) -> Result<Upstream, Lost> {
         self.made.lock().unwrap().push((self.elapsed(), retry));
         // A call is open before it is answered.
         let upstream = self.upstream(Vec::new());
-        let (wait, answer) = self.answers.lock().unwrap().pop_front().expect("more is asked for than is answered");
+        let (wait, answer) = self
+            .answers
+            .lock()
+            .unwrap()
+            .pop_front()
+            .expect("more is asked for than is answered");
         sleep(Duration::from_millis(wait)).await;
         answer.map(|steps| {
             let mut upstream = upstream;
@@ -139,7 +150,12 @@ impl Calls {
     }
 
     fn times(&self) -> Vec<u64> {
-        self.made.lock().unwrap().iter().map(|(at, _)| *at).collect()
+        self.made
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(at, _)| *at)
+            .collect()
     }
 
     fn open(&self) -> usize {
@@ -152,7 +168,11 @@ fn rejection(error: &Lost) -> CallEnd {
         Lost::Busy(seconds) => (true, seconds.map(Duration::from_secs)),
         _ => (false, None),
     };
-    CallEnd::Rejected { reason: format!("{error:?}"), transient, retry_after }
+    CallEnd::Rejected {
+        reason: format!("{error:?}"),
+        transient,
+        retry_after,
+    }
 }
 
 type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T, Lost>> + std::marker::Send>>;
@@ -164,17 +184,28 @@ fn stitch(calls: &Calls, first: Vec<Step>, limits: Limits) -> Boxed<Bytes> {
         let calls = calls.clone();
         async move { calls.reopen(retry).await.map(Wire) }
     };
-    Box::pin(Stitcher::new().limits(limits).stream(first, reopen).on_rejection(rejection))
+    Box::pin(
+        Stitcher::new()
+            .limits(limits)
+            .stream(first, reopen)
+            .on_rejection(rejection),
+    )
 }
 
 /// Returns all items, with the time at which each one came.
 async fn all(calls: &Calls, mut stream: Boxed<Bytes>) -> Vec<(u64, String)> {
     let mut items = Vec::new();
     while let Some(item) = stream.next().await {
-        let item = item.map_or_else(|error| format!("{error:?}"), |bytes| String::from_utf8(bytes.to_vec()).unwrap());
+        let item = item.map_or_else(
+            |error| format!("{error:?}"),
+            |bytes| String::from_utf8(bytes.to_vec()).unwrap(),
+        );
         items.push((calls.elapsed(), item));
     }
-    assert!(stream.next().await.is_none(), "a stream that is over stays so");
+    assert!(
+        stream.next().await.is_none(),
+        "a stream that is over stays so"
+    );
     items
 }
 
@@ -189,14 +220,25 @@ fn finish(reason: &str) -> Step {
 }
 
 fn comments(items: &[(u64, String)]) -> Vec<u64> {
-    items.iter().filter(|(_, item)| item.starts_with(':')).map(|(at, _)| *at).collect()
+    items
+        .iter()
+        .filter(|(_, item)| item.starts_with(':'))
+        .map(|(at, _)| *at)
+        .collect()
 }
 
 fn text(items: &[(u64, String)]) -> String {
     let mut text = String::new();
     for line in items.iter().flat_map(|(_, item)| item.lines()) {
-        let chunk = line.strip_prefix("data: ").and_then(|data| serde_json::from_str::<serde_json::Value>(data).ok());
-        text.push_str(chunk.as_ref().and_then(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).unwrap_or(""));
+        let chunk = line
+            .strip_prefix("data: ")
+            .and_then(|data| serde_json::from_str::<serde_json::Value>(data).ok());
+        text.push_str(
+            chunk
+                .as_ref()
+                .and_then(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
+                .unwrap_or(""),
+        );
     }
     text
 }
@@ -211,18 +253,30 @@ fn rest() -> Answer {
 
 #[tokio::test(start_paused = true)]
 async fn rejected_calls_wait_twice_as_long_each_up_to_a_cap() {
-    let limits = Limits::default().with_max_consecutive_failures(9).with_max_continuations(20);
+    let limits = Limits::default()
+        .with_max_consecutive_failures(9)
+        .with_max_continuations(20);
     let calls = Calls::new((0..7).map(|_| busy()).chain([rest()]).collect());
     let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], limits)).await;
     assert_eq!(text(&items), "[1, 20]");
-    // 0.2 · 2ⁿ seconds after each failure, and 10 instead of 12.8. Up to half of each wait is random.
+    // 0.2 · 2ⁿ seconds after each failure, and 10 instead of 12.8. Up to half of each wait is
+    // random.
     let most = [200, 400, 800, 1600, 3200, 6400, 10_000];
     let times = calls.times();
     let waits: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert_eq!(waits.len(), most.len());
-    assert!(waits.iter().zip(most).all(|(&wait, most)| (most / 2..=most).contains(&wait)), "{waits:?}");
+    assert!(
+        waits
+            .iter()
+            .zip(most)
+            .all(|(&wait, most)| (most / 2..=most).contains(&wait)),
+        "{waits:?}"
+    );
     // A comment at the start of each wait, and every five seconds of silence.
-    let expected: Vec<_> = times.windows(2).flat_map(|pair| (pair[0]..pair[1]).step_by(5000)).collect();
+    let expected: Vec<_> = times
+        .windows(2)
+        .flat_map(|pair| (pair[0]..pair[1]).step_by(5000))
+        .collect();
     assert_eq!(comments(&items), expected);
 }
 
@@ -231,16 +285,33 @@ const SPREAD: u64 = 100;
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_counts_up_to_the_cap() {
-    for (seconds, at) in [(0, 0), (2, 2000), (10, 10_000), (60, 10_000), (u64::MAX, 10_000)] {
+    for (seconds, at) in [
+        (0, 0),
+        (2, 2000),
+        (10, 10_000),
+        (60, 10_000),
+        (u64::MAX, 10_000),
+    ] {
         let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(seconds)))), rest()]);
-        let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+        let items = all(
+            &calls,
+            stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default()),
+        )
+        .await;
         assert_eq!(text(&items), "[1, 20]");
         let times = calls.times();
-        assert!(times.len() == 2 && (at..=(at + SPREAD).min(10_000)).contains(&times[1]), "{seconds}: {times:?}");
+        assert!(
+            times.len() == 2 && (at..=(at + SPREAD).min(10_000)).contains(&times[1]),
+            "{seconds}: {times:?}"
+        );
     }
     // An error that waiting does not help is followed by the next call at once.
     let calls = Calls::new(vec![(0, Err(Lost::Forbidden)), rest()]);
-    all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+    all(
+        &calls,
+        stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default()),
+    )
+    .await;
     assert_eq!(calls.times(), [0, 0]);
 }
 
@@ -250,15 +321,26 @@ async fn a_resend_waits_and_keeps_the_connection_like_a_continuation() {
     let limits = Limits::default().with_patience(Duration::ZERO);
     let items = all(&calls, stitch(&calls, vec![Fail], limits)).await;
     assert_eq!(text(&items), "[1, 20]");
-    assert!((7000..=7000 + SPREAD).contains(&calls.times()[1]), "{:?}", calls.times());
+    assert!(
+        (7000..=7000 + SPREAD).contains(&calls.times()[1]),
+        "{:?}",
+        calls.times()
+    );
     assert_eq!(comments(&items), [0, 5000]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn comments_come_while_a_continuation_is_awaited() {
     // The head comes after 12 s, then nothing for 9 s.
-    let calls = Calls::new(vec![(12_000, Ok(vec![Wait(9000), chunk("[1, 20]"), finish("stop")]))]);
-    let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+    let calls = Calls::new(vec![(
+        12_000,
+        Ok(vec![Wait(9000), chunk("[1, 20]"), finish("stop")]),
+    )]);
+    let items = all(
+        &calls,
+        stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default()),
+    )
+    .await;
     assert_eq!(comments(&items), [5000, 10_000, 15_000, 20_000]);
     assert_eq!(text(&items), "[1, 20]");
 }
@@ -266,29 +348,66 @@ async fn comments_come_while_a_continuation_is_awaited() {
 #[tokio::test(start_paused = true)]
 async fn silence_counts_as_a_cut_where_a_document_is_open() {
     // In the first answer, 60 s after the last byte, whatever that was.
-    let first = vec![chunk("[1, "), Wait(59_000), Send(": ping\n\n".into()), Wait(59_000), chunk("2"), Stall];
+    let first = vec![
+        chunk("[1, "),
+        Wait(59_000),
+        Send(": ping\n\n".into()),
+        Wait(59_000),
+        chunk("2"),
+        Stall,
+    ];
     let calls = Calls::new(vec![rest()]);
     let items = all(&calls, stitch(&calls, first, Limits::default())).await;
-    assert_eq!((calls.times(), text(&items)), (vec![178_000], "[1, 20]".to_owned()));
+    assert_eq!(
+        (calls.times(), text(&items)),
+        (vec![178_000], "[1, 20]".to_owned())
+    );
 
     // After a finish that was withheld.
     let calls = Calls::new(vec![rest()]);
-    let length =
-        Send(r#"data: {"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#.to_owned() + "\n\n");
-    all(&calls, stitch(&calls, vec![chunk("[1, 2"), length, Stall], Limits::default())).await;
+    let length = Send(
+        r#"data: {"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#
+            .to_owned()
+            + "\n\n",
+    );
+    all(
+        &calls,
+        stitch(
+            &calls,
+            vec![chunk("[1, 2"), length, Stall],
+            Limits::default(),
+        ),
+    )
+    .await;
     assert_eq!(calls.times(), [60_000]);
 
-    // In a continuation that has sent text: 60 s; in one that has sent none, or has not answered: 300 s.
+    // In a continuation that has sent text: 60 s; in one that has sent none, or has not answered:
+    // 300 s.
     let begun = vec![Send(": ping\n\n".into()), Stall];
     let calls = Calls::new(vec![(0, Ok(begun)), (400_000, Ok(vec![])), rest()]);
-    let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
-    assert_eq!((calls.times(), text(&items)), (vec![0, 300_000, 600_000], "[1, 20]".to_owned()));
+    let items = all(
+        &calls,
+        stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default()),
+    )
+    .await;
+    assert_eq!(
+        (calls.times(), text(&items)),
+        (vec![0, 300_000, 600_000], "[1, 20]".to_owned())
+    );
     let whole = (0, Ok(vec![chunk("[1, 20, 3]"), finish("stop")]));
     let calls = Calls::new(vec![(0, Ok(vec![chunk("[1, 20, "), Stall])), whole]);
-    all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+    all(
+        &calls,
+        stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default()),
+    )
+    .await;
     assert_eq!(calls.times(), [0, 60_000]);
     let calls = Calls::new(vec![(0, Ok(vec![Stall])), rest()]);
-    all(&calls, stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default())).await;
+    all(
+        &calls,
+        stitch(&calls, vec![chunk("[1, 2"), Fail], Limits::default()),
+    )
+    .await;
     assert_eq!(calls.times(), [0, 300_000]);
 
     // Before anything of the document: 300 s.
@@ -300,7 +419,10 @@ async fn silence_counts_as_a_cut_where_a_document_is_open() {
 /// An upstream that does not end after a whole document is not waited for.
 #[tokio::test(start_paused = true)]
 async fn silence_after_a_whole_document_ends_the_answer() {
-    for first in [vec![chunk("[1]"), Stall], vec![chunk("[1]"), finish("stop"), Stall]] {
+    for first in [
+        vec![chunk("[1]"), Stall],
+        vec![chunk("[1]"), finish("stop"), Stall],
+    ] {
         let calls = Calls::new(vec![]);
         let items = all(&calls, stitch(&calls, first, Limits::default())).await;
         assert_eq!((calls.times(), text(&items)), (vec![], "[1]".to_owned()));
@@ -320,10 +442,17 @@ async fn silence_elsewhere_ends_the_answer_after_the_longest_time() {
     ] {
         let calls = Calls::new(vec![]);
         let items = all(&calls, stitch(&calls, first, Limits::default())).await;
-        assert_eq!((calls.elapsed(), calls.times(), calls.open()), (300_000, vec![], 0), "{items:?}");
+        assert_eq!(
+            (calls.elapsed(), calls.times(), calls.open()),
+            (300_000, vec![], 0),
+            "{items:?}"
+        );
         // Where the answer has ended, no error follows.
         let last = &items.last().unwrap().1;
-        assert!(last.contains("\"code\":\"first_byte_timeout\"") || last.ends_with("[DONE]\n\n"), "{items:?}");
+        assert!(
+            last.contains("\"code\":\"first_byte_timeout\"") || last.ends_with("[DONE]\n\n"),
+            "{items:?}"
+        );
     }
 }
 
@@ -336,43 +465,87 @@ async fn limits_may_be_unlimited() {
         .with_text_timeout(never)
         .with_keep_alive_interval(never)
         .with_max_backoff(never);
-    let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(5)))), (1_000_000_000, rest().1)]);
-    let items = all(&calls, stitch(&calls, vec![chunk("[1, 2"), Wait(100_000_000), Fail], limits.clone())).await;
+    let calls = Calls::new(vec![
+        (0, Err(Lost::Busy(Some(5)))),
+        (1_000_000_000, rest().1),
+    ]);
+    let items = all(
+        &calls,
+        stitch(
+            &calls,
+            vec![chunk("[1, 2"), Wait(100_000_000), Fail],
+            limits.clone(),
+        ),
+    )
+    .await;
     assert_eq!(text(&items), "[1, 20]");
 
     let calls = Calls::new(vec![(0, Err(Lost::Busy(Some(u64::MAX))))]);
     let mut stream = stitch(&calls, vec![chunk("[1, 2"), Fail], limits);
     let waits = async { while stream.next().await.is_some() {} };
-    assert!(timeout(Duration::from_secs(1_000_000_000), waits).await.is_err());
+    assert!(
+        timeout(Duration::from_secs(1_000_000_000), waits)
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_error_of_an_answer_that_passes_through_reaches_the_reader() {
     let calls = Calls::new(vec![]);
-    let items = all(&calls, stitch(&calls, vec![chunk("Hello"), Fail], Limits::default())).await;
+    let items = all(
+        &calls,
+        stitch(&calls, vec![chunk("Hello"), Fail], Limits::default()),
+    )
+    .await;
     assert_eq!(items.last().unwrap().1, "Connection");
     assert_eq!(calls.open(), 0);
 
     // The error of an earlier call does not: a further call replaced it.
     let calls = Calls::new(vec![(0, Ok(vec![chunk("Hello")]))]);
-    let items = all(&calls, stitch(&calls, vec![chunk(""), Fail], Limits::default())).await;
+    let items = all(
+        &calls,
+        stitch(&calls, vec![chunk(""), Fail], Limits::default()),
+    )
+    .await;
     assert_eq!(text(&items), "Hello");
-    assert!(items.iter().all(|(_, item)| item != "Connection"), "{items:?}");
+    assert!(
+        items.iter().all(|(_, item)| item != "Connection"),
+        "{items:?}"
+    );
 }
 
 /// The upstream call ends at once, wherever the reader leaves.
 #[tokio::test(start_paused = true)]
 async fn dropping_an_adapter_drops_the_call() {
-    let length =
-        Send(r#"data: {"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#.to_owned() + "\n\n");
+    let length = Send(
+        r#"data: {"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#
+            .to_owned()
+            + "\n\n",
+    );
     let cut = || vec![chunk("[1, 2"), Fail];
     let scenes: Vec<(&str, Vec<Step>, Vec<Answer>, usize)> = vec![
         ("before the first byte", vec![Stall], vec![], 1),
         ("healthy", vec![chunk("[1"), Stall], vec![], 1),
         ("withheld", vec![chunk("[1"), length, Stall], vec![], 1),
-        ("waiting to retry", cut(), vec![(0, Err(Lost::Busy(Some(9))))], 0),
-        ("before a continuation's head", cut(), vec![(9000, Ok(vec![]))], 1),
-        ("continuing", cut(), vec![(0, Ok(vec![chunk("[1, 20"), Stall]))], 1),
+        (
+            "waiting to retry",
+            cut(),
+            vec![(0, Err(Lost::Busy(Some(9))))],
+            0,
+        ),
+        (
+            "before a continuation's head",
+            cut(),
+            vec![(9000, Ok(vec![]))],
+            1,
+        ),
+        (
+            "continuing",
+            cut(),
+            vec![(0, Ok(vec![chunk("[1, 20"), Stall]))],
+            1,
+        ),
     ];
     for (scene, first, answers, open) in scenes {
         let calls = Calls::new(answers);
@@ -400,23 +573,43 @@ async fn a_call_is_over_before_the_next_begins() {
     while stream.next().await.is_some() {
         assert!(calls.open() <= 1);
     }
-    // The first call's connection stays open after `[DONE]`, so the next call waits half a second for more text.
+    // The first call's connection stays open after `[DONE]`, so the next call waits half a second
+    // for more text.
     assert_eq!(calls.times(), [500]);
 }
 
 /// A poll that is cancelled loses nothing.
 #[tokio::test(start_paused = true)]
 async fn polls_can_be_abandoned() {
-    let first = vec![Wait(30), chunk("[1, "), Wait(30), chunk("2"), Wait(30), Fail];
+    let first = vec![
+        Wait(30),
+        chunk("[1, "),
+        Wait(30),
+        chunk("2"),
+        Wait(30),
+        Fail,
+    ];
     let answers = || {
         vec![
             (30, Err(Lost::Busy(None))),
-            (30, Ok(vec![Wait(30), chunk("[1, 2"), Wait(30), chunk("0]"), finish("stop")])),
+            (
+                30,
+                Ok(vec![
+                    Wait(30),
+                    chunk("[1, 2"),
+                    Wait(30),
+                    chunk("0]"),
+                    finish("stop"),
+                ]),
+            ),
         ]
     };
     let calls = Calls::new(answers());
-    let expected: String =
-        all(&calls, stitch(&calls, first.clone(), Limits::default())).await.into_iter().map(|item| item.1).collect();
+    let expected: String = all(&calls, stitch(&calls, first.clone(), Limits::default()))
+        .await
+        .into_iter()
+        .map(|item| item.1)
+        .collect();
 
     let calls = Calls::new(answers());
     let mut stream = stitch(&calls, first, Limits::default());
@@ -440,17 +633,27 @@ fn adapters_can_be_named_and_sent() {
         text: StitchText<'static, Lost>,
     }
     fn sent<T: std::marker::Send + Unpin>(_: &T) {}
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let first = || tokio_stream::iter([Ok(Bytes::new())]);
         let bytes = Stitcher::new().stream(first(), move |_| async move { Ok(first()) });
-        let answers = Answers { bytes, text: stitch_text(&Calls::new(vec![]), vec![], Limits::default()) };
+        let answers = Answers {
+            bytes,
+            text: stitch_text(&Calls::new(vec![]), vec![], Limits::default()),
+        };
         sent(&answers);
         assert_eq!(
-            stitch_text(&Calls::new(vec![]), vec![], Limits::default()).into_outcome().to_string(),
+            stitch_text(&Calls::new(vec![]), vec![], Limits::default())
+                .into_outcome()
+                .to_string(),
             "incomplete after 0 continuations, 0 failures: stopped by abandoned"
         );
-        assert!(answers.text.outcome().is_none() && format!("{:?}", answers.bytes).contains("Driver"));
+        assert!(
+            answers.text.outcome().is_none() && format!("{:?}", answers.bytes).contains("Driver")
+        );
         let body = String::from("{}");
         sent(&Stitcher::new().stream(first(), async |retry| {
             assert!(!retry.body(&body).is_empty());
@@ -470,7 +673,11 @@ fn stitch_text(calls: &Calls, first: Vec<Step>, limits: Limits) -> StitchText<'s
         let calls = calls.clone();
         async move { calls.reopen(retry).await.map(Deltas) }
     };
-    Stitcher::new().limits(limits).give_up(GiveUp::Close).text(first, reopen).on_rejection(rejection)
+    Stitcher::new()
+        .limits(limits)
+        .give_up(GiveUp::Close)
+        .text(first, reopen)
+        .on_rejection(rejection)
 }
 
 /// The loop over text deltas: the text, its outcome, and when the calls were made.
@@ -481,12 +688,54 @@ async fn text_deltas() {
     let cut = || vec![say("[1, "), say("2"), Fail];
     type Scene<'a> = (&'a str, Vec<Step>, Vec<Answer>, &'a str, Status, Vec<u64>);
     let scenes: Vec<Scene<'_>> = vec![
-        ("whole", vec![say("[1, "), say("2]")], vec![], "[1, 2]", Status::PassedThrough, vec![]),
-        ("whole, then an error", vec![say("[1]"), Fail], vec![], "[1]", Status::Complete, vec![]),
-        ("prose", vec![say("Hello")], vec![], "Hello", Status::PassedThrough, vec![]),
-        ("cut by an error", cut(), vec![answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0]),
-        ("cut by an end", vec![say("[1, 2")], vec![answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0]),
-        ("silent", vec![say("[1, 2"), Stall], vec![answer("[1, 20]")], "[1, 20]", Status::Complete, vec![60_000]),
+        (
+            "whole",
+            vec![say("[1, "), say("2]")],
+            vec![],
+            "[1, 2]",
+            Status::PassedThrough,
+            vec![],
+        ),
+        (
+            "whole, then an error",
+            vec![say("[1]"), Fail],
+            vec![],
+            "[1]",
+            Status::Complete,
+            vec![],
+        ),
+        (
+            "prose",
+            vec![say("Hello")],
+            vec![],
+            "Hello",
+            Status::PassedThrough,
+            vec![],
+        ),
+        (
+            "cut by an error",
+            cut(),
+            vec![answer("[1, 20]")],
+            "[1, 20]",
+            Status::Complete,
+            vec![0],
+        ),
+        (
+            "cut by an end",
+            vec![say("[1, 2")],
+            vec![answer("[1, 20]")],
+            "[1, 20]",
+            Status::Complete,
+            vec![0],
+        ),
+        (
+            "silent",
+            vec![say("[1, 2"), Stall],
+            vec![answer("[1, 20]")],
+            "[1, 20]",
+            Status::Complete,
+            vec![60_000],
+        ),
         (
             "twice",
             cut(),
@@ -495,9 +744,30 @@ async fn text_deltas() {
             Status::Complete,
             vec![0, 0],
         ),
-        ("busy", cut(), vec![busy(), busy(), answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0, 200, 600]),
-        ("a refusal", cut(), vec![answer("I can't."), answer("[1, 20]")], "[1, 20]", Status::Complete, vec![0, 0]),
-        ("nothing at first", vec![Fail], vec![answer("[1]")], "[1]", Status::Complete, vec![200]),
+        (
+            "busy",
+            cut(),
+            vec![busy(), busy(), answer("[1, 20]")],
+            "[1, 20]",
+            Status::Complete,
+            vec![0, 200, 600],
+        ),
+        (
+            "a refusal",
+            cut(),
+            vec![answer("I can't."), answer("[1, 20]")],
+            "[1, 20]",
+            Status::Complete,
+            vec![0, 0],
+        ),
+        (
+            "nothing at first",
+            vec![Fail],
+            vec![answer("[1]")],
+            "[1]",
+            Status::Complete,
+            vec![200],
+        ),
         (
             "empty deltas",
             vec![say(""), say("[1"), say(""), Fail],
@@ -506,11 +776,23 @@ async fn text_deltas() {
             Status::Complete,
             vec![0],
         ),
-        ("given up", cut(), vec![answer(""), answer(""), answer("")], "[1, 2]", Status::Closed, vec![0, 0, 0]),
+        (
+            "given up",
+            cut(),
+            vec![answer(""), answer(""), answer("")],
+            "[1, 2]",
+            Status::Closed,
+            vec![0, 0, 0],
+        ),
         (
             "a fence",
-            vec![say("```json\n{\"text\": \"It was a dark and stormy night.\", \"n\": 1"), Fail],
-            vec![answer("{\"text\": \"It was a dark and stormy night.\", \"n\": 12}")],
+            vec![
+                say("```json\n{\"text\": \"It was a dark and stormy night.\", \"n\": 1"),
+                Fail,
+            ],
+            vec![answer(
+                "{\"text\": \"It was a dark and stormy night.\", \"n\": 12}",
+            )],
             "```json\n{\"text\": \"It was a dark and stormy night.\", \"n\": 12}\n```",
             Status::Complete,
             vec![0],
@@ -535,16 +817,26 @@ async fn text_deltas() {
         assert_eq!(stream.outcome().unwrap().status(), status, "{scene}");
         // Up to half of a wait after a refusal is random.
         let is_near = |(at, most): (&u64, &u64)| {
-            (if ["busy", "nothing at first"].contains(&scene) { *most / 2 } else { *most }..=*most).contains(at)
+            (if ["busy", "nothing at first"].contains(&scene) {
+                *most / 2
+            } else {
+                *most
+            }..=*most)
+                .contains(at)
         };
         let seen = calls.times();
-        assert!(seen.len() == times.len() && seen.iter().zip(&times).all(is_near), "{scene}: {seen:?}");
+        assert!(
+            seen.len() == times.len() && seen.iter().zip(&times).all(is_near),
+            "{scene}: {seen:?}"
+        );
         assert_eq!(calls.open(), 0, "{scene}");
     }
 
     // The reader gets the error of prose, and the last error where nothing was delivered.
     let calls = Calls::new(vec![]);
-    let items: Vec<_> = texts(&calls, vec![say("Hello"), Fail], Limits::default()).collect().await;
+    let items: Vec<_> = texts(&calls, vec![say("Hello"), Fail], Limits::default())
+        .collect()
+        .await;
     assert_eq!(items, [Ok("Hello".to_owned()), Err(Lost::Connection)]);
     let calls = Calls::new(vec![(0, Ok(vec![Fail])), (0, Err(Lost::Forbidden))]);
     let limits = Limits::default().with_patience(Duration::ZERO);
@@ -555,7 +847,11 @@ async fn text_deltas() {
 type Said = Vec<Result<TextDelta, Lost>>;
 
 /// Reads a text to its end. Returns the text, its outcome, and how many further calls were made.
-async fn deltas(stitcher: Stitcher, first: Said, rest: &str) -> (String, Status, Option<Finish>, usize) {
+async fn deltas(
+    stitcher: Stitcher,
+    first: Said,
+    rest: &str,
+) -> (String, Status, Option<Finish>, usize) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let mut text = stitcher.text(tokio_stream::iter(first), move |_| {
@@ -568,7 +864,12 @@ async fn deltas(stitcher: Stitcher, first: Said, rest: &str) -> (String, Status,
         seen.push_str(&delta.unwrap());
     }
     let outcome = text.into_outcome();
-    (seen, outcome.status(), outcome.finish().cloned(), asked.load(Ordering::SeqCst))
+    (
+        seen,
+        outcome.status(),
+        outcome.finish().cloned(),
+        asked.load(Ordering::SeqCst),
+    )
 }
 
 /// The finish of an answer decides whether the rest is asked for.
@@ -588,21 +889,38 @@ async fn a_finish_decides_whether_the_rest_is_asked_for() {
         ("SAFETY", 0),
     ] {
         let (text, _, _, calls) = deltas(Stitcher::new(), cut(finish), "[1, 20]").await;
-        assert_eq!((text.as_str(), calls), (if asked == 1 { "[1, 20]" } else { "[1, 2" }, asked), "{finish}");
+        assert_eq!(
+            (text.as_str(), calls),
+            (if asked == 1 { "[1, 20]" } else { "[1, 2" }, asked),
+            "{finish}"
+        );
     }
-    let (text, status, finish, calls) = deltas(Stitcher::new().trust_stop(), cut("stop"), "[1, 20]").await;
-    assert_eq!((text.as_str(), status, finish, calls), ("[1, 2", Status::PassedThrough, Some(Finish::Stop), 0));
+    let (text, status, finish, calls) =
+        deltas(Stitcher::new().trust_stop(), cut("stop"), "[1, 20]").await;
+    assert_eq!(
+        (text.as_str(), status, finish, calls),
+        ("[1, 2", Status::PassedThrough, Some(Finish::Stop), 0)
+    );
 
     // Usage after the finish is counted, and an error after it does not hide the finish.
     let first = vec![
-        Ok(TextDelta::from(("[1, 2".to_owned(), Some(Finish::ContentFilter)))),
+        Ok(TextDelta::from((
+            "[1, 2".to_owned(),
+            Some(Finish::ContentFilter),
+        ))),
         Ok(TextDelta::default().with_tokens(7)),
         Err(Lost::Connection),
     ];
-    let mut text = Stitcher::new().text(tokio_stream::iter(first), |_| std::future::pending::<Result<_, Lost>>());
+    let mut text = Stitcher::new().text(tokio_stream::iter(first), |_| {
+        std::future::pending::<Result<_, Lost>>()
+    });
     assert_eq!(text.next().await, Some(Ok("[1, 2".to_owned())));
     let last = text.next().await;
-    assert_eq!(last, Some(Err(Lost::Connection)), "an answer that is not continued ends as its call did");
+    assert_eq!(
+        last,
+        Some(Err(Lost::Connection)),
+        "an answer that is not continued ends as its call did"
+    );
     let outcome = text.into_outcome();
     assert_eq!(outcome.finish(), Some(&Finish::ContentFilter));
     assert_eq!(outcome.tally().tokens, [Some(7)]);
@@ -613,13 +931,23 @@ async fn a_finish_decides_whether_the_rest_is_asked_for() {
 async fn text_after_a_finish_refutes_it() {
     let said = |text: &str, finish: Option<Finish>| Ok(TextDelta::from((text.to_owned(), finish)));
     let stop = || Some(Finish::Stop);
-    let whole = vec![said("[1, ", stop()), said("2, ", stop()), said("3]", stop())];
+    let whole = vec![
+        said("[1, ", stop()),
+        said("2, ", stop()),
+        said("3]", stop()),
+    ];
     let (text, status, finish, calls) = deltas(Stitcher::new(), whole, "").await;
-    assert_eq!((text.as_str(), status, finish, calls), ("[1, 2, 3]", Status::PassedThrough, stop(), 0));
+    assert_eq!(
+        (text.as_str(), status, finish, calls),
+        ("[1, 2, 3]", Status::PassedThrough, stop(), 0)
+    );
     // A `stop` is final here, but the connection was lost after more text.
     let lost = vec![said("[1, ", stop()), said("2", None), Err(Lost::Connection)];
     let (text, status, _, calls) = deltas(Stitcher::new().trust_stop(), lost, "[1, 20]").await;
-    assert_eq!((text.as_str(), status, calls), ("[1, 20]", Status::Complete, 1));
+    assert_eq!(
+        (text.as_str(), status, calls),
+        ("[1, 20]", Status::Complete, 1)
+    );
 }
 
 /// A continuation is joined and ends with `stop`, but the document is not whole.
@@ -628,22 +956,37 @@ async fn a_text_that_is_given_up_ends_like_its_first_cut() {
     let leaving = || Stitcher::new().give_up(GiveUp::Leave);
     let first = vec![Ok(TextDelta::new("[1, 2").with_finish("length"))];
     let (text, status, finish, _) = deltas(leaving(), first, "[1, 2, 3 x]").await;
-    assert_eq!((text.as_str(), status, finish), ("[1, 2, 3 ", Status::Incomplete, Some(Finish::Length)));
+    assert_eq!(
+        (text.as_str(), status, finish),
+        ("[1, 2, 3 ", Status::Incomplete, Some(Finish::Length))
+    );
     // The first cut was a lost connection: the reader gets its error.
     let first = vec![Ok(TextDelta::new("[1, 2")), Err(Lost::Connection)];
-    let mut text = leaving().max_continuations(1).text(tokio_stream::iter(first), |_| async {
-        Ok(tokio_stream::iter(vec![Ok(TextDelta::new("[1, 20, 3").with_finish("stop"))]))
-    });
+    let mut text = leaving()
+        .max_continuations(1)
+        .text(tokio_stream::iter(first), |_| async {
+            Ok(tokio_stream::iter(vec![Ok(
+                TextDelta::new("[1, 20, 3").with_finish("stop")
+            )]))
+        });
     let items: Vec<_> = (&mut text).collect().await;
     assert_eq!(items.last(), Some(&Err(Lost::Connection)), "{items:?}");
-    assert_eq!((text.outcome().unwrap().status(), text.outcome().unwrap().finish()), (Status::Incomplete, None));
+    assert_eq!(
+        (
+            text.outcome().unwrap().status(),
+            text.outcome().unwrap().finish()
+        ),
+        (Status::Incomplete, None)
+    );
 }
 
 /// The limit ends the last call after the root.
 #[tokio::test(start_paused = true)]
 async fn a_text_that_is_completed_ends_as_a_success() {
     let first = vec![Ok(TextDelta::new("[1, 2").with_finish("length"))];
-    let rest = vec![Ok(TextDelta::new("[1, 2, 3]\n\nI hope").with_finish("length"))];
+    let rest = vec![Ok(
+        TextDelta::new("[1, 2, 3]\n\nI hope").with_finish("length")
+    )];
     let mut rest = Some(rest);
     let mut text = Stitcher::new().text(tokio_stream::iter(first), move |_| {
         let rest = rest.take().unwrap_or_default();
@@ -657,10 +1000,17 @@ async fn a_text_that_is_completed_ends_as_a_success() {
 /// An answer with a tool call passes through; strings are deltas.
 #[tokio::test(start_paused = true)]
 async fn deltas_without_text() {
-    let first = vec![Ok(TextDelta::tool_call()), Ok(TextDelta::new("[1, 2").with_finish("length"))];
+    let first = vec![
+        Ok(TextDelta::tool_call()),
+        Ok(TextDelta::new("[1, 2").with_finish("length")),
+    ];
     assert_eq!(deltas(Stitcher::new(), first, "[1, 20]").await.3, 0);
-    let first =
-        vec![Ok(TextDelta::reasoning()), Ok("[1, ".into()), Ok(Some("2".to_owned()).into()), Err(Lost::Connection)];
+    let first = vec![
+        Ok(TextDelta::reasoning()),
+        Ok("[1, ".into()),
+        Ok(Some("2".to_owned()).into()),
+        Err(Lost::Connection),
+    ];
     let (text, status, ..) = deltas(Stitcher::new(), first, "[1, 20]").await;
     assert_eq!((text.as_str(), status), ("[1, 20]", Status::Complete));
 }
@@ -678,8 +1028,7 @@ async fn retry_after(stitcher: Stitcher, text: &str) -> Retry {
     asked.into_inner().unwrap().unwrap()
 }
 
-const BODY: &str =
-    r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"response_format":{"type":"json_object"}}"#;
+const BODY: &str = r#"{"model":"m","messages":[{"role":"user","content":"Go"}],"response_format":{"type":"json_object"}}"#;
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_applies_itself() {
@@ -696,8 +1045,14 @@ async fn a_retry_applies_itself() {
     assert_eq!(messages[1], ("assistant", "[1, 2".to_owned()));
     assert!(messages[2].0 == "user" && messages[2].1.contains("<overlap_context>"));
     assert!(body.get("response_format").is_none());
-    assert_eq!(body["messages"], Value::from(words.messages(std::slice::from_ref(&message))));
-    assert_eq!(words.typed(&serde_json::from_str::<Value>(BODY).unwrap()), body);
+    assert_eq!(
+        body["messages"],
+        Value::from(words.messages(std::slice::from_ref(&message)))
+    );
+    assert_eq!(
+        words.typed(&serde_json::from_str::<Value>(BODY).unwrap()),
+        body
+    );
     assert_eq!(words.path("/v1/chat/completions"), "/v1/chat/completions");
 
     // A prefill has the provider's own form.
@@ -707,24 +1062,35 @@ async fn a_retry_applies_itself() {
         ("api.mistral.ai", "prefix", "/v1/chat/completions"),
         ("api.moonshot.ai", "partial", "/v1/chat/completions"),
     ] {
-        let prefill = retry_after(Stitcher::new().capability(table.of("m", Some(host))), "[1, 2").await;
+        let prefill = retry_after(
+            Stitcher::new().capability(table.of("m", Some(host))),
+            "[1, 2",
+        )
+        .await;
         let turn = json!({"role": "assistant", "content": "[1, 2", member: true});
         let body: Value = serde_json::from_str(&prefill.body(BODY)).unwrap();
         assert_eq!(body["messages"], json!([message, turn]), "{host}");
-        assert_eq!(prefill.messages(std::slice::from_ref(&message)), [message.clone(), turn], "{host}");
+        assert_eq!(
+            prefill.messages(std::slice::from_ref(&message)),
+            [message.clone(), turn],
+            "{host}"
+        );
         assert_eq!(prefill.path("/v1/chat/completions"), path);
         assert!(prefill.is_prefill());
     }
 
     // What is not a chat request is returned as it is.
     for other in ["", "[]", "{\"model\":1}", "{\"messages\":[}"] {
-        assert_eq!((words.body(other).as_str(), words.try_body(other)), (other, None));
+        assert_eq!(
+            (words.body(other).as_str(), words.try_body(other)),
+            (other, None)
+        );
     }
     assert_eq!(words.typed(&7), 7);
 }
 
-/// A prefill that a provider rejects is followed by a re-prompt, which is no failure. An error before the first delta of
-/// a further call is a rejection.
+/// A prefill that a provider rejects is followed by a re-prompt, which is no failure. An error
+/// before the first delta of a further call is a rejection.
 #[tokio::test(start_paused = true)]
 async fn a_rejected_prefill_is_followed_by_a_re_prompt() {
     let calls = Calls::new(vec![]);
@@ -733,20 +1099,28 @@ async fn a_rejected_prefill_is_followed_by_a_re_prompt() {
     let claude = Table::default().of("claude-3-opus", None);
     for is_lazy in [false, true] {
         asked.lock().unwrap().clear();
-        let mut text = Stitcher::new().capability(claude.clone()).text(first("[1, 2"), |retry| {
-            let answer = match (retry.is_prefill(), is_lazy) {
-                (false, _) => Ok(first("[1, 20]")),
-                (true, true) => Ok(tokio_stream::iter(vec![Err(Lost::Forbidden)])),
-                (true, false) => Err(Lost::Forbidden),
-            };
-            asked.lock().unwrap().push((calls.elapsed(), retry.is_prefill()));
-            std::future::ready(answer)
-        });
+        let mut text = Stitcher::new()
+            .capability(claude.clone())
+            .text(first("[1, 2"), |retry| {
+                let answer = match (retry.is_prefill(), is_lazy) {
+                    (false, _) => Ok(first("[1, 20]")),
+                    (true, true) => Ok(tokio_stream::iter(vec![Err(Lost::Forbidden)])),
+                    (true, false) => Err(Lost::Forbidden),
+                };
+                asked
+                    .lock()
+                    .unwrap()
+                    .push((calls.elapsed(), retry.is_prefill()));
+                std::future::ready(answer)
+            });
         let mut whole = String::new();
         while let Some(delta) = text.next().await {
             whole.push_str(&delta.unwrap());
         }
-        assert_eq!((whole.as_str(), text.into_outcome().tally().failures), ("[1, 20]", 0));
+        assert_eq!(
+            (whole.as_str(), text.into_outcome().tally().failures),
+            ("[1, 20]", 0)
+        );
         assert_eq!(*asked.lock().unwrap(), [(0, true), (0, false)]);
     }
 }
@@ -772,15 +1146,24 @@ async fn a_message_type_of_the_user() {
     let messages = retry.messages(&[Turn::Person("Go".to_owned())]);
     assert_eq!(messages[1], Turn::Model("[1, 2".to_owned()));
     assert!(matches!(&messages[2], Turn::Person(prompt) if prompt.contains("<overlap_context>")));
-    let retry = retry_after(Stitcher::new().capability(Table::default().of("claude-3-opus", None)), "[1, 2").await;
-    assert_eq!(retry.messages::<Turn>(&[]), [Turn::Model("[1, 2".to_owned())]);
+    let retry = retry_after(
+        Stitcher::new().capability(Table::default().of("claude-3-opus", None)),
+        "[1, 2",
+    )
+    .await;
+    assert_eq!(
+        retry.messages::<Turn>(&[]),
+        [Turn::Model("[1, 2".to_owned())]
+    );
 }
 
-/// One call makes an SDK's answer whole: requests and chunks are types that serde writes as the API's JSON.
+/// One call makes an SDK's answer whole: requests and chunks are types that serde writes as the
+/// API's JSON.
 #[tokio::test(start_paused = true)]
 async fn one_call_for_an_sdk() {
-    let chunk =
-        |delta: Value, finish: Value| Ok(json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}));
+    let chunk = |delta: Value, finish: Value| {
+        Ok(json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
+    };
     let scenes = [
         (json!(null), json!("length"), "[1, 20]", 2),
         (json!(null), json!("stop"), "[1, 20]", 2),
@@ -788,28 +1171,46 @@ async fn one_call_for_an_sdk() {
         (json!(null), json!("content_filter"), "[1, 2", 1),
     ];
     for (stop, finish, expected, calls) in scenes {
-        let request = json!({"model": "m", "messages": [{"role": "user", "content": "Go"}], "stop": stop});
+        let request =
+            json!({"model": "m", "messages": [{"role": "user", "content": "Go"}], "stop": stop});
         let asked = Mutex::new(Vec::new());
         let answer = |request: Value| {
             let is_first = request["messages"].as_array().unwrap().len() == 1;
             asked.lock().unwrap().push(request);
-            let (text, finish) = if is_first { ("[1, 2", finish.clone()) } else { ("[1, 20]", json!("stop")) };
+            let (text, finish) = if is_first {
+                ("[1, 2", finish.clone())
+            } else {
+                ("[1, 20]", json!("stop"))
+            };
             let usage = Ok(json!({"choices": [], "usage": {"completion_tokens": 3}}));
-            let chunks: Vec<Result<Value, Lost>> =
-                vec![chunk(json!({"content": text}), Value::Null), chunk(json!({}), finish), usage];
+            let chunks: Vec<Result<Value, Lost>> = vec![
+                chunk(json!({"content": text}), Value::Null),
+                chunk(json!({}), finish),
+                usage,
+            ];
             async move { Ok(tokio_stream::iter(chunks)) }
         };
         let steps = AtomicUsize::new(0);
-        let mut text = Stitcher::new().chat(request, answer).await.unwrap().observe(|event| {
-            steps.fetch_add(usize::from(matches!(event, SessionEvent::Done(_))), Ordering::SeqCst);
-        });
+        let mut text = Stitcher::new()
+            .chat(request, answer)
+            .await
+            .unwrap()
+            .observe(|event| {
+                steps.fetch_add(
+                    usize::from(matches!(event, SessionEvent::Done(_))),
+                    Ordering::SeqCst,
+                );
+            });
         let mut seen = String::new();
         while let Some(delta) = text.next().await {
             seen.push_str(&delta.unwrap());
         }
         assert_eq!(seen, expected);
         assert_eq!(text.into_outcome().tally().tokens, vec![Some(3); calls]);
-        assert_eq!((asked.into_inner().unwrap().len(), steps.into_inner()), (calls, 1));
+        assert_eq!(
+            (asked.into_inner().unwrap().len(), steps.into_inner()),
+            (calls, 1)
+        );
     }
     let request = json!({"messages": [], "reasoning_effort": "high"});
     let claude = Stitcher::new().capability(Table::default().of("claude-3-opus", None));
@@ -818,22 +1219,31 @@ async fn one_call_for_an_sdk() {
         // No prefill: the re-prompt has two messages.
         assert!([0, 2].contains(&messages), "{request}");
         let text = if messages == 0 { "[1, 2" } else { "[1, 20]" };
-        std::future::ready(Ok::<_, Lost>(tokio_stream::iter([chunk(json!({"content": text}), Value::Null)])))
+        std::future::ready(Ok::<_, Lost>(tokio_stream::iter([chunk(
+            json!({"content": text}),
+            Value::Null,
+        )])))
     };
     let mut text = claude.chat(request, answer).await.unwrap();
     while text.next().await.is_some() {}
     assert_eq!(text.into_outcome().status(), Status::Complete);
 
-    let refused =
-        Stitcher::new().chat(json!({}), |_| async { Err::<tokio_stream::Empty<Result<Value, _>>, _>(Lost::Forbidden) });
+    let refused = Stitcher::new().chat(json!({}), |_| async {
+        Err::<tokio_stream::Empty<Result<Value, _>>, _>(Lost::Forbidden)
+    });
     assert_eq!(refused.await.unwrap_err(), Lost::Forbidden);
 }
 
 /// Each part of an event takes some time, and the reader gets no item before the last part.
 #[tokio::test]
 async fn a_long_poll_lets_other_tasks_run() {
-    let parts =
-        ["data: {\"id\": \"a\", \"choices\"", ": [{\"index\": 0, \"delta\": ", "{\"content\": \"[1]", "\"}}]}", "\n\n"];
+    let parts = [
+        "data: {\"id\": \"a\", \"choices\"",
+        ": [{\"index\": 0, \"delta\": ",
+        "{\"content\": \"[1]",
+        "\"}}]}",
+        "\n\n",
+    ];
     let slow = tokio_stream::iter(parts).map(|part| {
         std::thread::sleep(Duration::from_millis(10));
         Ok::<_, Lost>(Bytes::from(part))

@@ -13,7 +13,10 @@ use serde_json::Value;
 
 /// How a call ends that has sent nothing for too long.
 pub(crate) fn silent() -> CallEnd {
-    CallEnd::TimedOut(LimitReached::of_time("idle_timeout", Limits::default().transport.idle_timeout))
+    CallEnd::TimedOut(LimitReached::of_time(
+        "idle_timeout",
+        Limits::default().transport.idle_timeout,
+    ))
 }
 
 /// A seeded generator (splitmix64): the same seed gives the same numbers.
@@ -26,7 +29,9 @@ impl Rng {
 
     /// Seeds a generator with an input, so that the input alone decides.
     pub(crate) fn of(input: &[u8]) -> Self {
-        Self(input.iter().fold(input.len() as u64, |seed, &byte| seed.rotate_left(8) ^ u64::from(byte)))
+        Self(input.iter().fold(input.len() as u64, |seed, &byte| {
+            seed.rotate_left(8) ^ u64::from(byte)
+        }))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
@@ -48,8 +53,8 @@ impl Rng {
     }
 }
 
-/// Returns the chunkings of invariant 1, each as its cuts in rising order: whole, byte by byte, and every two-way split
-/// of up to 4 KiB or 200 seeded splits above.
+/// Returns the chunkings of invariant 1, each as its cuts in rising order: whole, byte by byte, and
+/// every two-way split of up to 4 KiB or 200 seeded splits above.
 pub(crate) fn splits(len: usize) -> Box<dyn Iterator<Item = Vec<usize>>> {
     let ends = [Vec::new(), (1..len).collect()].into_iter();
     if len <= 4096 {
@@ -59,7 +64,8 @@ pub(crate) fn splits(len: usize) -> Box<dyn Iterator<Item = Vec<usize>>> {
     }
 }
 
-/// Returns one to sixteen cuts of `len` bytes, some of them equal or adjacent: an empty chunk is a chunk.
+/// Returns one to sixteen cuts of `len` bytes, some of them equal or adjacent: an empty chunk is a
+/// chunk.
 pub(crate) fn random_cuts(len: usize, rng: &mut Rng) -> Vec<usize> {
     let mut cuts = Vec::new();
     for _ in 0..=rng.below(8) {
@@ -79,25 +85,52 @@ pub(crate) fn text_cuts(text: &str, rng: &mut Rng) -> Vec<usize> {
 
 /// Returns everything that a document reports about itself.
 pub(crate) fn view(document: &Document) -> impl PartialEq + Debug + use<> {
-    let closed =
-        [(Partial::Omit, Partial::Omit), (Partial::Include, Partial::Omit), (Partial::Include, Partial::Include)];
+    let closed = [
+        (Partial::Omit, Partial::Omit),
+        (Partial::Include, Partial::Omit),
+        (Partial::Include, Partial::Include),
+    ];
     let closed = closed.map(|(strings, literals)| {
         let mut suffix = String::new();
-        (document.complete_into(CloseOptions { strings, literals }, &mut suffix), suffix)
+        (
+            document.complete_into(CloseOptions { strings, literals }, &mut suffix),
+            suffix,
+        )
     });
-    let root = (document.root_start(), document.root_end(), document.roots(), document.root().map(str::to_owned));
-    let envelope = (document.is_json(), document.has_fence(), document.is_blank(), document.is_prose());
+    let root = (
+        document.root_start(),
+        document.root_end(),
+        document.roots(),
+        document.root().map(str::to_owned),
+    );
+    let envelope = (
+        document.is_json(),
+        document.has_fence(),
+        document.is_blank(),
+        document.is_prose(),
+    );
     let fence = (document.rest_of_fence(), document.open_fence());
     let frames = document.machine().frames().to_vec();
     let text = document.text().to_owned();
-    (text, document.cut(), document.complete(), closed, document.completion(), root, envelope, fence, frames)
+    (
+        text,
+        document.cut(),
+        document.complete(),
+        closed,
+        document.completion(),
+        root,
+        envelope,
+        fence,
+        frames,
+    )
 }
 
 /// Returns `input` in pieces.
 pub(crate) fn chunks<'a>(input: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let ends = cuts.iter().copied().chain([input.len()]);
     let mut start = 0;
-    ends.map(|end| &input[std::mem::replace(&mut start, end)..end]).collect()
+    ends.map(|end| &input[std::mem::replace(&mut start, end)..end])
+        .collect()
 }
 
 /// Decodes standard base64 with padding, as the corpus has it.
@@ -112,31 +145,45 @@ pub(crate) fn base64(text: &str) -> Vec<u8> {
     };
     let mut out = Vec::new();
     for group in text.trim_end_matches('=').as_bytes().chunks(4) {
-        let bits = group.iter().fold(0u32, |bits, &byte| bits << 6 | u32::from(digit(byte))) << (6 * (4 - group.len()));
+        let bits = group
+            .iter()
+            .fold(0u32, |bits, &byte| bits << 6 | u32::from(digit(byte)))
+            << (6 * (4 - group.len()));
         out.extend_from_slice(&bits.to_be_bytes()[1..group.len()]);
     }
     out
 }
 
-/// Returns the files of a folder of test data, sorted by path: those in `tests/corpus`, which are always there, and
-/// those in the folder that `RESTITCH_CORPUS` names, if it is set.
+/// Returns the files of a folder of test data, sorted by path: those in `tests/corpus`, which are
+/// always there, and those in the folder that `RESTITCH_CORPUS` names, if it is set.
 pub(crate) fn corpus_files(folder: &str) -> Vec<PathBuf> {
-    let folders = corpora().into_iter().map(|corpus| corpus.join(folder)).filter(|folder| folder.is_dir());
-    let mut files: Vec<PathBuf> =
-        folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path()).collect();
+    let folders = corpora()
+        .into_iter()
+        .map(|corpus| corpus.join(folder))
+        .filter(|folder| folder.is_dir());
+    let mut files: Vec<PathBuf> = folders
+        .flat_map(|folder| fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.retain(|file| file.is_file());
     files.sort();
     files
 }
 
-/// Returns the rows of a JSONL file of test data, each with the folder that the file is in. A row of `tests/corpus`
-/// comes first.
+/// Returns the rows of a JSONL file of test data, each with the folder that the file is in. A row
+/// of `tests/corpus` comes first.
 pub(crate) fn corpus_rows(file: &str) -> Vec<(PathBuf, Value)> {
-    let files = corpora().into_iter().map(|corpus| corpus.join(file)).filter(|file| file.is_file());
+    let files = corpora()
+        .into_iter()
+        .map(|corpus| corpus.join(file))
+        .filter(|file| file.is_file());
     let rows = |file: PathBuf| {
         let text = fs::read_to_string(&file).unwrap();
         let folder = file.parent().unwrap().to_owned();
-        let rows: Vec<_> = text.lines().map(|row| (folder.clone(), serde_json::from_str(row).unwrap())).collect();
+        let rows: Vec<_> = text
+            .lines()
+            .map(|row| (folder.clone(), serde_json::from_str(row).unwrap()))
+            .collect();
         rows
     };
     files.flat_map(rows).collect()
@@ -145,9 +192,15 @@ pub(crate) fn corpus_rows(file: &str) -> Vec<(PathBuf, Value)> {
 /// Returns the JSON documents of a folder of test data, `(file name, text)`, sorted.
 pub(crate) fn corpus_documents(folder: &str) -> Vec<(String, String)> {
     let mut files = corpus_files(folder);
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "json")
+    });
     let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
-    files.iter().map(|file| (name(file), fs::read_to_string(file).unwrap())).collect()
+    files
+        .iter()
+        .map(|file| (name(file), fs::read_to_string(file).unwrap()))
+        .collect()
 }
 
 /// Returns the data of all events of a stream as JSON; what is none is `null`.
@@ -159,39 +212,61 @@ pub(crate) fn event_data(mut stream: &[u8]) -> Vec<Value> {
     events
 }
 
-/// Returns strings that are hard for programs, from arrays of JSON in `strings.json`, and in `blns.json` of recorded
-/// data.
+/// Returns strings that are hard for programs, from arrays of JSON in `strings.json`, and in
+/// `blns.json` of recorded data.
 pub(crate) fn corpus_strings() -> Vec<String> {
-    let files = corpora().into_iter().flat_map(|corpus| ["strings.json", "blns.json"].map(|name| corpus.join(name)));
-    let arrays = files.filter(|file| file.is_file()).map(|file| fs::read_to_string(file).unwrap());
-    arrays.flat_map(|text| serde_json::from_str::<Vec<String>>(&text).unwrap()).collect()
+    let files = corpora()
+        .into_iter()
+        .flat_map(|corpus| ["strings.json", "blns.json"].map(|name| corpus.join(name)));
+    let arrays = files
+        .filter(|file| file.is_file())
+        .map(|file| fs::read_to_string(file).unwrap());
+    arrays
+        .flat_map(|text| serde_json::from_str::<Vec<String>>(&text).unwrap())
+        .collect()
 }
 
-/// Returns the files that a JSON parser must accept (`y_…`), must reject (`n_…`) or may do either with (`i_…`).
+/// Returns the files that a JSON parser must accept (`y_…`), must reject (`n_…`) or may do either
+/// with (`i_…`).
 pub(crate) fn grammar_files() -> Vec<PathBuf> {
     ["grammar", "JSONTestSuite"].map(corpus_files).concat()
 }
 
-/// Returns how much a test must have covered: `own` in `tests/corpus` alone, `all` where `RESTITCH_CORPUS` is set.
+/// Returns how much a test must have covered: `own` in `tests/corpus` alone, `all` where
+/// `RESTITCH_CORPUS` is set.
 pub(crate) fn at_least(own: usize, all: usize) -> usize {
     if corpora().len() == 1 { own } else { all }
 }
 
-/// Says that a test, or a part of one, is skipped. Standard error is not captured, so that it is seen without a flag.
+/// Says that a test, or a part of one, is skipped. Standard error is not captured, so that it is
+/// seen without a flag.
 pub(crate) fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
-/// Returns the folders of test data: our own, and the large one of recorded data, which is not part of the crate.
-#[expect(clippy::disallowed_methods, reason = "the tests' data is named by the environment")]
+/// Returns the folders of test data: our own, and the large one of recorded data, which is not part
+/// of the crate.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests' data is named by the environment"
+)]
 fn corpora() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
-    [own].into_iter().chain(std::env::var("RESTITCH_CORPUS").ok().map(PathBuf::from)).collect()
+    [own]
+        .into_iter()
+        .chain(std::env::var("RESTITCH_CORPUS").ok().map(PathBuf::from))
+        .collect()
 }
 
 #[test]
 fn base64_decodes() {
-    for (text, expect) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYg==", "foob")] {
+    for (text, expect) in [
+        ("", ""),
+        ("Zg==", "f"),
+        ("Zm8=", "fo"),
+        ("Zm9v", "foo"),
+        ("Zm9vYg==", "foob"),
+    ] {
         assert_eq!(base64(text), expect.as_bytes());
     }
     assert_eq!(base64("77+/"), [0xef, 0xbf, 0xbf]);
@@ -209,8 +284,8 @@ fn splits_are_what_they_say() {
     }
 }
 
-/// Returns whether the rest of a document has only closers and the cut is not after a whole value. Such an end is given
-/// up, because an early end looks the same.
+/// Returns whether the rest of a document has only closers and the cut is not after a whole value.
+/// Such an end is given up, because an early end looks the same.
 pub(crate) fn is_doubtful_end(document: &str, cut: usize) -> bool {
     let mut delivered = Document::new(usize::MAX);
     delivered.push(&document[..cut]).unwrap();
@@ -220,5 +295,6 @@ pub(crate) fn is_doubtful_end(document: &str, cut: usize) -> bool {
 
 /// Returns whether text has only closers, white space and dots.
 pub(crate) fn only_closes(text: &str) -> bool {
-    text.chars().all(|c| matches!(c, '"' | '}' | ']' | ' ' | '\t' | '\r' | '\n' | '.' | '…'))
+    text.chars()
+        .all(|c| matches!(c, '"' | '}' | ']' | ' ' | '\t' | '\r' | '\n' | '.' | '…'))
 }

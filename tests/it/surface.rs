@@ -1,5 +1,5 @@
-//! The public surface, counted from the source as docs.rs shows it, without `sim`: growth is a decision. Where a count has
-//! become smaller, lower its constant.
+//! The public surface, counted from the source as docs.rs shows it, without `sim`: growth is a
+//! decision. Where a count has become smaller, lower its constant.
 
 mod source;
 
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 
 use source::{Item, after_generics, closing, parse, visible_parts};
 
-/// Types, traits, free functions, constants and macros. 15 items are public so that a user can name the types of public
-/// methods, fields and variants: the items of live streams, the decision on a seam, the sections of a document. Two items
-/// are the end of a typed view.
+/// Types, traits, free functions, constants and macros. 15 items are public so that a user can name
+/// the types of public methods, fields and variants: the items of live streams, the decision on a
+/// seam, the sections of a document. Two items are the end of a typed view.
 const MAX_ITEMS: usize = 156;
-/// Public methods of these types, and the methods of these traits. Each of the four views has its outcome, and a
-/// `StitchText` has a method for each view that ends where its answer was given up.
+/// Public methods of these types, and the methods of these traits. Each of the four views has its
+/// outcome, and a `StitchText` has a method for each view that ends where its answer was given up.
 const MAX_METHODS: usize = 347;
-/// Public items and methods behind `#[doc(hidden)]`: for benches, fuzz targets and peers. Four belong to the base of an
-/// answer's document, and to the texts that an event repeats.
+/// Public items and methods behind `#[doc(hidden)]`: for benches, fuzz targets and peers. Four
+/// belong to the base of an answer's document, and to the texts that an event repeats.
 const MAX_HIDDEN: usize = 364;
 
 #[test]
@@ -28,9 +28,18 @@ fn the_surface_is_as_large_as_it_was_decided_to_be() {
     }
     let (items, methods, hidden) = (surface.shown.len(), surface.methods, surface.hidden);
     println!("covered: {items} items, {methods} methods, {hidden} hidden");
-    assert!(items <= MAX_ITEMS, "{items} items: hide one, or decide for more");
-    assert!(methods <= MAX_METHODS, "{methods} methods: remove one, or decide for more");
-    assert!(hidden <= MAX_HIDDEN, "{hidden} hidden items and methods: remove one, or decide for more");
+    assert!(
+        items <= MAX_ITEMS,
+        "{items} items: hide one, or decide for more"
+    );
+    assert!(
+        methods <= MAX_METHODS,
+        "{methods} methods: remove one, or decide for more"
+    );
+    assert!(
+        hidden <= MAX_HIDDEN,
+        "{hidden} hidden items and methods: remove one, or decide for more"
+    );
 }
 
 /// A user can name the type of everything that is shown.
@@ -38,31 +47,57 @@ fn the_surface_is_as_large_as_it_was_decided_to_be() {
 fn what_is_shown_names_only_what_is_shown() {
     let krate = Crate::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     let leaks = krate.leaks();
-    assert!(leaks.is_empty(), "export the second, or hide the first:\n{}", leaks.join("\n"));
+    assert!(
+        leaks.is_empty(),
+        "export the second, or hide the first:\n{}",
+        leaks.join("\n")
+    );
     // The rule can fail.
-    let leaks = |source: &str| crate_of(&[(&[], "mod a; pub use a::{A, T, f};"), (&["a"], source)]).leaks();
-    assert_eq!(leaks("pub struct A { pub b: Vec<B>, c: C } pub struct B; pub struct C;"), ["A: B"]);
-    assert_eq!(leaks("pub struct A(pub Option<B>, C); pub struct B; pub struct C;"), ["A: B"]);
-    assert_eq!(leaks("pub enum A { One(B), #[doc(hidden)] Two(C) } pub struct B; pub struct C;"), ["A: B"]);
+    let leaks =
+        |source: &str| crate_of(&[(&[], "mod a; pub use a::{A, T, f};"), (&["a"], source)]).leaks();
     assert_eq!(
-        leaks("pub enum A {} impl A { pub fn b(&self) -> super::a::B { C } } pub struct B; pub struct C;"),
+        leaks("pub struct A { pub b: Vec<B>, c: C } pub struct B; pub struct C;"),
         ["A: B"]
     );
     assert_eq!(
-        leaks("pub struct A; impl A { #[doc(hidden)]\npub fn b(&self) -> B {} fn c(_: B) {} } pub struct B;"),
+        leaks("pub struct A(pub Option<B>, C); pub struct B; pub struct C;"),
+        ["A: B"]
+    );
+    assert_eq!(
+        leaks("pub enum A { One(B), #[doc(hidden)] Two(C) } pub struct B; pub struct C;"),
+        ["A: B"]
+    );
+    assert_eq!(
+        leaks(
+            "pub enum A {} impl A { pub fn b(&self) -> super::a::B { C } } pub struct B; pub struct C;"
+        ),
+        ["A: B"]
+    );
+    assert_eq!(
+        leaks(
+            "pub struct A; impl A { #[doc(hidden)]\npub fn b(&self) -> B {} fn c(_: B) {} } pub struct B;"
+        ),
         [""; 0]
     );
     assert_eq!(
-        leaks("pub trait T: B { type C: D; fn f() -> Self::C { E } } pub trait B {} pub trait D {} struct E;"),
+        leaks(
+            "pub trait T: B { type C: D; fn f() -> Self::C { E } } pub trait B {} pub trait D {} struct E;"
+        ),
         ["T: B", "T: D"]
     );
-    assert_eq!(leaks("pub fn f<S: B>(s: S) where S: T {} pub trait B {} pub trait T {}"), ["f: B"]);
+    assert_eq!(
+        leaks("pub fn f<S: B>(s: S) where S: T {} pub trait B {} pub trait T {}"),
+        ["f: B"]
+    );
 }
 
 fn crate_of(files: &[(&[&str], &str)]) -> Crate {
     let mut krate = Crate::default();
     for (path, source) in files {
-        krate.add(path.iter().map(|&name| name.to_owned()).collect(), parse(source));
+        krate.add(
+            path.iter().map(|&name| name.to_owned()).collect(),
+            parse(source),
+        );
     }
     krate
 }
@@ -77,8 +112,20 @@ fn the_count_can_be_wrong() {
     let b: &[&str] = &["a", "b"];
     // Private, public, re-exported, and re-exported twice.
     assert_eq!(krate(&[(&[], "mod a;"), (a, "pub struct A;")]), (0, 0, 0));
-    assert_eq!(krate(&[(&[], "pub mod a;"), (a, "pub struct A; struct B; pub(crate) struct C;")]), (1, 0, 0));
-    assert_eq!(krate(&[(&[], "mod a; pub use a::A;"), (a, "pub struct A; pub enum B {}")]), (1, 0, 0));
+    assert_eq!(
+        krate(&[
+            (&[], "pub mod a;"),
+            (a, "pub struct A; struct B; pub(crate) struct C;")
+        ]),
+        (1, 0, 0)
+    );
+    assert_eq!(
+        krate(&[
+            (&[], "mod a; pub use a::A;"),
+            (a, "pub struct A; pub enum B {}")
+        ]),
+        (1, 0, 0)
+    );
     let twice = "pub mod a; pub use a::A;";
     assert_eq!(
         krate(&[
@@ -88,20 +135,38 @@ fn the_count_can_be_wrong() {
         ]),
         (2, 0, 0)
     );
-    assert_eq!(krate(&[(&[], "#[cfg(feature = \"sim\")]\npub mod a;"), (a, "pub struct A;")]), (0, 0, 0));
-    // Methods of types that are shown, also where the type is defined elsewhere, and from a macro.
-    let methods =
-        "pub struct A; impl<'a> A { pub fn f() {} fn g() {} pub const fn h() {} } struct B; impl B { pub fn f() {} }";
-    assert_eq!(krate(&[(&[], "pub mod a;"), (a, methods)]), (1, 2, 0));
     assert_eq!(
-        krate(&[(&[], "pub mod a;"), (a, "mod b; pub struct A;"), (b, "use super::A; impl A { pub async fn f() {} }")]),
-        (1, 1, 0)
+        krate(&[
+            (&[], "#[cfg(feature = \"sim\")]\npub mod a;"),
+            (a, "pub struct A;")
+        ]),
+        (0, 0, 0)
     );
-    assert_eq!(krate(&[(&[], "pub mod a;"), (a, "pub trait A { fn f(); fn g() { h(|| {}) } }")]), (1, 2, 0));
+    // Methods of types that are shown, also where the type is defined elsewhere, and from a macro.
+    let methods = "pub struct A; impl<'a> A { pub fn f() {} fn g() {} pub const fn h() {} } struct B; impl B { pub fn f() {} }";
+    assert_eq!(krate(&[(&[], "pub mod a;"), (a, methods)]), (1, 2, 0));
     assert_eq!(
         krate(&[
             (&[], "pub mod a;"),
-            (a, "pub struct A; macro_rules! m { ($a:ident) => { impl $a { pub fn f() {} } } } m!(A);")
+            (a, "mod b; pub struct A;"),
+            (b, "use super::A; impl A { pub async fn f() {} }")
+        ]),
+        (1, 1, 0)
+    );
+    assert_eq!(
+        krate(&[
+            (&[], "pub mod a;"),
+            (a, "pub trait A { fn f(); fn g() { h(|| {}) } }")
+        ]),
+        (1, 2, 0)
+    );
+    assert_eq!(
+        krate(&[
+            (&[], "pub mod a;"),
+            (
+                a,
+                "pub struct A; macro_rules! m { ($a:ident) => { impl $a { pub fn f() {} } } } m!(A);"
+            )
         ]),
         (1, 1, 0)
     );
@@ -109,7 +174,10 @@ fn the_count_can_be_wrong() {
     assert_eq!(
         krate(&[
             (&[], "pub mod a;"),
-            (a, "#[doc(hidden)]\npub struct A; pub struct B; impl B { #[doc(hidden)]\npub fn f() {} }")
+            (
+                a,
+                "#[doc(hidden)]\npub struct A; pub struct B; impl B { #[doc(hidden)]\npub fn f() {} }"
+            )
         ]),
         (1, 0, 2)
     );
@@ -120,10 +188,22 @@ fn the_count_can_be_wrong() {
         ]),
         (1, 0, 2)
     );
-    assert_eq!(krate(&[(&[], "mod a; #[doc(hidden)]\npub use a::A;"), (a, "pub struct A;")]), (0, 0, 1));
+    assert_eq!(
+        krate(&[
+            (&[], "mod a; #[doc(hidden)]\npub use a::A;"),
+            (a, "pub struct A;")
+        ]),
+        (0, 0, 1)
+    );
     // Modules in a file, and all of a module.
     let internal = "mod a; #[doc(hidden)]\npub mod internal { pub mod a { pub use crate::a::*; } }";
-    assert_eq!(krate(&[(&[], internal), (a, "pub struct A; struct B; mod b { pub struct C; }")]), (0, 0, 1));
+    assert_eq!(
+        krate(&[
+            (&[], internal),
+            (a, "pub struct A; struct B; mod b { pub struct C; }")
+        ]),
+        (0, 0, 1)
+    );
     // Comments, text and unit tests are no code.
     assert_eq!(
         krate(&[(
@@ -153,7 +233,12 @@ struct Reached {
 
 impl Reached {
     fn add(&mut self, id: Id, is_hidden: bool) {
-        if is_hidden { &mut self.hidden } else { &mut self.shown }.insert(id);
+        if is_hidden {
+            &mut self.hidden
+        } else {
+            &mut self.shown
+        }
+        .insert(id);
     }
 }
 
@@ -168,7 +253,10 @@ impl Surface {
     fn by_module(&self) -> BTreeMap<String, Vec<String>> {
         let mut modules: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (module, name) in &self.shown {
-            modules.entry(module.join("::")).or_default().push(name.clone());
+            modules
+                .entry(module.join("::"))
+                .or_default()
+                .push(name.clone());
         }
         modules
     }
@@ -186,7 +274,10 @@ impl Crate {
                     continue;
                 }
                 let relative = path.strip_prefix(src).unwrap().with_extension("");
-                let mut module: ModulePath = relative.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+                let mut module: ModulePath = relative
+                    .iter()
+                    .map(|part| part.to_str().unwrap().to_owned())
+                    .collect();
                 if matches!(module.last().map(String::as_str), Some("mod" | "lib")) {
                     module.pop();
                 }
@@ -202,14 +293,21 @@ impl Crate {
     fn add(&mut self, module: ModulePath, items: Vec<Item>) {
         for item in items.iter().filter(|item| !item.is_left_out) {
             if let (Some(("mod", name)), false) = (item.name(), item.body().is_empty()) {
-                self.add(module.iter().cloned().chain([name.to_owned()]).collect(), parse(item.body()));
+                self.add(
+                    module.iter().cloned().chain([name.to_owned()]).collect(),
+                    parse(item.body()),
+                );
             }
         }
         self.modules.insert(module, items);
     }
 
     fn items(&self, module: &[String]) -> impl Iterator<Item = &Item> {
-        self.modules.get(module).into_iter().flatten().filter(|item| !item.is_left_out)
+        self.modules
+            .get(module)
+            .into_iter()
+            .flatten()
+            .filter(|item| !item.is_left_out)
     }
 
     /// The module that a path names, seen from another one, and the rest of the path.
@@ -236,7 +334,10 @@ impl Crate {
     /// Where a name that a module uses is defined.
     fn resolve(&self, module: &[String], name: &str) -> Option<Id> {
         for item in self.items(module) {
-            if item.name().is_some_and(|(keyword, found)| keyword != "mod" && found == name) {
+            if item
+                .name()
+                .is_some_and(|(keyword, found)| keyword != "mod" && found == name)
+            {
                 return Some((module.to_vec(), name.to_owned()));
             }
             for (alias, path) in item.imports() {
@@ -256,13 +357,19 @@ impl Crate {
         self.reach(&[], false, &mut reached);
         let Reached { shown, mut hidden } = reached;
         hidden.retain(|id| !shown.contains(id));
-        let mut surface = Surface { hidden: hidden.len(), ..Surface::default() };
+        let mut surface = Surface {
+            hidden: hidden.len(),
+            ..Surface::default()
+        };
         for module in self.modules.keys() {
             for item in self.items(module) {
-                let Some((owner, body)) = self.methods_of(module, item) else { continue };
+                let Some((owner, body)) = self.methods_of(module, item) else {
+                    continue;
+                };
                 let is_trait = item.text.starts_with("trait ");
                 let methods = parse(body).into_iter().filter(|item| {
-                    (item.is_public || is_trait) && item.name().is_some_and(|(keyword, _)| keyword == "fn")
+                    (item.is_public || is_trait)
+                        && item.name().is_some_and(|(keyword, _)| keyword == "fn")
                 });
                 let (secret, open): (Vec<_>, Vec<_>) = methods.partition(|method| method.is_hidden);
                 if shown.contains(&owner) {
@@ -285,15 +392,21 @@ impl Crate {
         for module in self.modules.keys() {
             for item in self.items(module) {
                 let mut parts = Vec::new();
-                let mut owner = item.name().map(|(_, name)| (module.clone(), name.to_owned()));
+                let mut owner = item
+                    .name()
+                    .map(|(_, name)| (module.clone(), name.to_owned()));
                 if owner.is_some() {
                     parts.extend(visible_parts(item));
                 } else if let Some((of, body)) = self.methods_of(module, item) {
-                    let methods = parse(body).into_iter().filter(|method| method.is_public && !method.is_hidden);
+                    let methods = parse(body)
+                        .into_iter()
+                        .filter(|method| method.is_public && !method.is_hidden);
                     parts.extend(methods.flat_map(|method| visible_parts(&method)));
                     owner = Some(of);
                 }
-                let Some(owner) = owner.filter(|owner| reached.shown.contains(owner)) else { continue };
+                let Some(owner) = owner.filter(|owner| reached.shown.contains(owner)) else {
+                    continue;
+                };
                 let named = parts.iter().flat_map(|part| self.types_in(module, part));
                 let secret = named.filter(|id| !reached.shown.contains(id));
                 leaks.extend(secret.map(|(_, name)| format!("{}: {name}", owner.1)));
@@ -302,14 +415,21 @@ impl Crate {
         leaks.into_iter().collect()
     }
 
-    /// The types and traits of the crate that a piece of code names. Other names are those of other crates or of generics.
+    /// The types and traits of the crate that a piece of code names. Other names are those of other
+    /// crates or of generics.
     fn types_in(&self, module: &[String], code: &str) -> Vec<Id> {
         let paths = code.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
-        let paths =
-            paths.map(|path| path.split(':').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>());
+        let paths = paths.map(|path| {
+            path.split(':')
+                .filter(|part| !part.is_empty())
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        });
         let types = paths.filter_map(|path| {
             let (target, rest) = self.walk(module, &path);
-            let name = rest.first().filter(|name| name.starts_with(char::is_uppercase))?;
+            let name = rest
+                .first()
+                .filter(|name| name.starts_with(char::is_uppercase))?;
             self.resolve(&target, name)
         });
         types.collect()
@@ -321,16 +441,21 @@ impl Crate {
             let is_hidden = in_hidden || item.is_hidden;
             match item.name() {
                 Some(("mod", name)) => {
-                    let child: ModulePath = module.iter().cloned().chain([name.to_owned()]).collect();
+                    let child: ModulePath =
+                        module.iter().cloned().chain([name.to_owned()]).collect();
                     self.reach(&child, is_hidden, reached);
                 }
                 Some((_, name)) => reached.add((module.to_vec(), name.to_owned()), is_hidden),
                 None => {
                     for (_, path) in item.imports() {
                         match self.walk(module, &path) {
-                            (target, [all]) if all == "*" => self.reach(&target, is_hidden, reached),
+                            (target, [all]) if all == "*" => {
+                                self.reach(&target, is_hidden, reached)
+                            }
                             (target, [name]) => {
-                                self.resolve(&target, name).into_iter().for_each(|id| reached.add(id, is_hidden));
+                                self.resolve(&target, name)
+                                    .into_iter()
+                                    .for_each(|id| reached.add(id, is_hidden));
                             }
                             _ => {}
                         }
@@ -347,23 +472,41 @@ impl Crate {
         }
         if let Some(head) = item.text.strip_prefix("impl") {
             let head = head.split('{').next()?;
-            let head = if let Some(generic) = head.strip_prefix('<') { after_generics(generic) } else { head };
+            let head = if let Some(generic) = head.strip_prefix('<') {
+                after_generics(generic)
+            } else {
+                head
+            };
             let is_inherent = !head.contains(" for ");
-            let name = head.trim().split(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
-            return self.resolve(module, name).filter(|_| is_inherent).map(|id| (id, item.body()));
+            let name = head
+                .trim()
+                .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .next()?;
+            return self
+                .resolve(module, name)
+                .filter(|_| is_inherent)
+                .map(|id| (id, item.body()));
         }
         // A macro that writes an `impl` for its first argument.
         let (name, arguments) = item.text.split_once('!')?;
-        let owner =
-            arguments.trim_start_matches(['(', '{', ' ']).split(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
+        let owner = arguments
+            .trim_start_matches(['(', '{', ' '])
+            .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .next()?;
         let name = name.rsplit("::").next()?.trim();
         let definition = self.modules.values().flatten().find(|item| {
             item.text
                 .strip_prefix("macro_rules!")
                 .is_some_and(|text| text.trim_start().split([' ', '{']).next() == Some(name))
         })?;
-        let written = definition.text.find("impl").map(|at| &definition.text[at..])?;
+        let written = definition
+            .text
+            .find("impl")
+            .map(|at| &definition.text[at..])?;
         let body = written.find('{').map(|at| &written[at..])?;
-        Some((self.resolve(module, owner)?, body[..closing(body)].get(1..)?.strip_suffix('}')?))
+        Some((
+            self.resolve(module, owner)?,
+            body[..closing(body)].get(1..)?.strip_suffix('}')?,
+        ))
     }
 }

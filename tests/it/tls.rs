@@ -1,5 +1,6 @@
-//! The client's connections: certificates from files, and a proxy of the environment. The certificates in `tls/` were made
-//! for these tests and are valid for a hundred years; the key of their root was thrown away.
+//! The client's connections: certificates from files, and a proxy of the environment. The
+//! certificates in `tls/` were made for these tests and are valid for a hundred years; the key of
+//! their root was thrown away.
 
 use std::io::{BufRead, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,22 +17,33 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection, Stream};
 
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/tls")
+        .join(name)
 }
 
 fn files(ca: Option<&str>, cert: Option<&str>, key: Option<&str>) -> TlsFiles {
-    TlsFiles { ca_file: ca.map(file), client_cert: cert.map(file), client_key: key.map(file) }
+    TlsFiles {
+        ca_file: ca.map(file),
+        client_cert: cert.map(file),
+        client_key: key.map(file),
+    }
 }
 
 fn server_config(asks_for_certificate: bool) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder =
-        ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let builder = if asks_for_certificate {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(file("ca.pem")).unwrap()).unwrap();
+        roots
+            .add(CertificateDer::from_pem_file(file("ca.pem")).unwrap())
+            .unwrap();
         builder.with_client_cert_verifier(
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap(),
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .unwrap(),
         )
     } else {
         builder.with_no_client_auth()
@@ -52,18 +64,23 @@ fn head(stream: &mut impl Read) -> std::io::Result<String> {
     Ok(String::from_utf8(text).unwrap())
 }
 
-fn answer(mut stream: TcpStream, config: &Arc<ServerConfig>) -> std::io::Result<Option<HandshakeKind>> {
+fn answer(
+    mut stream: TcpStream,
+    config: &Arc<ServerConfig>,
+) -> std::io::Result<Option<HandshakeKind>> {
     let mut connection = ServerConnection::new(Arc::clone(config)).unwrap();
     let mut stream = Stream::new(&mut connection, &mut stream);
     head(&mut stream)?;
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"data\":[]}")?;
+    stream.write_all(
+        b"HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"data\":[]}",
+    )?;
     stream.conn.send_close_notify();
     stream.flush()?;
     Ok(stream.conn.handshake_kind())
 }
 
-/// Starts a server that answers one request after the other. With `tunnels` it is a proxy that leads to itself, and sends
-/// the requests for a tunnel.
+/// Starts a server that answers one request after the other. With `tunnels` it is a proxy that
+/// leads to itself, and sends the requests for a tunnel.
 fn serve(asks_for_certificate: bool, tunnels: Option<mpsc::Sender<String>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -71,7 +88,9 @@ fn serve(asks_for_certificate: bool, tunnels: Option<mpsc::Sender<String>>) -> S
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             if let Some(tunnels) = &tunnels {
-                let Ok(request) = head(&mut stream) else { continue };
+                let Ok(request) = head(&mut stream) else {
+                    continue;
+                };
                 let _ = tunnels.send(request);
                 if stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").is_err() {
                     continue;
@@ -87,15 +106,27 @@ fn serve(asks_for_certificate: bool, tunnels: Option<mpsc::Sender<String>>) -> S
 async fn ask(addr: SocketAddr, files: &TlsFiles) -> Result<u16, Error> {
     let client = Client::with_tls(Upstream::parse(&format!("https://{addr}")).unwrap(), files)?;
     let uri = client.upstream().uri_for("/v1/models").unwrap();
-    Ok(client.send(Request::get(uri).body(Body::empty()).unwrap()).await?.status().as_u16())
+    Ok(client
+        .send(Request::get(uri).body(Body::empty()).unwrap())
+        .await?
+        .status()
+        .as_u16())
 }
 
 #[tokio::test]
 async fn a_root_of_a_file_is_trusted() {
     let addr = serve(false, None);
-    assert_eq!(ask(addr, &files(Some("ca.pem"), None, None)).await.unwrap(), 200);
-    let error = ask(addr, &files(Some("client.pem"), None, None)).await.unwrap_err();
-    assert!(error.is_connect() && error.to_string().contains("certificate"), "{error}");
+    assert_eq!(
+        ask(addr, &files(Some("ca.pem"), None, None)).await.unwrap(),
+        200
+    );
+    let error = ask(addr, &files(Some("client.pem"), None, None))
+        .await
+        .unwrap_err();
+    assert!(
+        error.is_connect() && error.to_string().contains("certificate"),
+        "{error}"
+    );
 }
 
 /// A connection that follows another one to the same server goes on with its session.
@@ -107,14 +138,23 @@ async fn sessions_are_resumed() {
     let (sender, kinds) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            sender.send(answer(stream, &config).unwrap().unwrap()).unwrap();
+            sender
+                .send(answer(stream, &config).unwrap().unwrap())
+                .unwrap();
         }
     });
     let upstream = Upstream::parse(&format!("https://{addr}")).unwrap();
     let client = Client::with_tls(upstream, &files(Some("ca.pem"), None, None)).unwrap();
-    for handshake in [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed] {
+    for handshake in [
+        HandshakeKind::Full,
+        HandshakeKind::Resumed,
+        HandshakeKind::Resumed,
+    ] {
         let uri = client.upstream().uri_for("/v1/models").unwrap();
-        let response = client.send(Request::get(uri).body(Body::empty()).unwrap()).await.unwrap();
+        let response = client
+            .send(Request::get(uri).body(Body::empty()).unwrap())
+            .await
+            .unwrap();
         // The tickets come with the answer.
         response.into_body().collect().await.unwrap();
         assert_eq!(kinds.recv().unwrap(), handshake);
@@ -133,20 +173,40 @@ async fn a_server_that_asks_for_a_certificate_gets_it() {
 fn a_file_that_cannot_be_used_is_an_error_at_start() {
     let rows = [
         (files(Some("missing.pem"), None, None), "missing.pem: "),
-        (files(Some("server.key"), None, None), "server.key has no certificate in PEM"),
-        (files(None, Some("client.pem"), None), "a client certificate needs its key"),
-        (files(None, None, Some("client.key")), "a client key needs its certificate"),
-        (files(None, Some("client.pem"), Some("missing.key")), "missing.key: "),
+        (
+            files(Some("server.key"), None, None),
+            "server.key has no certificate in PEM",
+        ),
+        (
+            files(None, Some("client.pem"), None),
+            "a client certificate needs its key",
+        ),
+        (
+            files(None, None, Some("client.key")),
+            "a client key needs its certificate",
+        ),
+        (
+            files(None, Some("client.pem"), Some("missing.key")),
+            "missing.key: ",
+        ),
         (files(None, Some("client.pem"), Some("ca.pem")), "ca.pem: "),
-        (files(None, Some("client.pem"), Some("server.key")), "client.pem and "),
+        (
+            files(None, Some("client.pem"), Some("server.key")),
+            "client.pem and ",
+        ),
     ];
     for (mut files, words) in rows {
         // The system may have no roots.
         files.ca_file.get_or_insert(file("ca.pem"));
-        let error = Client::with_tls(Upstream::parse("https://llm.test").unwrap(), &files).unwrap_err();
-        assert!(matches!(error, Error::Setting(_)) && error.to_string().contains(words), "{error}");
+        let error =
+            Client::with_tls(Upstream::parse("https://llm.test").unwrap(), &files).unwrap_err();
+        assert!(
+            matches!(error, Error::Setting(_)) && error.to_string().contains(words),
+            "{error}"
+        );
         // They are not for `http`, and are read all the same.
-        let error = Client::with_tls(Upstream::parse("http://127.0.0.1:9").unwrap(), &files).unwrap_err();
+        let error =
+            Client::with_tls(Upstream::parse("http://127.0.0.1:9").unwrap(), &files).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
     }
 }
@@ -160,25 +220,47 @@ mod commands {
     /// Runs a command with no variables for connections but these.
     fn run(args: &[&str], variables: &[(&str, &str)]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-        command.args(args).env_remove("RESTITCH_CORPUS").env_remove("SSL_CERT_DIR");
+        command
+            .args(args)
+            .env_remove("RESTITCH_CORPUS")
+            .env_remove("SSL_CERT_DIR");
         for name in ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"] {
             command.env_remove(name).env_remove(name.to_lowercase());
         }
         let output = command.envs(variables.iter().copied()).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
     }
 
     #[test]
     fn the_proxy_does_not_start_without_its_roots() {
-        let args = ["proxy", "--listen", "127.0.0.1:0", "--upstream", "https://llm.test"];
-        for (name, words) in [("missing.pem", "SSL_CERT_FILE: "), ("server.key", "SSL_CERT_FILE: ")] {
+        let args = [
+            "proxy",
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            "https://llm.test",
+        ];
+        for (name, words) in [
+            ("missing.pem", "SSL_CERT_FILE: "),
+            ("server.key", "SSL_CERT_FILE: "),
+        ] {
             let path = file(name);
             let (code, _, err) = run(&args, &[("SSL_CERT_FILE", path.to_str().unwrap())]);
-            assert!(code == 1 && err.contains(words) && err.contains(name), "{code}: {err}");
+            assert!(
+                code == 1 && err.contains(words) && err.contains(name),
+                "{code}: {err}"
+            );
         }
         let ca = file("missing.pem");
-        let (code, _, err) = run(&[&args[..], &["--ca-file", ca.to_str().unwrap()]].concat(), &[]);
+        let (code, _, err) = run(
+            &[&args[..], &["--ca-file", ca.to_str().unwrap()]].concat(),
+            &[],
+        );
         assert!(code == 1 && err.contains("missing.pem"), "{code}: {err}");
     }
 
@@ -197,31 +279,55 @@ mod commands {
                 ("key.key", b"-----BEGIN PRIVATE KEY-----\nMIIE\n"),
             ],
         );
-        let not_ended = "the block `CERTIFICATE` is not ended: the line `-----END CERTIFICATE-----` is missing";
+        let not_ended =
+            "the block `CERTIFICATE` is not ended: the line `-----END CERTIFICATE-----` is missing";
         for (name, words) in [
             ("body.pem", not_ended),
             ("end.pem", not_ended),
             ("second.pem", not_ended),
-            ("begin.pem", "a line that begins with `-----BEGIN` does not end with `-----`"),
+            (
+                "begin.pem",
+                "a line that begins with `-----BEGIN` does not end with `-----`",
+            ),
         ] {
-            let files = TlsFiles { ca_file: Some(folder.join(name)), ..TlsFiles::default() };
-            let error = Client::with_tls(Upstream::parse("https://llm.test").unwrap(), &files).unwrap_err();
-            assert!(error.to_string().ends_with(&format!("{name}: {words}")), "{error}");
+            let files = TlsFiles {
+                ca_file: Some(folder.join(name)),
+                ..TlsFiles::default()
+            };
+            let error =
+                Client::with_tls(Upstream::parse("https://llm.test").unwrap(), &files).unwrap_err();
+            assert!(
+                error.to_string().ends_with(&format!("{name}: {words}")),
+                "{error}"
+            );
         }
-        let error = ServerTls::from_files(&file("server.pem"), &folder.join("key.key")).unwrap_err().to_string();
+        let error = ServerTls::from_files(&file("server.pem"), &folder.join("key.key"))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.ends_with(
                 "key.key: the block `PRIVATE KEY` is not ended: the line `-----END PRIVATE KEY-----` is missing"
             ),
             "{error}"
         );
-        let error = ServerTls::from_files(&file("server.pem"), &file("server.pem")).unwrap_err().to_string();
-        assert!(error.ends_with("server.pem: there is no private key in PEM"), "{error}");
+        let error = ServerTls::from_files(&file("server.pem"), &file("server.pem"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.ends_with("server.pem: there is no private key in PEM"),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_variable_that_names_no_proxy_is_an_error_at_start() {
-        let args = ["proxy", "--listen", "127.0.0.1:0", "--upstream", "https://llm.test"];
+        let args = [
+            "proxy",
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            "https://llm.test",
+        ];
         let roots = ("SSL_CERT_FILE", file("ca.pem"));
         let roots = (roots.0, roots.1.to_str().unwrap());
         for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
@@ -236,18 +342,36 @@ mod commands {
             ] {
                 let (code, _, err) = run(&args, &[roots, (name, value)]);
                 let words = format!("`{name}` names no proxy");
-                assert!(code == 1 && err.contains(&words) && !err.contains("pass"), "{name}={value}: {code}: {err}");
+                assert!(
+                    code == 1 && err.contains(&words) && !err.contains("pass"),
+                    "{name}={value}: {code}: {err}"
+                );
             }
         }
         // `doctor` reads them, too, and those of `http` are not read for `https`.
-        let (code, _, err) = run(&["doctor", "--upstream", "http://llm.test"], &[roots, ("http_proxy", "http://")]);
-        assert!(code == 2 && err.contains("`http_proxy` names no proxy"), "{code}: {err}");
-        let all = [roots, ("HTTP_PROXY", "http://"), ("HTTPS_PROXY", ""), ("ALL_PROXY", "ftp://h")];
+        let (code, _, err) = run(
+            &["doctor", "--upstream", "http://llm.test"],
+            &[roots, ("http_proxy", "http://")],
+        );
+        assert!(
+            code == 2 && err.contains("`http_proxy` names no proxy"),
+            "{code}: {err}"
+        );
+        let all = [
+            roots,
+            ("HTTP_PROXY", "http://"),
+            ("HTTPS_PROXY", ""),
+            ("ALL_PROXY", "ftp://h"),
+        ];
         let (code, _, err) = run(&args, &all);
-        assert!(code == 1 && err.contains("`ALL_PROXY` names no proxy"), "{code}: {err}");
+        assert!(
+            code == 1 && err.contains("`ALL_PROXY` names no proxy"),
+            "{code}: {err}"
+        );
     }
 
-    /// A Redis server with TLS. Dropping it ends it. `None`, which is told, if there is no program for it.
+    /// A Redis server with TLS. Dropping it ends it. `None`, which is told, if there is no program
+    /// for it.
     #[cfg(feature = "redis")]
     struct Store(std::process::Child, u16);
 
@@ -256,14 +380,39 @@ mod commands {
         fn start() -> Option<Self> {
             // The server takes no port 0: another process may be faster.
             for _ in 0..5 {
-                let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+                let port = TcpListener::bind(("127.0.0.1", 0))
+                    .unwrap()
+                    .local_addr()
+                    .unwrap()
+                    .port();
                 let mut command = Command::new("redis-server");
-                command.args(["--port", "0", "--save", "", "--tls-auth-clients", "no", "--bind", "127.0.0.1"]);
+                command.args([
+                    "--port",
+                    "0",
+                    "--save",
+                    "",
+                    "--tls-auth-clients",
+                    "no",
+                    "--bind",
+                    "127.0.0.1",
+                ]);
                 command
-                    .args(["--requirepass", "a-password", "--tls-port", &port.to_string(), "--tls-ca-cert-file"])
+                    .args([
+                        "--requirepass",
+                        "a-password",
+                        "--tls-port",
+                        &port.to_string(),
+                        "--tls-ca-cert-file",
+                    ])
                     .arg(file("ca.pem"));
-                command.arg("--tls-cert-file").arg(file("server.pem")).arg("--tls-key-file").arg(file("server.key"));
-                command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+                command
+                    .arg("--tls-cert-file")
+                    .arg(file("server.pem"))
+                    .arg("--tls-key-file")
+                    .arg(file("server.key"));
+                command
+                    .stdout(std::process::Stdio::null())
+                    .stderr(std::process::Stdio::null());
                 let mut store = match command.spawn() {
                     Ok(server) => Self(server, port),
                     Err(error) => {
@@ -283,7 +432,10 @@ mod commands {
                 }
             }
             // A build of the server without TLS ends at once.
-            let _ = writeln!(std::io::stderr(), "skipped: redis-server does not start with TLS");
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: redis-server does not start with TLS"
+            );
             None
         }
     }
@@ -314,17 +466,27 @@ mod commands {
         ];
         for (roots, is_trusted) in [("client.pem", false), ("ca.pem", true)] {
             let mut proxy = Command::new(env!("CARGO_BIN_EXE_restitch"));
-            proxy.args(args).env("SSL_CERT_FILE", file(roots)).env_remove("SSL_CERT_DIR");
+            proxy
+                .args(args)
+                .env("SSL_CERT_FILE", file(roots))
+                .env_remove("SSL_CERT_DIR");
             let mut proxy = proxy.stderr(std::process::Stdio::piped()).spawn().unwrap();
             let words = std::io::BufReader::new(proxy.stderr.take().unwrap());
-            let said: Vec<_> =
-                words.lines().map(Result::unwrap).take_while(|line| !line.contains("listening on")).collect();
+            let said: Vec<_> = words
+                .lines()
+                .map(Result::unwrap)
+                .take_while(|line| !line.contains("listening on"))
+                .collect();
             let has_ended = proxy.try_wait().unwrap().is_some();
             let _ = proxy.kill();
             let _ = proxy.wait();
             let said = said.concat();
             assert!(!has_ended && !said.contains("a-password"), "{said}");
-            assert_eq!(!said.contains("the store can't be reached"), is_trusted, "{said}");
+            assert_eq!(
+                !said.contains("the store can't be reached"),
+                is_trusted,
+                "{said}"
+            );
         }
     }
 
@@ -335,28 +497,62 @@ mod commands {
         let proxy = format!("http://user:pass@{through}");
         let ca = file("ca.pem");
         let doctor = |url: &str, proxy: (&str, &str)| {
-            let args = ["doctor", "--json", "--upstream", url, "--proxy", "http://127.0.0.1:1"];
+            let args = [
+                "doctor",
+                "--json",
+                "--upstream",
+                url,
+                "--proxy",
+                "http://127.0.0.1:1",
+            ];
             let (_, out, err) = run(&args, &[proxy, ("SSL_CERT_FILE", ca.to_str().unwrap())]);
-            let report: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+            let report: serde_json::Value =
+                serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
             report["upstream"].clone()
         };
         // Only the proxy knows this name.
         let upstream = doctor("https://llm.test", ("HTTPS_PROXY", &proxy));
         assert_eq!(upstream["status"], 200, "{upstream}");
         let request = asked.try_recv().unwrap();
-        assert!(request.starts_with("CONNECT llm.test:443 HTTP/1.1\r\n"), "{request}");
-        assert!(request.to_lowercase().contains("proxy-authorization: basic dxnlcjpwyxnz\r\n"), "{request}");
-        // Behind the tunnel is a server that speaks TLS, so an `http` request gets no answer. The port is that of `http`.
+        assert!(
+            request.starts_with("CONNECT llm.test:443 HTTP/1.1\r\n"),
+            "{request}"
+        );
+        assert!(
+            request
+                .to_lowercase()
+                .contains("proxy-authorization: basic dxnlcjpwyxnz\r\n"),
+            "{request}"
+        );
+        // Behind the tunnel is a server that speaks TLS, so an `http` request gets no answer. The
+        // port is that of `http`.
         let upstream = doctor("http://llm.test", ("http_proxy", &proxy));
         assert_ne!(upstream["status"], 200, "{upstream}");
-        assert!(asked.try_recv().unwrap().starts_with("CONNECT llm.test:80 HTTP/1.1\r\n"));
+        assert!(
+            asked
+                .try_recv()
+                .unwrap()
+                .starts_with("CONNECT llm.test:80 HTTP/1.1\r\n")
+        );
         // An upstream on this machine is reached directly.
-        let upstream = doctor(&format!("https://{}", serve(false, None)), ("HTTPS_PROXY", &proxy));
+        let upstream = doctor(
+            &format!("https://{}", serve(false, None)),
+            ("HTTPS_PROXY", &proxy),
+        );
         assert_eq!(upstream["status"], 200, "{upstream}");
         assert!(asked.try_recv().is_err());
         // A proxy that cannot be used is told, without its password.
-        let args = ["proxy", "--listen", "127.0.0.1:0", "--upstream", "https://llm.test"];
+        let args = [
+            "proxy",
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            "https://llm.test",
+        ];
         let (code, _, err) = run(&args, &[("HTTPS_PROXY", "socks5://user:pass@127.0.0.1:1")]);
-        assert!(code == 1 && err.contains("socks5://") && !err.contains("pass"), "{code}: {err}");
+        assert!(
+            code == 1 && err.contains("socks5://") && !err.contains("pass"),
+            "{code}: {err}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Values as trees that keep the order of members and the text of numbers: made at random, written in any style, read
-//! by a slow parser, and compared by a canonical text.
+//! Values as trees that keep the order of members and the text of numbers: made at random, written
+//! in any style, read by a slow parser, and compared by a canonical text.
 
 use restitch::internal::json::walk::{Raw, ValueKind};
 
@@ -33,7 +33,17 @@ const TEXTS: [&str; 16] = [
     "12345678",
     "123456789 and more",
 ];
-const SCALARS: [&str; 9] = ["0", "1", "-1", "1.0", "1e3", "12345678901234567890", "true", "false", "null"];
+const SCALARS: [&str; 9] = [
+    "0",
+    "1",
+    "-1",
+    "1.0",
+    "1e3",
+    "12345678901234567890",
+    "true",
+    "false",
+    "null",
+];
 
 impl Tree {
     /// Returns a random container, at most `depth` deep.
@@ -64,7 +74,9 @@ impl Tree {
     pub(crate) fn of(raw: Raw<'_>) -> Self {
         match raw.kind() {
             ValueKind::Object => {
-                let member = |(key, value): (Raw<'_>, Raw<'_>)| (key.decode().unwrap().into_owned(), Self::of(value));
+                let member = |(key, value): (Raw<'_>, Raw<'_>)| {
+                    (key.decode().unwrap().into_owned(), Self::of(value))
+                };
                 Self::Map(raw.members().map(member).collect())
             }
             ValueKind::Array => Self::List(raw.elements().map(Self::of).collect()),
@@ -78,11 +90,20 @@ impl Tree {
         match self {
             Self::Scalar(text) => text.clone(),
             Self::Text(text) => format!("{text:?}"),
-            Self::List(items) => format!("[{}]", items.iter().map(Self::canonical).collect::<Vec<_>>().join(",")),
+            Self::List(items) => format!(
+                "[{}]",
+                items
+                    .iter()
+                    .map(Self::canonical)
+                    .collect::<Vec<_>>()
+                    .join(",")
+            ),
             Self::Map(members) => {
                 let mut members: Vec<_> = members.iter().collect();
                 members.sort_by(|(a, _), (b, _)| a.cmp(b));
-                let members = members.iter().map(|(key, value)| format!("{key:?}:{}", value.canonical()));
+                let members = members
+                    .iter()
+                    .map(|(key, value)| format!("{key:?}:{}", value.canonical()));
                 format!("{{{}}}", members.collect::<Vec<_>>().join(","))
             }
         }
@@ -140,7 +161,12 @@ impl Tree {
                 }
                 let values = |key| members.iter().filter(move |(other, _)| other == key);
                 let members: Vec<_> = keys.into_iter().flat_map(values).collect();
-                Self::Map(members.into_iter().map(|(key, value)| (key.clone(), value.shuffled(rng))).collect())
+                Self::Map(
+                    members
+                        .into_iter()
+                        .map(|(key, value)| (key.clone(), value.shuffled(rng)))
+                        .collect(),
+                )
             }
             other => other.clone(),
         }
@@ -182,7 +208,9 @@ fn quote(text: &str, rng: &mut Rng, out: &mut String) {
     for c in text.chars() {
         match (rng.below(5), c) {
             (0, _) | (_, '\0'..='\t' | '\x0b'..='\x1f') => {
-                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04X}")));
+                c.encode_utf16(&mut [0; 2])
+                    .iter()
+                    .for_each(|unit| out.push_str(&format!("\\u{unit:04X}")));
             }
             (_, '\n') => out.push_str("\\n"),
             (_, '"' | '\\') => out.extend(['\\', c]),
@@ -198,9 +226,18 @@ fn a_written_tree_is_read_again() {
     let mut rng = Rng::new(1);
     for _ in 0..500 {
         let tree = Tree::random(&mut rng, 4);
-        let (text, other) = (tree.write(&mut rng), tree.shuffled(&mut rng).write(&mut rng));
-        assert_eq!(Tree::of(Raw::root(&text).unwrap()).canonical(), tree.canonical());
-        assert_eq!(Tree::of(Raw::root(&other).unwrap()).canonical(), tree.canonical());
+        let (text, other) = (
+            tree.write(&mut rng),
+            tree.shuffled(&mut rng).write(&mut rng),
+        );
+        assert_eq!(
+            Tree::of(Raw::root(&text).unwrap()).canonical(),
+            tree.canonical()
+        );
+        assert_eq!(
+            Tree::of(Raw::root(&other).unwrap()).canonical(),
+            tree.canonical()
+        );
         serde_json::from_str::<serde_json::Value>(&text).unwrap();
     }
 }

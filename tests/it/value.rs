@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use restitch::AllowedRoots;
 use restitch::json::{Partial, Span};
-use restitch::value::{LiveValue, Number, OwnedNumber, SnapshotError, SnapshotErrorKind, ValueKind, View};
+use restitch::value::{
+    LiveValue, Number, OwnedNumber, SnapshotError, SnapshotErrorKind, ValueKind, View,
+};
 use restitch::{Document, Trailing};
 use serde::de::{DeserializeOwned, IgnoredAny, IntoDeserializer};
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,8 @@ use crate::fuzz::value::{Tree, check, check_against, compact, run};
 use crate::json::INLINE;
 use crate::support::{Rng, random_cuts};
 
-/// Values that the documents of other tests lack: text that looks different when it is decoded and written.
+/// Values that the documents of other tests lack: text that looks different when it is decoded and
+/// written.
 const MORE: [&str; 8] = [
     r#"["\ud83d\ud83d\ude00", "\ud83dx", "\ud83d\n", "\ud83d\u0041", "\ude00\ud83d", "\uD83D\\", "\u0000\u001f\u007f"]"#,
     r#"{"\ud83d": 1, "\ud83d\ude00": {"\u0061": [2]}, "a\/b~": {"": 0}, "\ud83d": 2, "a": {"a": 1, "\u0061": 2}}"#,
@@ -35,13 +38,18 @@ const HALVES: &str = r#"{"\ud83d": 1, "\ud83e": 2, "\\ud83d": 3, "\uD83D": 4, "\
 
 /// Returns a live value of `text`, pushed at once.
 fn live(text: &str) -> LiveValue {
-    let (mut document, mut value) = (Document::with_roots(1 << 20, AllowedRoots::Any), LiveValue::new());
+    let (mut document, mut value) = (
+        Document::with_roots(1 << 20, AllowedRoots::Any),
+        LiveValue::new(),
+    );
     document.push_with(text, &mut value).unwrap();
     value
 }
 
 fn shown(value: &LiveValue) -> String {
-    value.view().map_or_else(String::new, |view| view.to_string())
+    value
+        .view()
+        .map_or_else(String::new, |view| view.to_string())
 }
 
 fn error<T: DeserializeOwned>(text: &str) -> SnapshotError {
@@ -51,12 +59,17 @@ fn error<T: DeserializeOwned>(text: &str) -> SnapshotError {
     }
 }
 
-/// A view prints the document's complete part, read by serde_json and written again: at every byte of short documents,
-/// at some hundred places of long ones.
+/// A view prints the document's complete part, read by serde_json and written again: at every byte
+/// of short documents, at some hundred places of long ones.
 #[test]
 fn the_view_is_the_complete_part_at_every_byte() {
     for text in MORE {
-        run(text, &(1..text.len()).collect::<Vec<_>>(), Trailing::Stop, 1);
+        run(
+            text,
+            &(1..text.len()).collect::<Vec<_>>(),
+            Trailing::Stop,
+            1,
+        );
     }
     let (documents, recorded) = all_documents(256 << 10);
     for (name, text) in documents {
@@ -81,8 +94,15 @@ fn what_was_shown_stays() {
         println!("{name}");
         let every = 1 + text.len() / 400;
         let (_, whole) = run(&text, &[], Trailing::Stop, 1);
-        let sizes = [1, 2, 3, 7].map(|size| (1..text.len()).filter(|at| at % size == 0).collect::<Vec<_>>());
-        for cuts in sizes.into_iter().chain((0..4).map(|_| random_cuts(text.len(), &mut rng))) {
+        let sizes = [1, 2, 3, 7].map(|size| {
+            (1..text.len())
+                .filter(|at| at % size == 0)
+                .collect::<Vec<_>>()
+        });
+        for cuts in sizes
+            .into_iter()
+            .chain((0..4).map(|_| random_cuts(text.len(), &mut rng)))
+        {
             let (_, value) = run(&text, &cuts, Trailing::Stop, every);
             assert_eq!(shown(&value), shown(&whole), "{cuts:?}");
             assert_eq!(value.duplicates(), whole.duplicates());
@@ -109,7 +129,11 @@ fn the_prefix_check_can_fail() {
         ("[", "{", false),
     ] {
         let (now, later) = (tree(now), tree(later));
-        assert_eq!(now.is_prefix_of(&later), is_prefix || now == later, "{now:?} and {later:?}");
+        assert_eq!(
+            now.is_prefix_of(&later),
+            is_prefix || now == later,
+            "{now:?} and {later:?}"
+        );
     }
 }
 
@@ -134,7 +158,11 @@ fn open_strings_are_included_or_omitted() {
         ("{\"a\":\"b\\ud83d\\ude0", "{\"a\":\"b\"}", "{}"),
         ("{\"a\":\"b\\ud83d\\ude00", "{\"a\":\"b😀\"}", "{}"),
         ("{\"a\":\"b\"", "{\"a\":\"b\"}", "{\"a\":\"b\"}"),
-        ("{\"a\":0,\"b\":[1,\"c", "{\"a\":0,\"b\":[1,\"c\"]}", "{\"a\":0,\"b\":[1]}"),
+        (
+            "{\"a\":0,\"b\":[1,\"c",
+            "{\"a\":0,\"b\":[1,\"c\"]}",
+            "{\"a\":0,\"b\":[1]}",
+        ),
         ("{\"a\":0,\"b\":-", "{\"a\":0}", "{\"a\":0}"),
         ("[1,2", "[1]", "[1]"),
         ("[1,2 ", "[1,2]", "[1,2]"),
@@ -142,8 +170,19 @@ fn open_strings_are_included_or_omitted() {
         ("[[],{}", "[[],{}]", "[[],{}]"),
     ] {
         let value = live(text);
-        let print = |strings| value.view_with(strings).map_or_else(String::new, |view| view.to_string());
-        assert_eq!((print(Partial::Include).as_str(), print(Partial::Omit).as_str()), (show, hold), "{text}");
+        let print = |strings| {
+            value
+                .view_with(strings)
+                .map_or_else(String::new, |view| view.to_string())
+        };
+        assert_eq!(
+            (
+                print(Partial::Include).as_str(),
+                print(Partial::Omit).as_str()
+            ),
+            (show, hold),
+            "{text}"
+        );
         for strings in [Partial::Include, Partial::Omit] {
             // Every value is counted, and found from both ends.
             value.view_with(strings).map(Tree::of);
@@ -153,42 +192,81 @@ fn open_strings_are_included_or_omitted() {
 
 #[test]
 fn a_view_is_read_by_hand() {
-    let value = live(r#"{"a": {"b": [true, null, "x", -1.50]}, "": 0, "m~n/o": 1, "a": 2, "open": ["gro"#);
+    let value =
+        live(r#"{"a": {"b": [true, null, "x", -1.50]}, "": 0, "m~n/o": 1, "a": 2, "open": ["gro"#);
     let root = value.view().unwrap();
     let at = |pointer: &str| root.pointer(pointer).unwrap();
-    assert_eq!((root.kind(), root.len(), root.is_whole()), (ValueKind::Object, 5, false));
-    assert_eq!(root.members().map(|(key, _)| key).collect::<Vec<_>>(), ["a", "", "m~n/o", "a", "open"]);
+    assert_eq!(
+        (root.kind(), root.len(), root.is_whole()),
+        (ValueKind::Object, 5, false)
+    );
+    assert_eq!(
+        root.members().map(|(key, _)| key).collect::<Vec<_>>(),
+        ["a", "", "m~n/o", "a", "open"]
+    );
     assert_eq!(at("/a/b/0").as_bool(), Some(true));
     assert!(at("/a/b/1").is_null());
-    assert_eq!((at("/a/b/2").as_str(), at("/a/b/2").kind()), (Some("x"), ValueKind::String));
+    assert_eq!(
+        (at("/a/b/2").as_str(), at("/a/b/2").kind()),
+        (Some("x"), ValueKind::String)
+    );
     assert_eq!(at("/a/b/3").as_number().map(Number::as_str), Some("-1.50"));
-    assert_eq!((at("").path(), at("/").path(), at("/m~0n~1o").path()), ("".into(), "/".into(), "/m~0n~1o".into()));
-    assert_eq!((at("/a/b/3").path().as_str(), at("/open/0").path().as_str()), ("/a/b/3", "/open/0"));
+    assert_eq!(
+        (at("").path(), at("/").path(), at("/m~0n~1o").path()),
+        ("".into(), "/".into(), "/m~0n~1o".into())
+    );
+    assert_eq!(
+        (at("/a/b/3").path().as_str(), at("/open/0").path().as_str()),
+        ("/a/b/3", "/open/0")
+    );
     assert!(at("/a").is_whole() && !at("/open").is_whole() && !at("/open/0").is_whole());
     // `get` returns the first of two members with the same key: what was shown does not change.
     assert_eq!(root.get("a").unwrap().kind(), ValueKind::Object);
-    for nowhere in
-        ["a", "/b", "/a/b/4", "/a/b/01", "/a/b/-", "/a/b/+1", "/a/b/", "/a/b/0/0", "/a/b/18446744073709551615"]
-    {
+    for nowhere in [
+        "a",
+        "/b",
+        "/a/b/4",
+        "/a/b/01",
+        "/a/b/-",
+        "/a/b/+1",
+        "/a/b/",
+        "/a/b/0/0",
+        "/a/b/18446744073709551615",
+    ] {
         assert!(root.pointer(nowhere).is_none(), "{nowhere}");
     }
     let growing = root.last().and_then(View::last).unwrap();
-    assert_eq!((growing.as_str(), growing.key(), root.last().unwrap().key()), (Some("gro"), None, Some("open")));
-    assert_eq!(format!("{growing:?} {}", at("/a")), r#""gro" {"b":[true,null,"x",-1.50]}"#);
+    assert_eq!(
+        (growing.as_str(), growing.key(), root.last().unwrap().key()),
+        (Some("gro"), None, Some("open"))
+    );
+    assert_eq!(
+        format!("{growing:?} {}", at("/a")),
+        r#""gro" {"b":[true,null,"x",-1.50]}"#
+    );
     // Accessors of other types return nothing.
     let null = at("/a/b/1");
-    assert_eq!((null.as_str(), null.as_bool(), null.as_number()), (None, None, None));
-    assert!(null.get("a").is_none() && null.index(0).is_none() && null.last().is_none() && null.is_empty());
+    assert_eq!(
+        (null.as_str(), null.as_bool(), null.as_number()),
+        (None, None, None)
+    );
+    assert!(
+        null.get("a").is_none()
+            && null.index(0).is_none()
+            && null.last().is_none()
+            && null.is_empty()
+    );
     assert!(root.index(0).is_none() && at("/a/b").get("0").is_none());
 }
 
 #[test]
 fn duplicate_keys_are_flagged_once() {
-    let text =
-        r#"{"a": {"k": 1, "\u006b": 2, "k": 3}, "b": [{"k": 0}, {"k": 0, "x/": {"k": 0}, "x\/": 1}], "\u0061": "}"#;
+    let text = r#"{"a": {"k": 1, "\u006b": 2, "k": 3}, "b": [{"k": 0}, {"k": 0, "x/": {"k": 0}, "x\/": 1}], "\u0061": "}"#;
     let (mut document, mut value, mut seen) = (Document::new(64), LiveValue::new(), Vec::new());
     for (at, c) in text.char_indices() {
-        document.push_with(c.encode_utf8(&mut [0; 4]), &mut value).unwrap();
+        document
+            .push_with(c.encode_utf8(&mut [0; 4]), &mut value)
+            .unwrap();
         while let Some(duplicate) = value.duplicates().get(seen.len()) {
             seen.push((at, duplicate.span.of(text), value.path_of(duplicate)));
         }
@@ -207,45 +285,85 @@ fn duplicate_keys_are_flagged_once() {
     let root = value.view().unwrap();
     assert_eq!(root.pointer("/a/k").unwrap().to_string(), "1");
     assert_eq!(root.get("a").unwrap().to_string(), r#"{"k":1,"k":2,"k":3}"#);
-    // Keys that differ in half of a surrogate pair differ, and so do a key with such a half and one with its escape as
-    // text.
-    let (halves, flagged) = (live(HALVES), ["\\uD83D", "\\\\ud83d", "a\\ud83d\\u0062", "\\uFFFD"]);
-    let spans = |value: &LiveValue| value.duplicates().iter().map(|one| one.span.of(HALVES)).collect::<Vec<_>>();
+    // Keys that differ in half of a surrogate pair differ, and so do a key with such a half and one
+    // with its escape as text.
+    let (halves, flagged) = (
+        live(HALVES),
+        ["\\uD83D", "\\\\ud83d", "a\\ud83d\\u0062", "\\uFFFD"],
+    );
+    let spans = |value: &LiveValue| {
+        value
+            .duplicates()
+            .iter()
+            .map(|one| one.span.of(HALVES))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(spans(&halves), flagged);
     // The same in an object that is large enough for a table.
     let many: String = (0..100).map(|n| format!("\"k{n}\": 0, ")).collect();
     let many = HALVES.replacen('{', &format!("{{{many}"), 1);
-    let many: Vec<_> = live(&many).duplicates().iter().map(|one| one.span.of(&many).to_owned()).collect();
+    let many: Vec<_> = live(&many)
+        .duplicates()
+        .iter()
+        .map(|one| one.span.of(&many).to_owned())
+        .collect();
     assert_eq!(many, flagged);
     // A new root has no duplicates.
     let mut document = Document::with_options(64, AllowedRoots::Containers, Trailing::Next);
-    document.push_with(r#"{"a": 1, "a": 2}"#, &mut value).unwrap();
+    document
+        .push_with(r#"{"a": 1, "a": 2}"#, &mut value)
+        .unwrap();
     assert_eq!(
-        value.duplicates().iter().map(|duplicate| duplicate.span).collect::<Vec<_>>(),
+        value
+            .duplicates()
+            .iter()
+            .map(|duplicate| duplicate.span)
+            .collect::<Vec<_>>(),
         [Span { start: 10, end: 11 }]
     );
     document.push_with("\n{\"a\": 1", &mut value).unwrap();
-    assert_eq!((value.duplicates(), shown(&value).as_str()), (&[][..], "{}"));
+    assert_eq!(
+        (value.duplicates(), shown(&value).as_str()),
+        (&[][..], "{}")
+    );
 }
 
-/// An object of a hundred thousand keys, and as many small objects after it. If a key cost O(its object), or O(the
-/// object before), this test would not end.
+/// An object of a hundred thousand keys, and as many small objects after it. If a key cost O(its
+/// object), or O(the object before), this test would not end.
 #[test]
 fn many_keys() {
     let keys = 100_000;
     let member = |n: usize| format!("\"key {n}\": {n}");
     let all = (0..keys).map(member).collect::<Vec<_>>().join(",");
     let small = vec![r#"{"a": 1, "b": 2, "a": 3}"#; keys].join(",");
-    let text = format!("[{{{all}, {}}}, {small}, {{\"x\": 1, {all}}}]", member(77_777));
+    let text = format!(
+        "[{{{all}, {}}}, {small}, {{\"x\": 1, {all}}}]",
+        member(77_777)
+    );
     let (mut document, mut value) = (Document::new(64), LiveValue::new());
     for chunk in text.as_bytes().chunks(1 << 10) {
-        document.push_with(std::str::from_utf8(chunk).unwrap(), &mut value).unwrap();
+        document
+            .push_with(std::str::from_utf8(chunk).unwrap(), &mut value)
+            .unwrap();
     }
     assert_eq!(value.duplicates().len(), 1 + keys);
     assert_eq!(value.path_of(&value.duplicates()[0]), "/0/key 77777");
     let root = value.view().unwrap();
-    assert_eq!((root.len(), root.index(0).unwrap().len(), root.last().unwrap().len()), (keys + 2, keys + 1, keys + 1));
-    assert_eq!(root.pointer("/0/key 99999").unwrap().as_number().and_then(Number::as_u64), Some(99_999));
+    assert_eq!(
+        (
+            root.len(),
+            root.index(0).unwrap().len(),
+            root.last().unwrap().len()
+        ),
+        (keys + 2, keys + 1, keys + 1)
+    );
+    assert_eq!(
+        root.pointer("/0/key 99999")
+            .unwrap()
+            .as_number()
+            .and_then(Number::as_u64),
+        Some(99_999)
+    );
 }
 
 #[test]
@@ -254,10 +372,21 @@ fn a_million_open_arrays() {
     let mut document = Document::new(depth);
     let mut value = LiveValue::new();
     document.push_with(&"[".repeat(depth), &mut value).unwrap();
-    assert_eq!(shown(&value), ["[".repeat(depth), "]".repeat(depth)].concat());
-    document.push_with(&["7", &"]".repeat(depth)].concat(), &mut value).unwrap();
-    assert_eq!(shown(&value), ["[".repeat(depth).as_str(), "7", &"]".repeat(depth)].concat());
-    assert_eq!(value.clone().snapshot::<Value>().unwrap_err().kind(), SnapshotErrorKind::TooDeep);
+    assert_eq!(
+        shown(&value),
+        ["[".repeat(depth), "]".repeat(depth)].concat()
+    );
+    document
+        .push_with(&["7", &"]".repeat(depth)].concat(), &mut value)
+        .unwrap();
+    assert_eq!(
+        shown(&value),
+        ["[".repeat(depth).as_str(), "7", &"]".repeat(depth)].concat()
+    );
+    assert_eq!(
+        value.clone().snapshot::<Value>().unwrap_err().kind(),
+        SnapshotErrorKind::TooDeep
+    );
     assert!(value.snapshot::<IgnoredAny>().is_ok());
     let mut innermost = value.view().unwrap();
     while let Some(last) = innermost.last() {
@@ -314,13 +443,18 @@ fn missing_events_are_noticed() {
     let text = r#"{"a": ["one", {"b": "two\n"}, 3], "c": {"d": [true, [], {}], "e": 4}, "f": [[[5]], ""], "g": "#;
     for (start, _) in text.char_indices() {
         for end in start + 1..text.len() {
-            let (mut document, mut value, mut all) = (Document::new(64), LiveValue::new(), LiveValue::new());
-            document.push_with(&text[..start], &mut (&mut value, &mut all)).unwrap();
+            let (mut document, mut value, mut all) =
+                (Document::new(64), LiveValue::new(), LiveValue::new());
+            document
+                .push_with(&text[..start], &mut (&mut value, &mut all))
+                .unwrap();
             document.push_with(&text[start..end], &mut all).unwrap();
             let known = Tree::of(all.view().unwrap_or(live("{").view().unwrap()));
             let mut told = 0;
             let counting = restitch::internal::json::each(|_, _| told += 1);
-            document.push_with(&text[end..], &mut (&mut value, &mut all, counting)).unwrap();
+            document
+                .push_with(&text[end..], &mut (&mut value, &mut all, counting))
+                .unwrap();
             // Nothing can be noticed before the next event.
             if told > 0 && !value.is_stale() {
                 assert_eq!(shown(&value), shown(&all), "{start}..{end}");
@@ -341,10 +475,15 @@ fn missing_events_are_noticed() {
     document.push_with(r#"[["a""#, &mut value).unwrap();
     document.push(r#","b""#).unwrap();
     document.push_with("], 1 ", &mut value).unwrap();
-    assert_eq!((shown(&value).as_str(), value.is_stale()), (r#"[["a"]]"#, true));
+    assert_eq!(
+        (shown(&value).as_str(), value.is_stale()),
+        (r#"[["a"]]"#, true)
+    );
     let (mut document, mut late) = (Document::new(64), LiveValue::new());
     document.push(r#"{"a": "b"#).unwrap();
-    document.push_with(r#"c", "d": [1, {}]}"#, &mut late).unwrap();
+    document
+        .push_with(r#"c", "d": [1, {}]}"#, &mut late)
+        .unwrap();
     assert!(late.view().is_none() && late.is_stale());
 }
 

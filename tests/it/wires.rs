@@ -29,14 +29,23 @@ use restitch::provider::{Dialect, Finish, SlotId};
 use restitch::sse::Decoder;
 
 /// A request for the rest in words, after `[1` was delivered.
-const REPROMPT: Rest<'static> = Rest::Reprompt { delivered: "[1", prompt: "Go \"on\"" };
+const REPROMPT: Rest<'static> = Rest::Reprompt {
+    delivered: "[1",
+    prompt: "Go \"on\"",
+};
 
 /// A request that continues `[1` literally.
-const PREFILL: Rest<'static> = Rest::Prefill { delivered: "[1", form: PrefillForm::Turn };
+const PREFILL: Rest<'static> = Rest::Prefill {
+    delivered: "[1",
+    form: PrefillForm::Turn,
+};
 
 /// Returns a slot that holds text.
 const fn text(item: u32) -> Slot {
-    Slot { id: SlotId::of(item), kind: SlotKind::Text }
+    Slot {
+        id: SlotId::of(item),
+        kind: SlotKind::Text,
+    }
 }
 
 /// Reads events and returns what their deltas and kinds are, printed.
@@ -44,7 +53,9 @@ fn read(dialect: Dialect, events: &[(&str, &str)]) -> Vec<String> {
     let mut reader = wire_of(dialect).reader();
     let mut seen = Vec::new();
     for (event_type, data) in events {
-        let kind = reader.read(event_type, data, &mut |delta| seen.push(format!("{delta:?}")));
+        let kind = reader.read(event_type, data, &mut |delta| {
+            seen.push(format!("{delta:?}"))
+        });
         seen.push(format!("{kind:?}"));
     }
     seen
@@ -59,7 +70,10 @@ fn read_data(dialect: Dialect, events: &[&str]) -> Vec<String> {
 /// Reads a whole body.
 pub(crate) fn read_body(dialect: Dialect, body: &str) -> Transcript {
     let mut whole = Transcript::default();
-    assert!(wire_of(dialect).read_body(body, &mut |delta| whole.push(&delta)), "{body}");
+    assert!(
+        wire_of(dialect).read_body(body, &mut |delta| whole.push(&delta)),
+        "{body}"
+    );
     whole
 }
 
@@ -68,9 +82,13 @@ fn events(dialect: Dialect, stream: &[u8]) -> Vec<(String, String)> {
     if dialect == Dialect::Ollama {
         let text = String::from_utf8(stream.to_vec()).unwrap();
         assert!(text.ends_with('\n') || text.is_empty(), "{text}");
-        return text.lines().map(|line| ("message".to_owned(), line.to_owned())).collect();
+        return text
+            .lines()
+            .map(|line| ("message".to_owned(), line.to_owned()))
+            .collect();
     }
-    let (mut decoder, mut rest, mut events) = (Decoder::new(&Limits::default()), stream, Vec::new());
+    let (mut decoder, mut rest, mut events) =
+        (Decoder::new(&Limits::default()), stream, Vec::new());
     while let Some(event) = decoder.next_event(&mut rest).unwrap() {
         events.push((event.event.into_owned(), event.data.into_owned()));
     }
@@ -109,23 +127,44 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
 
 /// Ends an answer with a usage and a report.
 fn ending<'a>(reasons: &'a [(u32, Finish)], usage: &'a str) -> Ending<'a> {
-    Ending { reasons, usage: Some(usage), usage_apart: false, report: Some(r#"{"calls":2}"#) }
+    Ending {
+        reasons,
+        usage: Some(usage),
+        usage_apart: false,
+        report: Some(r#"{"calls":2}"#),
+    }
 }
 
 /// Writes the first answer's body with one text.
 fn write_body(dialect: Dialect, body: &str, slot: Slot, new: &str, ending: &Ending<'_>) -> String {
-    wire_of(dialect).write_body(body, &[SlotText { slot, text: new }], ending).unwrap()
+    wire_of(dialect)
+        .write_body(body, &[SlotText { slot, text: new }], ending)
+        .unwrap()
 }
 
 fn ask(dialect: Dialect, body: &str, rest: Rest<'_>) -> String {
-    wire_of(dialect).ask(body, Some(&rest), &Changes::default()).unwrap()
+    wire_of(dialect)
+        .ask(body, Some(&rest), &Changes::default())
+        .unwrap()
 }
 
 /// Every end of an answer that is written is read as the same end, whatever the texts are.
 #[test]
 fn what_is_written_is_read() {
-    let pieces = ["", "{\"a\\\"\n", "é😀\u{2028}", "\u{0}\r\n\n", "data: x", "\\ud83d"];
-    for dialect in [Dialect::Completions, Dialect::Gemini, Dialect::Ollama, Dialect::Cohere] {
+    let pieces = [
+        "",
+        "{\"a\\\"\n",
+        "é😀\u{2028}",
+        "\u{0}\r\n\n",
+        "data: x",
+        "\\ud83d",
+    ];
+    for dialect in [
+        Dialect::Completions,
+        Dialect::Gemini,
+        Dialect::Ollama,
+        Dialect::Cohere,
+    ] {
         let usage = match dialect {
             Dialect::Gemini => r#"{"candidatesTokenCount":7}"#,
             Dialect::Ollama => r#"{"eval_count":7}"#,
@@ -135,7 +174,10 @@ fn what_is_written_is_read() {
             (Finish::Stop, Finish::Stop),
             (Finish::Length, Finish::Length),
             (Finish::ContentFilter, Finish::ContentFilter),
-            (Finish::Other("ODD".to_owned()), Finish::Other("ODD".to_owned())),
+            (
+                Finish::Other("ODD".to_owned()),
+                Finish::Other("ODD".to_owned()),
+            ),
         ] {
             let mut writer = wire_of(dialect).writer();
             assert!(!writer.has_begun());
@@ -151,14 +193,29 @@ fn what_is_written_is_read() {
             let whole = transcript(dialect, stream.as_bytes());
             assert_eq!(whole.text["0"], pieces.concat(), "{dialect} {stream}");
             assert_eq!(whole.reasons["0"], again, "{dialect}");
-            assert_eq!(whole.usage.map(|usage| usage.replace('\n', "")), Some(usage.replace('\n', "")), "{dialect}");
+            assert_eq!(
+                whole.usage.map(|usage| usage.replace('\n', "")),
+                Some(usage.replace('\n', "")),
+                "{dialect}"
+            );
             assert!(stream.contains(r#""restitch":{"calls":2}"#));
             assert_eq!(whole.terminal.is_none(), dialect == Dialect::Gemini);
-            let error = written(|out| wire_of(dialect).writer().error(out, "no \"rest\"", "incomplete", "{}"));
-            assert_eq!(transcript(dialect, error.as_bytes()).error.as_deref(), Some("no \"rest\""));
+            let error = written(|out| {
+                wire_of(dialect)
+                    .writer()
+                    .error(out, "no \"rest\"", "incomplete", "{}")
+            });
+            assert_eq!(
+                transcript(dialect, error.as_bytes()).error.as_deref(),
+                Some("no \"rest\"")
+            );
             let report = written(|out| wire_of(dialect).writer().report(out, r#"{"calls":1}"#));
             let whole = transcript(dialect, report.as_bytes());
-            assert!(whole.finish.is_empty() && whole.error.is_none() && report.contains(r#""restitch":{"calls":1}"#));
+            assert!(
+                whole.finish.is_empty()
+                    && whole.error.is_none()
+                    && report.contains(r#""restitch":{"calls":1}"#)
+            );
         }
     }
 }
@@ -179,20 +236,41 @@ fn bad_input_is_passed_over() {
         "[DONE",
         "{\"type\":7,\"index\":-1}",
     ];
-    for dialect in [Dialect::Completions, Dialect::Gemini, Dialect::Ollama, Dialect::Cohere] {
+    for dialect in [
+        Dialect::Completions,
+        Dialect::Gemini,
+        Dialect::Ollama,
+        Dialect::Cohere,
+    ] {
         let wire = wire_of(dialect);
         let path = "/v1beta/models/m:generateContent";
         for data in bad {
             assert_eq!(read_data(dialect, &[data]), ["Other"], "{dialect} {data}");
-            assert_ne!(wire.recognizes("message", data), Some(true), "{dialect} {data}");
+            assert_ne!(
+                wire.recognizes("message", data),
+                Some(true),
+                "{dialect} {data}"
+            );
             let mut writer = writer_after(dialect, &[("message", data)]);
             assert!(!writer.has_begun(), "{dialect} {data}");
-            assert_eq!((writer.with_text(data, "x"), writer.without_end(data)), (None, data.to_owned()), "{dialect}");
+            assert_eq!(
+                (writer.with_text(data, "x"), writer.without_end(data)),
+                (None, data.to_owned()),
+                "{dialect}"
+            );
             let _ = written(|out| writer.adopt(out, "message", data));
             assert!(!wire.read_body(data, &mut |_| {}), "{dialect} {data}");
-            assert_eq!(wire.write_body(data, &[], &ending(&[(0, Finish::Stop)], "{}")), None, "{dialect} {data}");
+            assert_eq!(
+                wire.write_body(data, &[], &ending(&[(0, Finish::Stop)], "{}")),
+                None,
+                "{dialect} {data}"
+            );
             assert_eq!(wire.parse(path, data.as_bytes()), None, "{dialect} {data}");
-            assert_eq!(wire.ask(data, Some(&REPROMPT), &Changes::default()), None, "{dialect} {data}");
+            assert_eq!(
+                wire.ask(data, Some(&REPROMPT), &Changes::default()),
+                None,
+                "{dialect} {data}"
+            );
         }
         assert_eq!(wire.parse(path, b"{\"messages\":[\xff"), None);
     }
@@ -202,12 +280,21 @@ fn bad_input_is_passed_over() {
 fn paths_tell_the_api() {
     for (path, dialect) in [
         ("/v1/completions", Some(Dialect::Completions)),
-        ("/openai/deployments/d/completions", Some(Dialect::Completions)),
+        (
+            "/openai/deployments/d/completions",
+            Some(Dialect::Completions),
+        ),
         ("/beta/completions", Some(Dialect::Completions)),
         ("/v1/fim/completions", None),
         ("/v1/chat/completions", Some(Dialect::Chat)),
-        ("/v1beta/models/gemini-2.5-flash:streamGenerateContent", Some(Dialect::Gemini)),
-        ("/v1/projects/p/locations/l/publishers/google/models/g:generateContent", Some(Dialect::Gemini)),
+        (
+            "/v1beta/models/gemini-2.5-flash:streamGenerateContent",
+            Some(Dialect::Gemini),
+        ),
+        (
+            "/v1/projects/p/locations/l/publishers/google/models/g:generateContent",
+            Some(Dialect::Gemini),
+        ),
         ("/v1beta/models/gemini-2.5-flash:countTokens", None),
         ("/api/chat", Some(Dialect::Ollama)),
         ("/api/generate", Some(Dialect::Ollama)),
@@ -227,18 +314,38 @@ fn errors_are_in_the_form_of_the_api() {
             Dialect::Chat,
             r#"{"error":{"message":"no \"luck\"","type":"upstream_error","param":null,"code":"c"},"restitch":{}}"#,
         ),
-        (Dialect::Messages, r#"{"type":"error","error":{"type":"api_error","message":"no \"luck\""},"restitch":{}}"#),
-        (Dialect::Ollama, r#"{"error":"no \"luck\"","code":"c","restitch":{}}"#),
-        (Dialect::Cohere, r#"{"message":"no \"luck\"","code":"c","restitch":{}}"#),
+        (
+            Dialect::Messages,
+            r#"{"type":"error","error":{"type":"api_error","message":"no \"luck\""},"restitch":{}}"#,
+        ),
+        (
+            Dialect::Ollama,
+            r#"{"error":"no \"luck\"","code":"c","restitch":{}}"#,
+        ),
+        (
+            Dialect::Cohere,
+            r#"{"message":"no \"luck\"","code":"c","restitch":{}}"#,
+        ),
     ] {
-        assert_eq!(wire_of(dialect).error_body("no \"luck\"", "c", "{}"), expected);
+        assert_eq!(
+            wire_of(dialect).error_body("no \"luck\"", "c", "{}"),
+            expected
+        );
     }
     for dialect in Dialect::ALL {
         let body = wire_of(dialect).error_body("no \"luck\"", "c", "{}");
-        assert_eq!(read_body(dialect, &body).error.as_deref(), Some("no \"luck\""), "{dialect}");
+        assert_eq!(
+            read_body(dialect, &body).error.as_deref(),
+            Some("no \"luck\""),
+            "{dialect}"
+        );
         for status in [400, 401, 403, 405, 414, 501, 502] {
             let body = wire_of(dialect).own_error_body(status, "c", "no \"luck\"");
-            assert_eq!(read_body(dialect, &body).error.as_deref(), Some("no \"luck\""), "{dialect}");
+            assert_eq!(
+                read_body(dialect, &body).error.as_deref(),
+                Some("no \"luck\""),
+                "{dialect}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The cost of a push, counted and not timed: allocations, bytes allocated, events. It does not depend on earlier text,
-//! and grows linearly.
+//! The cost of a push, counted and not timed: allocations, bytes allocated, events. It does not
+//! depend on earlier text, and grows linearly.
 
 use allocation_counter::{AllocationInfo, measure};
 use restitch::AllowedRoots;
@@ -33,7 +33,8 @@ impl Sink for Counting {
     }
 }
 
-/// Sections as models write them, with escapes, numbers and characters beyond ASCII: `count` of them, and no end.
+/// Sections as models write them, with escapes, numbers and characters beyond ASCII: `count` of
+/// them, and no end.
 fn sections(count: usize) -> String {
     let mut text = String::from("{\"title\": \"Report\", \"sections\": [");
     for n in 0..count {
@@ -80,7 +81,11 @@ fn walk(document: &Document) -> (usize, usize) {
 
 #[test]
 fn a_machine_is_small() {
-    assert!(size_of::<Machine>() <= 4 << 10, "{} bytes", size_of::<Machine>());
+    assert!(
+        size_of::<Machine>() <= 4 << 10,
+        "{} bytes",
+        size_of::<Machine>()
+    );
 }
 
 /// The stack grows to the text's depth in the first section. From then on nothing is allocated.
@@ -116,9 +121,12 @@ fn a_push_into_the_machine_allocates_nothing() {
             }
         });
         assert_eq!(events.count_total, 0, "events in pushes of {size}");
-        // Title and sections; a section has 2 brackets, 3 keys, an identifier, a string, and values: 2 brackets, 3
-        // scalars, an object with a key and an array.
-        assert_eq!(counting.others, 1 + 1 + 2 + 1 + 1 + 2000 * (2 + 3 + 1 + 2 + 2 + 3 + 2 + 1 + 2));
+        // Title and sections; a section has 2 brackets, 3 keys, an identifier, a string, and
+        // values: 2 brackets, 3 scalars, an object with a key and an array.
+        assert_eq!(
+            counting.others,
+            1 + 1 + 2 + 1 + 1 + 2000 * (2 + 3 + 1 + 2 + 2 + 3 + 2 + 1 + 2)
+        );
     }
 }
 
@@ -131,15 +139,29 @@ fn a_push_into_the_document_allocates_for_the_text_alone() {
         for size in [1, 4, 4096] {
             let (mut document, mut counting) = (Document::new(64), Counting::default());
             let cost = measure(|| push_all(&mut document, &text, size, &mut counting));
-            assert!(cost.count_total <= doublings + 4, "{cost:?} for {} bytes in pushes of {size}", text.len());
-            assert!(cost.bytes_total <= 4 * text.len() as u64 + 4096, "{cost:?} for {} bytes", text.len());
+            assert!(
+                cost.count_total <= doublings + 4,
+                "{cost:?} for {} bytes in pushes of {size}",
+                text.len()
+            );
+            assert!(
+                cost.bytes_total <= 4 * text.len() as u64 + 4096,
+                "{cost:?} for {} bytes",
+                text.len()
+            );
             assert_eq!(document.text(), text);
         }
     }
 }
 
-/// Returns the allocations of a document after its first sections, with a sink that is read after each push.
-fn behind_warm_up<S: Sink>(text: &str, size: usize, mut sink: S, mut look: impl FnMut(&mut S, &Document)) -> u64 {
+/// Returns the allocations of a document after its first sections, with a sink that is read after
+/// each push.
+fn behind_warm_up<S: Sink>(
+    text: &str,
+    size: usize,
+    mut sink: S,
+    mut look: impl FnMut(&mut S, &Document),
+) -> u64 {
     let warm = sections(20).len();
     let mut document = Document::new(64);
     let mut run = |from: usize, to: usize, document: &mut Document| {
@@ -159,12 +181,22 @@ fn sinks_allocate_for_what_they_keep_alone() {
     let text = sections(2000);
     for size in [1, 4, 4096] {
         let text_alone = behind_warm_up(&text, size, (), |_, _| {});
-        let patterns = ["/title", "/sections/*/content", "/sections/*", "/sections/*/values/3/deep"];
-        let paths = behind_warm_up(&text, size, Paths::new(patterns).unwrap(), |paths, document| {
-            while let Some(found) = paths.poll_match() {
-                assert!(!found.path.is_empty() && !found.text(document.text()).is_empty());
-            }
-        });
+        let patterns = [
+            "/title",
+            "/sections/*/content",
+            "/sections/*",
+            "/sections/*/values/3/deep",
+        ];
+        let paths = behind_warm_up(
+            &text,
+            size,
+            Paths::new(patterns).unwrap(),
+            |paths, document| {
+                while let Some(found) = paths.poll_match() {
+                    assert!(!found.path.is_empty() && !found.text(document.text()).is_empty());
+                }
+            },
+        );
         // In large pushes the queue of matches grows with its first full one.
         assert!(
             paths <= text_alone + if size > 4 { 8 } else { 0 },
@@ -178,19 +210,31 @@ fn sinks_allocate_for_what_they_keep_alone() {
                 newest = Some(last);
             }
         });
-        assert!(value <= text_alone + 16, "{value} in pushes of {size}, {text_alone} for the text");
+        assert!(
+            value <= text_alone + 16,
+            "{value} in pushes of {size}, {text_alone} for the text"
+        );
 
-        // The children and their two hash indexes: five buffers that double seven times each, and once more.
+        // The children and their two hash indexes: five buffers that double seven times each, and
+        // once more.
         let index = behind_warm_up(&text, size, ChildIndex::new(1 << 20), |_, _| {});
-        assert!(index <= text_alone + 40, "{index} in pushes of {size}, {text_alone} for the text");
+        assert!(
+            index <= text_alone + 40,
+            "{index} in pushes of {size}, {text_alone} for the text"
+        );
     }
 }
 
-/// Nested objects with enough members for a table of keys, after a huge one: a table is allocated for each open object,
-/// and no more.
+/// Nested objects with enough members for a table of keys, after a huge one: a table is allocated
+/// for each open object, and no more.
 #[test]
 fn tables_of_keys_are_reused() {
-    let members = |count: usize| (0..count).map(|n| format!("\"k{n}\": 0")).collect::<Vec<_>>().join(", ");
+    let members = |count: usize| {
+        (0..count)
+            .map(|n| format!("\"k{n}\": 0"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let row = format!("{{{}, \"in\": {{{}}}}}", members(40), members(20));
     for before in ["", &format!("{{{}}}, ", members(100_000))] {
         let costs = [100, 1000].map(|count| {
@@ -199,17 +243,25 @@ fn tables_of_keys_are_reused() {
             let (mut document, mut value) = (Document::new(64), LiveValue::new());
             document.push_with(&warm, &mut value).unwrap();
             let cost = measure(|| document.push_with(&text[warm.len()..], &mut value).unwrap());
-            assert_eq!(value.view().unwrap().len(), count + 1 + usize::from(!before.is_empty()));
+            assert_eq!(
+                value.view().unwrap().len(),
+                count + 1 + usize::from(!before.is_empty())
+            );
             cost.count_total
         });
         // The text, and the two buffers of the value.
-        assert!(costs[0] <= 3 * 10 && costs[1] <= costs[0] + 3 * 4, "{costs:?}");
+        assert!(
+            costs[0] <= 3 * 10 && costs[1] <= costs[0] + 3 * 4,
+            "{costs:?}"
+        );
     }
 }
 
 #[test]
 fn a_root_after_another_allocates_nothing() {
-    let rows: String = (0..2000).map(|n| format!("{{\"id\": {n}, \"values\": [[{n}]]}}\n")).collect();
+    let rows: String = (0..2000)
+        .map(|n| format!("{{\"id\": {n}, \"values\": [[{n}]]}}\n"))
+        .collect();
     let allocated = |trailing| {
         let mut document = Document::with_options(64, AllowedRoots::Containers, trailing);
         document.push(&rows[..200]).unwrap();
@@ -231,7 +283,9 @@ fn the_closing_suffix_goes_into_the_buffer_that_is_lent() {
         document.push(&text[start..end]).unwrap();
         start = end;
         let cost = measure(|| {
-            document.complete_into(CloseOptions::default(), &mut suffix).unwrap();
+            document
+                .complete_into(CloseOptions::default(), &mut suffix)
+                .unwrap();
         });
         assert_eq!(cost, AllocationInfo::default(), "at byte {end}");
         assert!(suffix.ends_with("]}"), "{suffix} at byte {end}");
@@ -241,7 +295,9 @@ fn the_closing_suffix_goes_into_the_buffer_that_is_lent() {
 #[test]
 fn a_path_is_a_view() {
     let mut document = Document::new(64);
-    document.push(r#"{"sections": [0, {"content": [[{"é": "open"#).unwrap();
+    document
+        .push(r#"{"sections": [0, {"content": [[{"é": "open"#)
+        .unwrap();
     let cost = measure(|| assert_eq!(walk(&document), (6, 8 + 7 + 2)));
     assert_eq!(cost.count_total, 0);
     // A key with an escape has no text to borrow: it is allocated.
@@ -250,7 +306,8 @@ fn a_path_is_a_view() {
     assert_eq!(cost.count_total, 2);
 }
 
-/// The memory of a checkpoint, and the cost of restoring it, depend on what is open and not on the text.
+/// The memory of a checkpoint, and the cost of restoring it, depend on what is open and not on the
+/// text.
 #[test]
 fn a_checkpoint_costs_what_is_open() {
     let costs = [10, 100, 10_000].map(|count| {
@@ -389,7 +446,14 @@ const FAMILIES: [Family; 12] = [
     },
     Family {
         name: "keys",
-        text: |n| format!("{{{}\"k\":0}}", (0..n).map(|k| format!("\"k{k:07}\":0,")).collect::<String>()),
+        text: |n| {
+            format!(
+                "{{{}\"k\":0}}",
+                (0..n)
+                    .map(|k| format!("\"k{k:07}\":0,"))
+                    .collect::<String>()
+            )
+        },
         n: 50_000,
         others: [2, 4],
         strings: [0, 0],
@@ -410,18 +474,31 @@ impl Family {
         let (mut document, mut counting) = (Document::new(n + 1), Counting::default());
         let cost = measure(|| push_all(&mut document, &text, size, &mut counting));
         assert!(document.is_complete(), "{name}");
-        assert_eq!(counting.others, self.others[0] * n + self.others[1], "{name}: events");
+        assert_eq!(
+            counting.others,
+            self.others[0] * n + self.others[1],
+            "{name}: events"
+        );
         // A fragment ends with its push or with its string.
         let strings = self.strings[0] * n + self.strings[1];
-        assert!(counting.fragments <= pushes + strings, "{name}: {} fragments", counting.fragments);
-        assert!(counting.bytes <= text.len(), "{name}: {} bytes told", counting.bytes);
+        assert!(
+            counting.fragments <= pushes + strings,
+            "{name}: {} fragments",
+            counting.fragments
+        );
+        assert!(
+            counting.bytes <= text.len(),
+            "{name}: {} bytes told",
+            counting.bytes
+        );
         let most = 4 * text.len() + FRAME * (self.depth * n + 4) + 1024;
         assert!(cost.bytes_total <= most as u64, "{name}: {cost:?}");
         cost
     }
 }
 
-/// Twice the text costs at most twice the memory, a constant, and one more doubling of text and stack.
+/// Twice the text costs at most twice the memory, a constant, and one more doubling of text and
+/// stack.
 #[test]
 fn work_grows_with_the_text_and_no_faster() {
     for family in FAMILIES {
@@ -435,9 +512,15 @@ fn work_grows_with_the_text_and_no_faster() {
     }
 }
 
-/// Returns the bytes allocated for `text`, pushed in pieces of `size` to a document, with a sink that is read after
-/// each.
-fn with_sink<S: Sink>(text: &str, size: usize, depth: usize, mut sink: S, mut look: impl FnMut(&mut S)) -> u64 {
+/// Returns the bytes allocated for `text`, pushed in pieces of `size` to a document, with a sink
+/// that is read after each.
+fn with_sink<S: Sink>(
+    text: &str,
+    size: usize,
+    depth: usize,
+    mut sink: S,
+    mut look: impl FnMut(&mut S),
+) -> u64 {
     let mut document = Document::new(depth);
     let cost = measure(|| {
         let mut start = 0;
@@ -456,21 +539,36 @@ fn with_sink<S: Sink>(text: &str, size: usize, depth: usize, mut sink: S, mut lo
 fn what_sinks_allocate_grows_with_the_text_and_no_faster() {
     let patterns = ["", "/*", "/k/k", "/*/*/*", "/k0000001"];
     for family in FAMILIES {
-        for size in family.pushes.iter().map(|&size| size.min(4096)).filter(|&size| size != 4) {
-            let costs =
-                [family.n, 2 * family.n].map(|n| {
-                    let text = (family.text)(n);
-                    let value = with_sink(&text, size, n + 1, LiveValue::new(), |value| {
-                        assert!(value.view().is_none_or(|view| view.last().is_none_or(|last| last.len() <= 1)));
-                    });
-                    let paths = with_sink(&text, size, n + 1, Paths::new(patterns).unwrap(), |paths| {
-                        while paths.poll_match().is_some() {}
-                    });
-                    let index = with_sink(&text, size, n + 1, ChildIndex::new(1 << 20), |_| {});
-                    [value, paths, index]
+        for size in family
+            .pushes
+            .iter()
+            .map(|&size| size.min(4096))
+            .filter(|&size| size != 4)
+        {
+            let costs = [family.n, 2 * family.n].map(|n| {
+                let text = (family.text)(n);
+                let value = with_sink(&text, size, n + 1, LiveValue::new(), |value| {
+                    assert!(
+                        value
+                            .view()
+                            .is_none_or(|view| view.last().is_none_or(|last| last.len() <= 1))
+                    );
                 });
-            for (sink, (once, twice)) in ["value", "paths", "index"].iter().zip(costs[0].iter().zip(costs[1])) {
-                assert!(twice <= 2 * once + 8192, "{sink} of {} in {size}: {once}, {twice}", family.name);
+                let paths = with_sink(&text, size, n + 1, Paths::new(patterns).unwrap(), |paths| {
+                    while paths.poll_match().is_some() {}
+                });
+                let index = with_sink(&text, size, n + 1, ChildIndex::new(1 << 20), |_| {});
+                [value, paths, index]
+            });
+            for (sink, (once, twice)) in ["value", "paths", "index"]
+                .iter()
+                .zip(costs[0].iter().zip(costs[1]))
+            {
+                assert!(
+                    twice <= 2 * once + 8192,
+                    "{sink} of {} in {size}: {once}, {twice}",
+                    family.name
+                );
             }
         }
     }
@@ -494,8 +592,8 @@ const BROKEN_ROWS: [&str; 14] = [
     r#"{'id': 1, 'title': 'x', 'ok': True,}"#,
 ];
 
-/// The most bytes allocated per byte of text. Each attempt copies the text that it reads, its tokens
-/// and its changes, so this counts the work.
+/// The most bytes allocated per byte of text. Each attempt copies the text that it reads, its
+/// tokens and its changes, so this counts the work.
 const READ_PER_BYTE: u64 = 1000;
 
 /// The most bytes allocated for the first mistakes, before they become habits.
@@ -507,27 +605,43 @@ fn a_mistake_in_every_row_costs_the_same_in_each_row() {
         let costs = [30 << 10, 120 << 10].map(|bytes: usize| {
             let text = format!("[{}]", vec![row; bytes / row.len()].join(", "));
             let mut status = None;
-            let cost = measure(|| status = Some(repair_root(&text, &RepairOptions::default()).status));
+            let cost =
+                measure(|| status = Some(repair_root(&text, &RepairOptions::default()).status));
             assert_eq!(status, Some(RepairStatus::Repaired), "{row}");
             (text.len() as u64, cost.bytes_total)
         });
         let [(short, once), (long, more)] = costs;
-        assert!(once <= FIRST_MISTAKES + READ_PER_BYTE * short, "{row}: {once} for {short} bytes");
-        assert!(more <= once + READ_PER_BYTE * (long - short), "{row}: {once} for {short} bytes, {more} for {long}");
+        assert!(
+            once <= FIRST_MISTAKES + READ_PER_BYTE * short,
+            "{row}: {once} for {short} bytes"
+        );
+        assert!(
+            more <= once + READ_PER_BYTE * (long - short),
+            "{row}: {once} for {short} bytes, {more} for {long}"
+        );
     }
 }
 
-/// The same for ten megabytes, which have more mistakes than the limit on repairs allows by default.
+/// The same for ten megabytes, which have more mistakes than the limit on repairs allows by
+/// default.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "takes minutes for each row without optimization")]
+#[cfg_attr(
+    debug_assertions,
+    ignore = "takes minutes for each row without optimization"
+)]
 fn a_mistake_in_every_row_costs_the_same_up_to_ten_megabytes() {
-    let options = RepairOptions::default().within(&restitch::Limits::default().with_max_repairs(usize::MAX));
+    let options =
+        RepairOptions::default().within(&restitch::Limits::default().with_max_repairs(usize::MAX));
     for row in BROKEN_ROWS {
         let text = format!("[{}]", vec![row; 10_000_000 / row.len()].join(", "));
         let mut status = None;
         let cost = measure(|| status = Some(repair_root(&text, &options).status)).bytes_total;
         assert_eq!(status, Some(RepairStatus::Repaired), "{row}");
-        assert!(cost <= FIRST_MISTAKES + READ_PER_BYTE * text.len() as u64, "{row}: {cost} for {} bytes", text.len());
+        assert!(
+            cost <= FIRST_MISTAKES + READ_PER_BYTE * text.len() as u64,
+            "{row}: {cost} for {} bytes",
+            text.len()
+        );
     }
 }
 
@@ -545,7 +659,11 @@ fn a_machine_allocates_for_depth_alone() {
             });
             assert!(machine.is_done(), "{}", family.name);
             let most = FRAME * (family.depth * family.n + 4);
-            assert!(cost.bytes_total <= most as u64, "{} in pushes of {size}: {cost:?}", family.name);
+            assert!(
+                cost.bytes_total <= most as u64,
+                "{} in pushes of {size}: {cost:?}",
+                family.name
+            );
         }
     }
 }
@@ -557,7 +675,12 @@ fn a_million_open_containers_are_closed() {
     let mut document = Document::new(depth);
     document.push(&"[".repeat(depth)).unwrap();
     let mut suffix = String::new();
-    let cost = measure(|| assert_eq!(document.complete_into(CloseOptions::default(), &mut suffix), Some(depth)));
+    let cost = measure(|| {
+        assert_eq!(
+            document.complete_into(CloseOptions::default(), &mut suffix),
+            Some(depth)
+        )
+    });
     assert_eq!(suffix, "]".repeat(depth));
     assert!(cost.bytes_total <= 4 * depth as u64, "{cost:?}");
     assert_eq!(document.path().len(), depth);
@@ -573,7 +696,26 @@ fn the_counter_counts() {
     let cost = measure(|| drop(std::hint::black_box(vec![0u8; 1000])));
     assert_eq!((cost.count_total, cost.bytes_total), (1, 1000));
     let mut counting = Counting::default();
-    counting.event(Event::Fragment(Span { start: 1, end: 3 }), &Live { text: "abcd", frames: &[] });
-    counting.event(Event::StringBegin(0), &Live { text: "abcd", frames: &[] });
-    assert_eq!(counting, Counting { fragments: 1, others: 1, bytes: 2 });
+    counting.event(
+        Event::Fragment(Span { start: 1, end: 3 }),
+        &Live {
+            text: "abcd",
+            frames: &[],
+        },
+    );
+    counting.event(
+        Event::StringBegin(0),
+        &Live {
+            text: "abcd",
+            frames: &[],
+        },
+    );
+    assert_eq!(
+        counting,
+        Counting {
+            fragments: 1,
+            others: 1,
+            bytes: 2
+        }
+    );
 }

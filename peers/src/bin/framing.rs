@@ -21,11 +21,18 @@ const ROUNDS: usize = 21;
 fn main() {
     let events = chat_events(&sections(64 << 10));
     let body = events.concat();
-    let mut rows =
-        vec![row(["ns an event (÷ `restitch`)", "restitch `Decoder`", "`Decoder`, data copied", "sse-stream"])];
+    let mut rows = vec![row([
+        "ns an event (÷ `restitch`)",
+        "restitch `Decoder`",
+        "`Decoder`, data copied",
+        "sse-stream",
+    ])];
     let reads: [(&str, Vec<&[u8]>); 2] = [
         ("reads of 16 KiB", body.chunks(16 << 10).collect()),
-        ("reads of one event", events.iter().map(Vec::as_slice).collect()),
+        (
+            "reads of one event",
+            events.iter().map(Vec::as_slice).collect(),
+        ),
     ];
     for (name, reads) in &reads {
         assert_eq!(restitch(reads, |_| {}), events.len());
@@ -46,8 +53,18 @@ fn main() {
             }),
         ];
         let times = race(&mut parties, ROUNDS);
-        let cell = |n: usize| format!("{} ({:.2})", short(times.median(n) / events.len() as f64), times.ratio(n, 0));
-        rows.push(std::iter::once((*name).to_owned()).chain((0..3).map(cell)).collect());
+        let cell = |n: usize| {
+            format!(
+                "{} ({:.2})",
+                short(times.median(n) / events.len() as f64),
+                times.ratio(n, 0)
+            )
+        };
+        rows.push(
+            std::iter::once((*name).to_owned())
+                .chain((0..3).map(cell))
+                .collect(),
+        );
     }
     print("Framing of server-sent events", &rows);
 }
@@ -58,7 +75,10 @@ fn restitch(reads: &[&[u8]], mut look: impl FnMut(&str)) -> usize {
     let mut count = 0;
     for &read in reads {
         let mut input = black_box(read);
-        while let Some(event) = decoder.next_event(&mut input).expect("no event is too long") {
+        while let Some(event) = decoder
+            .next_event(&mut input)
+            .expect("no event is too long")
+        {
             look(&event.data);
             count += 1;
         }

@@ -1,5 +1,5 @@
-//! The race of parsers: tables a to g, in Markdown. Letters as arguments choose tables; `--files` prints all files of
-//! table a.
+//! The race of parsers: tables a to g, in Markdown. Letters as arguments choose tables; `--files`
+//! prints all files of table a.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +34,11 @@ const MIB: usize = 1 << 20;
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let all_files = args.iter().any(|arg| arg == "--files");
-    let letters: String = args.iter().filter(|arg| !arg.starts_with("--")).map(String::as_str).collect();
+    let letters: String = args
+        .iter()
+        .filter(|arg| !arg.starts_with("--"))
+        .map(String::as_str)
+        .collect();
     let wanted = |letter| letters.is_empty() || letters.contains(letter);
     let text = sections(MIB);
     if wanted('a') {
@@ -80,7 +84,9 @@ fn walk(machine: &Machine, text: &str) -> usize {
         .path(text)
         .tokens()
         .map(|token| match token {
-            PathSegment::Key(key) => key.len() + usize::from(key.as_bytes().first().copied().unwrap_or(0)),
+            PathSegment::Key(key) => {
+                key.len() + usize::from(key.as_bytes().first().copied().unwrap_or(0))
+            }
             PathSegment::Index(index) => index,
         })
         .sum()
@@ -90,7 +96,9 @@ fn walk(machine: &Machine, text: &str) -> usize {
 fn machine_pushes(text: &str, look: impl Fn(&Machine)) {
     let mut machine = Machine::new(DEPTH);
     for push in text.as_bytes().chunks(4) {
-        machine.feed(black_box(push)).expect("restitch accepts the input");
+        machine
+            .feed(black_box(push))
+            .expect("restitch accepts the input");
         look(&machine);
     }
 }
@@ -102,7 +110,9 @@ fn actson_pushes<S>(
     mut take: impl FnMut(&mut S, JsonEvent, &JsonParser<PushJsonFeeder>),
     look: impl Fn(&S),
 ) {
-    let options = JsonParserOptionsBuilder::default().with_max_depth(DEPTH).build();
+    let options = JsonParserOptionsBuilder::default()
+        .with_max_depth(DEPTH)
+        .build();
     let mut parser = JsonParser::new_with_options(PushJsonFeeder::new(), options);
     for push in text.as_bytes().chunks(4) {
         parser.feeder.push_bytes(black_box(push));
@@ -150,7 +160,9 @@ impl Kept {
             JsonEvent::FieldName => {
                 if let Some(frame) = self.frames[..self.open].last_mut() {
                     frame.key.clear();
-                    frame.key.push_str(parser.current_str().expect("actson keeps text"));
+                    frame
+                        .key
+                        .push_str(parser.current_str().expect("actson keeps text"));
                 }
                 return;
             }
@@ -165,7 +177,10 @@ impl Kept {
         let frames = self.frames[..self.open].iter();
         frames
             .map(|frame| match frame.is_object {
-                true => frame.key.len() + usize::from(frame.key.as_bytes().first().copied().unwrap_or(0)),
+                true => {
+                    frame.key.len()
+                        + usize::from(frame.key.as_bytes().first().copied().unwrap_or(0))
+                }
                 false => frame.count,
             })
             .sum()
@@ -185,7 +200,9 @@ fn jsonmodem_pushes(pushes: &[&str]) {
 /// The rows of table a that every file has.
 fn push_parties(text: &str) -> Vec<Party<'_>> {
     vec![
-        Party::new("actson: push, events", || actson_pushes(text, (), |_, _, _| (), |_| ())),
+        Party::new("actson: push, events", || {
+            actson_pushes(text, (), |_, _, _| (), |_| ())
+        }),
         Party::new("restitch: push", || machine_pushes(text, |_| ())),
         Party::new("restitch: push, cut state, path obtained", || {
             machine_pushes(text, |machine| {
@@ -197,11 +214,14 @@ fn push_parties(text: &str) -> Vec<Party<'_>> {
                 black_box((machine.cut_state(), walk(machine, text)));
             });
         }),
-        Party::new("actson: push, events, path kept by the caller and walked", || {
-            actson_pushes(text, Kept::default(), Kept::take, |kept| {
-                black_box(kept.walk());
-            });
-        }),
+        Party::new(
+            "actson: push, events, path kept by the caller and walked",
+            || {
+                actson_pushes(text, Kept::default(), Kept::take, |kept| {
+                    black_box(kept.walk());
+                });
+            },
+        ),
     ]
 }
 
@@ -209,11 +229,16 @@ fn push_parties(text: &str) -> Vec<Party<'_>> {
 fn pushes(text: &str, all_files: bool) {
     let deltas = pieces(text, 4);
     let mut parties = push_parties(text);
-    parties.push(Party::new("jsonmodem: push, events", || jsonmodem_pushes(&deltas)));
+    parties.push(Party::new("jsonmodem: push, events", || {
+        jsonmodem_pushes(&deltas)
+    }));
     print_pushes("1 MiB of sections", text, &mut parties);
 
     let inputs = generated(MIB);
-    let Input { name, text } = inputs.iter().find(|input| input.name == "beyond ASCII").expect("it is generated");
+    let Input { name, text } = inputs
+        .iter()
+        .find(|input| input.name == "beyond ASCII")
+        .expect("it is generated");
     print_pushes(&format!("1 MiB {name}"), text, &mut push_parties(text));
 
     files(all_files);
@@ -222,9 +247,17 @@ fn pushes(text: &str, all_files: bool) {
 fn print_pushes(name: &str, text: &str, parties: &mut [Party<'_>]) {
     let times = race(parties, ROUNDS);
     let count = text.len().div_ceil(4) as f64;
-    let mut rows = vec![row([&format!("{name}, 4-byte pushes"), "ns a push", "÷ actson"])];
+    let mut rows = vec![row([
+        &format!("{name}, 4-byte pushes"),
+        "ns a push",
+        "÷ actson",
+    ])];
     for (n, party) in parties.iter().enumerate() {
-        rows.push(row([party.name, &short(times.median(n) / count), &short(times.ratio(n, 0))]));
+        rows.push(row([
+            party.name,
+            &short(times.median(n) / count),
+            &short(times.ratio(n, 0)),
+        ]));
     }
     print("a. Pushes of 4 bytes", &rows);
 }
@@ -240,8 +273,11 @@ struct File {
 }
 
 /// The columns of ratios: a party of [`push_parties`] ÷ another.
-const RATIOS: [(&str, usize, usize); 3] =
-    [("path obtained ÷ actson", 2, 0), ("path walked ÷ actson", 3, 0), ("path walked ÷ actson with its path", 3, 4)];
+const RATIOS: [(&str, usize, usize); 3] = [
+    ("path obtained ÷ actson", 2, 0),
+    ("path walked ÷ actson", 3, 0),
+    ("path walked ÷ actson with its path", 3, 4),
+];
 
 /// Table a, file by file.
 fn files(all: bool) {
@@ -250,20 +286,38 @@ fn files(all: bool) {
         let mut parties = push_parties(&text);
         let times = race(&mut parties, ROUNDS);
         let count = text.len().div_ceil(4) as f64;
-        let cost = (0..parties.len()).map(|n| times.median(n) / count).collect();
+        let cost = (0..parties.len())
+            .map(|n| times.median(n) / count)
+            .collect();
         let ratio = RATIOS.map(|(_, party, peer)| times.ratio(party, peer));
-        files.push(File { name, bytes: text.len(), cost, ratio });
+        files.push(File {
+            name,
+            bytes: text.len(),
+            cost,
+            ratio,
+        });
     }
     if files.is_empty() {
         return;
     }
     let mut rows = vec![row(["", "median file, ns", "worst file, ns", "which"])];
     for (n, party) in push_parties("").iter().enumerate() {
-        let worst = files.iter().max_by(|a, b| a.cost[n].total_cmp(&b.cost[n])).expect("there are files");
+        let worst = files
+            .iter()
+            .max_by(|a, b| a.cost[n].total_cmp(&b.cost[n]))
+            .expect("there are files");
         let middle = median(files.iter().map(|file| file.cost[n]).collect());
-        rows.push(row([party.name, &short(middle), &short(worst.cost[n]), &worst.name]));
+        rows.push(row([
+            party.name,
+            &short(middle),
+            &short(worst.cost[n]),
+            &worst.name,
+        ]));
     }
-    print(&format!("a. Pushes of 4 bytes, {} files", files.len()), &rows);
+    print(
+        &format!("a. Pushes of 4 bytes, {} files", files.len()),
+        &rows,
+    );
 
     let line = |name: &str, bytes: &str, ratio: [f64; RATIOS.len()], peer: &str| {
         let [a, b, c] = ratio.map(short);
@@ -272,10 +326,33 @@ fn files(all: bool) {
     let [a, b, c] = RATIOS.map(|column| column.0);
     let mut rows = vec![row(["", "bytes", a, b, c, "actson, ns a push"])];
     let columns = std::array::from_fn(|n| n);
-    rows.push(line("median", "", columns.map(|n| median(files.iter().map(|file| file.ratio[n]).collect())), ""));
-    rows.push(line("worst", "", columns.map(|n| files.iter().map(|file| file.ratio[n]).fold(0.0, f64::max)), ""));
-    let above = |n: usize| files.iter().filter(|file| file.ratio[n] > 1.0).count().to_string();
-    rows.push(row(["files above 1", "", &above(0), &above(1), &above(2), ""]));
+    rows.push(line(
+        "median",
+        "",
+        columns.map(|n| median(files.iter().map(|file| file.ratio[n]).collect())),
+        "",
+    ));
+    rows.push(line(
+        "worst",
+        "",
+        columns.map(|n| files.iter().map(|file| file.ratio[n]).fold(0.0, f64::max)),
+        "",
+    ));
+    let above = |n: usize| {
+        files
+            .iter()
+            .filter(|file| file.ratio[n] > 1.0)
+            .count()
+            .to_string()
+    };
+    rows.push(row([
+        "files above 1",
+        "",
+        &above(0),
+        &above(1),
+        &above(2),
+        "",
+    ]));
     // The worst files by each column; with `all`, all files by the first column.
     let mut shown = vec![false; files.len()];
     for n in columns {
@@ -284,7 +361,12 @@ fn files(all: bool) {
         for &at in order.iter().take(if all { files.len() } else { 5 }) {
             if !std::mem::replace(&mut shown[at], true) {
                 let file = &files[at];
-                rows.push(line(&file.name, &file.bytes.to_string(), file.ratio, &short(file.cost[0])));
+                rows.push(line(
+                    &file.name,
+                    &file.bytes.to_string(),
+                    file.ratio,
+                    &short(file.cost[0]),
+                ));
             }
         }
     }
@@ -297,7 +379,9 @@ fn suffixes(text: &str) {
     let run = |look: &mut dyn FnMut(&Document)| {
         let mut document = Document::new(DEPTH);
         for push in &deltas {
-            document.push(black_box(push)).expect("restitch accepts the input");
+            document
+                .push(black_box(push))
+                .expect("restitch accepts the input");
             look(&document);
         }
     };
@@ -313,27 +397,53 @@ fn suffixes(text: &str) {
     ];
     let times = race(&mut parties, ROUNDS);
     let count = deltas.len() as f64;
-    let mut rows = vec![row(["`Document`, 1 MiB of sections, 4-byte pushes", "ns a push", "÷ push"])];
+    let mut rows = vec![row([
+        "`Document`, 1 MiB of sections, 4-byte pushes",
+        "ns a push",
+        "÷ push",
+    ])];
     for (n, party) in parties.iter().enumerate() {
-        rows.push(row([party.name, &short(times.median(n) / count), &short(times.ratio(n, 0))]));
+        rows.push(row([
+            party.name,
+            &short(times.median(n) / count),
+            &short(times.ratio(n, 0)),
+        ]));
     }
-    let added = median(times.0[1].iter().zip(&times.0[0]).map(|(both, push)| (both - push) / count).collect());
+    let added = median(
+        times.0[1]
+            .iter()
+            .zip(&times.0[0])
+            .map(|(both, push)| (both - push) / count)
+            .collect(),
+    );
     rows.push(row(["the suffix alone", &short(added), ""]));
     print("b. The closing suffix after each push", &rows);
 }
 
 /// Table c: 1,024 pushes after documents of several lengths.
 fn lengths() {
-    let sizes = [("4 KB", 4 << 10), ("64 KB", 64 << 10), ("1 MB", MIB), ("4 MB", 4 * MIB), ("64 MB", 64 * MIB)];
+    let sizes = [
+        ("4 KB", 4 << 10),
+        ("64 KB", 64 << 10),
+        ("1 MB", MIB),
+        ("4 MB", 4 * MIB),
+        ("64 MB", 64 * MIB),
+    ];
     let texts = sizes.map(|(_, bytes)| sections(bytes + 4096));
     let mut parties = Vec::new();
     for ((name, bytes), text) in sizes.into_iter().zip(&texts) {
         // From the start of a section, so that all sizes push the same kind of text.
-        let start = text[bytes - 256..].find("{\"id\"").expect("a section begins") + bytes - 256;
+        let start = text[bytes - 256..]
+            .find("{\"id\"")
+            .expect("a section begins")
+            + bytes
+            - 256;
         let rest = &text[start..text.floor_char_boundary(start + 4096)];
         let deltas = pieces(rest, 4);
         let mut document = Document::new(DEPTH);
-        document.push(&text[..start]).expect("restitch accepts the input");
+        document
+            .push(&text[..start])
+            .expect("restitch accepts the input");
         let checkpoint = document.checkpoint();
         let mut suffix = String::new();
         let count = deltas.len() as f64;
@@ -341,23 +451,38 @@ fn lengths() {
             count,
             Party::new(name, move || {
                 for push in &deltas {
-                    document.push(black_box(push)).expect("restitch accepts the input");
+                    document
+                        .push(black_box(push))
+                        .expect("restitch accepts the input");
                     let _ = document.complete_into(CloseOptions::default(), &mut suffix);
-                    black_box((document.cut_state(), walk(document.machine(), document.text()), &suffix));
+                    black_box((
+                        document.cut_state(),
+                        walk(document.machine(), document.text()),
+                        &suffix,
+                    ));
                 }
-                assert!(document.restore(&checkpoint), "the checkpoint is the document's own");
+                assert!(
+                    document.restore(&checkpoint),
+                    "the checkpoint is the document's own"
+                );
             }),
         ));
     }
     let (counts, mut parties): (Vec<f64>, Vec<_>) = parties.into_iter().unzip();
     let times = race(&mut parties, ROUNDS);
-    let costs: Vec<f64> = counts.iter().enumerate().map(|(n, count)| times.median(n) / count).collect();
+    let costs: Vec<f64> = counts
+        .iter()
+        .enumerate()
+        .map(|(n, count)| times.median(n) / count)
+        .collect();
     let head = "push, cut state, path walked, suffix; behind";
     let mut rows = vec![row([head, "ns a push"])];
     for (party, cost) in parties.iter().zip(&costs) {
         rows.push(row([party.name, &short(*cost)]));
     }
-    let (least, most) = costs.iter().fold((f64::MAX, 0.0f64), |(min, max), &cost| (min.min(cost), max.max(cost)));
+    let (least, most) = costs.iter().fold((f64::MAX, 0.0f64), |(min, max), &cost| {
+        (min.min(cost), max.max(cost))
+    });
     rows.push(row(["**most ÷ least**", &format!("{:.2}", most / least)]));
     print("c. A push behind documents of several lengths", &rows);
 }
@@ -366,10 +491,13 @@ fn lengths() {
 fn live(text: &str) {
     let deltas = pieces(text, 4);
     let count = deltas.len() as f64;
-    // Reading the prefix again at every delta is quadratic: 64 prefixes, evenly spread, represent all of them.
+    // Reading the prefix again at every delta is quadratic: 64 prefixes, evenly spread, represent
+    // all of them.
     const SAMPLE: usize = 64;
     let prefixes: Vec<&[u8]> = (0..SAMPLE)
-        .map(|n| &text.as_bytes()[..text.floor_char_boundary(text.len() * (2 * n + 1) / (2 * SAMPLE))])
+        .map(|n| {
+            &text.as_bytes()[..text.floor_char_boundary(text.len() * (2 * n + 1) / (2 * SAMPLE))]
+        })
         .collect();
     let document = |sink: &mut dyn FnMut(&mut Document, &str)| {
         let mut document = Document::new(DEPTH);
@@ -380,32 +508,56 @@ fn live(text: &str) {
     let mut parties = vec![
         Party::new("restitch: text kept, events counted", || {
             let mut sink = Counting::default();
-            document(&mut |document, push| document.push_with(push, &mut sink).expect("restitch accepts the input"));
+            document(&mut |document, push| {
+                document
+                    .push_with(push, &mut sink)
+                    .expect("restitch accepts the input")
+            });
             black_box((sink.events, sink.bytes));
         }),
         Party::new("jsonmodem: events alone", || jsonmodem_pushes(&deltas)),
     ];
-    parties.push(Party::new("restitch: live value, viewed after each", || {
-        let mut value = restitch::value::LiveValue::new();
-        document(&mut |document, push| {
-            document.push_with(push, &mut value).expect("restitch accepts the input");
-            black_box(value.view());
-        });
-    }));
-    parties.push(Party::new("jiter: the whole prefix again (64 prefixes stand for all)", || {
-        for prefix in &prefixes {
-            let value = JsonValue::parse_with_config(black_box(prefix), false, PartialMode::TrailingStrings);
-            black_box(value.expect("jiter accepts the input"));
-        }
-    }));
+    parties.push(Party::new(
+        "restitch: live value, viewed after each",
+        || {
+            let mut value = restitch::value::LiveValue::new();
+            document(&mut |document, push| {
+                document
+                    .push_with(push, &mut value)
+                    .expect("restitch accepts the input");
+                black_box(value.view());
+            });
+        },
+    ));
+    parties.push(Party::new(
+        "jiter: the whole prefix again (64 prefixes stand for all)",
+        || {
+            for prefix in &prefixes {
+                let value = JsonValue::parse_with_config(
+                    black_box(prefix),
+                    false,
+                    PartialMode::TrailingStrings,
+                );
+                black_box(value.expect("jiter accepts the input"));
+            }
+        },
+    ));
     let times = race(&mut parties, 7);
     let last = parties.len() - 1;
     let cost = |n: usize| times.median(n) / if n == last { SAMPLE as f64 } else { count };
     let own = 2;
-    let head = ["1 MiB of sections, a value after each 4-byte delta", "ns a delta", "÷ restitch's"];
+    let head = [
+        "1 MiB of sections, a value after each 4-byte delta",
+        "ns a delta",
+        "÷ restitch's",
+    ];
     let mut rows = vec![row(head)];
     for (n, party) in parties.iter().enumerate() {
-        rows.push(row([party.name, &short(cost(n)), &short(cost(n) / cost(own))]));
+        rows.push(row([
+            party.name,
+            &short(cost(n)),
+            &short(cost(n) / cost(own)),
+        ]));
     }
     match jsonriver(&deltas) {
         Some(taken) => {
@@ -460,7 +612,11 @@ fn whole() {
     let generated = inputs.len();
     inputs.extend(streams());
     let benches = ["twitter", "citm_catalog", "canada"];
-    inputs.extend(corpus().into_iter().filter(|input| benches.contains(&input.name.as_str())));
+    inputs.extend(
+        corpus()
+            .into_iter()
+            .filter(|input| benches.contains(&input.name.as_str())),
+    );
     let mut rows = vec![row(["MiB/s (÷ `IgnoredAny` and simdutf8)"])];
     rows[0].extend(WHOLE.map(str::to_owned));
     let mut ratios = vec![Vec::new(); WHOLE.len()];
@@ -468,15 +624,26 @@ fn whole() {
         let times = race(&mut whole_parties(text), ROUNDS);
         let speed = |party: usize| text.len() as f64 / MIB as f64 / (times.median(party) / 1e9);
         let ratio = |party: usize| 1.0 / times.ratio(party, BASE);
-        let cells = (0..WHOLE.len()).map(|party| format!("{:.0} ({:.2})", speed(party), ratio(party)));
+        let cells =
+            (0..WHOLE.len()).map(|party| format!("{:.0} ({:.2})", speed(party), ratio(party)));
         rows.push(std::iter::once(name.clone()).chain(cells).collect());
         if n < generated {
-            ratios.iter_mut().enumerate().for_each(|(party, ratios)| ratios.push(ratio(party).ln()));
+            ratios
+                .iter_mut()
+                .enumerate()
+                .for_each(|(party, ratios)| ratios.push(ratio(party).ln()));
         }
     }
-    let mean = |logs: &Vec<f64>| format!("({:.2})", (logs.iter().sum::<f64>() / logs.len() as f64).exp());
+    let mean = |logs: &Vec<f64>| {
+        format!(
+            "({:.2})",
+            (logs.iter().sum::<f64>() / logs.len() as f64).exp()
+        )
+    };
     rows.push(
-        std::iter::once("geometric mean of the generated texts".to_owned()).chain(ratios.iter().map(mean)).collect(),
+        std::iter::once("geometric mean of the generated texts".to_owned())
+            .chain(ratios.iter().map(mean))
+            .collect(),
     );
     print("e. Whole buffers", &rows);
 }
@@ -488,7 +655,9 @@ fn whole_parties(text: &str) -> [Party<'_>; WHOLE.len()] {
         move || {
             let mut machine = Machine::new(DEPTH);
             for push in bytes.chunks(size) {
-                machine.feed(black_box(push)).expect("restitch accepts the input");
+                machine
+                    .feed(black_box(push))
+                    .expect("restitch accepts the input");
             }
             assert!(machine.is_done(), "the input is one document");
         }
@@ -499,7 +668,9 @@ fn whole_parties(text: &str) -> [Party<'_>; WHOLE.len()] {
         Party::new(WHOLE[1], machine(4096)),
         Party::new(WHOLE[2], || {
             let mut sink = Counting::default();
-            Machine::new(DEPTH).feed_text(black_box(text), &mut sink).expect("restitch accepts the input");
+            Machine::new(DEPTH)
+                .feed_text(black_box(text), &mut sink)
+                .expect("restitch accepts the input");
             black_box((sink.events, sink.bytes));
         }),
         Party::new(WHOLE[3], || {
@@ -524,7 +695,9 @@ fn whole_parties(text: &str) -> [Party<'_>; WHOLE.len()] {
             }
         }),
         Party::new(WHOLE[7], || {
-            black_box(serde_json::from_slice::<serde_json::Value>(black_box(bytes)).expect("it is JSON"));
+            black_box(
+                serde_json::from_slice::<serde_json::Value>(black_box(bytes)).expect("it is JSON"),
+            );
         }),
         Party::new(WHOLE[8], move || {
             let mut parser = JsonParser::new(SliceJsonFeeder::new(black_box(bytes)));
@@ -538,7 +711,8 @@ fn whole_parties(text: &str) -> [Party<'_>; WHOLE.len()] {
     ]
 }
 
-/// Table f: values by their paths, while the text streams. The paths have no wildcards, since JSON Pointers have none.
+/// Table f: values by their paths, while the text streams. The paths have no wildcards, since JSON
+/// Pointers have none.
 fn paths(text: &str) {
     const PATHS: [&str; 3] = ["/title", "/sections/1000/content", "/sections/4000/id"];
     /// A reader that returns a few bytes at a time.
@@ -549,10 +723,24 @@ fn paths(text: &str) {
             self.0.read(&mut buffer[..length])
         }
     }
-    let mut rows = vec![row(["values at three paths, 1 MiB of sections", "MiB/s", "÷ bufjson's time"])];
+    let mut rows = vec![row([
+        "values at three paths, 1 MiB of sections",
+        "MiB/s",
+        "÷ bufjson's time",
+    ])];
     for (size, with_document, alone, peer) in [
-        (4, "`Document`, 4-byte pushes", "`Machine`, 4-byte pushes", "bufjson, 4-byte reads"),
-        (4096, "`Document`, pushes of 4 KiB", "`Machine`, pushes of 4 KiB", "bufjson, reads of 4 KiB"),
+        (
+            4,
+            "`Document`, 4-byte pushes",
+            "`Machine`, 4-byte pushes",
+            "bufjson, 4-byte reads",
+        ),
+        (
+            4096,
+            "`Document`, pushes of 4 KiB",
+            "`Machine`, pushes of 4 KiB",
+            "bufjson, reads of 4 KiB",
+        ),
     ] {
         let deltas = pieces(text, size);
         let matched = |paths: &mut Paths| {
@@ -564,28 +752,37 @@ fn paths(text: &str) {
         };
         let mut parties = [
             Party::new(with_document, || {
-                let (mut document, mut paths) =
-                    (Document::new(DEPTH), Paths::completions(PATHS).expect("they are paths"));
+                let (mut document, mut paths) = (
+                    Document::new(DEPTH),
+                    Paths::completions(PATHS).expect("they are paths"),
+                );
                 let mut bytes = 0;
                 for push in &deltas {
-                    document.push_with(black_box(push), &mut paths).expect("restitch accepts the input");
+                    document
+                        .push_with(black_box(push), &mut paths)
+                        .expect("restitch accepts the input");
                     bytes += matched(&mut paths);
                 }
                 assert!(bytes > 0, "the values are found");
             }),
             Party::new(alone, || {
-                let (mut machine, mut paths) =
-                    (Machine::new(DEPTH), Paths::completions(PATHS).expect("they are paths"));
+                let (mut machine, mut paths) = (
+                    Machine::new(DEPTH),
+                    Paths::completions(PATHS).expect("they are paths"),
+                );
                 let (mut bytes, mut end) = (0, 0);
                 for push in &deltas {
                     end += push.len();
-                    machine.feed_text(black_box(&text[..end]), &mut paths).expect("restitch accepts the input");
+                    machine
+                        .feed_text(black_box(&text[..end]), &mut paths)
+                        .expect("restitch accepts the input");
                     bytes += matched(&mut paths);
                 }
                 assert!(bytes > 0, "the values are found");
             }),
             Party::new(peer, || {
-                let parser = ReadAnalyzer::new(Reads(black_box(text.as_bytes()), size)).into_parser();
+                let parser =
+                    ReadAnalyzer::new(Reads(black_box(text.as_bytes()), size)).into_parser();
                 let group = Group::from_pointers(PATHS.map(Pointer::from_static));
                 let (mut evaluator, mut bytes) = (Evaluator::new(parser, group, true), 0);
                 loop {
@@ -618,22 +815,39 @@ fn kept() {
         Party::new("`Machine`, bytes", || {
             let mut machine = Machine::new(DEPTH);
             for push in &deltas {
-                machine.feed(black_box(push.as_bytes())).expect("restitch accepts the input");
+                machine
+                    .feed(black_box(push.as_bytes()))
+                    .expect("restitch accepts the input");
             }
         }),
         Party::new("`Document`", || {
             let mut document = Document::new(DEPTH);
-            deltas.iter().for_each(|push| document.push(black_box(push)).expect("restitch accepts the input"));
+            deltas.iter().for_each(|push| {
+                document
+                    .push(black_box(push))
+                    .expect("restitch accepts the input")
+            });
         }),
         Party::new("`Slot`: all that a live answer keeps", || {
             let mut slot = Slot::new(&Limits::default());
-            deltas.iter().for_each(|push| slot.push(black_box(push)).expect("restitch accepts the input"));
+            deltas.iter().for_each(|push| {
+                slot.push(black_box(push))
+                    .expect("restitch accepts the input")
+            });
         }),
     ];
     let times = race(&mut parties, ROUNDS);
-    let mut rows = vec![row(["1 MiB of sections, 4-byte pushes", "ns a push", "÷ the first"])];
+    let mut rows = vec![row([
+        "1 MiB of sections, 4-byte pushes",
+        "ns a push",
+        "÷ the first",
+    ])];
     for (n, party) in parties.iter().enumerate() {
-        rows.push(row([party.name, &short(times.median(n) / count), &short(times.ratio(n, 0))]));
+        rows.push(row([
+            party.name,
+            &short(times.median(n) / count),
+            &short(times.ratio(n, 0)),
+        ]));
     }
     print("g. What it costs to keep the text", &rows);
 
@@ -642,19 +856,33 @@ fn kept() {
     let mut parties = [
         Party::new("a `String`, then `serde_json` into `IgnoredAny`", || {
             let mut kept = String::new();
-            pushes.iter().for_each(|push| kept.push_str(black_box(push)));
+            pushes
+                .iter()
+                .for_each(|push| kept.push_str(black_box(push)));
             black_box(serde_json::from_str::<IgnoredAny>(&kept).expect("it is JSON"));
         }),
         Party::new("`Document`", || {
             let mut document = Document::new(DEPTH);
-            pushes.iter().for_each(|push| document.push(black_box(push)).expect("restitch accepts the input"));
+            pushes.iter().for_each(|push| {
+                document
+                    .push(black_box(push))
+                    .expect("restitch accepts the input")
+            });
             assert!(document.is_complete(), "the input is one document");
         }),
     ];
     let times = race(&mut parties, 7);
-    let mut rows = vec![row(["1 GiB of sections, pushes of 4 KiB, kept", "MiB/s", "time ÷ the first"])];
+    let mut rows = vec![row([
+        "1 GiB of sections, pushes of 4 KiB, kept",
+        "MiB/s",
+        "time ÷ the first",
+    ])];
     for (n, party) in parties.iter().enumerate() {
-        rows.push(row([party.name, &short(1024.0 / (times.median(n) / 1e9)), &short(times.ratio(n, 0))]));
+        rows.push(row([
+            party.name,
+            &short(1024.0 / (times.median(n) / 1e9)),
+            &short(times.ratio(n, 0)),
+        ]));
     }
     print("g. 1 GiB", &rows);
 }

@@ -1,4 +1,5 @@
-//! The race of repairers: how fast whole texts are repaired, and how often the answer is right. In Markdown.
+//! The race of repairers: how fast whole texts are repaired, and how often the answer is right. In
+//! Markdown.
 
 #![forbid(unsafe_code)]
 
@@ -62,12 +63,23 @@ struct Repairer {
 }
 
 const REPAIRERS: [Repairer; 5] = [
-    Repairer { name: "restitch, `guess`", run: |text| own(text, RepairLevel::Guess) },
-    Repairer { name: "restitch, `syntax`", run: |text| own(text, RepairLevel::Syntax) },
-    Repairer { name: "jsonrepair-rs", run: |text| answer(jsonrepair_rs::jsonrepair(text).ok()) },
+    Repairer {
+        name: "restitch, `guess`",
+        run: |text| own(text, RepairLevel::Guess),
+    },
+    Repairer {
+        name: "restitch, `syntax`",
+        run: |text| own(text, RepairLevel::Syntax),
+    },
+    Repairer {
+        name: "jsonrepair-rs",
+        run: |text| answer(jsonrepair_rs::jsonrepair(text).ok()),
+    },
     Repairer {
         name: "jsonrepair (Rust)",
-        run: |text| answer(jsonrepair::repair_to_string(text, &jsonrepair::Options::default()).ok()),
+        run: |text| {
+            answer(jsonrepair::repair_to_string(text, &jsonrepair::Options::default()).ok())
+        },
     },
     Repairer {
         name: "llm_json",
@@ -79,9 +91,12 @@ fn answer(json: Option<String>) -> Answer {
     json.map_or(Answer::Refused, Answer::Json)
 }
 
-/// A root is looked for where the text's first bracket is: what is before it belongs to the envelope.
+/// A root is looked for where the text's first bracket is: what is before it belongs to the
+/// envelope.
 fn own(text: &str, level: RepairLevel) -> Answer {
-    let start = text.find(['{', '[']).unwrap_or(text.len() - text.trim_start().len());
+    let start = text
+        .find(['{', '['])
+        .unwrap_or(text.len() - text.trim_start().len());
     let root = repair_root(&text[start..], &RepairOptions::new(level));
     match root.status {
         RepairStatus::Malformed(_) => Answer::Refused,
@@ -108,12 +123,25 @@ fn main() {
     let timed = timed();
     let sets = sets();
     let given = Given {
-        texts: sets.iter().flat_map(|set| &set.cases).map(|case| case.text.as_str()).collect(),
-        timed: timed.iter().flat_map(|(_, small, large)| [small.as_str(), large.as_str()]).collect(),
+        texts: sets
+            .iter()
+            .flat_map(|set| &set.cases)
+            .map(|case| case.text.as_str())
+            .collect(),
+        timed: timed
+            .iter()
+            .flat_map(|(_, small, large)| [small.as_str(), large.as_str()])
+            .collect(),
     };
     let others = [
-        ("json_repair (Python)", runtime("json_repair", "venv/bin/python", "answers.py", &given)),
-        ("jsonrepair (JavaScript)", runtime("jsonrepair", "node", "answers.js", &given)),
+        (
+            "json_repair (Python)",
+            runtime("json_repair", "venv/bin/python", "answers.py", &given),
+        ),
+        (
+            "jsonrepair (JavaScript)",
+            runtime("jsonrepair", "node", "answers.js", &given),
+        ),
     ];
     speed(&timed, &others);
     answers(&sets, &others);
@@ -124,9 +152,14 @@ fn timed() -> Vec<(&'static str, String, String)> {
     let rows = |bytes: usize, is_broken: bool| {
         let mut text = String::from("[");
         for at in 0.. {
-            let row =
-                format!("{{\"id\": {at}, \"title\": \"Row {at}\", \"text\": \"It says \\\"no\\\".\", \"ok\": true}}");
-            text.push_str(&if is_broken && at % 100 == 0 { row.replace("true", "True,") } else { row });
+            let row = format!(
+                "{{\"id\": {at}, \"title\": \"Row {at}\", \"text\": \"It says \\\"no\\\".\", \"ok\": true}}"
+            );
+            text.push_str(&if is_broken && at % 100 == 0 {
+                row.replace("true", "True,")
+            } else {
+                row
+            });
             if text.len() > bytes {
                 return text + "]";
             }
@@ -136,37 +169,72 @@ fn timed() -> Vec<(&'static str, String, String)> {
     };
     let both = |is_broken| (rows(64 << 10, is_broken), rows(1 << 20, is_broken));
     let ((small, large), (small_broken, large_broken)) = (both(false), both(true));
-    vec![("valid", small, large), ("a mistake in every hundredth row", small_broken, large_broken)]
+    vec![
+        ("valid", small, large),
+        (
+            "a mistake in every hundredth row",
+            small_broken,
+            large_broken,
+        ),
+    ]
 }
 
 fn sets() -> Vec<Set> {
     let mut all = documents::generated(documents::REPORT, DOCUMENTS);
-    all.extend(documents::corpus().into_iter().filter(|(_, source)| source.text.len() <= MAX_BYTES));
+    all.extend(
+        documents::corpus()
+            .into_iter()
+            .filter(|(_, source)| source.text.len() <= MAX_BYTES),
+    );
     let value = |text: &str| serde_json::from_str::<Value>(text).ok();
     all.retain(|(_, source)| value(&source.text).is_some());
-    let valid = |source: &source::Source| Case { kind: "", text: source.text.clone(), truth: value(&source.text) };
+    let valid = |source: &source::Source| Case {
+        kind: "",
+        text: source.text.clone(),
+        truth: value(&source.text),
+    };
     let valid = all.iter().map(|(_, source)| valid(source)).collect();
-    let mut sets = vec![Set { name: "valid documents".into(), cases: valid }];
+    let mut sets = vec![Set {
+        name: "valid documents".into(),
+        cases: valid,
+    }];
     for mistakes in 1..=3 {
         let mut cases = Vec::new();
         let seeds = documents::REPORT.start..documents::REPORT.start + 1;
-        let plan = Plan { seeds, mistakes, kind: String::new(), options: RepairOptions::default() };
+        let plan = Plan {
+            seeds,
+            mistakes,
+            kind: String::new(),
+            options: RepairOptions::default(),
+        };
         for_every_text(&all, &plan, |broken| {
             let is_decidable = !broken.kind.starts_with('(');
             // The reference parser does not read lone surrogates.
             let truth = value(&broken.truth);
             if is_decidable && truth.is_some() && !source::is_json(&broken.text) {
-                cases.push(Case { kind: if mistakes == 1 { broken.kind } else { "" }, text: broken.text, truth });
+                cases.push(Case {
+                    kind: if mistakes == 1 { broken.kind } else { "" },
+                    text: broken.text,
+                    truth,
+                });
             }
         });
-        sets.push(Set { name: format!("seeded mistakes, {mistakes} in a text"), cases });
+        sets.push(Set {
+            name: format!("seeded mistakes, {mistakes} in a text"),
+            cases,
+        });
     }
-    let agreed = support::corpus_rows("repair/agreed.jsonl").into_iter().map(|(_, row)| Case {
-        kind: "",
-        text: row["input"].as_str().unwrap_or_default().to_owned(),
-        truth: row["expected"].as_str().and_then(value),
+    let agreed = support::corpus_rows("repair/agreed.jsonl")
+        .into_iter()
+        .map(|(_, row)| Case {
+            kind: "",
+            text: row["input"].as_str().unwrap_or_default().to_owned(),
+            truth: row["expected"].as_str().and_then(value),
+        });
+    sets.push(Set {
+        name: "what two repairers agree on".into(),
+        cases: agreed.collect(),
     });
-    sets.push(Set { name: "what two repairers agree on".into(), cases: agreed.collect() });
     sets.retain(|set| !set.cases.is_empty());
     sets
 }
@@ -188,9 +256,17 @@ struct Taken {
 /// Runs a script of a folder in its runtime; without it, prints that its rows are left out.
 fn runtime(folder: &str, program: &str, script: &str, given: &Given<'_>) -> Option<Taken> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let program = if program.contains('/') { folder.join(program) } else { program.into() };
-    let child =
-        Command::new(program).arg(script).current_dir(&folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let program = if program.contains('/') {
+        folder.join(program)
+    } else {
+        program.into()
+    };
+    let child = Command::new(program)
+        .arg(script)
+        .current_dir(&folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
     let taken = child.ok().and_then(|mut child| {
         let input = serde_json::to_vec(given).ok()?;
         child.stdin.take()?.write_all(&input).ok()?;
@@ -205,7 +281,11 @@ fn runtime(folder: &str, program: &str, script: &str, given: &Given<'_>) -> Opti
 
 /// Prints megabytes a second, by text.
 fn speed(timed: &[(&'static str, String, String)], others: &[(&str, Option<Taken>)]) {
-    let mut rows = vec![row(["", "valid, MB/s", "a mistake in every hundredth row, MB/s"])];
+    let mut rows = vec![row([
+        "",
+        "valid, MB/s",
+        "a mistake in every hundredth row, MB/s",
+    ])];
     for repairer in &REPAIRERS {
         let mut cells = vec![repairer.name.to_owned()];
         for (_, small, large) in timed {
@@ -223,7 +303,9 @@ fn speed(timed: &[(&'static str, String, String)], others: &[(&str, Option<Taken
     for (name, taken) in others {
         let Some(taken) = taken else { continue };
         let large = taken.seconds.iter().skip(1).step_by(2);
-        let rates = large.zip(timed).map(|(seconds, (_, _, text))| short(text.len() as f64 / 1e6 / seconds));
+        let rates = large
+            .zip(timed)
+            .map(|(seconds, (_, _, text))| short(text.len() as f64 / 1e6 / seconds));
         rows.push([(*name).to_owned()].into_iter().chain(rates).collect());
     }
     print("Repair: whole texts of 1 MB", &rows);
@@ -256,23 +338,49 @@ fn answers(sets: &[Set], others: &[(&str, Option<Taken>)]) {
         let end = start + set.cases.len();
         let mut parties: Vec<(&str, Vec<Worth>)> = Vec::new();
         for repairer in &REPAIRERS {
-            let run = |text: &str| std::panic::catch_unwind(|| (repairer.run)(text)).unwrap_or(Answer::Refused);
-            parties.push((repairer.name, set.cases.iter().map(|case| worth(case, &run(&case.text))).collect()));
+            let run = |text: &str| {
+                std::panic::catch_unwind(|| (repairer.run)(text)).unwrap_or(Answer::Refused)
+            };
+            parties.push((
+                repairer.name,
+                set.cases
+                    .iter()
+                    .map(|case| worth(case, &run(&case.text)))
+                    .collect(),
+            ));
         }
         for (name, taken) in others {
             let Some(taken) = taken else { continue };
             let all = set.cases.iter().zip(&taken.answers[start..end]);
-            parties.push((name, all.map(|(case, json)| worth(case, &answer(json.clone()))).collect()));
+            parties.push((
+                name,
+                all.map(|(case, json)| worth(case, &answer(json.clone())))
+                    .collect(),
+            ));
         }
         start = end;
-        let mut rows =
-            vec![row(["", "right", "refused", "another value, said to be truncated", "another value, in silence"])];
+        let mut rows = vec![row([
+            "",
+            "right",
+            "refused",
+            "another value, said to be truncated",
+            "another value, in silence",
+        ])];
         for (name, worths) in &parties {
             let share = |worth| percent(worths.iter(), worth);
-            let shares = [Worth::Right, Worth::Refused, Worth::Truncated, Worth::Silent].map(share);
+            let shares = [
+                Worth::Right,
+                Worth::Refused,
+                Worth::Truncated,
+                Worth::Silent,
+            ]
+            .map(share);
             rows.push([(*name).to_owned()].into_iter().chain(shares).collect());
         }
-        print(&format!("Answers: {} ({} texts)", set.name, set.cases.len()), &rows);
+        print(
+            &format!("Answers: {} ({} texts)", set.name, set.cases.len()),
+            &rows,
+        );
         by_kind(set, &parties);
     }
 }
@@ -288,15 +396,41 @@ fn by_kind(set: &Set, parties: &[(&str, Vec<Worth>)]) {
     if kinds.is_empty() {
         return;
     }
-    let mut rows = vec![[""].into_iter().chain(parties.iter().map(|(name, _)| *name)).map(str::to_owned).collect()];
+    let mut rows = vec![
+        [""].into_iter()
+            .chain(parties.iter().map(|(name, _)| *name))
+            .map(str::to_owned)
+            .collect(),
+    ];
     for kind in kinds {
         let cell = |(_, worths): &(&str, Vec<Worth>)| {
-            let of_kind = || set.cases.iter().zip(worths).filter(|(case, _)| case.kind == kind).map(|(_, worth)| worth);
-            format!("{} / {}", percent(of_kind(), Worth::Right), percent(of_kind(), Worth::Silent))
+            let of_kind = || {
+                set.cases
+                    .iter()
+                    .zip(worths)
+                    .filter(|(case, _)| case.kind == kind)
+                    .map(|(_, worth)| worth)
+            };
+            format!(
+                "{} / {}",
+                percent(of_kind(), Worth::Right),
+                percent(of_kind(), Worth::Silent)
+            )
         };
-        rows.push([kind.to_owned()].into_iter().chain(parties.iter().map(cell)).collect());
+        rows.push(
+            [kind.to_owned()]
+                .into_iter()
+                .chain(parties.iter().map(cell))
+                .collect(),
+        );
     }
-    print(&format!("Answers: {}, by kind: right / another value in silence", set.name), &rows);
+    print(
+        &format!(
+            "Answers: {}, by kind: right / another value in silence",
+            set.name
+        ),
+        &rows,
+    );
 }
 
 fn percent<'a>(worths: impl Iterator<Item = &'a Worth>, wanted: Worth) -> String {

@@ -1,4 +1,5 @@
-//! `restitch demo --full`: shows the document as it streams, with a mark at each seam, and a table of the seams.
+//! `restitch demo --full`: shows the document as it streams, with a mark at each seam, and a table
+//! of the seams.
 
 use std::fmt::Write as _;
 use std::io;
@@ -14,12 +15,25 @@ const SCRIPT: &str = "answer@420!length | anchor@610!drop refusal fence@480!leng
                       exact@350!eof anchor@200!error epilogue";
 
 pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Result<()> {
-    let delay = args.delay.unwrap_or(if console.is_terminal() { 12 } else { 0 });
+    let delay = args
+        .delay
+        .unwrap_or(if console.is_terminal() { 12 } else { 0 });
     let document = document();
     let stage = Stage::new(&document, args.script_or(SCRIPT)?, delay).await?;
-    let mark = if console.has_colors() { "\u{1b}[1;31m✂\u{1b}[0m" } else { "✂" };
-    console.line(format_args!("model server {}, proxy {}", stage.sim.url(), stage.proxy.url()))?;
-    console.show(&format!("one request, {} bytes of JSON to come; {mark} marks a seam\n\n", document.len()))?;
+    let mark = if console.has_colors() {
+        "\u{1b}[1;31m✂\u{1b}[0m"
+    } else {
+        "✂"
+    };
+    console.line(format_args!(
+        "model server {}, proxy {}",
+        stage.sim.url(),
+        stage.proxy.url()
+    ))?;
+    console.show(&format!(
+        "one request, {} bytes of JSON to come; {mark} marks a seam\n\n",
+        document.len()
+    ))?;
 
     let text = stream(&stage, mark, console).await?;
     table(&stage.seen(), console)?;
@@ -27,13 +41,21 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
     stage.end().await;
     console.show("\n")?;
     if text == document {
-        return console
-            .line(format_args!("identical: {} bytes from {calls} calls, one valid JSON document", text.len()));
+        return console.line(format_args!(
+            "identical: {} bytes from {calls} calls, one valid JSON document",
+            text.len()
+        ));
     }
     console.verdict(Exit::Invalid);
-    let at = text.bytes().zip(document.bytes()).take_while(|(a, b)| a == b).count();
+    let at = text
+        .bytes()
+        .zip(document.bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
     let (arrived, sent) = (text.len(), document.len());
-    console.line(format_args!("different: {arrived} bytes arrived of {sent}, and byte {at} is another"))
+    console.line(format_args!(
+        "different: {arrived} bytes arrived of {sent}, and byte {at} is another"
+    ))
 }
 
 /// Asks the proxy as any client would, and shows the text as it arrives.
@@ -43,7 +65,10 @@ async fn stream(stage: &Stage, mark: &str, console: &mut Console) -> io::Result<
     ask(&stage.proxy.url(), |new| {
         let offsets = seam_offsets(&stage.log.lock().unwrap_or_else(PoisonError::into_inner));
         let mut shown = 0;
-        while let Some(offset) = offsets.get(seams).filter(|&&offset| offset < text.len() + new.len()) {
+        while let Some(offset) = offsets
+            .get(seams)
+            .filter(|&&offset| offset < text.len() + new.len())
+        {
             let until = offset.saturating_sub(text.len());
             console.show(new.get(shown..until).unwrap_or_default())?;
             console.show(mark)?;
@@ -68,8 +93,18 @@ pub(super) fn seam_offsets(seen: &[Output]) -> Vec<usize> {
 
 /// Writes a row for each seam.
 fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
-    let mut rows =
-        vec![["cut at", "byte", "continued by", "overlap", "pending", "to the seam", "before it"].map(str::to_owned)];
+    let mut rows = vec![
+        [
+            "cut at",
+            "byte",
+            "continued by",
+            "overlap",
+            "pending",
+            "to the seam",
+            "before it",
+        ]
+        .map(str::to_owned),
+    ];
     let mut failed: Vec<String> = Vec::new();
     for output in seen {
         match output {
@@ -86,8 +121,14 @@ fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
             _ => {}
         }
     }
-    let widths: Vec<usize> =
-        (0..7).map(|n| rows.iter().map(|row| row[n].chars().count()).max().unwrap_or_default()).collect();
+    let widths: Vec<usize> = (0..7)
+        .map(|n| {
+            rows.iter()
+                .map(|row| row[n].chars().count())
+                .max()
+                .unwrap_or_default()
+        })
+        .collect();
     for row in rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
@@ -102,7 +143,14 @@ fn table(seen: &[Output], console: &mut Console) -> io::Result<()> {
 /// Returns a report with several kinds of sections, in the layout of models.
 fn document() -> String {
     let rows: Vec<_> = (1..=12)
-        .map(|n| serde_json::json!([format!("Q{}", (n - 1) % 4 + 1), 2020 + n, n * 1250, (n * 37) % 10 > 4]))
+        .map(|n| {
+            serde_json::json!([
+                format!("Q{}", (n - 1) % 4 + 1),
+                2020 + n,
+                n * 1250,
+                (n * 37) % 10 > 4
+            ])
+        })
         .collect();
     let document = serde_json::json!({
         "title": "Annual report – \"whole\" at last",

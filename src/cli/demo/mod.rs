@@ -44,13 +44,20 @@ Exit codes: 0 the document that arrives is the one that was sent, 4 it is not, 1
 
 impl Args {
     fn script_or(&self, script: &str) -> io::Result<Script> {
-        self.script.clone().map_or_else(|| script.parse().map_err(io::Error::other), Ok)
+        self.script
+            .clone()
+            .map_or_else(|| script.parse().map_err(io::Error::other), Ok)
     }
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let shown =
-        block_on(async { if args.full { full::show(args, console).await } else { short::show(args, console).await } });
+    let shown = block_on(async {
+        if args.full {
+            full::show(args, console).await
+        } else {
+            short::show(args, console).await
+        }
+    });
     match shown {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             console.fail(Exit::Io, format_args!("the demo failed: {error}"));
@@ -70,18 +77,32 @@ struct Stage {
 impl Stage {
     async fn new(document: &str, script: Script, delay: u64) -> io::Result<Self> {
         let loopback = ([127, 0, 0, 1], 0).into();
-        let sim = Sim::new(document, script).chunk(14).delay(Duration::from_millis(delay)).bind(loopback).await?;
+        let sim = Sim::new(document, script)
+            .chunk(14)
+            .delay(Duration::from_millis(delay))
+            .bind(loopback)
+            .await?;
         let log: Arc<Mutex<Vec<Output>>> = Arc::default();
         let seen = Arc::clone(&log);
-        let observer = move |output: &Output| seen.lock().unwrap_or_else(PoisonError::into_inner).push(output.clone());
+        let observer = move |output: &Output| {
+            seen.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(output.clone())
+        };
         let upstream = Upstream::parse(&sim.url()).map_err(io::Error::other)?;
         let client = Client::new(upstream).map_err(io::Error::other)?;
-        let proxy = proxy::Proxy::new(client).observe(Arc::new(observer)).bind(loopback).await?;
+        let proxy = proxy::Proxy::new(client)
+            .observe(Arc::new(observer))
+            .bind(loopback)
+            .await?;
         Ok(Self { sim, proxy, log })
     }
 
     fn seen(&self) -> Vec<Output> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     async fn end(self) {
@@ -90,23 +111,33 @@ impl Stage {
     }
 }
 
-/// Asks a server for the document as any client would, and passes on the text of each event. A broken connection ends
-/// the text, too.
+/// Asks a server for the document as any client would, and passes on the text of each event. A
+/// broken connection ends the text, too.
 async fn ask(url: &str, mut on_text: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
-    let client = Client::new(Upstream::parse(url).map_err(io::Error::other)?).map_err(io::Error::other)?;
+    let client =
+        Client::new(Upstream::parse(url).map_err(io::Error::other)?).map_err(io::Error::other)?;
     let request = serde_json::json!({
         "model": "sim", "stream": true, "messages": [{"role": "user", "content": "Write the report as JSON."}],
     });
-    let uri = client.upstream().uri_for("/v1/chat/completions").map_err(io::Error::other)?;
+    let uri = client
+        .upstream()
+        .uri_for("/v1/chat/completions")
+        .map_err(io::Error::other)?;
     let request = http::Request::post(uri)
         .header("content-type", "application/json")
         .body(Body::full(request.to_string()))
         .map_err(io::Error::other)?;
-    let mut body = client.send(request).await.map_err(io::Error::other)?.into_body();
+    let mut body = client
+        .send(request)
+        .await
+        .map_err(io::Error::other)?
+        .into_body();
     let mut decoder = Decoder::new(&Limits::default());
     let mut reader = chat::Reader::new();
     while let Some(Ok(frame)) = body.frame().await {
-        let Ok(data) = frame.into_data() else { continue };
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
         let mut input: &[u8] = &data;
         while let Some(event) = decoder.next_event(&mut input).map_err(io::Error::other)? {
             let mut new = String::new();

@@ -1,5 +1,5 @@
-//! `restitch demo`: shows a cut answer as a plain client gets it, beside the same answer through restitch. At most 40
-//! lines of 80 columns.
+//! `restitch demo`: shows a cut answer as a plain client gets it, beside the same answer through
+//! restitch. At most 40 lines of 80 columns.
 
 use std::io;
 
@@ -13,7 +13,8 @@ use crate::session::relay::Output;
 use crate::session::{CallEnd, SessionEvent};
 
 /// Four cuts, and a refusal in between.
-const SCRIPT: &str = "answer@107!length | anchor@52!drop refusal fence@20!error preamble@44!eof anchor";
+const SCRIPT: &str =
+    "answer@107!length | anchor@52!drop refusal fence@20!error preamble@44!eof anchor";
 
 const DOCUMENT: &str = r#"{
   "report": "Tides of the world",
@@ -43,8 +44,12 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
         true => format!("\u{1b}[{color}m{text}\u{1b}[0m"),
         false => text.to_owned(),
     };
-    let mut page = "A model writes a report as JSON, and its answer is cut again and again.\n\n".to_owned();
-    page.push_str(&row(&paint("1", &pad("  A plain client gets")), &paint("1", "Through restitch, it gets")));
+    let mut page =
+        "A model writes a report as JSON, and its answer is cut again and again.\n\n".to_owned();
+    page.push_str(&row(
+        &paint("1", &pad("  A plain client gets")),
+        &paint("1", "Through restitch, it gets"),
+    ));
     let marked = with_marks(&whole, &seam_offsets(&seen));
     let (mut left, mut right) = (cut.lines(), marked.lines());
     loop {
@@ -52,8 +57,13 @@ pub(super) async fn show(args: &super::Args, console: &mut Console) -> io::Resul
         if left.is_none() && right.is_none() {
             break;
         }
-        let right = right.unwrap_or_default().replace(MARK, &paint("1;31", MARK));
-        page.push_str(&row(&pad(&format!("  {}", left.unwrap_or_default())), &right));
+        let right = right
+            .unwrap_or_default()
+            .replace(MARK, &paint("1;31", MARK));
+        page.push_str(&row(
+            &pad(&format!("  {}", left.unwrap_or_default())),
+            &right,
+        ));
     }
     page.push('\n');
     let is_same = whole == DOCUMENT;
@@ -145,14 +155,20 @@ fn cuts(seen: &[Output], page: &mut String) {
     let (mut cut, mut failed) = (None, String::new());
     for output in seen {
         match output {
-            Output::Event(SessionEvent::Cut { end, offset, path, .. }) => {
+            Output::Event(SessionEvent::Cut {
+                end, offset, path, ..
+            }) => {
                 cut.get_or_insert((cause(end), *offset, path.clone()));
             }
             Output::Event(SessionEvent::Failed { .. }) => failed = ", after a failure".to_owned(),
             Output::Event(SessionEvent::Joined { seam, .. }) => {
-                let Some((end, offset, path)) = cut.take() else { continue };
+                let Some((end, offset, path)) = cut.take() else {
+                    continue;
+                };
                 let (path, overlap) = (place(&path), count(seam.overlap, "byte"));
-                page.push_str(&format!("  byte {offset:<3}  {path:<14}  {end:<15}  {overlap} repeated{failed}\n"));
+                page.push_str(&format!(
+                    "  byte {offset:<3}  {path:<14}  {end:<15}  {overlap} repeated{failed}\n"
+                ));
                 failed.clear();
             }
             _ => {}

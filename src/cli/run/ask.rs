@@ -29,7 +29,10 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn of(limits: &Limits) -> Self {
-        Self { silence: limits.transport.first_byte().time, backoff: limits.transport.max_backoff }
+        Self {
+            silence: limits.transport.first_byte().time,
+            backoff: limits.transport.max_backoff,
+        }
     }
 }
 
@@ -55,11 +58,24 @@ pub(super) async fn ask(
     console: &Console,
 ) -> Result<Body, Failed> {
     for attempt in 1.. {
-        let refused = match once(Arc::clone(&proxy), target.dialect, request.clone(), patience.silence).await {
+        let refused = match once(
+            Arc::clone(&proxy),
+            target.dialect,
+            request.clone(),
+            patience.silence,
+        )
+        .await
+        {
             Ok(body) => return Ok(body),
             Err(refused) => refused,
         };
-        let Refused { status, retry_after, body, is_ours, is_final } = refused;
+        let Refused {
+            status,
+            retry_after,
+            body,
+            is_ours,
+            is_final,
+        } = refused;
         if let Some(trace) = trace {
             trace.response(&body);
         }
@@ -67,13 +83,22 @@ pub(super) async fn ask(
         if is_ours {
             return Err(Failed::Io(format!("{}: {}", target.upstream, reason)));
         }
-        let what = if status.is_success() { " without a stream" } else { "" };
+        let what = if status.is_success() {
+            " without a stream"
+        } else {
+            ""
+        };
         let reason = format!("the server answered {status}{what}: {}", reason);
         if !is_transient(status) || is_final || attempt == ATTEMPTS {
             return Err(Failed::Io(reason));
         }
-        let wait = retry_after.unwrap_or(Duration::from_secs(1 << attempt)).min(patience.backoff);
-        console.note(format_args!("{reason}; asking again in {} s", wait.as_secs_f64()));
+        let wait = retry_after
+            .unwrap_or(Duration::from_secs(1 << attempt))
+            .min(patience.backoff);
+        console.note(format_args!(
+            "{reason}; asking again in {} s",
+            wait.as_secs_f64()
+        ));
         sleep(wait).await;
     }
     Err(Failed::Io(String::new()))
@@ -89,20 +114,33 @@ async fn once(
     let response = proxy.ask(dialect, request).await;
     let (status, retry_after) = (response.status(), retry_after(response.headers()));
     let is_ours = response.extensions().get::<OwnError>().is_some();
-    let is_final = response.headers().get(SHOULD_RETRY).is_some_and(|value| value == "false");
+    let is_final = response
+        .headers()
+        .get(SHOULD_RETRY)
+        .is_some_and(|value| value == "false");
     if status.is_success() && is_stream(response.headers(), dialect) {
         return Ok(response.into_body());
     }
-    let body = timeout(silence, response.into_body().collect()).await.ok().and_then(Result::ok);
+    let body = timeout(silence, response.into_body().collect())
+        .await
+        .ok()
+        .and_then(Result::ok);
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
-    Err(Refused { status, retry_after, body, is_ours, is_final })
+    Err(Refused {
+        status,
+        retry_after,
+        body,
+        is_ours,
+        is_final,
+    })
 }
 
 /// A busy server is asked this often.
 const ATTEMPTS: u32 = 3;
 
-/// Returns the message of an error body, without the key, and cut; the body itself, if it has no member for a message.
-/// Reads a body as the API does. Errors of servers in front of it, in other formats, are read as events named `error`.
+/// Returns the message of an error body, without the key, and cut; the body itself, if it has no
+/// member for a message. Reads a body as the API does. Errors of servers in front of it, in other
+/// formats, are read as events named `error`.
 fn message(body: &[u8], dialect: Dialect, key: &Key) -> String {
     let text = String::from_utf8_lossy(body);
     let mut message = None;
@@ -114,7 +152,10 @@ fn message(body: &[u8], dialect: Dialect, key: &Key) -> String {
     if !dialect.wire().read_body(&text, &mut take) {
         dialect.wire().reader().read("error", &text, &mut take);
     }
-    key.out_of(message.as_deref().unwrap_or(&text).trim()).chars().take(MESSAGE).collect()
+    key.out_of(message.as_deref().unwrap_or(&text).trim())
+        .chars()
+        .take(MESSAGE)
+        .collect()
 }
 
 /// Characters of an error that are shown.

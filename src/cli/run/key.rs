@@ -31,7 +31,10 @@ mod tests {
 
     #[test]
     fn a_key_is_removed() {
-        assert_eq!(Key::new("sk/u-Aé").out_of(r"\ %2 sk\/u-\u0041é\u00 %4"), r"\ %2 [key]\u00 %4");
+        assert_eq!(
+            Key::new("sk/u-Aé").out_of(r"\ %2 sk\/u-\u0041é\u00 %4"),
+            r"\ %2 [key]\u00 %4"
+        );
         assert_eq!(Key::default().out_of(r"A"), r"A");
     }
 }

@@ -49,7 +49,12 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     model: String,
     /// The prompt.
-    #[arg(long, value_name = "TEXT", required_unless_present = "prompt_file", conflicts_with = "prompt_file")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        required_unless_present = "prompt_file",
+        conflicts_with = "prompt_file"
+    )]
     prompt: Option<String>,
     /// The file that has the prompt. `-` is standard input.
     #[arg(long, value_name = "FILE")]
@@ -63,8 +68,8 @@ pub struct Args {
     /// The environment variable that has the key. Default: the provider's own.
     #[arg(long, value_name = "VARIABLE")]
     key_variable: Option<String>,
-    /// The most tokens of one answer. Default: the provider's limit; 8192 for `anthropic`, which demands one, and 1024
-    /// for `openai-completions`, where servers stop after 16.
+    /// The most tokens of one answer. Default: the provider's limit; 8192 for `anthropic`, which
+    /// demands one, and 1024 for `openai-completions`, where servers stop after 16.
     #[arg(long, value_name = "N")]
     max_tokens: Option<u64>,
     /// The configuration file: limits, prompts, capabilities of models.
@@ -73,11 +78,12 @@ pub struct Args {
     /// Calls after the first one. [default: 8]
     #[arg(long, value_name = "N", env = "RESTITCH_CONTINUATIONS")]
     max_continuations: Option<u32>,
-    /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was asked for.
-    /// [default: 0.001]
+    /// The largest probability of a wrong join that is accepted, from 0 to 1. 0 joins only what was
+    /// asked for. [default: 0.001]
     #[arg(long, value_name = "RISK", env = "RESTITCH_MAX_RISK", value_parser = settings::max_risk)]
     max_risk: Option<f64>,
-    /// Ask with each continuation how much of the document is delivered, and stop if that does not rise.
+    /// Ask with each continuation how much of the document is delivered, and stop if that does not
+    /// rise.
     #[arg(long)]
     ask_progress: bool,
     /// Write the document to this file. By default it goes to standard output as it arrives.
@@ -121,7 +127,11 @@ Exit codes: 0 complete, 3 closed where it was given up, 4 no JSON document or no
 
 fn help() -> String {
     let (providers, paths) = providers::listed();
-    epilogue(&EXAMPLES.replace("{providers}", &providers).replace("{paths}", &paths))
+    epilogue(
+        &EXAMPLES
+            .replace("{providers}", &providers)
+            .replace("{paths}", &paths),
+    )
 }
 
 impl Args {
@@ -147,8 +157,12 @@ impl From<io::Error> for Failed {
 }
 
 pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
-    let Some(asked) = Asked::read(args, console) else { return Ok(()) };
-    let Some(config) = configuration(args, console) else { return Ok(()) };
+    let Some(asked) = Asked::read(args, console) else {
+        return Ok(());
+    };
+    let Some(config) = configuration(args, console) else {
+        return Ok(());
+    };
     console.start_log(None, LogFormat::default());
     match block_on(async { Ok(answer(args, config, &asked, console).await) })? {
         Ok(()) => {}
@@ -168,9 +182,15 @@ struct Asked {
 }
 
 impl Asked {
-    /// Reads the files. `None` if one cannot be read or the prompt is empty, which has been reported then.
+    /// Reads the files. `None` if one cannot be read or the prompt is empty, which has been
+    /// reported then.
     fn read(args: &Args, console: &mut Console) -> Option<Self> {
-        let files: Vec<PathBuf> = args.prompt_file.iter().chain(&args.system_file).cloned().collect();
+        let files: Vec<PathBuf> = args
+            .prompt_file
+            .iter()
+            .chain(&args.system_file)
+            .cloned()
+            .collect();
         if !console.names_stdin_once(&files) {
             return None;
         }
@@ -195,58 +215,94 @@ impl Asked {
             console.fail(Exit::Usage, "the prompt is empty");
             return None;
         }
-        Some(Self { prompt, system, removed })
+        Some(Self {
+            prompt,
+            system,
+            removed,
+        })
     }
 }
 
 /// Returns the configuration of the file and the flags.
 fn configuration(args: &Args, console: &mut Console) -> Option<Config> {
     let mut config = settings::read(args.config.as_deref(), console)?;
-    config.limits.continuation.max_continuations =
-        args.max_continuations.unwrap_or(config.limits.continuation.max_continuations);
-    config.limits.continuation.max_risk = args.max_risk.unwrap_or(config.limits.continuation.max_risk);
+    config.limits.continuation.max_continuations = args
+        .max_continuations
+        .unwrap_or(config.limits.continuation.max_continuations);
+    config.limits.continuation.max_risk =
+        args.max_risk.unwrap_or(config.limits.continuation.max_risk);
     if args.ask_progress && config.prompt.template(Part::Progress).is_none() {
         let template = Some(Part::Progress.template());
         // The crate's own template is valid.
-        config.prompt = config.prompt.clone().with(Part::Progress, template).unwrap_or(config.prompt);
+        config.prompt = config
+            .prompt
+            .clone()
+            .with(Part::Progress, template)
+            .unwrap_or(config.prompt);
     }
     Some(config)
 }
 
-/// Fails if the document can't be written to this file. Called before the first request, since an answer costs money.
+/// Fails if the document can't be written to this file. Called before the first request, since an
+/// answer costs money.
 fn check_output(file: &Path) -> Result<(), Failed> {
     let told = |error: io::Error| Failed::Io(format!("{}: {error}", file.display()));
     if file.is_dir() {
         return Err(told(io::ErrorKind::IsADirectory.into()));
     }
-    match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    match file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
         Some(folder) => std::fs::metadata(folder).map(drop).map_err(told),
         None => Ok(()),
     }
 }
 
-async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Console) -> Result<(), Failed> {
+async fn answer(
+    args: &Args,
+    config: Config,
+    asked: &Asked,
+    console: &mut Console,
+) -> Result<(), Failed> {
     let (target, key) = Target::of(args)?;
     let request = target.request(args, asked, &key)?;
     args.output.as_deref().map_or(Ok(()), check_output)?;
-    let trace = args.trace.as_deref().map(|folder| Trace::new(folder, &key)).transpose();
-    let trace = trace.map_err(|error| Failed::Io(format!("--trace: {error}")))?.map(Arc::new);
-    let client = client(target.upstream.clone(), &config).map_err(|error| Failed::Io(error.to_string()))?;
+    let trace = args
+        .trace
+        .as_deref()
+        .map(|folder| Trace::new(folder, &key))
+        .transpose();
+    let trace = trace
+        .map_err(|error| Failed::Io(format!("--trace: {error}")))?
+        .map(Arc::new);
+    let client =
+        client(target.upstream.clone(), &config).map_err(|error| Failed::Io(error.to_string()))?;
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);
-        move |output: &Output| seen.lock().unwrap_or_else(PoisonError::into_inner).note(output)
+        move |output: &Output| {
+            seen.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .note(output)
+        }
     };
     let limits = config.limits.clone();
-    // The command reports how the answer ended and that elements may be missing, so a closed document misleads no
-    // reader.
-    let mut proxy = configured(client, &config).give_up(GiveUp::Close).observe(Arc::new(observer));
+    // The command reports how the answer ended and that elements may be missing, so a closed
+    // document misleads no reader.
+    let mut proxy = configured(client, &config)
+        .give_up(GiveUp::Close)
+        .observe(Arc::new(observer));
     if let Some(trace) = &trace {
         proxy = proxy.tap(Arc::clone(trace) as _);
     }
     let interrupted = interrupted().map_err(|error| Failed::Io(error.to_string()))?;
     let patience = Patience::of(&limits);
-    let mut text = Text::new(target, &limits, console.is_live(!args.is_written_at_the_end()));
+    let mut text = Text::new(
+        target,
+        &limits,
+        console.is_live(!args.is_written_at_the_end()),
+    );
     let read = tokio::select! {
         read = text.read(args, Arc::new(proxy), (request, patience), &seen, trace.as_deref(), console) => read,
         () = interrupted => Err(Failed::Io("interrupted: the document is not complete".to_owned())),
@@ -265,9 +321,14 @@ async fn answer(args: &Args, config: Config, asked: &Asked, console: &mut Consol
 
 /// Writes the complete part of a document whose answer failed, and reports it.
 fn keep(args: &Args, document: &Document, console: &Console) -> Result<(), Failed> {
-    let Some((file, part)) = args.output.as_deref().zip(complete_part(document)) else { return Ok(()) };
+    let Some((file, part)) = args.output.as_deref().zip(complete_part(document)) else {
+        return Ok(());
+    };
     report::write(file, &part.to_string())?;
-    console.note(format_args!("{}: the complete part of what has arrived", file.display()));
+    console.note(format_args!(
+        "{}: the complete part of what has arrived",
+        file.display()
+    ));
     Ok(())
 }
 
@@ -290,7 +351,16 @@ impl Text {
         let (framed, reader) = (Framed::new(wire.framing(), limits), wire.reader());
         let index = ContextIndex::new(limits);
         let (document, limits) = (Document::new(limits.parser.max_depth), limits.clone());
-        Self { document, index, limits, traced: 1, target, framed, reader, progress: Progress::new(is_live) }
+        Self {
+            document,
+            index,
+            limits,
+            traced: 1,
+            target,
+            framed,
+            reader,
+            progress: Progress::new(is_live),
+        }
     }
 
     /// Reads the answer to its end, and writes the document to standard output if it belongs there.
@@ -303,17 +373,35 @@ impl Text {
         trace: Option<&Trace>,
         console: &mut Console,
     ) -> Result<(), Failed> {
-        let key = seen.lock().unwrap_or_else(PoisonError::into_inner).key.clone();
-        let mut body = ask(proxy, &self.target, &request, patience, &key, trace, console).await?;
+        let key = seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .key
+            .clone();
+        let mut body = ask(
+            proxy,
+            &self.target,
+            &request,
+            patience,
+            &key,
+            trace,
+            console,
+        )
+        .await?;
         let mut shown = 0;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Failed::Io(error.to_string()))?;
-            let Ok(data) = frame.into_data() else { continue };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
             self.trace_contexts(trace, seen);
             self.take(&data)?;
             // Text around the document does not belong to it.
             let root = self.document.root().unwrap_or_default();
-            if let Some(new) = root.get(shown..).filter(|new| !args.is_written_at_the_end() && !new.is_empty()) {
+            if let Some(new) = root
+                .get(shown..)
+                .filter(|new| !args.is_written_at_the_end() && !new.is_empty())
+            {
                 self.progress.clear();
                 console.show(new)?;
                 shown = root.len();
@@ -327,12 +415,14 @@ impl Text {
         Ok(())
     }
 
-    /// Writes the contexts of the cut for each call that was made since the last time. None of these calls has brought
-    /// text yet.
+    /// Writes the contexts of the cut for each call that was made since the last time. None of
+    /// these calls has brought text yet.
     fn trace_contexts(&mut self, trace: Option<&Trace>, seen: &Mutex<Seen>) {
         let calls = seen.lock().unwrap_or_else(PoisonError::into_inner).calls();
         let made = std::mem::replace(&mut self.traced, calls)..calls;
-        let Some(trace) = trace.filter(|_| !made.is_empty()) else { return };
+        let Some(trace) = trace.filter(|_| !made.is_empty()) else {
+            return;
+        };
         // The request has the same options.
         let options = ContextOptions::default()
             .budget(self.limits.continuation.context_budget_chars)
@@ -348,11 +438,12 @@ impl Text {
         let (mut new, mut begins_again) = (String::new(), false);
         let unreadable = |error| Failed::Io(format!("the answer is no stream: {error}"));
         while let Some(event) = self.framed.next_event(&mut data).map_err(unreadable)? {
-            self.reader.read(&event.event, &event.data, &mut |delta| match delta {
-                Delta::Text { text, .. } => new.push_str(text),
-                Delta::Restart => begins_again = true,
-                _ => {}
-            });
+            self.reader
+                .read(&event.event, &event.data, &mut |delta| match delta {
+                    Delta::Text { text, .. } => new.push_str(text),
+                    Delta::Restart => begins_again = true,
+                    _ => {}
+                });
         }
         // Text that was read can't be taken back.
         if begins_again && !self.document.text().is_empty() {

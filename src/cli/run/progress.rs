@@ -15,7 +15,11 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(is_live: bool) -> Self {
-        Self { line: StatusLine::new(is_live), calls: 1, percentage: None }
+        Self {
+            line: StatusLine::new(is_live),
+            calls: 1,
+            percentage: None,
+        }
     }
 
     /// Shows how much of `document` has arrived.
@@ -51,6 +55,9 @@ mod tests {
         let mut document = Document::new(64);
         document.push("{\"a\": [1, \"b").unwrap();
         assert_eq!(words(&document, 1, None), "12 bytes, call 1, at /a/1");
-        assert_eq!(words(&document, 3, Some(40)), "12 bytes, call 3, 40 %, at /a/1");
+        assert_eq!(
+            words(&document, 3, Some(40)),
+            "12 bytes, call 3, 40 %, at /a/1"
+        );
     }
 }

@@ -78,43 +78,70 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) fn new(key: Key) -> Self {
-        Self { key, ..Self::default() }
+        Self {
+            key,
+            ..Self::default()
+        }
     }
 
     pub(super) fn calls(&self) -> u32 {
-        self.iterations.last().map_or(1, |iteration| iteration.call + 1)
+        self.iterations
+            .last()
+            .map_or(1, |iteration| iteration.call + 1)
     }
 
     pub(super) fn note(&mut self, output: &Output) {
-        let first = Iteration { outcome: "answered".to_owned(), ..Iteration::default() };
+        let first = Iteration {
+            outcome: "answered".to_owned(),
+            ..Iteration::default()
+        };
         if self.iterations.is_empty() {
             self.iterations.push(first);
         }
         match output {
             Output::Call { request, .. } => {
                 // A call that is repeated with another strategy has the same number.
-                self.iterations.retain(|iteration| iteration.call < request.number);
+                self.iterations
+                    .retain(|iteration| iteration.call < request.number);
                 let offset = self.offset;
-                self.iterations.push(Iteration { call: request.number, offset, ..Iteration::default() });
+                self.iterations.push(Iteration {
+                    call: request.number,
+                    offset,
+                    ..Iteration::default()
+                });
             }
             Output::Event(SessionEvent::Cut { end, offset, .. }) => {
-                // A request may have a shorter text than the document, so the offset is that of the cut.
+                // A request may have a shorter text than the document, so the offset is that of the
+                // cut.
                 self.offset = *offset;
-                if let Some(iteration) = self.iterations.last_mut().filter(|iteration| iteration.outcome.is_empty()) {
+                if let Some(iteration) = self
+                    .iterations
+                    .last_mut()
+                    .filter(|iteration| iteration.outcome.is_empty())
+                {
                     end.as_str().clone_into(&mut iteration.outcome);
                 }
             }
             Output::Event(SessionEvent::Joined { seam, .. }) => {
-                let Some(iteration) = self.iterations.last_mut() else { return };
+                let Some(iteration) = self.iterations.last_mut() else {
+                    return;
+                };
                 "joined".clone_into(&mut iteration.outcome);
-                (iteration.alignment, iteration.overlap) = (Some(seam.alignment.as_str()), Some(seam.overlap));
+                (iteration.alignment, iteration.overlap) =
+                    (Some(seam.alignment.as_str()), Some(seam.overlap));
             }
-            Output::Event(SessionEvent::Progress { percentage, .. }) => self.percentage = Some(*percentage),
+            Output::Event(SessionEvent::Progress { percentage, .. }) => {
+                self.percentage = Some(*percentage)
+            }
             Output::Event(SessionEvent::Failed { reason, .. }) => {
-                let Some(iteration) = self.iterations.last_mut() else { return };
+                let Some(iteration) = self.iterations.last_mut() else {
+                    return;
+                };
                 iteration.outcome = self.key.out_of(&reason.to_string());
             }
-            Output::Event(SessionEvent::Fallback { offset, .. }) => self.given_up_at = Some(*offset),
+            Output::Event(SessionEvent::Fallback { offset, .. }) => {
+                self.given_up_at = Some(*offset)
+            }
             Output::Done { outcome, .. } => self.outcome = Some(outcome.clone()),
             _ => {}
         }
@@ -158,7 +185,10 @@ pub(super) fn report(
         let iterations = seen.iterations.iter().map(|iteration| {
             let call = usize::try_from(iteration.call).unwrap_or(usize::MAX);
             let completion_tokens = tokens.get(call).copied().flatten();
-            Iteration { completion_tokens, ..iteration.clone() }
+            Iteration {
+                completion_tokens,
+                ..iteration.clone()
+            }
         });
         console.answer(&Answer {
             status: outcome.status(),
@@ -172,7 +202,10 @@ pub(super) fn report(
             cause: outcome.cause(),
             percentage: outcome.tally().percentage,
             repairs: &outcome.tally().repairs,
-            completion_tokens: tokens.iter().any(Option::is_some).then(|| outcome.tally().total_tokens()),
+            completion_tokens: tokens
+                .iter()
+                .any(Option::is_some)
+                .then(|| outcome.tally().total_tokens()),
             tokens,
             finish: outcome.finish().map(|finish| finish.as_str()),
             iterations: &iterations.collect::<Vec<_>>(),
@@ -202,11 +235,24 @@ fn given_up(document: &Document, seen: &Seen) -> Option<Document> {
 
 /// Reports how each call after the first ended.
 fn note_calls(seen: &Seen, console: &Console) {
-    for Iteration { call, offset, outcome, alignment, overlap, .. } in &seen.iterations {
+    for Iteration {
+        call,
+        offset,
+        outcome,
+        alignment,
+        overlap,
+        ..
+    } in &seen.iterations
+    {
         if *call > 0 {
             let overlap = overlap.map(|overlap| count(overlap, "byte"));
-            let how = alignment.zip(overlap).map(|(alignment, overlap)| format!(": {alignment}, {overlap}"));
-            console.note(format_args!("call {call} at byte {offset}: {outcome}{}", how.unwrap_or_default()));
+            let how = alignment
+                .zip(overlap)
+                .map(|(alignment, overlap)| format!(": {alignment}, {overlap}"));
+            console.note(format_args!(
+                "call {call} at byte {offset}: {outcome}{}",
+                how.unwrap_or_default()
+            ));
         }
     }
 }
@@ -227,15 +273,29 @@ fn note_end(
             } else {
                 format!("; synthesized: {}", synthesized.join(", "))
             };
-            let cut = cut_value.map(|path| format!("; cut in {path}")).unwrap_or_default();
-            console.note(format_args!("given up and closed ({why}): elements may be missing{added}{cut}"));
+            let cut = cut_value
+                .map(|path| format!("; cut in {path}"))
+                .unwrap_or_default();
+            console.note(format_args!(
+                "given up and closed ({why}): elements may be missing{added}{cut}"
+            ));
         }
         Exit::Invalid => {
             let begins: String = document.text().trim_start().chars().take(BEGINS).collect();
-            let what = if begins.is_empty() { "text" } else { "complete JSON document" };
+            let what = if begins.is_empty() {
+                "text"
+            } else {
+                "complete JSON document"
+            };
             let finish = outcome.finish().filter(|finish| **finish != Finish::Stop);
-            let end = finish.map(|finish| format!(" and ended with `{}`", finish.as_str())).unwrap_or_default();
-            let begins = if begins.is_empty() { begins } else { format!("; it begins: {begins}") };
+            let end = finish
+                .map(|finish| format!(" and ended with `{}`", finish.as_str()))
+                .unwrap_or_default();
+            let begins = if begins.is_empty() {
+                begins
+            } else {
+                format!("; it begins: {begins}")
+            };
             console.note(format_args!("the answer has no {what}{end}{begins}"));
         }
         _ => {}

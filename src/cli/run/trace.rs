@@ -6,8 +6,9 @@
 //!  001-2-request.json 001-2-response.txt the same, asked again after a refusal that does not count
 //!  001-contexts.json                     the contexts of the cut before it
 //! ```
-//! Headers are not written, since they have the key. If a body quotes the key, plain or escaped, `[key]` replaces it.
-//! Prompts and answers are private: files and folders are created for their owner only.
+//! Headers are not written, since they have the key. If a body quotes the key, plain or escaped,
+//! `[key]` replaces it. Prompts and answers are private: files and folders are created for their
+//! owner only.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -38,8 +39,16 @@ impl Trace {
     /// Makes a trace in `folder`, and the folder. `key` is removed from everything.
     pub(super) fn new(folder: &Path, key: &str) -> io::Result<Self> {
         make_folder(folder)?;
-        let open = Open { call: None, response: None, redactor: Redactor::new(key), error: None };
-        Ok(Self { folder: folder.to_owned(), open: Mutex::new(open) })
+        let open = Open {
+            call: None,
+            response: None,
+            redactor: Redactor::new(key),
+            error: None,
+        };
+        Ok(Self {
+            folder: folder.to_owned(),
+            open: Mutex::new(open),
+        })
     }
 
     /// Ends the trace. Fails if something could not be written.
@@ -88,7 +97,10 @@ impl Tap for Trace {
 impl Open {
     /// Counts how often this call was made, including this time.
     fn again(&mut self, call: u32) -> u32 {
-        let again = self.call.filter(|(last, _)| *last == call).map_or(1, |(_, again)| again.saturating_add(1));
+        let again = self
+            .call
+            .filter(|(last, _)| *last == call)
+            .map_or(1, |(_, again)| again.saturating_add(1));
         self.call = Some((call, again));
         again
     }
@@ -112,10 +124,14 @@ impl Open {
     }
 }
 
-/// Creates the folder for its owner only, if it does not exist. A symbolic link with its name is not followed.
+/// Creates the folder for its owner only, if it does not exist. A symbolic link with its name is
+/// not followed.
 fn make_folder(folder: &Path) -> io::Result<()> {
     if fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the folder is a symbolic link"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the folder is a symbolic link",
+        ));
     }
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -124,8 +140,8 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Creates a file for its owner only, replacing a file of an earlier run. A symbolic link with its name is removed, not
-/// followed.
+/// Creates a file for its owner only, replacing a file of an earlier run. A symbolic link with its
+/// name is removed, not followed.
 fn make_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use super::super::back::{Back, container};
 use super::super::element::known_child;
-use super::{Budget, HINTS, LEAST, REACH_OF_HINTS, REACH_OF_VALUES, REACH_PER_CHARACTER, hint, members};
+use super::{
+    Budget, HINTS, LEAST, REACH_OF_HINTS, REACH_OF_VALUES, REACH_PER_CHARACTER, hint, members,
+};
 use crate::json::{Frame, Kind, Span};
 
 /// How the members of a container are shown.
@@ -14,7 +16,8 @@ pub(super) enum Style {
     Values,
     /// As hints: in the container where the budget ran out.
     Hints,
-    /// Nearer the root: objects by their keys, other members as `…` after their key, other elements not at all.
+    /// Nearer the root: objects by their keys, other members as `…` after their key, other elements
+    /// not at all.
     Outline,
     /// As `…` after their keys.
     Keys,
@@ -46,7 +49,14 @@ struct Entered {
 
 impl Entered {
     fn new(kind: Kind, end: usize, style: Style, member: Member) -> Self {
-        Self { kind, end, style, member, skipped: 0, until: None }
+        Self {
+            kind,
+            end,
+            style,
+            member,
+            skipped: 0,
+            until: None,
+        }
     }
 }
 
@@ -65,16 +75,41 @@ pub(super) struct Walk<'w, 'a> {
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
-    pub(super) fn open(budget: &'w mut Budget<'a>, frame: &Frame, depth: Option<usize>, style: Style) -> Self {
+    pub(super) fn open(
+        budget: &'w mut Budget<'a>,
+        frame: &Frame,
+        depth: Option<usize>,
+        style: Style,
+    ) -> Self {
         let left = depth.map(|_| frame.count);
         let reach = match style {
-            Style::Values => budget.left.saturating_mul(REACH_PER_CHARACTER).saturating_add(REACH_OF_VALUES),
+            Style::Values => budget
+                .left
+                .saturating_mul(REACH_PER_CHARACTER)
+                .saturating_add(REACH_OF_VALUES),
             _ => REACH_OF_HINTS,
         };
-        let back = Back::new(budget.text, frame.start + 1, frame.end, reach.min(budget.reach));
-        let member = Member { end: frame.end, edits: budget.edits.len(), spent: budget.spent };
+        let back = Back::new(
+            budget.text,
+            frame.start + 1,
+            frame.end,
+            reach.min(budget.reach),
+        );
+        let member = Member {
+            end: frame.end,
+            edits: budget.edits.len(),
+            spent: budget.spent,
+        };
         let stack = vec![Entered::new(frame.kind, frame.end, style, member)];
-        Self { budget, back, stack, start: frame.start, depth, left, hints: HINTS }
+        Self {
+            budget,
+            back,
+            stack,
+            start: frame.start,
+            depth,
+            left,
+            hints: HINTS,
+        }
     }
 
     pub(super) fn walk(mut self) {
@@ -94,19 +129,25 @@ impl<'w, 'a> Walk<'w, 'a> {
         if self.back.is_at_floor() {
             return false;
         }
-        let Some(byte) = self.back.peek() else { return self.lost() };
+        let Some(byte) = self.back.peek() else {
+            return self.lost();
+        };
         if matches!(byte, b'{' | b'[') {
             self.back.pass(1);
             return self.leave_container();
         }
         let is_bottom = self.stack.len() == 1;
         let member = self.here();
-        let Some(top) = self.stack.last_mut() else { return false };
+        let Some(top) = self.stack.last_mut() else {
+            return false;
+        };
         top.member = member;
         if top.style == Style::Values && self.budget.left < LEAST {
             self.run_out();
         }
-        let Some(top) = self.stack.last_mut() else { return false };
+        let Some(top) = self.stack.last_mut() else {
+            return false;
+        };
         let is_shown = self.hints > 0;
         match (top.style, container(byte)) {
             (Style::Skip, _) if is_bottom => self.collapse(),
@@ -138,7 +179,9 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     /// Shows or replaces a scalar in a container whose values are shown.
     fn scalar(&mut self, byte: u8) -> bool {
-        let Some(span) = self.value() else { return self.lost() };
+        let Some(span) = self.value() else {
+            return self.lost();
+        };
         if self.budget.pay(span) {
             if self.budget.is_out {
                 self.run_out();
@@ -170,7 +213,9 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     /// Hides the rest of the open container.
     fn skip_all(&mut self) -> bool {
-        self.stack.iter_mut().for_each(|inner| inner.style = Style::Skip);
+        self.stack
+            .iter_mut()
+            .for_each(|inner| inner.style = Style::Skip);
         true
     }
 
@@ -178,9 +223,15 @@ impl<'w, 'a> Walk<'w, 'a> {
     fn skip_from(&mut self, end: usize) -> bool {
         self.skip_all();
         let is_bottom = self.stack.len() == 1;
-        let Some(top) = self.stack.last_mut() else { return false };
+        let Some(top) = self.stack.last_mut() else {
+            return false;
+        };
         (top.skipped, top.until) = (1, Some(end));
-        if is_bottom { self.collapse() } else { self.leave() }
+        if is_bottom {
+            self.collapse()
+        } else {
+            self.leave()
+        }
     }
 
     fn enter(&mut self, kind: Kind, style: Style) -> bool {
@@ -193,9 +244,17 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     /// Leaves the innermost container at its opening bracket.
     fn leave_container(&mut self) -> bool {
-        let Some(inner) = self.stack.pop().filter(|_| !self.stack.is_empty()) else { return false };
+        let Some(inner) = self.stack.pop().filter(|_| !self.stack.is_empty()) else {
+            return false;
+        };
         if let Some(end) = inner.until {
-            self.budget.edits.push((Span { start: self.back.at() + 1, end }, members(Some(inner.skipped))));
+            self.budget.edits.push((
+                Span {
+                    start: self.back.at() + 1,
+                    end,
+                },
+                members(Some(inner.skipped)),
+            ));
         }
         self.leave()
     }
@@ -215,12 +274,20 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     fn pass_value(&mut self) -> bool {
-        if self.value().is_some() { self.leave() } else { self.lost() }
+        if self.value().is_some() {
+            self.leave()
+        } else {
+            self.lost()
+        }
     }
 
     /// Skips the value that ends here.
     fn value(&mut self) -> Option<Span> {
-        let known = if self.stack.len() == 1 { self.known(self.back.at()) } else { None };
+        let known = if self.stack.len() == 1 {
+            self.known(self.back.at())
+        } else {
+            None
+        };
         if let Some(span) = known {
             self.back.go_to(span.start);
             return Some(span);
@@ -264,14 +331,20 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     /// Hides the member that is read, and everything before it in the open container.
     fn collapse(&mut self) -> bool {
-        let Some(&Entered { member, .. }) = self.stack.first() else { return false };
+        let Some(&Entered { member, .. }) = self.stack.first() else {
+            return false;
+        };
         self.undo(member);
         self.hide(member.end, members(self.left));
         false
     }
 
     fn here(&self) -> Member {
-        Member { end: self.back.at(), edits: self.budget.edits.len(), spent: self.budget.spent }
+        Member {
+            end: self.back.at(),
+            edits: self.budget.edits.len(),
+            spent: self.budget.spent,
+        }
     }
 
     /// Undoes the edits for the member and refunds its cost.
@@ -282,20 +355,35 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     /// Replaces the open container from its bracket to `end`.
     fn hide(&mut self, end: usize, shown: Cow<'static, str>) {
-        self.budget.edits.push((Span { start: self.start + 1, end }, shown));
+        self.budget.edits.push((
+            Span {
+                start: self.start + 1,
+                end,
+            },
+            shown,
+        ));
     }
 
-    /// Handles a value or key whose start is out of reach. Shows the part of the open container's child that was read,
-    /// after brackets for the containers whose start is unknown, unless there are too many. The index may know where
-    /// the child starts.
+    /// Handles a value or key whose start is out of reach. Shows the part of the open container's
+    /// child that was read, after brackets for the containers whose start is unknown, unless there
+    /// are too many. The index may know where the child starts.
     fn lost(&mut self) -> bool {
-        let [bottom, child, ..] = self.stack.as_slice() else { return self.collapse() };
+        let [bottom, child, ..] = self.stack.as_slice() else {
+            return self.collapse();
+        };
         let (is_object, whole, child) = (bottom.kind == Kind::Object, bottom.member, child.end);
         let known = self.known(child).filter(|_| self.hints > 0);
-        let Some(top) = self.stack.last() else { return false };
+        let Some(top) = self.stack.last() else {
+            return false;
+        };
         let (end, member) = (top.until.unwrap_or(top.member.end), top.member);
         let open = self.stack.len() - 1;
-        let mut shown: String = self.stack.iter().skip(1).flat_map(|inner| [inner.kind.opener(), '…']).collect();
+        let mut shown: String = self
+            .stack
+            .iter()
+            .skip(1)
+            .flat_map(|inner| [inner.kind.opener(), '…'])
+            .collect();
         self.stack.truncate(1);
         match known {
             Some(span) => {
@@ -308,7 +396,13 @@ impl<'w, 'a> Walk<'w, 'a> {
                 }
                 self.undo(member);
                 self.hints -= 1;
-                self.budget.edits.push((Span { start: span.start, end }, Cow::Owned(shown)));
+                self.budget.edits.push((
+                    Span {
+                        start: span.start,
+                        end,
+                    },
+                    Cow::Owned(shown),
+                ));
                 self.leave()
             }
             None if open > HINTS => self.collapse(),

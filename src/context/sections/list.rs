@@ -49,7 +49,14 @@ impl Code {
 impl Entry {
     pub(super) fn new(start: usize, depth: usize, key: Span) -> Self {
         let span = Span { start, end: 0 };
-        Self { span, depth, key, names: [None; NAMES.len()], counts: Vec::new(), code: Code::default() }
+        Self {
+            span,
+            depth,
+            key,
+            names: [None; NAMES.len()],
+            counts: Vec::new(),
+            code: Code::default(),
+        }
     }
 
     pub(crate) fn add(&mut self, key: Span, count: usize, text: &str) {
@@ -58,7 +65,11 @@ impl Entry {
             return;
         }
         let name = string::key(key.of(text));
-        if let Some((_, sum)) = self.counts.iter_mut().find(|(other, _)| string::key(other.of(text)) == name) {
+        if let Some((_, sum)) = self
+            .counts
+            .iter_mut()
+            .find(|(other, _)| string::key(other.of(text)) == name)
+        {
             *sum += count;
         } else if self.counts.len() < COUNTS {
             self.counts.push((key, count));
@@ -87,12 +98,19 @@ struct Open {
     in_code: bool,
 }
 
-/// The number of newest sections that are kept at any limit: those that a summary shows, and some that are open.
+/// The number of newest sections that are kept at any limit: those that a summary shows, and some
+/// that are open.
 const NEWEST: usize = 32;
 
 impl List {
     pub(super) fn new(limit: usize) -> Self {
-        Self { first: Vec::new(), last: VecDeque::new(), count: 0, limit, open: Vec::new() }
+        Self {
+            first: Vec::new(),
+            last: VecDeque::new(),
+            count: 0,
+            limit,
+            open: Vec::new(),
+        }
     }
 
     pub(super) fn count(&self) -> usize {
@@ -107,13 +125,29 @@ impl List {
         self.first.iter().chain(&self.last)
     }
 
-    /// Returns the first sections, the number that is left out, and the last ones: `each` of both, or all.
-    pub(super) fn ends(&self, each: usize) -> (impl Iterator<Item = &Entry>, usize, impl Iterator<Item = &Entry>) {
+    /// Returns the first sections, the number that is left out, and the last ones: `each` of both,
+    /// or all.
+    pub(super) fn ends(
+        &self,
+        each: usize,
+    ) -> (
+        impl Iterator<Item = &Entry>,
+        usize,
+        impl Iterator<Item = &Entry>,
+    ) {
         let known = self.first.len() + self.last.len();
         let is_long = self.count > 2 * each;
-        let (head, tail) = if is_long { (each.min(self.first.len()), each.min(known)) } else { (known, 0) };
+        let (head, tail) = if is_long {
+            (each.min(self.first.len()), each.min(known))
+        } else {
+            (known, 0)
+        };
         let last = self.entries_back().take(tail).collect::<Vec<_>>();
-        (self.entries().take(head), self.count - head - tail, last.into_iter().rev())
+        (
+            self.entries().take(head),
+            self.count - head - tail,
+            last.into_iter().rev(),
+        )
     }
 
     fn entries_back(&self) -> impl Iterator<Item = &Entry> {
@@ -122,7 +156,11 @@ impl List {
 
     pub(super) fn push(&mut self, entry: Entry) {
         // Sections of dropped text are forgotten.
-        while self.entries_back().next().is_some_and(|newest| newest.span.start >= entry.span.start) {
+        while self
+            .entries_back()
+            .next()
+            .is_some_and(|newest| newest.span.start >= entry.span.start)
+        {
             if self.last.pop_back().is_some() {
                 self.count -= 1;
             } else {
@@ -130,8 +168,17 @@ impl List {
                 self.count = self.first.len();
             }
         }
-        while self.open.pop_if(|open| open.depth >= entry.depth || open.start >= entry.span.start).is_some() {}
-        self.open.push(Open { number: self.count, depth: entry.depth, start: entry.span.start, in_code: false });
+        while self
+            .open
+            .pop_if(|open| open.depth >= entry.depth || open.start >= entry.span.start)
+            .is_some()
+        {}
+        self.open.push(Open {
+            number: self.count,
+            depth: entry.depth,
+            start: entry.span.start,
+            in_code: false,
+        });
         self.count += 1;
         if self.first.len() < self.limit && self.last.is_empty() {
             self.first.push(entry);
@@ -150,7 +197,9 @@ impl List {
             None => self.first.get_mut(open.number),
             Some(_) => {
                 let gone = self.count - self.last.len();
-                open.number.checked_sub(gone).and_then(|at| self.last.get_mut(at))
+                open.number
+                    .checked_sub(gone)
+                    .and_then(|at| self.last.get_mut(at))
             }
         };
         entry.map(|entry| (entry, open))
@@ -165,7 +214,9 @@ impl List {
 
     /// A fragment of a string was received.
     pub(super) fn fragment(&mut self, span: Span, live: &Live<'_>) {
-        let Some((entry, _)) = self.innermost().filter(|(_, open)| open.in_code) else { return };
+        let Some((entry, _)) = self.innermost().filter(|(_, open)| open.in_code) else {
+            return;
+        };
         let text = live.decoded(span);
         entry.code.breaks += text.bytes().filter(|&byte| byte == b'\n').count();
         entry.code.has_started = !text.ends_with('\n');
@@ -223,5 +274,8 @@ pub(super) fn is_code(live: &Live<'_>) -> bool {
 
 /// Returns the key of the value that the event is about.
 fn key(live: &Live<'_>) -> Option<Span> {
-    live.frames.last().filter(|frame: &&Frame| frame.kind == Kind::Object).map(|frame| frame.key)
+    live.frames
+        .last()
+        .filter(|frame: &&Frame| frame.kind == Kind::Object)
+        .map(|frame| frame.key)
 }

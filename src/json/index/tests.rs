@@ -7,14 +7,18 @@ struct Rng(u64);
 
 impl Rng {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         (self.0 >> 33) as usize % limit
     }
 }
 
 /// The slow twin of [`Index`]: the marks up to the first error in a string, byte by byte.
 fn slow_marks(bytes: &[u8], mut in_string: bool) -> Vec<(usize, bool)> {
-    let (mut marks, mut is_escaped, mut has_escape, mut in_scalar) = (Vec::new(), false, false, false);
+    let (mut marks, mut is_escaped, mut has_escape, mut in_scalar) =
+        (Vec::new(), false, false, false);
     for (at, &byte) in bytes.iter().enumerate() {
         let was_scalar = std::mem::take(&mut in_scalar);
         match byte {
@@ -46,7 +50,8 @@ fn slow_marks(bytes: &[u8], mut in_string: bool) -> Vec<(usize, bool)> {
 }
 
 fn marks(bytes: &[u8], in_string: bool) -> Vec<(usize, bool)> {
-    let mut index = Index::new(bytes, in_string, false).expect("the processor has vector instructions");
+    let mut index =
+        Index::new(bytes, in_string, false).expect("the processor has vector instructions");
     let mut marks = Vec::new();
     while let Some(mark) = index.close() {
         marks.push((mark.at(), mark.has_escape()));
@@ -57,7 +62,8 @@ fn marks(bytes: &[u8], in_string: bool) -> Vec<(usize, bool)> {
 #[test]
 fn the_marks_are_those_of_the_twin() {
     let pieces = [
-        "\"", "\\\"", "\\\\", "\\n", "\\u00e9", "{", "}", "[", "]", ",", ":", " ", "\n", "12", "-", "true", "é", "日本",
+        "\"", "\\\"", "\\\\", "\\n", "\\u00e9", "{", "}", "[", "]", ",", ":", " ", "\n", "12", "-",
+        "true", "é", "日本",
     ];
     for seed in 0..2000 {
         let mut rng = Rng(seed);
@@ -75,8 +81,16 @@ fn the_marks_are_those_of_the_twin() {
             }
         }
         // A line feed belongs to no string.
-        let text = if text.contains('\n') { text.replace('\n', " ") } else { text };
-        assert_eq!(marks(text.as_bytes(), in_string), slow_marks(text.as_bytes(), in_string), "{text}");
+        let text = if text.contains('\n') {
+            text.replace('\n', " ")
+        } else {
+            text
+        };
+        assert_eq!(
+            marks(text.as_bytes(), in_string),
+            slow_marks(text.as_bytes(), in_string),
+            "{text}"
+        );
     }
 }
 
@@ -89,8 +103,14 @@ fn an_index_ends_before_the_block_that_is_wrong() {
             let found = marks(text.as_bytes(), false);
             let known = slow_marks(before.as_bytes(), false);
             // The error is at most two bytes after `before`, and the index ends before its block.
-            let end = known.iter().filter(|mark| mark.0 < before.len() / BLOCK * BLOCK).count();
-            assert!(known.starts_with(&found) && found.len() >= end, "{wrong:?} at {place}: {found:?}");
+            let end = known
+                .iter()
+                .filter(|mark| mark.0 < before.len() / BLOCK * BLOCK)
+                .count();
+            assert!(
+                known.starts_with(&found) && found.len() >= end,
+                "{wrong:?} at {place}: {found:?}"
+            );
         }
     }
 }
@@ -101,7 +121,8 @@ fn escaped_bytes_are_those_of_the_twin() {
         let (mut rng, mut carry, mut is_escaped) = (Rng(seed), Carry::default(), false);
         for _ in 0..3 {
             let dense = rng.below(4);
-            let backslashes = (0..64).fold(0, |word, at| word | u64::from(rng.below(4) < dense) << at);
+            let backslashes =
+                (0..64).fold(0, |word, at| word | u64::from(rng.below(4) < dense) << at);
             let mut slow = 0;
             for at in 0..64 {
                 let is_backslash = backslashes >> at & 1 == 1;
@@ -133,7 +154,11 @@ fn a_string_closes_where_the_twin_says() {
         let mut text = "\\".repeat(start);
         (0..rng.below(60)).for_each(|_| text.push_str(pieces[rng.below(pieces.len())]));
         text.push_str(["\"", "\", \"", "\\", ""][rng.below(4)]);
-        assert_eq!(closing_quote(text.as_bytes(), start), slow(&text, start), "{text}");
+        assert_eq!(
+            closing_quote(text.as_bytes(), start),
+            slow(&text, start),
+            "{text}"
+        );
     }
     assert_eq!(closing_quote(b"", 0), None);
     assert_eq!(closing_quote(b"a", 7), None);
@@ -150,20 +175,34 @@ fn numbers_end_where_the_twin_says() {
             text.push_str(pieces[rng.below(pieces.len())]);
         }
         text.push_str(&format!(",{}", " ".repeat(rng.below(200))));
-        let mut index = Index::new(text.as_bytes(), false, true).expect("the processor has vector instructions");
+        let mut index = Index::new(text.as_bytes(), false, true)
+            .expect("the processor has vector instructions");
         if matches!(index.byte(start), b'-' | b'0'..=b'9') {
             index.look_ahead();
             assert_eq!(index.ahead()[0].at(), start);
-            assert_eq!(index.number_end(start), slow_number_end(text.as_bytes(), start), "{text}");
+            assert_eq!(
+                index.number_end(start),
+                slow_number_end(text.as_bytes(), start),
+                "{text}"
+            );
         }
     }
 }
 
 /// The slow twin of [`Index::number_end`].
 fn slow_number_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let digits = |at: usize| at + bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = |at: usize| {
+        at + bytes[at..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count()
+    };
     let start = at + usize::from(bytes[at] == b'-');
-    let mut end = if bytes[start] == b'0' { start + 1 } else { digits(start) };
+    let mut end = if bytes[start] == b'0' {
+        start + 1
+    } else {
+        digits(start)
+    };
     if end == start {
         return None;
     }

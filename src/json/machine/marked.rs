@@ -1,16 +1,17 @@
 //! Long pushes: the machine moves from mark to mark of an [`Index`] instead of from byte to byte.
 //!
-//! It takes only tokens that are whole and valid. [`Machine::run`] takes the rest of a push byte by byte: a token that
-//! the end of the push cuts, or a byte that the grammar rejects.
+//! It takes only tokens that are whole and valid. [`Machine::run`] takes the rest of a push byte by
+//! byte: a token that the end of the push cuts, or a byte that the grammar rejects.
 
 use super::{Event, Kind, Machine, Out, Push, Scalar, Sink, Span, State, SyntaxError};
 use crate::json::index::{AHEAD, Index, Mark};
 
-/// The shortest push that is worth an index. For shorter pushes of text without escapes and characters beyond ASCII,
-/// the index costs more than it saves.
+/// The shortest push that is worth an index. For shorter pushes of text without escapes and
+/// characters beyond ASCII, the index costs more than it saves.
 pub(super) const SHORTEST: usize = 1024;
-/// The shortest rest of a push that is worth an index. Also the number of bytes that are taken without an index at the
-/// start of a root: many roots are short, and an index of the text after them would be wasted.
+/// The shortest rest of a push that is worth an index. Also the number of bytes that are taken
+/// without an index at the start of a root: many roots are short, and an index of the text after
+/// them would be wasted.
 const REST: usize = 192;
 /// The size of the steps without an index, up to a state in which a walk can begin.
 const STEP: usize = 32;
@@ -35,7 +36,9 @@ impl Machine {
                 continue;
             }
             let piece = push.start(Index::LONGEST);
-            let Some(mut index) = piece.index(self.state == State::Plain) else { break };
+            let Some(mut index) = piece.index(self.state == State::Plain) else {
+                break;
+            };
             let taken = self.walk(&mut index, out);
             push.skip(taken);
             // The rest of the piece: a token that its end cuts, or an error.
@@ -47,22 +50,29 @@ impl Machine {
         Ok(self.offset - start)
     }
 
-    /// Whether a walk can begin: in a string that is a value, or between two tokens, but not in the middle of a member.
+    /// Whether a walk can begin: in a string that is a value, or between two tokens, but not in the
+    /// middle of a member.
     fn may_walk(&self) -> bool {
         match self.state {
             State::Plain => !self.in_key,
             State::Colon => false,
-            State::Value => self.frames.last().is_none_or(|frame| frame.kind == Kind::Array),
+            State::Value => self
+                .frames
+                .last()
+                .is_none_or(|frame| frame.kind == Kind::Array),
             state => !state.in_token(),
         }
     }
 
-    /// Takes whole children of the open containers up to the first one that is not among the marks, is cut or is wrong;
-    /// returns the number of bytes.
+    /// Takes whole children of the open containers up to the first one that is not among the marks,
+    /// is cut or is wrong; returns the number of bytes.
     #[inline(never)]
     fn walk<S: Sink + ?Sized>(&mut self, index: &mut Index<'_>, out: &mut Out<'_, S>) -> usize {
         let base = self.offset;
-        let mut place = Place { state: self.state, taken: 0 };
+        let mut place = Place {
+            state: self.state,
+            taken: 0,
+        };
         if place.state == State::Plain {
             place = self.end_string(base, index, out);
         }
@@ -79,10 +89,11 @@ impl Machine {
         place.taken
     }
 
-    /// Takes children while enough marks are known; returns the number of marks, and whether more are needed.
+    /// Takes children while enough marks are known; returns the number of marks, and whether more
+    /// are needed.
     ///
-    /// The branches are few and depend on the kind of container, because a mispredicted branch costs more than the
-    /// computation.
+    /// The branches are few and depend on the kind of container, because a mispredicted branch
+    /// costs more than the computation.
     #[inline(always)]
     fn children<S: Sink + ?Sized>(
         &mut self,
@@ -93,10 +104,17 @@ impl Machine {
     ) -> (usize, bool) {
         let mut marks = index.ahead();
         let count = marks.len();
-        let Place { mut state, mut taken } = *place;
+        let Place {
+            mut state,
+            mut taken,
+        } = *place;
         let is_short = loop {
-            let Some(ahead) = marks.first_chunk::<AHEAD>() else { break true };
-            let Some(frame) = self.frames.last() else { break false };
+            let Some(ahead) = marks.first_chunk::<AHEAD>() else {
+                break true;
+            };
+            let Some(frame) = self.frames.last() else {
+                break false;
+            };
             let kind = frame.kind;
             let at = ahead[0].at();
             let byte = index.byte(at);
@@ -113,11 +131,15 @@ impl Machine {
                 continue;
             } else {
                 if kind == Kind::Object {
-                    let Some(end) = self.key(ahead, base, index, out) else { break false };
+                    let Some(end) = self.key(ahead, base, index, out) else {
+                        break false;
+                    };
                     (state, taken) = (State::Value, end);
                     marks = marks.get(3..).unwrap_or_default();
                 }
-                let Some([first, second, ..]) = marks.first_chunk::<{ AHEAD - 3 }>() else { break false };
+                let Some([first, second, ..]) = marks.first_chunk::<{ AHEAD - 3 }>() else {
+                    break false;
+                };
                 let at = first.at();
                 let byte = index.byte(at);
                 if byte == b'"' {
@@ -126,19 +148,34 @@ impl Machine {
                         (state, taken) = self.cut_string(base, at, index, out);
                         break false;
                     }
-                    self.whole_string(Span { start: base + at, end: base + close + 1 }, out);
+                    self.whole_string(
+                        Span {
+                            start: base + at,
+                            end: base + close + 1,
+                        },
+                        out,
+                    );
                     (close + 1, 2)
                 } else if matches!(byte, b'{' | b'[') {
                     if self.frames.len() >= self.depth {
                         break false;
                     }
-                    let kind = if byte == b'{' { Kind::Object } else { Kind::Array };
+                    let kind = if byte == b'{' {
+                        Kind::Object
+                    } else {
+                        Kind::Array
+                    };
                     (state, taken) = (self.open(kind, base + at, out), at + 1);
                     marks = marks.get(1..).unwrap_or_default();
                     continue;
                 } else {
-                    let Some((scalar, end)) = scalar(byte, at, kind, index) else { break false };
-                    let span = Span { start: base + at, end: base + end };
+                    let Some((scalar, end)) = scalar(byte, at, kind, index) else {
+                        break false;
+                    };
+                    let span = Span {
+                        start: base + at,
+                        end: base + end,
+                    };
                     out.tell(Event::Scalar { kind: scalar, span }, &self.frames);
                     (end, 1)
                 }
@@ -170,7 +207,10 @@ impl Machine {
         if index.byte(open.at()) != b'"' || index.byte(colon.at()) != b':' {
             return None;
         }
-        let key = Span { start: base + open.at() + 1, end: base + close.at() };
+        let key = Span {
+            start: base + open.at() + 1,
+            end: base + close.at(),
+        };
         let frame = self.frames.last_mut()?;
         (frame.key, frame.is_escaped) = (key, close.has_escape());
         out.tell(Event::Key(key), &self.frames);
@@ -181,7 +221,10 @@ impl Machine {
     #[inline(always)]
     fn whole_string<S: Sink + ?Sized>(&self, span: Span, out: &mut Out<'_, S>) {
         out.tell(Event::StringBegin(span.start), &self.frames);
-        let text = Span { start: span.start + 1, end: span.end - 1 };
+        let text = Span {
+            start: span.start + 1,
+            end: span.end - 1,
+        };
         if !text.is_empty() {
             out.tell(Event::Fragment(text), &self.frames);
         }
@@ -211,14 +254,25 @@ impl Machine {
     }
 
     /// Ends the string that is open before the bytes, or takes its certain part.
-    fn end_string<S: Sink + ?Sized>(&mut self, base: usize, index: &mut Index<'_>, out: &mut Out<'_, S>) -> Place {
+    fn end_string<S: Sink + ?Sized>(
+        &mut self,
+        base: usize,
+        index: &mut Index<'_>,
+        out: &mut Out<'_, S>,
+    ) -> Place {
         let Some(close) = index.close() else {
-            return Place { state: State::Plain, taken: self.last_place(base, 0, index) };
+            return Place {
+                state: State::Plain,
+                taken: self.last_place(base, 0, index),
+            };
         };
         if close.has_escape() {
             self.pending_start = base + close.at();
         }
-        Place { state: self.quote(base + close.at(), out), taken: close.at() + 1 }
+        Place {
+            state: self.quote(base + close.at(), out),
+            taken: close.at() + 1,
+        }
     }
 }
 
@@ -228,8 +282,8 @@ struct Place {
     taken: usize,
 }
 
-/// Returns the number or literal that begins with `byte` at `at`, and its end, if the byte after it may end a value in
-/// this kind of container.
+/// Returns the number or literal that begins with `byte` at `at`, and its end, if the byte after it
+/// may end a value in this kind of container.
 #[inline(always)]
 fn scalar(byte: u8, at: usize, parent: Kind, index: &Index<'_>) -> Option<(Scalar, usize)> {
     let (scalar, end) = match byte {
@@ -237,7 +291,9 @@ fn scalar(byte: u8, at: usize, parent: Kind, index: &Index<'_>) -> Option<(Scala
         _ => literal(index.bytes(), at)?,
     };
     let after = index.byte(end);
-    let is_ended = after == b',' || after == parent.closer_byte() || matches!(after, b' ' | b'\n' | b'\r' | b'\t');
+    let is_ended = after == b','
+        || after == parent.closer_byte()
+        || matches!(after, b' ' | b'\n' | b'\r' | b'\t');
     is_ended.then_some((scalar, end))
 }
 

@@ -1,4 +1,5 @@
-//! One reading of the text: a machine, the repaired text that it accepts, and the changes that led there.
+//! One reading of the text: a machine, the repaired text that it accepts, and the changes that led
+//! there.
 
 use std::borrow::Cow;
 
@@ -19,31 +20,43 @@ pub(super) struct Source<'a> {
     pub(super) from: usize,
     /// Whether the text ends after `window`.
     pub(super) is_end: bool,
-    /// Whether it may have been cut there: then an open string or an open root is not evidence against a reading.
+    /// Whether it may have been cut there: then an open string or an open root is not evidence
+    /// against a reading.
     pub(super) is_cut: bool,
     pub(super) options: &'a RepairOptions,
     /// The repaired text that is final, from the root on: keys of the path are in it.
     pub(super) released: &'a str,
-    /// The repaired text between `released` and the start of the attempts. No guess changes it any more.
+    /// The repaired text between `released` and the start of the attempts. No guess changes it any
+    /// more.
     pub(super) held: &'a str,
 }
 
 impl<'a> Source<'a> {
     /// Returns the text as written from the offset `at` on.
     pub(super) fn rest(&self, at: usize) -> &'a str {
-        self.window.get(at.saturating_sub(self.from)..).unwrap_or_default()
+        self.window
+            .get(at.saturating_sub(self.from)..)
+            .unwrap_or_default()
     }
 
     /// Returns the repaired text before the attempts, between two offsets.
     fn before(&self, start: usize, end: usize) -> Cow<'a, str> {
         let Some(from) = start.checked_sub(self.released.len()) else {
-            let final_part = self.released.get(start..end.min(self.released.len())).unwrap_or_default();
+            let final_part = self
+                .released
+                .get(start..end.min(self.released.len()))
+                .unwrap_or_default();
             return match end.checked_sub(self.released.len()) {
-                Some(held @ 1..) => [final_part, self.held.get(..held).unwrap_or_default()].concat().into(),
+                Some(held @ 1..) => [final_part, self.held.get(..held).unwrap_or_default()]
+                    .concat()
+                    .into(),
                 _ => final_part.into(),
             };
         };
-        self.held.get(from..end.saturating_sub(self.released.len())).unwrap_or_default().into()
+        self.held
+            .get(from..end.saturating_sub(self.released.len()))
+            .unwrap_or_default()
+            .into()
     }
 
     /// Returns the text as written between two offsets.
@@ -138,7 +151,12 @@ impl Sink for Recorder {
             Event::Scalar { .. } => (TokenKind::Scalar, start, end),
             Event::StringBegin(_) | Event::Fragment(_) => return,
         };
-        self.tokens.push(Token { kind, start, end, depth: live.frames.len() });
+        self.tokens.push(Token {
+            kind,
+            start,
+            end,
+            depth: live.frames.len(),
+        });
     }
 
     fn is_idle(&self) -> bool {
@@ -146,12 +164,13 @@ impl Sink for Recorder {
     }
 }
 
-/// One reading of the text after the final part. Offsets of the machine and of tokens count in the repaired text, from
-/// the root on.
+/// One reading of the text after the final part. Offsets of the machine and of tokens count in the
+/// repaired text, from the root on.
 #[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub(super) machine: Machine,
-    /// The repaired text that is not final; it begins at the offset `origin`, which is `origin_in` as written.
+    /// The repaired text that is not final; it begins at the offset `origin`, which is `origin_in`
+    /// as written.
     pub(super) out: String,
     pub(super) origin: usize,
     pub(super) origin_in: usize,
@@ -165,7 +184,8 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Creates an attempt after text that is final, up to the offset `written` in the text as written.
+    /// Creates an attempt after text that is final, up to the offset `written` in the text as
+    /// written.
     pub(super) fn after(machine: &Machine, written: usize) -> Self {
         Self {
             machine: machine.clone(),
@@ -198,10 +218,22 @@ impl Attempt {
                     Some(false) => return Stop::End,
                     None => {
                         // The number before this character, if any, has ended.
-                        let next = source.rest(self.at).chars().next().map_or(0, char::len_utf8);
+                        let next = source
+                            .rest(self.at)
+                            .chars()
+                            .next()
+                            .map_or(0, char::len_utf8);
                         let next = source.part(self.at, self.at + next);
-                        let error = self.machine.clone().feed(next.as_bytes()).err().unwrap_or(error);
-                        return Stop::Deviation(SyntaxError { offset: self.at, ..error });
+                        let error = self
+                            .machine
+                            .clone()
+                            .feed(next.as_bytes())
+                            .err()
+                            .unwrap_or(error);
+                        return Stop::Deviation(SyntaxError {
+                            offset: self.at,
+                            ..error
+                        });
                     }
                 },
             }
@@ -218,8 +250,8 @@ impl Attempt {
         result.map(|_| false)
     }
 
-    /// Applies the recovery of the deviation here. Returns `None` if the table has no recovery, and false if the
-    /// decision needs later text.
+    /// Applies the recovery of the deviation here. Returns `None` if the table has no recovery, and
+    /// false if the decision needs later text.
     fn recover(&mut self, source: &Source<'_>) -> Option<bool> {
         let next = source.rest(self.at).chars().next()?;
         if self.is_after_number(next) {
@@ -233,7 +265,10 @@ impl Attempt {
         let place = Place {
             state: self.machine.state(),
             parent: self.machine.frames().last().map(|frame| frame.kind),
-            open: self.out.get(open.saturating_sub(self.origin)..).unwrap_or_default(),
+            open: self
+                .out
+                .get(open.saturating_sub(self.origin)..)
+                .unwrap_or_default(),
             rest: source.rest(self.at),
             is_end: source.is_end,
         };
@@ -253,20 +288,33 @@ impl Attempt {
                 self.at = start;
                 self.replace(source, len, by, rule).then_some(true)
             }
-            Recovery::AddComma if allows(RepairRule::MissingComma) && !self.is_after_string(source) => {
+            Recovery::AddComma
+                if allows(RepairRule::MissingComma) && !self.is_after_string(source) =>
+            {
                 self.add_comma(source)
             }
             Recovery::DropComma if allows(RepairRule::ExtraComma) => self.drop_comma(source),
             Recovery::Quote(quote) if allows(RepairRule::Quotes) => {
-                let len = source.rest(self.at).chars().next().map_or(1, char::len_utf8);
+                let len = source
+                    .rest(self.at)
+                    .chars()
+                    .next()
+                    .map_or(1, char::len_utf8);
                 let is_open = self.replace(source, len, "\"".to_owned(), RepairRule::Quotes);
-                self.mode = if is_open { Mode::Quoted(quote) } else { Mode::Json };
+                self.mode = if is_open {
+                    Mode::Quoted(quote)
+                } else {
+                    Mode::Json
+                };
                 is_open.then_some(true)
             }
             Recovery::Comment(kind) if allows(RepairRule::Comment) && open >= self.origin => {
                 self.at = self.in_offset(open);
                 self.take_back(open);
-                self.mode = Mode::Comment { start: self.at, kind };
+                self.mode = Mode::Comment {
+                    start: self.at,
+                    kind,
+                };
                 Some(true)
             }
             _ => None,
@@ -279,13 +327,14 @@ impl Attempt {
         self.machine.state().number_may_end() && !may_go_on
     }
 
-    /// Whether a missing comma is a guess here: after a string, its closing quote may be a part of its text.
+    /// Whether a missing comma is a guess here: after a string, its closing quote may be a part of
+    /// its text.
     fn is_after_string(&self, source: &Source<'_>) -> bool {
         source.options.allows(RepairRule::InnerQuote) && self.out.trim_ascii_end().ends_with('"')
     }
 
-    /// Returns where the open escape, number or literal begins, or the end of the repaired text if no such token is
-    /// open.
+    /// Returns where the open escape, number or literal begins, or the end of the repaired text if
+    /// no such token is open.
     fn open_start(&self) -> usize {
         let state = self.machine.state();
         if state.in_escape() {
@@ -299,8 +348,8 @@ impl Attempt {
         }
     }
 
-    /// Truncates the repaired text to `offset` and resets the machine to it. `offset` must be one where the state of
-    /// the machine is known.
+    /// Truncates the repaired text to `offset` and resets the machine to it. `offset` must be one
+    /// where the state of the machine is known.
     fn take_back(&mut self, offset: usize) {
         if offset < self.machine.offset() {
             self.machine.set_back(offset);
@@ -308,13 +357,22 @@ impl Attempt {
         self.out.truncate(offset.saturating_sub(self.origin));
     }
 
-    /// Replaces the next `len` bytes of the text as written by `by`. Returns false, and changes nothing, if the grammar rejects
-    /// the replacement.
-    pub(super) fn replace(&mut self, source: &Source<'_>, len: usize, by: String, rule: RepairRule) -> bool {
+    /// Replaces the next `len` bytes of the text as written by `by`. Returns false, and changes
+    /// nothing, if the grammar rejects the replacement.
+    pub(super) fn replace(
+        &mut self,
+        source: &Source<'_>,
+        len: usize,
+        by: String,
+        rule: RepairRule,
+    ) -> bool {
         let out = self.machine.offset();
         let mut machine = self.machine.clone();
         let recorded = self.recorder.tokens.len();
-        if machine.feed_with(by.as_bytes(), &mut self.recorder).is_err() {
+        if machine
+            .feed_with(by.as_bytes(), &mut self.recorder)
+            .is_err()
+        {
             self.recorder.tokens.truncate(recorded);
             return false;
         }
@@ -325,7 +383,13 @@ impl Attempt {
         let original = source.part(range.start, range.end).to_owned();
         self.at = range.end;
         self.edits.push(Edit {
-            repair: Repair { rule, range, original, replacement: by, path },
+            repair: Repair {
+                rule,
+                range,
+                original,
+                replacement: by,
+                path,
+            },
             out,
             is_tight: false,
             guess: None,
@@ -338,13 +402,29 @@ impl Attempt {
         let (end, tail) = self.after_child()?;
         let (path, start) = (self.path(source), self.in_offset(end));
         self.rewrite_after(end, &format!(",{tail}"))?;
-        let at = self.edits.partition_point(|edit| edit.repair.range.end <= start && edit.out <= end);
+        let at = self
+            .edits
+            .partition_point(|edit| edit.repair.range.end <= start && edit.out <= end);
         for edit in self.edits.iter_mut().skip(at) {
             edit.out += 1;
         }
         let (rule, range, replacement) = (RepairRule::MissingComma, start..start, ",".to_owned());
-        let repair = Repair { rule, range, original: String::new(), replacement, path };
-        self.edits.insert(at, Edit { repair, out: end, is_tight: tail.is_empty(), guess: None });
+        let repair = Repair {
+            rule,
+            range,
+            original: String::new(),
+            replacement,
+            path,
+        };
+        self.edits.insert(
+            at,
+            Edit {
+                repair,
+                out: end,
+                is_tight: tail.is_empty(),
+                guess: None,
+            },
+        );
         Some(true)
     }
 
@@ -354,7 +434,9 @@ impl Attempt {
         let out = end + tail.find(',')?;
         let (path, start) = (self.path(source), self.in_offset(out));
         self.rewrite_after(end, &tail.replacen(',', "", 1))?;
-        let at = self.edits.partition_point(|edit| edit.repair.range.end <= start && edit.out <= out);
+        let at = self
+            .edits
+            .partition_point(|edit| edit.repair.range.end <= start && edit.out <= out);
         for edit in self.edits.iter_mut().skip(at) {
             edit.out -= 1;
         }
@@ -366,14 +448,33 @@ impl Attempt {
         }
         let (rule, range) = (RepairRule::ExtraComma, start..start + 1);
         let original = source.part(start, start + 1).to_owned();
-        let repair = Repair { rule, range, original, replacement: String::new(), path };
-        self.edits.insert(at, Edit { repair, out, is_tight: false, guess: None });
+        let repair = Repair {
+            rule,
+            range,
+            original,
+            replacement: String::new(),
+            path,
+        };
+        self.edits.insert(
+            at,
+            Edit {
+                repair,
+                out,
+                is_tight: false,
+                guess: None,
+            },
+        );
         Some(true)
     }
 
     /// Returns where the last whole child ends, and the repaired text after it.
     fn after_child(&self) -> Option<(usize, String)> {
-        let end = self.machine.frames().last().map(|frame| frame.end).filter(|&end| end >= self.origin)?;
+        let end = self
+            .machine
+            .frames()
+            .last()
+            .map(|frame| frame.end)
+            .filter(|&end| end >= self.origin)?;
         Some((end, self.out.get(end - self.origin..)?.to_owned()))
     }
 
@@ -395,12 +496,18 @@ impl Attempt {
             Some(edit) => edit.repair.range.end + (out - edit.out_end()),
             None => self.origin_in + (out - self.origin),
         }
-        .min(self.edits.get(before).map_or(usize::MAX, |edit| edit.repair.range.start))
+        .min(
+            self.edits
+                .get(before)
+                .map_or(usize::MAX, |edit| edit.repair.range.start),
+        )
     }
 
     /// Returns the offset in the repaired text of an offset in the text as written.
     pub(super) fn out_offset(&self, at: usize) -> usize {
-        let before = self.edits.partition_point(|edit| edit.repair.range.end <= at);
+        let before = self
+            .edits
+            .partition_point(|edit| edit.repair.range.end <= at);
         match before.checked_sub(1).and_then(|last| self.edits.get(last)) {
             Some(edit) => edit.out_end() + (at - edit.repair.range.end),
             None => self.origin + at.saturating_sub(self.origin_in),
@@ -408,36 +515,67 @@ impl Attempt {
         .min(self.edits.get(before).map_or(usize::MAX, |edit| edit.out))
     }
 
-    /// Returns the JSON Pointer of the value that is open or due, else of the innermost open container.
+    /// Returns the JSON Pointer of the value that is open or due, else of the innermost open
+    /// container.
     fn path(&self, source: &Source<'_>) -> String {
         let mut path = String::new();
         for frame in self.machine.path("").frames {
             // A key may be final in part.
-            let before = source.before(frame.key.start.min(self.origin), frame.key.end.min(self.origin));
+            let before = source.before(
+                frame.key.start.min(self.origin),
+                frame.key.end.min(self.origin),
+            );
             let from = frame.key.start.max(self.origin) - self.origin;
-            let after = self.out.get(from..frame.key.end.saturating_sub(self.origin)).unwrap_or_default();
-            let text = if before.is_empty() { Cow::Borrowed(after) } else { before + after };
-            stack::push_token(&mut path, &Frame { key: Span { start: 0, end: text.len() }, ..*frame }, &text);
+            let after = self
+                .out
+                .get(from..frame.key.end.saturating_sub(self.origin))
+                .unwrap_or_default();
+            let text = if before.is_empty() {
+                Cow::Borrowed(after)
+            } else {
+                before + after
+            };
+            stack::push_token(
+                &mut path,
+                &Frame {
+                    key: Span {
+                        start: 0,
+                        end: text.len(),
+                    },
+                    ..*frame
+                },
+                &text,
+            );
         }
         path
     }
 
-    /// Returns the part of the attempt from the offset `base` on. No edit may straddle `base`. Reading it again needs a
-    /// machine at `base`.
+    /// Returns the part of the attempt from the offset `base` on. No edit may straddle `base`.
+    /// Reading it again needs a machine at `base`.
     pub(super) fn rebased(&self, base: usize) -> Self {
         let count = self.edits.partition_point(|edit| edit.out_end() <= base);
-        let first = self.recorder.tokens.partition_point(|token| token.start < base);
+        let first = self
+            .recorder
+            .tokens
+            .partition_point(|token| token.start < base);
         let (edits, tokens) = (self.edits.get(count..), self.recorder.tokens.get(first..));
         Self {
             machine: self.machine.clone(),
-            out: self.out.get(base - self.origin..).unwrap_or_default().to_owned(),
+            out: self
+                .out
+                .get(base - self.origin..)
+                .unwrap_or_default()
+                .to_owned(),
             origin: base,
             origin_in: self.in_offset(base),
             at: self.at,
             edits: edits.unwrap_or_default().to_vec(),
             mode: self.mode,
             writer: self.writer,
-            recorder: Recorder { is_on: self.recorder.is_on, tokens: tokens.unwrap_or_default().to_vec() },
+            recorder: Recorder {
+                is_on: self.recorder.is_on,
+                tokens: tokens.unwrap_or_default().to_vec(),
+            },
         }
     }
 
@@ -445,7 +583,9 @@ impl Attempt {
     pub(super) fn replace_tail(&mut self, tail: Self) {
         self.out.truncate(tail.origin - self.origin);
         self.out.push_str(&tail.out);
-        let count = self.edits.partition_point(|edit| edit.out_end() <= tail.origin);
+        let count = self
+            .edits
+            .partition_point(|edit| edit.out_end() <= tail.origin);
         self.edits.truncate(count);
         self.edits.extend(tail.edits);
         (self.machine, self.at, self.mode) = (tail.machine, tail.at, tail.mode);

@@ -25,8 +25,9 @@ pub(super) enum Meaning {
     Last,
 }
 
-/// Returns the length and the meaning of the escape at the start of `text`; `None` if it needs more text. `is_first`:
-/// the string begins here. `may_close`: the string is raw, and no escape precedes this one.
+/// Returns the length and the meaning of the escape at the start of `text`; `None` if it needs more
+/// text. `is_first`: the string begins here. `may_close`: the string is raw, and no escape precedes
+/// this one.
 pub(super) fn meaning(
     text: &str,
     quote: Option<Quote>,
@@ -39,14 +40,22 @@ pub(super) fn meaning(
         None => c == '"',
         Some(quote) => c == '"' || quote.ends(c),
     };
-    let Some(c) = rest.chars().next() else { return is_end.then_some((1, Meaning::Plain)) };
+    let Some(c) = rest.chars().next() else {
+        return is_end.then_some((1, Meaning::Plain));
+    };
     let after = rest.get(c.len_utf8()..).unwrap_or_default();
     let found = match c {
-        '\\' if is_first && begins_share(after).or(is_end.then_some(false))? => Some(Meaning::RowEnd),
-        '\\' => pair(after, ends),
-        '"' if quote.is_none() && may_close => {
-            closes(after, is_end).map(|is_last| if is_last { Meaning::Last } else { Meaning::Escape })
+        '\\' if is_first && begins_share(after).or(is_end.then_some(false))? => {
+            Some(Meaning::RowEnd)
         }
+        '\\' => pair(after, ends),
+        '"' if quote.is_none() && may_close => closes(after, is_end).map(|is_last| {
+            if is_last {
+                Meaning::Last
+            } else {
+                Meaning::Escape
+            }
+        }),
         c if ends(c) => Some(Meaning::Escape),
         // An escaped apostrophe, as in other languages.
         '\'' => Some(Meaning::Plain),
@@ -61,8 +70,9 @@ pub(super) fn meaning(
     Some((1 + c.len_utf8(), found))
 }
 
-/// Returns the meaning of two backslashes before `after`. In a formula, two backslashes before white space or another
-/// backslash end a row. Before a closing quote even a raw string needs two backslashes.
+/// Returns the meaning of two backslashes before `after`. In a formula, two backslashes before
+/// white space or another backslash end a row. Before a closing quote even a raw string needs two
+/// backslashes.
 fn pair(after: &str, ends: impl Fn(char) -> bool) -> Option<Meaning> {
     let mut chars = after.chars();
     Some(match chars.next()? {
@@ -76,15 +86,21 @@ fn pair(after: &str, ends: impl Fn(char) -> bool) -> Option<Meaning> {
     })
 }
 
-/// Whether a quote after a backslash closes a raw string, as in `"C:\docs\", "n": 1`: structure follows this quote, but
-/// not the next one. `None` if the answer needs more text.
+/// Whether a quote after a backslash closes a raw string, as in `"C:\docs\", "n": 1`: structure
+/// follows this quote, but not the next one. `None` if the answer needs more text.
 fn closes(after: &str, is_end: bool) -> Option<bool> {
-    let text = after.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= NEXT_QUOTE).last();
+    let text = after
+        .char_indices()
+        .map(|(at, c)| at + c.len_utf8())
+        .take_while(|&end| end <= NEXT_QUOTE)
+        .last();
     let text = after.get(..text.unwrap_or(0)).unwrap_or_default();
     let is_whole = is_end || text.len() < after.len();
     let missing = || is_whole.then_some(false);
     let next = |text: &str| text.trim_ascii_start().chars().next();
-    let Some(separator) = next(text) else { return missing() };
+    let Some(separator) = next(text) else {
+        return missing();
+    };
     let is_structure = match separator {
         '}' | ']' => true,
         ',' => match text.split_once(',').and_then(|(_, rest)| next(rest)) {
@@ -115,11 +131,16 @@ fn closes(after: &str, is_end: bool) -> Option<bool> {
 /// The most bytes between such a quote and the next one: no name is longer.
 const NEXT_QUOTE: usize = 256;
 
-/// Whether two backslashes begin the path of a network share, as in `\\server\share`. `None` if the answer needs more
-/// text.
+/// Whether two backslashes begin the path of a network share, as in `\\server\share`. `None` if the
+/// answer needs more text.
 fn begins_share(after: &str) -> Option<bool> {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let name: usize = after.chars().take(NAME + 1).take_while(|&c| is_name(c)).map(char::len_utf8).sum();
+    let name: usize = after
+        .chars()
+        .take(NAME + 1)
+        .take_while(|&c| is_name(c))
+        .map(char::len_utf8)
+        .sum();
     if name > NAME {
         return Some(false);
     }
@@ -130,17 +151,25 @@ fn begins_share(after: &str) -> Option<bool> {
 /// The length of the longest server name, as in DNS.
 const NAME: usize = 255;
 
-/// Returns the meaning of `\n`, `\r` or `\t` before `after`: an escape before the beginning of a line, and perhaps a word
-/// before a lower-case letter.
+/// Returns the meaning of `\n`, `\r` or `\t` before `after`: an escape before the beginning of a
+/// line, and perhaps a word before a lower-case letter.
 fn short(c: char, after: &str, is_end: bool) -> Option<Meaning> {
     let mut chars = after.chars();
     let next = chars.next()?;
     if c == 'r' {
         // No line ends with a carriage return alone, so before a letter the backslash is text.
-        return Some(if next.is_alphabetic() { Meaning::Either } else { Meaning::Plain });
+        return Some(if next.is_alphabetic() {
+            Meaning::Either
+        } else {
+            Meaning::Plain
+        });
     }
     if next.is_lowercase() {
-        let letters = after.bytes().take(COMMAND + 1).take_while(u8::is_ascii_alphabetic).count();
+        let letters = after
+            .bytes()
+            .take(COMMAND + 1)
+            .take_while(u8::is_ascii_alphabetic)
+            .count();
         if letters > COMMAND {
             return Some(Meaning::Word);
         }
@@ -149,19 +178,33 @@ fn short(c: char, after: &str, is_end: bool) -> Option<Meaning> {
             return is_end.then_some(Meaning::Word);
         }
         // A line may begin with `e.g.`.
-        return Some(if is_command(c, name) && !rest.starts_with('.') { Meaning::Either } else { Meaning::Word });
+        return Some(if is_command(c, name) && !rest.starts_with('.') {
+            Meaning::Either
+        } else {
+            Meaning::Word
+        });
     }
     let begins_line = match next {
-        '-' | '*' | '+' | '#' | '>' | '\u{2022}' => chars.next().map(|c| c.is_whitespace() || c == next)?,
+        '-' | '*' | '+' | '#' | '>' | '\u{2022}' => {
+            chars.next().map(|c| c.is_whitespace() || c == next)?
+        }
         '\\' => true,
         next => next.is_alphanumeric() || next.is_whitespace(),
     };
-    Some(if c == 'n' && begins_line { Meaning::Escape } else { Meaning::Plain })
+    Some(if c == 'n' && begins_line {
+        Meaning::Escape
+    } else {
+        Meaning::Plain
+    })
 }
 
 /// Returns the meaning of `\u` before `after`.
 fn code(after: &str, is_end: bool) -> Option<Meaning> {
-    let digits = after.bytes().take_while(u8::is_ascii_hexdigit).take(CODE).count();
+    let digits = after
+        .bytes()
+        .take_while(u8::is_ascii_hexdigit)
+        .take(CODE)
+        .count();
     if digits < CODE {
         if digits == after.len() {
             return None;
@@ -177,7 +220,10 @@ fn code(after: &str, is_end: bool) -> Option<Meaning> {
         // It may be a word: `\uface`.
         return Some(Meaning::Word);
     }
-    let is_high = matches!(code.to_ascii_lowercase().get(..2), Some("d8" | "d9" | "da" | "db"));
+    let is_high = matches!(
+        code.to_ascii_lowercase().get(..2),
+        Some("d8" | "d9" | "da" | "db")
+    );
     let next = rest.chars().next()?;
     let begins_text = match next {
         '\\' if is_high => {
@@ -186,7 +232,11 @@ fn code(after: &str, is_end: bool) -> Option<Meaning> {
         }
         next => next.is_alphabetic() || next.is_whitespace(),
     };
-    Some(if begins_text { Meaning::Escape } else { Meaning::Word })
+    Some(if begins_text {
+        Meaning::Escape
+    } else {
+        Meaning::Word
+    })
 }
 
 /// The length of the beginning of a pair's second half, as in `\udc`.
@@ -222,20 +272,24 @@ impl Word {
     }
 }
 
-/// Whether `\n` or `\t` and `rest` are a LaTeX command. Without their first letter these commands are not words (except
-/// `\tan`), so no line begins with them: the backslash is text even if the writer escapes line ends.
+/// Whether `\n` or `\t` and `rest` are a LaTeX command. Without their first letter these commands
+/// are not words (except `\tan`), so no line begins with them: the backslash is text even if the
+/// writer escapes line ends.
 fn is_command(first: char, rest: &str) -> bool {
     let (names, beginnings): (&[&str], &[&str]) = match first {
         'n' => (&N, &["subset", "supset", "left", "right", "triangle", "eq"]),
         _ => (&T, &["ext", "riangle", "hick"]),
     };
-    names.contains(&rest) || beginnings.iter().any(|beginning| rest.starts_with(beginning))
+    names.contains(&rest)
+        || beginnings
+            .iter()
+            .any(|beginning| rest.starts_with(beginning))
 }
 
 /// Commands of LaTeX that begin with `n`, without this letter.
 const N: [&str; 20] = [
-    "abla", "atural", "cong", "e", "earrow", "eg", "exists", "geq", "leq", "mid", "ot", "otin", "olimits", "onumber",
-    "orm", "parallel", "prec", "sim", "u", "warrow",
+    "abla", "atural", "cong", "e", "earrow", "eg", "exists", "geq", "leq", "mid", "ot", "otin",
+    "olimits", "onumber", "orm", "parallel", "prec", "sim", "u", "warrow",
 ];
 
 /// Commands of LaTeX that begin with `t`, without this letter.

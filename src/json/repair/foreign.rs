@@ -8,22 +8,37 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 
 impl Attempt {
     /// Reads a string whose quotes are not `"`.
-    pub(super) fn quoted(&mut self, quote: Quote, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
+    pub(super) fn quoted(
+        &mut self,
+        quote: Quote,
+        source: &Source<'_>,
+        rest: &str,
+    ) -> Result<bool, SyntaxError> {
         if self.machine.state().in_open_escape() {
             // The next character of an escape is neither a quote nor the start of another escape.
             let next = rest.chars().next().map_or(0, char::len_utf8);
-            return self.feed(rest.get(..next).unwrap_or_default()).map(|_| next > 0);
+            return self
+                .feed(rest.get(..next).unwrap_or_default())
+                .map(|_| next > 0);
         }
         let special = |c: char| matches!(c, '"' | '\\') || quote.ends(c);
         let plain = rest.find(special).unwrap_or(rest.len());
         if plain > 0 {
-            return self.feed(rest.get(..plain).unwrap_or_default()).map(|_| true);
+            return self
+                .feed(rest.get(..plain).unwrap_or_default())
+                .map(|_| true);
         }
-        let Some(c) = rest.chars().next() else { return Ok(false) };
+        let Some(c) = rest.chars().next() else {
+            return Ok(false);
+        };
         let slashes = rest.len() - rest.trim_start_matches('\\').len();
         let after = rest.get(slashes..).and_then(|rest| rest.chars().next());
         // Text that was escaped twice may have further escapes.
-        let fate = if quote == Quote::Escaped { None } else { self.fate(Some(quote), source, rest) };
+        let fate = if quote == Quote::Escaped {
+            None
+        } else {
+            self.fate(Some(quote), source, rest)
+        };
         match fate {
             Some(Fate::Wait) => return Ok(false),
             Some(Fate::Double(count)) => return Ok(self.double(source, count)),
@@ -41,9 +56,12 @@ impl Attempt {
                 self.mode = Mode::Json;
                 Ok(self.replace(source, 2, "\"".to_owned(), RepairRule::EscapedQuotes))
             }
-            (Quote::Escaped, '\\') if after == Some('"') => {
-                Ok(self.replace(source, slashes + 1, "\\\"".to_owned(), RepairRule::EscapedQuotes))
-            }
+            (Quote::Escaped, '\\') if after == Some('"') => Ok(self.replace(
+                source,
+                slashes + 1,
+                "\\\"".to_owned(),
+                RepairRule::EscapedQuotes,
+            )),
             (Quote::Escaped, '\\') if slashes > 1 => {
                 let escape: String = "\\".repeat(slashes / 2).chars().chain(after).collect();
                 let len = slashes + after.map_or(0, char::len_utf8);
@@ -51,7 +69,8 @@ impl Attempt {
             }
             (_, '\\') => {
                 let escape = rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at);
-                self.feed(rest.get(..escape).unwrap_or_default()).map(|_| true)
+                self.feed(rest.get(..escape).unwrap_or_default())
+                    .map(|_| true)
             }
             (Quote::Repeated(quote, count), c) if c == quote => {
                 let found = rest.len() - rest.trim_start_matches(quote).len();
@@ -66,17 +85,23 @@ impl Attempt {
                 let (len, by) = match (closes, quote) {
                     (true, _) => (count, "\""),
                     (false, '"') => (1, "\\\""),
-                    (false, _) => return self.feed(rest.get(..1).unwrap_or_default()).map(|_| true),
+                    (false, _) => {
+                        return self.feed(rest.get(..1).unwrap_or_default()).map(|_| true);
+                    }
                 };
                 Ok(self.replace(source, len, by.to_owned(), RepairRule::Quotes))
             }
             (Quote::Until(closing), '"')
                 if !closing.iter().any(char::is_ascii)
-                    && let before = content::is_before_member(rest.get(1..).unwrap_or_default())
+                    && let before =
+                        content::is_before_member(rest.get(1..).unwrap_or_default())
                     && (before == Some(true) || before.is_none() && !source.is_end) =>
             {
                 match before {
-                    Some(_) => Err(SyntaxError { kind: SyntaxErrorKind::UnexpectedByte(b'"'), offset: self.at }),
+                    Some(_) => Err(SyntaxError {
+                        kind: SyntaxErrorKind::UnexpectedByte(b'"'),
+                        offset: self.at,
+                    }),
                     None => Ok(false),
                 }
             }
@@ -106,9 +131,18 @@ impl Attempt {
             Comment::Line => rest.find('\n'),
             Comment::Block(closing) => {
                 // The opening `/*` is not an end, and the push before may end inside one.
-                let from = self.at.saturating_sub(closing.len() - 1).max(start + closing.len());
-                let from = (start..=from).rev().find(|&at| !source.rest(at).is_empty()).unwrap_or(from);
-                source.rest(from).find(closing).map(|at| from + at + closing.len() - self.at)
+                let from = self
+                    .at
+                    .saturating_sub(closing.len() - 1)
+                    .max(start + closing.len());
+                let from = (start..=from)
+                    .rev()
+                    .find(|&at| !source.rest(at).is_empty())
+                    .unwrap_or(from);
+                source
+                    .rest(from)
+                    .find(closing)
+                    .map(|at| from + at + closing.len() - self.at)
             }
         };
         let is_over = end.is_some() || source.is_end;

@@ -28,7 +28,8 @@ pub(super) struct Habits {
 
 /// The cost of a mistake that was found before.
 const AGAIN: u32 = 4;
-/// The number of searches that must find a mistake before habit alone explains it: one may be a coincidence.
+/// The number of searches that must find a mistake before habit alone explains it: one may be a
+/// coincidence.
 const CONFIRMED: u32 = 2;
 /// The most different mistakes counted: a text with more has no habit.
 const MISTAKES: usize = 32;
@@ -39,7 +40,11 @@ impl Habits {
         for mistake in edits.iter().filter_map(|edit| edit.guess) {
             self.rules |= bit(mistake.rule);
             let known = self.mistakes.len();
-            match self.mistakes.iter_mut().find(|(known, _)| *known == mistake) {
+            match self
+                .mistakes
+                .iter_mut()
+                .find(|(known, _)| *known == mistake)
+            {
                 Some((_, count)) => *count += 1,
                 None if known < MISTAKES => self.mistakes.push((mistake, 1)),
                 None => {}
@@ -47,31 +52,47 @@ impl Habits {
         }
     }
 
-    /// Returns the cost of a plan whose mistake was made before: in the text, or in the guesses of a reading. `None`
-    /// for a new mistake. A further quote in the same string is the same mistake.
+    /// Returns the cost of a plan whose mistake was made before: in the text, or in the guesses of
+    /// a reading. `None` for a new mistake. A further quote in the same string is the same mistake.
     pub(super) fn cost_again(&self, plan: &Plan, edits: &[Edit]) -> Option<u32> {
-        let known = edits.iter().filter_map(|edit| edit.guess).fold(self.rules, |rules, guess| rules | bit(guess.rule));
+        let known = edits
+            .iter()
+            .filter_map(|edit| edit.guess)
+            .fold(self.rules, |rules, guess| rules | bit(guess.rule));
         (known & bit(plan.rule) > 0 && plan.cost > NEXT_QUOTE).then_some(AGAIN)
     }
 
     /// Whether this mistake was made before: in the text, or in the guesses of a reading.
     pub(super) fn is_again(&self, plan: &Plan, edits: &[Edit]) -> bool {
         let mut guesses = edits.iter().filter_map(|edit| edit.guess);
-        guesses.any(|guess| guess == plan.mistake) || self.mistakes.iter().any(|(known, _)| *known == plan.mistake)
+        guesses.any(|guess| guess == plan.mistake)
+            || self
+                .mistakes
+                .iter()
+                .any(|(known, _)| *known == plan.mistake)
     }
 
     /// Returns the plan with the most frequent mistake, if it was made often enough.
     pub(super) fn choose<'p>(&self, plans: impl Iterator<Item = &'p Plan>) -> Option<&'p Plan> {
-        let count =
-            |plan: &Plan| self.mistakes.iter().find(|(known, _)| *known == plan.mistake).map_or(0, |known| known.1);
-        let known = plans.map(|plan| (count(plan), plan)).filter(|(count, _)| *count >= CONFIRMED);
+        let count = |plan: &Plan| {
+            self.mistakes
+                .iter()
+                .find(|(known, _)| *known == plan.mistake)
+                .map_or(0, |known| known.1)
+        };
+        let known = plans
+            .map(|plan| (count(plan), plan))
+            .filter(|(count, _)| *count >= CONFIRMED);
         // Among equally frequent mistakes, the first is the likeliest.
-        known.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, plan)| plan)
+        known
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })
+            .map(|(_, plan)| plan)
     }
 }
 
-/// Only mistakes in the spelling of tokens become cheaper. Miscounted brackets are not a habit. For commas and for
-/// quotes inside strings it was measured: expecting them again breaks more texts than it restores.
+/// Only mistakes in the spelling of tokens become cheaper. Miscounted brackets are not a habit. For
+/// commas and for quotes inside strings it was measured: expecting them again breaks more texts
+/// than it restores.
 fn bit(rule: RepairRule) -> u32 {
     match rule {
         RepairRule::KeyQuote

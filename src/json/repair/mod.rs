@@ -36,7 +36,8 @@ pub struct Repair {
     pub original: String,
     /// The text that replaces it.
     pub replacement: String,
-    /// The JSON Pointer of the value that is open or due there, else of the innermost open container.
+    /// The JSON Pointer of the value that is open or due there, else of the innermost open
+    /// container.
     pub path: String,
 }
 
@@ -70,7 +71,8 @@ pub enum RepairStatus {
     Repaired,
     /// The text ends before the root does; it was closed there.
     Truncated,
-    /// No reading of the text is JSON. The error is where the last reading failed, in bytes of the text as written.
+    /// No reading of the text is JSON. The error is where the last reading failed, in bytes of the
+    /// text as written.
     Malformed(SyntaxError),
 }
 
@@ -79,7 +81,8 @@ pub enum RepairStatus {
 pub struct RepairedRoot {
     /// The status of the text.
     pub status: RepairStatus,
-    /// The repaired root, or the complete part of a malformed root. Empty if the text holds no root.
+    /// The repaired root, or the complete part of a malformed root. Empty if the text holds no
+    /// root.
     pub json: String,
     /// The number of bytes of the text as written that belong to the root.
     pub end: usize,
@@ -87,14 +90,22 @@ pub struct RepairedRoot {
     pub repairs: Vec<Repair>,
 }
 
-/// Repairs the root that `text` begins with. Reads text after the root only if it belongs to the root.
+/// Repairs the root that `text` begins with. Reads text after the root only if it belongs to the
+/// root.
 pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
     let (result, machine, before) = read_strictly(text, &options.caps);
     let end = machine.offset();
-    let goes_on = text.get(end..).is_some_and(|rest| rest.trim_ascii_start().starts_with(','));
+    let goes_on = text
+        .get(end..)
+        .is_some_and(|rest| rest.trim_ascii_start().starts_with(','));
     if result.is_ok() && !(goes_on && options.level == RepairLevel::Guess) {
         let json = text.get(..end).unwrap_or_default().to_owned();
-        return RepairedRoot { status: RepairStatus::Valid, json, end, repairs: Vec::new() };
+        return RepairedRoot {
+            status: RepairStatus::Valid,
+            json,
+            end,
+            repairs: Vec::new(),
+        };
     }
     let (valid, rest) = text.split_at_checked(before.offset()).unwrap_or(("", text));
     let mut json = String::with_capacity(text.len());
@@ -117,21 +128,38 @@ pub fn repair_root(text: &str, options: &RepairOptions) -> RepairedRoot {
     let machine = repairer.machine().clone();
     let mut repairs = repairer.into_repairs();
     if result.is_err() {
-        close(text.get(..end).unwrap_or_default(), &machine, &mut json, &mut repairs);
+        close(
+            text.get(..end).unwrap_or_default(),
+            &machine,
+            &mut json,
+            &mut repairs,
+        );
     }
-    RepairedRoot { status, json, end, repairs }
+    RepairedRoot {
+        status,
+        json,
+        end,
+        repairs,
+    }
 }
 
-/// Reads a root by the strict grammar. Returns the result and the machine there. Also returns a machine before all text
-/// that a recovery may change, so that only the text after it is read again.
-fn read_strictly(text: &str, caps: &rule::RepairCaps) -> (Result<(), SyntaxError>, Machine, Machine) {
+/// Reads a root by the strict grammar. Returns the result and the machine there. Also returns a
+/// machine before all text that a recovery may change, so that only the text after it is read
+/// again.
+fn read_strictly(
+    text: &str,
+    caps: &rule::RepairCaps,
+) -> (Result<(), SyntaxError>, Machine, Machine) {
     let block = caps.lookahead.max(BLOCK);
     let mut machine = Machine::new(caps.depth);
     let (mut before, mut last) = (machine.clone(), machine.clone());
     loop {
         let start = machine.offset();
         let rest = text.get(start..).unwrap_or_default();
-        let end = (0..=block.min(rest.len())).rev().find(|&at| rest.is_char_boundary(at)).unwrap_or(rest.len());
+        let end = (0..=block.min(rest.len()))
+            .rev()
+            .find(|&at| rest.is_char_boundary(at))
+            .unwrap_or(rest.len());
         let part = rest.get(..end).unwrap_or_default();
         match machine.feed(part.as_bytes()) {
             Ok(read) if read == part.len() && end < rest.len() && !machine.is_done() => {
@@ -159,7 +187,9 @@ fn close(text: &str, machine: &Machine, json: &mut String, repairs: &mut Vec<Rep
         // The text has ended, and the number with it.
         suffix = machine.completion(json).suffix;
     } else {
-        end = machine.close_into(CloseOptions::default(), &mut suffix).unwrap_or(0);
+        end = machine
+            .close_into(CloseOptions::default(), &mut suffix)
+            .unwrap_or(0);
     }
     let start = written(repairs, end);
     repairs.retain(|repair| repair.range.end <= start && repair.range.start <= start);

@@ -1,7 +1,8 @@
-//! The table of certain recoveries: the meaning of a deviation from the grammar at the level `syntax`.
+//! The table of certain recoveries: the meaning of a deviation from the grammar at the level
+//! `syntax`.
 //!
-//! A pure function of the position in the grammar and of the text after it. Recoveries that choose between readings are
-//! in `guess`.
+//! A pure function of the position in the grammar and of the text after it. Recoveries that choose
+//! between readings are in `guess`.
 
 use super::super::grammar::State;
 use super::super::stack::Kind;
@@ -30,9 +31,17 @@ pub(super) enum Recovery {
     /// The decision needs text that has not been received.
     Wait,
     /// The `len` bytes at the deviation are replaced.
-    Replace { len: usize, by: String, rule: RepairRule },
+    Replace {
+        len: usize,
+        by: String,
+        rule: RepairRule,
+    },
     /// The open token or escape is replaced, with the `len` bytes that follow it.
-    ReplaceOpen { len: usize, by: String, rule: RepairRule },
+    ReplaceOpen {
+        len: usize,
+        by: String,
+        rule: RepairRule,
+    },
     /// A comma is added after the last value.
     AddComma,
     /// The comma after the last value is removed.
@@ -71,12 +80,18 @@ const QUOTES: [(char, &[char]); 9] = [
 impl Quote {
     /// Returns the quotes that a string begins with.
     pub(super) fn opening(c: char) -> Option<Self> {
-        QUOTES.iter().find(|(opening, _)| *opening == c).map(|(_, closing)| Self::Until(closing))
+        QUOTES
+            .iter()
+            .find(|(opening, _)| *opening == c)
+            .map(|(_, closing)| Self::Until(closing))
     }
 
     /// Returns quotes that `c` closes.
     pub(super) fn closing(c: char) -> Option<Self> {
-        QUOTES.iter().find(|(_, closing)| closing.contains(&c)).map(|(_, closing)| Self::Until(closing))
+        QUOTES
+            .iter()
+            .find(|(_, closing)| closing.contains(&c))
+            .map(|(_, closing)| Self::Until(closing))
     }
 
     /// Whether `c` ends the string.
@@ -99,7 +114,9 @@ pub(super) enum Comment {
 
 /// Returns the recovery from a deviation.
 pub(super) fn recovery(place: &Place<'_>) -> Recovery {
-    let Some(c) = place.rest.chars().next() else { return Recovery::Wait };
+    let Some(c) = place.rest.chars().next() else {
+        return Recovery::Wait;
+    };
     match place.state {
         state if state.in_open_escape() => escape(place, c),
         state if state.in_string() => control(c),
@@ -120,7 +137,8 @@ pub(super) fn recovery(place: &Place<'_>) -> Recovery {
     }
 }
 
-/// Returns the escape of a control character that has a short one. No writer of JSON writes the others by mistake.
+/// Returns the escape of a control character that has a short one. No writer of JSON writes the
+/// others by mistake.
 fn control(c: char) -> Recovery {
     let by = match c {
         '\n' => "\\n",
@@ -130,24 +148,36 @@ fn control(c: char) -> Recovery {
         '\u{c}' => "\\f",
         _ => return Recovery::None,
     };
-    Recovery::Replace { len: 1, by: by.to_owned(), rule: RepairRule::ControlCharacter }
+    Recovery::Replace {
+        len: 1,
+        by: by.to_owned(),
+        rule: RepairRule::ControlCharacter,
+    }
 }
 
-/// A backslash before a letter or a digit is a part of the text: `C:\x`, `\alpha`, `\1`. Before other characters it was
-/// meant as an escape: `\_`, `\'`. `\u` with digits is a broken code of an unknown character; without digits it is a
-/// word.
+/// A backslash before a letter or a digit is a part of the text: `C:\x`, `\alpha`, `\1`. Before
+/// other characters it was meant as an escape: `\_`, `\'`. `\u` with digits is a broken code of an
+/// unknown character; without digits it is a word.
 fn escape(place: &Place<'_>, c: char) -> Recovery {
     let rule = RepairRule::InvalidEscape;
     if place.state == State::Escape {
         let by = if c.is_alphanumeric() { "\\\\" } else { "" };
-        return Recovery::ReplaceOpen { len: 0, by: by.to_owned(), rule };
+        return Recovery::ReplaceOpen {
+            len: 0,
+            by: by.to_owned(),
+            rule,
+        };
     }
     let given = place.open.strip_prefix("\\u").unwrap_or_default();
     let code: String = given.chars().chain(place.rest.chars()).take(CODE).collect();
     match Word::after(&code, place.is_end) {
         Word::Open => Recovery::Wait,
         Word::Broken => Recovery::None,
-        Word::Whole => Recovery::ReplaceOpen { len: 0, by: format!("\\\\u{given}"), rule },
+        Word::Whole => Recovery::ReplaceOpen {
+            len: 0,
+            by: format!("\\\\u{given}"),
+            rule,
+        },
     }
 }
 
@@ -159,7 +189,11 @@ const MARKUP: &str = "<!--";
 
 /// Recoveries from text between tokens: other white space, and comments.
 fn between(place: &Place<'_>, c: char) -> Recovery {
-    let replace = |by: &str| Recovery::Replace { len: c.len_utf8(), by: by.to_owned(), rule: RepairRule::Space };
+    let replace = |by: &str| Recovery::Replace {
+        len: c.len_utf8(),
+        by: by.to_owned(),
+        rule: RepairRule::Space,
+    };
     match c {
         // A byte order mark separates nothing, so no space replaces it.
         '\u{feff}' => replace(""),
@@ -206,7 +240,11 @@ fn is_dashes(rest: Option<&str>) -> bool {
 
 /// Recoveries where a token or a comma is due.
 fn token(state: State, place: &Place<'_>, c: char) -> Recovery {
-    let extra = Recovery::Replace { len: 1, by: String::new(), rule: RepairRule::ExtraComma };
+    let extra = Recovery::Replace {
+        len: 1,
+        by: String::new(),
+        rule: RepairRule::ExtraComma,
+    };
     match (state, c) {
         (State::Value, ',') if place.parent == Some(Kind::Array) => extra,
         (State::FirstElement | State::FirstKey | State::Key, ',') => extra,
@@ -226,7 +264,10 @@ fn token(state: State, place: &Place<'_>, c: char) -> Recovery {
 
 /// Whether a value may begin with this character.
 pub(super) fn begins_value(c: char) -> bool {
-    matches!(c, '"' | '{' | '[' | '-' | '0'..='9' | 't' | 'f' | 'n' | 'T' | 'F' | 'N') || Quote::opening(c).is_some()
+    matches!(
+        c,
+        '"' | '{' | '[' | '-' | '0'..='9' | 't' | 'f' | 'n' | 'T' | 'F' | 'N'
+    ) || Quote::opening(c).is_some()
 }
 
 /// Literals of Python, and literals in another case.
@@ -234,7 +275,9 @@ fn literal(place: &Place<'_>) -> Recovery {
     let word = |c: &char| c.is_alphanumeric() || *c == '_';
     let rest: String = place.rest.chars().take_while(word).take(LITERAL).collect();
     let start = format!("{}{rest}", place.open).to_ascii_lowercase();
-    let may_go_on = ["true", "false", "null", "none"].iter().any(|literal| literal.starts_with(&start));
+    let may_go_on = ["true", "false", "null", "none"]
+        .iter()
+        .any(|literal| literal.starts_with(&start));
     if rest.len() == place.rest.len() && !place.is_end && may_go_on {
         return Recovery::Wait;
     }
@@ -244,7 +287,11 @@ fn literal(place: &Place<'_>) -> Recovery {
         "null" | "none" => "null",
         _ => return Recovery::None,
     };
-    Recovery::ReplaceOpen { len: rest.len(), by: by.to_owned(), rule: RepairRule::Literal }
+    Recovery::ReplaceOpen {
+        len: rest.len(),
+        by: by.to_owned(),
+        rule: RepairRule::Literal,
+    }
 }
 
 /// One more letter than the longest literal has, so that a longer word differs from every literal.

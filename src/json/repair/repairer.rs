@@ -14,8 +14,9 @@ use crate::error::{SyntaxError, SyntaxErrorKind};
 
 /// A push parser that repairs the text of a root, from its first byte on.
 ///
-/// It appends certain text to the text of the caller and withholds the rest: at the level `syntax` a comma, white space
-/// after a value, a literal or an escape; at the level `guess` also `max_lookahead` bytes before that.
+/// It appends certain text to the text of the caller and withholds the rest: at the level `syntax`
+/// a comma, white space after a value, a literal or an escape; at the level `guess` also
+/// `max_lookahead` bytes before that.
 #[derive(Clone, Debug)]
 pub struct Repairer {
     options: RepairOptions,
@@ -24,7 +25,8 @@ pub struct Repairer {
     from: usize,
     /// The reading that is certain, or that led to the deviation under the guesses.
     trunk: Attempt,
-    /// A machine at the end of the text that no guess changes any more. `context` was learned from that text.
+    /// A machine at the end of the text that no guess changes any more. `context` was learned from
+    /// that text.
     settled: Machine,
     context: Context,
     /// The guesses about a deviation, while one is open.
@@ -50,8 +52,9 @@ impl Repairer {
         Self::after(options, &machine, 0)
     }
 
-    /// Creates a repairer that continues after final text. That text ends at the offset of `machine`, and at the offset
-    /// `written` in the text as written. All offsets count like those of the machine.
+    /// Creates a repairer that continues after final text. That text ends at the offset of
+    /// `machine`, and at the offset `written` in the text as written. All offsets count like those
+    /// of the machine.
     pub(crate) fn after(options: RepairOptions, machine: &Machine, written: usize) -> Self {
         Self {
             options,
@@ -71,11 +74,12 @@ impl Repairer {
         }
     }
 
-    /// Reads more of the text, and appends the text that has become certain to `root`. Each call gets the same string,
-    /// which has only the repaired text so far.
+    /// Reads more of the text, and appends the text that has become certain to `root`. Each call
+    /// gets the same string, which has only the repaired text so far.
     ///
     /// # Errors
-    /// Fails where no reading can continue, with an offset in the text as written. From then on every call fails.
+    /// Fails where no reading can continue, with an offset in the text as written. From then on
+    /// every call fails.
     pub fn feed(&mut self, text: &str, root: &mut String) -> Result<(), SyntaxError> {
         self.window.push_str(text);
         self.advance(false, root)
@@ -84,16 +88,19 @@ impl Repairer {
     /// Ends the text, and appends the rest.
     ///
     /// # Errors
-    /// Fails with [`UnexpectedEnd`](SyntaxErrorKind::UnexpectedEnd) if the root is not closed, and as [`feed`](Self::feed)
-    /// does.
+    /// Fails with [`UnexpectedEnd`](SyntaxErrorKind::UnexpectedEnd) if the root is not closed, and
+    /// as [`feed`](Self::feed) does.
     pub fn finish(&mut self, root: &mut String) -> Result<(), SyntaxError> {
         self.advance(true, root)?;
         self.release(true, root);
-        self.trunk.machine.finish().map_err(|error| SyntaxError { offset: self.trunk.at, ..error })
+        self.trunk.machine.finish().map_err(|error| SyntaxError {
+            offset: self.trunk.at,
+            ..error
+        })
     }
 
-    /// Reads the whole text and ends it, as [`finish`](Self::finish) does. Unlike a stream, it has all of a string
-    /// before it reads the escapes.
+    /// Reads the whole text and ends it, as [`finish`](Self::finish) does. Unlike a stream, it has
+    /// all of a string before it reads the escapes.
     pub(super) fn read_whole(&mut self, text: &str, root: &mut String) -> Result<(), SyntaxError> {
         self.window.push_str(text);
         self.finish(root)
@@ -109,7 +116,8 @@ impl Repairer {
         self.is_closed
     }
 
-    /// Returns the number of bytes of the text as written that were read, or that belong to the root if it is closed.
+    /// Returns the number of bytes of the text as written that were read, or that belong to the
+    /// root if it is closed.
     pub fn end(&self) -> usize {
         self.trunk.at
     }
@@ -119,11 +127,17 @@ impl Repairer {
         if !self.is_closed {
             return None;
         }
-        let tail = self.window.split_off(self.trunk.at.saturating_sub(self.from).min(self.window.len()));
+        let tail = self.window.split_off(
+            self.trunk
+                .at
+                .saturating_sub(self.from)
+                .min(self.window.len()),
+        );
         Some(tail)
     }
 
-    /// Whether the final text ends with a whole value: the final text does not show the end of a number.
+    /// Whether the final text ends with a whole value: the final text does not show the end of a
+    /// number.
     pub(crate) fn ends_with_value(&self) -> bool {
         let machine = &self.trunk.machine;
         let end = machine.frames().last().map(|frame| frame.end);
@@ -137,7 +151,9 @@ impl Repairer {
 
     /// Returns the withheld text, as written.
     pub(crate) fn pending(&self) -> &str {
-        self.window.get(self.trunk.origin_in.saturating_sub(self.from)..).unwrap_or_default()
+        self.window
+            .get(self.trunk.origin_in.saturating_sub(self.from)..)
+            .unwrap_or_default()
     }
 
     /// Returns the final changes so far.
@@ -146,8 +162,22 @@ impl Repairer {
     }
 
     fn source<'a>(&'a self, is_end: bool, root: &'a str) -> Source<'a> {
-        let Self { window, from, is_cut, options, .. } = self;
-        Source { window, from: *from, is_end, is_cut: *is_cut, options, released: root, held: "" }
+        let Self {
+            window,
+            from,
+            is_cut,
+            options,
+            ..
+        } = self;
+        Source {
+            window,
+            from: *from,
+            is_end,
+            is_cut: *is_cut,
+            options,
+            released: root,
+            held: "",
+        }
     }
 
     fn advance(&mut self, is_end: bool, root: &mut String) -> Result<(), SyntaxError> {
@@ -158,9 +188,24 @@ impl Repairer {
             let next = match self.search.take() {
                 Some(search) => self.decide(search, is_end, root),
                 None => {
-                    let Self { window, from, is_cut, options, trunk, .. } = self;
+                    let Self {
+                        window,
+                        from,
+                        is_cut,
+                        options,
+                        trunk,
+                        ..
+                    } = self;
                     let (from, is_cut) = (*from, *is_cut);
-                    let stop = trunk.run(&Source { window, from, is_end, is_cut, options, released: root, held: "" });
+                    let stop = trunk.run(&Source {
+                        window,
+                        from,
+                        is_end,
+                        is_cut,
+                        options,
+                        released: root,
+                        held: "",
+                    });
                     self.release(false, root);
                     self.branch(stop, is_end, root)
                 }
@@ -182,12 +227,17 @@ impl Repairer {
     fn branch(&mut self, stop: Stop, is_end: bool, root: &str) -> Next {
         let most = self.options.caps.repairs;
         if self.log.len() + self.trunk.edits.len() > most {
-            return Next::Fail(SyntaxError { kind: SyntaxErrorKind::TooManyRepairs(most), offset: self.trunk.at });
+            return Next::Fail(SyntaxError {
+                kind: SyntaxErrorKind::TooManyRepairs(most),
+                offset: self.trunk.at,
+            });
         }
         let guesses = self.options.level == RepairLevel::Guess;
         let otherwise = match stop {
             Stop::Deviation(error) => Next::Fail(error),
-            Stop::End if guesses && is_end && !self.is_cut && self.trunk.machine.in_string() => Next::Wait,
+            Stop::End if guesses && is_end && !self.is_cut && self.trunk.machine.in_string() => {
+                Next::Wait
+            }
             Stop::End => return Next::Wait,
             Stop::Done if !guesses => return Next::Close,
             // If a value follows, a guess may explain it. If no guess does, the root ends here.
@@ -201,18 +251,30 @@ impl Repairer {
             return otherwise;
         }
         self.settle(root);
-        let source = Source { held: self.held(self.settled.offset()), ..self.source(is_end, root) };
+        let source = Source {
+            held: self.held(self.settled.offset()),
+            ..self.source(is_end, root)
+        };
         // The tokens before the deviation are needed now.
         let mut trunk = self.trunk.rebased(self.settled.offset());
-        trunk.recorder = Recorder { is_on: true, tokens: trunk.tokens(&self.settled) };
-        let Some(plans) = Guesses::list(&trunk, &source) else { return Next::Wait };
+        trunk.recorder = Recorder {
+            is_on: true,
+            tokens: trunk.tokens(&self.settled),
+        };
+        let Some(plans) = Guesses::list(&trunk, &source) else {
+            return Next::Wait;
+        };
         // An accepted guess is final.
         let fits = |plan: &Plan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
-        let Some(first) = plans.iter().map(|plan| plan.out).min() else { return otherwise };
-        // The unchanged text is a reading, too: further objects may be a list, but a string or a member after a root
-        // belongs to the root.
-        let rest = source.rest(trunk.at).trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
+        let Some(first) = plans.iter().map(|plan| plan.out).min() else {
+            return otherwise;
+        };
+        // The unchanged text is a reading, too: further objects may be a list, but a string or a
+        // member after a root belongs to the root.
+        let rest = source
+            .rest(trunk.at)
+            .trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
         let as_it_is = match stop {
             Stop::End => OPEN_ROOT + guess::cost_of_open_string(&trunk),
             _ if rest.starts_with('"') => 2 * LOST_TEXT,
@@ -230,35 +292,56 @@ impl Repairer {
 
     /// Returns the repaired text that is not final up to the offset `end`.
     fn held(&self, end: usize) -> &str {
-        self.trunk.out.get(..end.saturating_sub(self.trunk.origin)).unwrap_or_default()
+        self.trunk
+            .out
+            .get(..end.saturating_sub(self.trunk.origin))
+            .unwrap_or_default()
     }
 
-    /// Returns the machine at a base offset, and the attempt from there on. Plans from the offset `first` on neither
-    /// change nor read the text before the base.
+    /// Returns the machine at a base offset, and the attempt from there on. Plans from the offset
+    /// `first` on neither change nor read the text before the base.
     fn based(&mut self, trunk: &Attempt, first: usize) -> (Machine, Attempt) {
         let tokens = &trunk.recorder.tokens;
         let next = tokens.partition_point(|token| token.end < first);
-        let before = next.checked_sub(TOKENS_BEFORE).and_then(|at| tokens.get(at));
-        let mut base = before.map_or(trunk.origin, |token| token.start).max(trunk.origin);
+        let before = next
+            .checked_sub(TOKENS_BEFORE)
+            .and_then(|at| tokens.get(at));
+        let mut base = before
+            .map_or(trunk.origin, |token| token.start)
+            .max(trunk.origin);
         if trunk.machine.state().in_token() {
             base = base.min(trunk.machine.token_start().max(trunk.origin));
         }
         let straddles = |edit: &&Edit| edit.out < base && base < edit.out_end();
-        base = trunk.edits.iter().find(straddles).map_or(base, |edit| edit.out);
+        base = trunk
+            .edits
+            .iter()
+            .find(straddles)
+            .map_or(base, |edit| edit.out);
         let mut machine = self.settled.clone();
         let before = trunk.out.get(..base - trunk.origin).unwrap_or_default();
         let read = machine.feed(before.as_bytes());
-        debug_assert!(read.is_ok(), "the repaired text before the base is valid: {read:?}");
+        debug_assert!(
+            read.is_ok(),
+            "the repaired text before the base is valid: {read:?}"
+        );
         let count = tokens.partition_point(|token| token.end <= base);
-        self.context.learn(tokens.get(..count).unwrap_or_default(), &trunk.out, trunk.origin);
+        self.context.learn(
+            tokens.get(..count).unwrap_or_default(),
+            &trunk.out,
+            trunk.origin,
+        );
         let parent = trunk.rebased(base);
         (machine, parent)
     }
 
-    /// Whether a comma and a value follow a root that is closed, so that it may have been closed too early. `None`: that
-    /// is not known yet.
+    /// Whether a comma and a value follow a root that is closed, so that it may have been closed
+    /// too early. `None`: that is not known yet.
     fn goes_on(&self, is_end: bool) -> Option<bool> {
-        let rest = self.source(is_end, "").rest(self.trunk.at).trim_ascii_start();
+        let rest = self
+            .source(is_end, "")
+            .rest(self.trunk.at)
+            .trim_ascii_start();
         let after = rest.strip_prefix(',').map(str::trim_ascii_start);
         match after {
             None if !rest.is_empty() => Some(false),
@@ -267,20 +350,36 @@ impl Repairer {
         }
     }
 
-    /// Moves the settled machine to the end of the last accepted guess, or to an earlier offset from which on a certain
-    /// recovery may still change text; at least to the end of the final text.
+    /// Moves the settled machine to the end of the last accepted guess, or to an earlier offset
+    /// from which on a certain recovery may still change text; at least to the end of the final
+    /// text.
     fn settle(&mut self, root: &str) {
-        let mut end = self.accepted.min(self.trunk.certain()).max(self.trunk.origin);
+        let mut end = self
+            .accepted
+            .min(self.trunk.certain())
+            .max(self.trunk.origin);
         let within = |edit: &&Edit| edit.out < end && end < edit.out_end();
-        end = self.trunk.edits.iter().find(within).map_or(end, |edit| edit.out);
+        end = self
+            .trunk
+            .edits
+            .iter()
+            .find(within)
+            .map_or(end, |edit| edit.out);
         while end > self.trunk.origin && !self.trunk.out.is_char_boundary(end - self.trunk.origin) {
             end -= 1;
         }
         let from = self.settled.offset();
-        let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
+        let mut recorder = Recorder {
+            is_on: true,
+            tokens: Vec::new(),
+        };
         let released = root.get(from..self.trunk.origin).unwrap_or_default();
         let start = from.max(self.trunk.origin) - self.trunk.origin;
-        let held = self.trunk.out.get(start..end - self.trunk.origin).unwrap_or_default();
+        let held = self
+            .trunk
+            .out
+            .get(start..end - self.trunk.origin)
+            .unwrap_or_default();
         for text in [released, held] {
             let origin = self.settled.offset();
             let read = self.settled.feed_with(text.as_bytes(), &mut recorder);
@@ -290,24 +389,44 @@ impl Repairer {
         }
     }
 
-    /// Takes the likeliest guess once the look-ahead or the end of the text was received, so that the result depends on
-    /// the text alone, not on its chunks.
+    /// Takes the likeliest guess once the look-ahead or the end of the text was received, so that
+    /// the result depends on the text alone, not on its chunks.
     fn decide(&mut self, mut search: Search, is_end: bool, root: &str) -> Next {
-        let limit = self.trunk.at.saturating_add(self.options.caps.lookahead).saturating_sub(self.from);
+        let limit = self
+            .trunk
+            .at
+            .saturating_add(self.options.caps.lookahead)
+            .saturating_sub(self.from);
         let is_whole = limit >= self.window.len();
         if is_whole && !is_end {
             self.search = Some(search);
             return Next::Wait;
         }
-        let source = Source { held: self.held(search.base()), ..self.source(is_end, root) };
+        let source = Source {
+            held: self.held(search.base()),
+            ..self.source(is_end, root)
+        };
         let limit = limit.min(source.window.len());
-        let limit = (0..=limit).rev().find(|&at| source.window.is_char_boundary(at)).unwrap_or(0);
-        let source = Source { window: source.window.get(..limit).unwrap_or_default(), is_end: is_whole, ..source };
-        if self.is_done() && is_whole && is_list_of_roots(source.rest(self.trunk.at), self.options.caps.depth) {
+        let limit = (0..=limit)
+            .rev()
+            .find(|&at| source.window.is_char_boundary(at))
+            .unwrap_or(0);
+        let source = Source {
+            window: source.window.get(..limit).unwrap_or_default(),
+            is_end: is_whole,
+            ..source
+        };
+        if self.is_done()
+            && is_whole
+            && is_list_of_roots(source.rest(self.trunk.at), self.options.caps.depth)
+        {
             // No text has to change.
             return Next::Close;
         }
-        let known = Known { habits: &self.habits, context: &self.context };
+        let known = Known {
+            habits: &self.habits,
+            context: &self.context,
+        };
         let most = self.options.caps.readings;
         let allowed = most.saturating_mul(FREE_KIB.saturating_add(self.trunk.at >> 10));
         let mut readings = self.readings;
@@ -320,10 +439,15 @@ impl Repairer {
         self.readings = readings;
         match found {
             Found::Nothing => Next::Fail(self.failure(root)),
-            Found::TooMany => {
-                Next::Fail(SyntaxError { kind: SyntaxErrorKind::TooManyReadings(most), offset: self.trunk.at })
-            }
-            Found::Reading { attempt, stop, last } => {
+            Found::TooMany => Next::Fail(SyntaxError {
+                kind: SyntaxErrorKind::TooManyReadings(most),
+                offset: self.trunk.at,
+            }),
+            Found::Reading {
+                attempt,
+                stop,
+                last,
+            } => {
                 self.accepted = self.accepted.max(last);
                 self.habits.learn(&attempt.edits);
                 let before = self.trunk.at;
@@ -331,7 +455,10 @@ impl Repairer {
                 match stop {
                     // No reading explains the member, and dropping it is not allowed.
                     Stop::Done if self.trunk.at <= before && is_before_member => {
-                        Next::Fail(SyntaxError { kind: SyntaxErrorKind::TrailingText(b','), offset: comma })
+                        Next::Fail(SyntaxError {
+                            kind: SyntaxErrorKind::TrailingText(b','),
+                            offset: comma,
+                        })
                     }
                     Stop::Done if self.trunk.at <= before => Next::Close,
                     Stop::End if is_whole => Next::Wait,
@@ -343,7 +470,10 @@ impl Repairer {
 
     /// Returns the deviation of the certain reading.
     fn failure(&self, root: &str) -> SyntaxError {
-        let end = SyntaxError { kind: SyntaxErrorKind::UnexpectedEnd, offset: self.trunk.at };
+        let end = SyntaxError {
+            kind: SyntaxErrorKind::UnexpectedEnd,
+            offset: self.trunk.at,
+        };
         match self.trunk.clone().run(&self.source(true, root)) {
             Stop::Deviation(error) => error,
             Stop::End | Stop::Done => end,
@@ -355,8 +485,8 @@ impl Repairer {
         let certain = || self.trunk.certain();
         let to = match self.options.level {
             _ if all => self.trunk.machine.offset(),
-            // Counted from the certain text. The offset of an escape or a comma that was read but may still change
-            // depends on the chunks.
+            // Counted from the certain text. The offset of an escape or a comma that was read but
+            // may still change depends on the chunks.
             RepairLevel::Guess => certain().saturating_sub(self.options.caps.lookahead),
             _ => certain(),
         };
@@ -366,7 +496,10 @@ impl Repairer {
     /// Makes the repaired text final up to `to`.
     fn release_to(&mut self, to: usize, root: &mut String) {
         let mut to = to;
-        let before = self.trunk.edits.partition_point(|edit| edit.out_end() <= to);
+        let before = self
+            .trunk
+            .edits
+            .partition_point(|edit| edit.out_end() <= to);
         if let Some(edit) = self.trunk.edits.get(before).filter(|edit| edit.out < to) {
             to = edit.out;
         }
@@ -374,7 +507,11 @@ impl Repairer {
             to -= 1;
         }
         self.trunk.release(to, root, &mut self.log);
-        let gone = self.trunk.origin_in.saturating_sub(self.from).min(self.window.len());
+        let gone = self
+            .trunk
+            .origin_in
+            .saturating_sub(self.from)
+            .min(self.window.len());
         // Each byte is moved at most once, whatever the pushes are.
         if gone > self.window.len() / 2 {
             self.window.drain(..gone);
@@ -392,21 +529,28 @@ impl Repairer {
         self.release(true, root);
     }
 
-    /// Ends the text as [`finish`](Self::finish) does if that closes the root. Otherwise nothing changes.
+    /// Ends the text as [`finish`](Self::finish) does if that closes the root. Otherwise nothing
+    /// changes.
     pub(crate) fn finish_whole(&mut self, root: &mut String) {
         if self.options.level < RepairLevel::Guess || self.is_closed {
             // No withheld text closes a root.
             return;
         }
-        let (mut whole, mut text) = (Self { is_cut: true, ..self.clone() }, root.clone());
+        let (mut whole, mut text) = (
+            Self {
+                is_cut: true,
+                ..self.clone()
+            },
+            root.clone(),
+        );
         if whole.finish(&mut text).is_ok() {
             (*self, *root) = (whole, text);
         }
     }
 
-    /// Stops where the text was cut: decides an open guess by the received text, and appends the likely reading.
-    /// Returns the rest as written: a trailing comma, or the beginning of a word; if the last value may be a guess,
-    /// that too.
+    /// Stops where the text was cut: decides an open guess by the received text, and appends the
+    /// likely reading. Returns the rest as written: a trailing comma, or the beginning of a word;
+    /// if the last value may be a guess, that too.
     pub(crate) fn cut(&mut self, root: &mut String) -> String {
         if self.options.level < RepairLevel::Guess || self.is_closed {
             return self.pending().to_owned();
@@ -425,7 +569,11 @@ impl Repairer {
             let machine = &self.trunk.machine;
             let is_text = machine.in_string() && machine.offset() > machine.token_start() + LONG;
             let settled = self.settled.offset();
-            let end = if is_text { machine.certain_string() } else { value.map_or(settled, |value| value.end) };
+            let end = if is_text {
+                machine.certain_string()
+            } else {
+                value.map_or(settled, |value| value.end)
+            };
             self.release_to(end, root);
         }
         format!("{}{word}", self.pending())
@@ -436,25 +584,40 @@ impl Repairer {
     }
 }
 
-/// Returns the written offsets of the keys that were read with their colons. These keys are protected: a later mistake
-/// doesn't change that they were keys.
+/// Returns the written offsets of the keys that were read with their colons. These keys are
+/// protected: a later mistake doesn't change that they were keys.
 fn written_keys(trunk: &Attempt) -> Vec<usize> {
     let has_colon = |token: &&Token| {
-        let after = trunk.out.get(token.end.saturating_sub(trunk.origin)..).unwrap_or_default();
+        let after = trunk
+            .out
+            .get(token.end.saturating_sub(trunk.origin)..)
+            .unwrap_or_default();
         token.start >= trunk.origin && after.trim_ascii_start().starts_with(':')
     };
-    let keys = trunk.recorder.tokens.iter().filter(|token| token.kind == TokenKind::Key).filter(has_colon);
+    let keys = trunk
+        .recorder
+        .tokens
+        .iter()
+        .filter(|token| token.kind == TokenKind::Key)
+        .filter(has_colon);
     keys.map(|token| trunk.in_offset(token.start)).collect()
 }
 
-/// Whether `rest` has whole containers, each after a comma, and otherwise only white space and a fence.
+/// Whether `rest` has whole containers, each after a comma, and otherwise only white space and a
+/// fence.
 fn is_list_of_roots(rest: &str, depth: usize) -> bool {
     let mut rest = rest.trim_start();
     let mut has_root = false;
-    while let Some(root) = rest.strip_prefix(',').map(str::trim_start).filter(|root| root.starts_with(['{', '['])) {
+    while let Some(root) = rest
+        .strip_prefix(',')
+        .map(str::trim_start)
+        .filter(|root| root.starts_with(['{', '[']))
+    {
         let mut machine = Machine::new(depth);
         match machine.feed(root.as_bytes()) {
-            Ok(read) if machine.is_done() => rest = root.get(read..).unwrap_or_default().trim_start(),
+            Ok(read) if machine.is_done() => {
+                rest = root.get(read..).unwrap_or_default().trim_start()
+            }
             _ => return false,
         }
         has_root = true;
@@ -463,12 +626,12 @@ fn is_list_of_roots(rest: &str, depth: usize) -> bool {
     has_root && (rest.is_empty() || rest.starts_with(FENCE))
 }
 
-/// The number of tokens that an attempt keeps before the first one that a plan changes: plans read the end of the
-/// previous value, and the comma after it.
+/// The number of tokens that an attempt keeps before the first one that a plan changes: plans read
+/// the end of the previous value, and the comma after it.
 const TOKENS_BEFORE: usize = 4;
 
-/// A text has the budget of this many KiB from its beginning on: the first mistakes need the most readings. 1,024
-/// readings of up to 40 microseconds are an acceptable delay.
+/// A text has the budget of this many KiB from its beginning on: the first mistakes need the most
+/// readings. 1,024 readings of up to 40 microseconds are an acceptable delay.
 const FREE_KIB: usize = 16;
 
 /// Bytes of an open string from which on it is unlikely to be another token.
@@ -488,8 +651,14 @@ enum Next {
 impl Attempt {
     /// Returns the tokens of the repaired text after the offset of `settled`.
     fn tokens(&self, settled: &Machine) -> Vec<Token> {
-        let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
-        let text = self.out.get(settled.offset() - self.origin..).unwrap_or_default();
+        let mut recorder = Recorder {
+            is_on: true,
+            tokens: Vec::new(),
+        };
+        let text = self
+            .out
+            .get(settled.offset() - self.origin..)
+            .unwrap_or_default();
         let _ = settled.clone().feed_with(text.as_bytes(), &mut recorder);
         recorder.tokens
     }

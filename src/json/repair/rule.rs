@@ -15,7 +15,8 @@ pub enum RepairLevel {
     /// Nothing: the grammar of RFC 8259.
     #[default]
     Strict,
-    /// Changes that keep the meaning of every whole token: commas, escapes, quotes around a token, comments.
+    /// Changes that keep the meaning of every whole token: commas, escapes, quotes around a token,
+    /// comments.
     Syntax,
     /// Changes that choose between readings: lost quotes, colons and closers, words without quotes.
     Guess,
@@ -44,7 +45,8 @@ impl RepairLevel {
     }
 }
 
-/// Declares the rules with their names, levels, costs, meanings and examples: the table of docs/repair.md.
+/// Declares the rules with their names, levels, costs, meanings and examples: the table of
+/// docs/repair.md.
 macro_rules! rules {
     ($($variant:ident $name:literal $level:ident $cost:literal, $meaning:literal, $before:literal => $after:literal;)+) => {
         /// A mistake in a text that a repair corrects. docs/repair.md has the table.
@@ -209,8 +211,18 @@ pub(crate) struct RepairCaps {
 impl RepairOptions {
     /// Creates options for a level, with all of its rules and the default caps.
     pub fn new(level: RepairLevel) -> Self {
-        let caps = RepairCaps { depth: 1024, lookahead: 4096, repairs: 1 << 16, readings: 64 };
-        Self { level, off: 0, caps, preference: None }
+        let caps = RepairCaps {
+            depth: 1024,
+            lookahead: 4096,
+            repairs: 1 << 16,
+            readings: 64,
+        };
+        Self {
+            level,
+            off: 0,
+            caps,
+            preference: None,
+        }
     }
 
     /// Switches a rule off.
@@ -247,7 +259,10 @@ impl RepairOptions {
 
     /// Returns the rules that are switched off.
     pub(crate) fn off(&self) -> impl Iterator<Item = RepairRule> + '_ {
-        RepairRule::ALL.iter().copied().filter(|rule| self.is_off(*rule))
+        RepairRule::ALL
+            .iter()
+            .copied()
+            .filter(|rule| self.is_off(*rule))
     }
 
     fn is_off(&self, rule: RepairRule) -> bool {
@@ -256,7 +271,10 @@ impl RepairOptions {
 
     /// Prefers guesses whose root passes `is_expected`.
     #[cfg(feature = "schema")]
-    pub(crate) fn preferring(mut self, is_expected: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+    pub(crate) fn preferring(
+        mut self,
+        is_expected: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Self {
         // A check that panics leaves nothing half done.
         let is_expected = AssertUnwindSafe(is_expected);
         self.preference = Some(Preference(Arc::new(move |json: &str| {
@@ -268,7 +286,9 @@ impl RepairOptions {
 
     /// Whether `json` is an expected root, or any root is.
     pub(super) fn prefers(&self, json: impl FnOnce() -> String) -> bool {
-        self.preference.as_ref().is_none_or(|Preference(is_expected)| is_expected(&json()))
+        self.preference
+            .as_ref()
+            .is_none_or(|Preference(is_expected)| is_expected(&json()))
     }
 
     /// Returns how many bytes after a mistake are read before a guess is accepted.

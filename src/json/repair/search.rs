@@ -1,7 +1,8 @@
 //! The search among guesses: the cheapest reading that the later text confirms.
 //!
-//! Readings are tried in the order of their cost, and one is read only after all cheaper ones. A search begins once the
-//! whole look-ahead was received, so its result depends on the text alone, not on its chunks.
+//! Readings are tried in the order of their cost, and one is read only after all cheaper ones. A
+//! search begins once the whole look-ahead was received, so its result depends on the text alone,
+//! not on its chunks.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
@@ -54,8 +55,8 @@ pub(super) struct Known<'a> {
 /// The result of a search.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A reading that is confirmed, or the cheapest one at the end of the text, why it stopped, and where its last guess
-    /// ends in the repaired text.
+    /// A reading that is confirmed, or the cheapest one at the end of the text, why it stopped, and
+    /// where its last guess ends in the repaired text.
     Reading {
         attempt: Box<Attempt>,
         stop: Stop,
@@ -78,14 +79,27 @@ struct Reading {
 
 impl From<Box<Read>> for Found {
     fn from(read: Box<Read>) -> Self {
-        let Read { attempt, stop, last, .. } = *read;
-        Self::Reading { attempt: Box::new(attempt), stop, last }
+        let Read {
+            attempt,
+            stop,
+            last,
+            ..
+        } = *read;
+        Self::Reading {
+            attempt: Box::new(attempt),
+            stop,
+            last,
+        }
     }
 }
 
 #[derive(Clone, Debug)]
 enum State {
-    Planned { parent: Arc<Attempt>, places: Places, plan: Plan },
+    Planned {
+        parent: Arc<Attempt>,
+        places: Places,
+        plan: Plan,
+    },
     Read(Box<Read>),
 }
 
@@ -113,16 +127,18 @@ pub(super) struct Places {
     is_again: bool,
 }
 
-/// The most readings expanded at one position. They differ only in earlier guesses, so the cheapest ones are enough.
-/// Expanding all would make the work exponential in the mistakes of the look-ahead.
+/// The most readings expanded at one position. They differ only in earlier guesses, so the cheapest
+/// ones are enough. Expanding all would make the work exponential in the mistakes of the
+/// look-ahead.
 const REPLACED: usize = 4;
-/// The most mistakes in a row that habits explain: more without two values between them show that the habit does not
-/// apply.
+/// The most mistakes in a row that habits explain: more without two values between them show that
+/// the habit does not apply.
 const STEPS: usize = 6;
-/// Values that must end after the first deviation, and after the last guess. Mistakes within them are explained
-/// together, so that no explanation of the first one causes the second.
+/// Values that must end after the first deviation, and after the last guess. Mistakes within them
+/// are explained together, so that no explanation of the first one causes the second.
 const VALUES: usize = 10;
-/// Values that must end after the last guess if its mistake was made before: the value that it is in, and the next one.
+/// Values that must end after the last guess if its mistake was made before: the value that it is
+/// in, and the next one.
 const LAST_VALUES: usize = 2;
 /// The cost of a deviation that follows a guess closely and has no explanation yet.
 const NEXT: u32 = 2 * CHANGE;
@@ -136,9 +152,15 @@ pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 
 impl Search {
-    /// Creates a search about the deviation at which `parent` stopped. `base`: the machine at the start of `parent`.
-    /// `keys`: the offsets of the protected keys.
-    pub(super) fn new(base: Machine, parent: Attempt, plans: Vec<Plan>, keys: Vec<usize>, habits: &Habits) -> Self {
+    /// Creates a search about the deviation at which `parent` stopped. `base`: the machine at the
+    /// start of `parent`. `keys`: the offsets of the protected keys.
+    pub(super) fn new(
+        base: Machine,
+        parent: Attempt,
+        plans: Vec<Plan>,
+        keys: Vec<usize>,
+        habits: &Habits,
+    ) -> Self {
         let parent = Arc::new(parent);
         let mut search = Self {
             readings: BinaryHeap::new(),
@@ -161,37 +183,74 @@ impl Search {
     /// Adds the reading of the unchanged text.
     pub(super) fn add_as_it_is(&mut self, stop: Stop, cost: u32) {
         let attempt = Attempt::clone(&self.parent);
-        let places = Places { first: attempt.at, deviation: attempt.at, is_again: false };
-        let read = Read { attempt, stop, last: 0, places, is_confirmed: true, loses_text: false, is_open: true };
+        let places = Places {
+            first: attempt.at,
+            deviation: attempt.at,
+            is_again: false,
+        };
+        let read = Read {
+            attempt,
+            stop,
+            last: 0,
+            places,
+            is_confirmed: true,
+            loses_text: false,
+            is_open: true,
+        };
         self.push(cost, State::Read(Box::new(read)));
     }
 
     /// Adds the readings of plans. `places` are those of the reading that they replace.
-    fn add(&mut self, parent: &Arc<Attempt>, places: Option<Places>, cost: u32, plans: Vec<Plan>, habits: &Habits) {
+    fn add(
+        &mut self,
+        parent: &Arc<Attempt>,
+        places: Option<Places>,
+        cost: u32,
+        plans: Vec<Plan>,
+        habits: &Habits,
+    ) {
         let deviation = places.map_or(0, |places| places.deviation).max(parent.at);
         for plan in plans {
             let again = habits.cost_again(&plan, &parent.edits);
             let first = places.map_or(deviation, |places| places.first);
             let is_again = again.is_some() || habits.is_again(&plan, &parent.edits);
-            let places = Places { first, deviation, is_again };
+            let places = Places {
+                first,
+                deviation,
+                is_again,
+            };
             let cost = cost + again.unwrap_or(plan.cost);
-            self.push(cost, State::Planned { parent: Arc::clone(parent), places, plan });
+            self.push(
+                cost,
+                State::Planned {
+                    parent: Arc::clone(parent),
+                    places,
+                    plan,
+                },
+            );
         }
     }
 
     fn push(&mut self, cost: u32, state: State) {
         self.planned += 1;
-        self.readings.push(Reverse(Reading { cost, rest: 0, number: self.planned, state }));
+        self.readings.push(Reverse(Reading {
+            cost,
+            rest: 0,
+            number: self.planned,
+            state,
+        }));
     }
 
-    /// Explains the deviation, and those soon after it, by the habits of the text. Returns `None` if no habit applies,
-    /// or if the text after the guesses does not confirm them.
+    /// Explains the deviation, and those soon after it, by the habits of the text. Returns `None`
+    /// if no habit applies, or if the text after the guesses does not confirm them.
     pub(super) fn follow(&self, known: Known<'_>, source: &Source<'_>) -> Option<Found> {
         let mut attempt = Arc::clone(&self.parent);
         let mut plans = self.plans.clone();
         let (mut first, mut last) = (None, 0);
         for _ in 0..STEPS {
-            let plan = known.habits.choose(plans.iter().filter(|plan| plan.out >= last))?;
+            let plan = known
+                .habits
+                .choose(plans.iter().filter(|plan| plan.out >= last))?;
             let (mut next, end) = apply(&attempt, plan, &self.base, source)?;
             let stop = next.run(source);
             last = end;
@@ -204,9 +263,18 @@ impl Search {
                 Stop::Deviation(_) => Guesses::list(&next, source)?,
                 _ => Vec::new(),
             };
-            let goes_on = || known.habits.choose(plans.iter().filter(|plan| plan.out >= last)).is_some();
+            let goes_on = || {
+                known
+                    .habits
+                    .choose(plans.iter().filter(|plan| plan.out >= last))
+                    .is_some()
+            };
             if has_values(&next, first, LAST_VALUES) && (has_values(&next, last, 1) || goes_on()) {
-                return Some(Found::Reading { attempt: Box::new(next), stop, last });
+                return Some(Found::Reading {
+                    attempt: Box::new(next),
+                    stop,
+                    last,
+                });
             }
             attempt = Arc::new(next);
         }
@@ -214,25 +282,48 @@ impl Search {
     }
 
     /// Tries readings until one is confirmed. `readings` counts them, up to `most`.
-    pub(super) fn run(&mut self, known: Known<'_>, source: &Source<'_>, readings: &mut usize, most: usize) -> Found {
+    pub(super) fn run(
+        &mut self,
+        known: Known<'_>,
+        source: &Source<'_>,
+        readings: &mut usize,
+        most: usize,
+    ) -> Found {
         // The likeliest answer without an expected root, and the cost limit for a better one.
         let mut best: Option<(u32, Box<Read>)> = None;
-        while let Some(Reverse(Reading { cost, rest, number, state })) = self.readings.pop() {
+        while let Some(Reverse(Reading {
+            cost,
+            rest,
+            number,
+            state,
+        })) = self.readings.pop()
+        {
             let rank = cost.saturating_add(rest);
             // All later readings cost more than an expected root may cost.
             if best.as_ref().is_some_and(|(most, _)| rank > *most) {
                 break;
             }
             match state {
-                State::Planned { parent, places, plan } => {
+                State::Planned {
+                    parent,
+                    places,
+                    plan,
+                } => {
                     if *readings >= most {
                         return Found::TooMany;
                     }
                     *readings += 1;
-                    let Some((attempt, last)) = apply(&parent, &plan, &self.base, source) else { continue };
+                    let Some((attempt, last)) = apply(&parent, &plan, &self.base, source) else {
+                        continue;
+                    };
                     let read = Read::after_guess(attempt, last, places, source);
                     let rest = read.rest(source, known.context);
-                    self.readings.push(Reverse(Reading { cost, rest, number, state: State::Read(Box::new(read)) }));
+                    self.readings.push(Reverse(Reading {
+                        cost,
+                        rest,
+                        number,
+                        state: State::Read(Box::new(read)),
+                    }));
                 }
                 State::Read(read) if loses_key(&read.attempt, &self.keys) => {}
                 State::Read(read) if read.is_answer(source) => {
@@ -251,32 +342,61 @@ impl Search {
     }
 
     /// Replaces a reading by those that explain where it stopped.
-    fn replace(&mut self, cost: u32, rest: u32, number: usize, read: Read, habits: &Habits, source: &Source<'_>) {
+    fn replace(
+        &mut self,
+        cost: u32,
+        rest: u32,
+        number: usize,
+        read: Read,
+        habits: &Habits,
+        source: &Source<'_>,
+    ) {
         // Without plans the decision needs more text, but the text has ended.
-        let Some(plans) = Guesses::list(&read.attempt, source) else { return };
+        let Some(plans) = Guesses::list(&read.attempt, source) else {
+            return;
+        };
         let replaced = self.replaced.entry(Spot::of(&read.attempt)).or_default();
         *replaced += 1;
         if *replaced <= REPLACED {
             // A later guess must not change an earlier one.
-            let plans = plans.into_iter().filter(|plan| plan.out >= read.last).collect();
-            self.add(&Arc::new(read.attempt.clone()), Some(read.places), cost, plans, habits);
+            let plans = plans
+                .into_iter()
+                .filter(|plan| plan.out >= read.last)
+                .collect();
+            self.add(
+                &Arc::new(read.attempt.clone()),
+                Some(read.places),
+                cost,
+                plans,
+                habits,
+            );
         }
         if read.stop == Stop::End {
             // The text may also be cut here.
-            let state = State::Read(Box::new(Read { is_open: true, ..read }));
-            self.readings.push(Reverse(Reading { cost, rest, number, state }));
+            let state = State::Read(Box::new(Read {
+                is_open: true,
+                ..read
+            }));
+            self.readings.push(Reverse(Reading {
+                cost,
+                rest,
+                number,
+                state,
+            }));
         }
     }
 }
 
 impl Read {
-    /// Whether a guess could explain where the reading stopped: at a deviation, in a string that is open at the end of
-    /// the text, or at the end of a root that text belonging to it follows.
+    /// Whether a guess could explain where the reading stopped: at a deviation, in a string that is
+    /// open at the end of the text, or at the end of a root that text belonging to it follows.
     fn is_unexplained(&self, source: &Source<'_>) -> bool {
         match self.stop {
             Stop::Deviation(_) => true,
             Stop::Done => self.loses_text,
-            Stop::End => source.is_end && !source.is_cut && !self.is_open && self.attempt.machine.in_string(),
+            Stop::End => {
+                source.is_end && !source.is_cut && !self.is_open && self.attempt.machine.in_string()
+            }
         }
     }
 
@@ -290,10 +410,13 @@ impl Read {
         !source.is_end || source.options.prefers(json)
     }
 
-    /// Whether the text ends in a key that a guess has opened again: a missing value would become a part of it.
+    /// Whether the text ends in a key that a guess has opened again: a missing value would become a
+    /// part of it.
     fn is_in_reopened_key(&self) -> bool {
         let machine = &self.attempt.machine;
-        let is_inner = |edit: &Edit| edit.repair.rule == RepairRule::InnerQuote && edit.out > machine.token_start();
+        let is_inner = |edit: &Edit| {
+            edit.repair.rule == RepairRule::InnerQuote && edit.out > machine.token_start()
+        };
         machine.in_string() && machine.in_key() && self.attempt.edits.iter().any(is_inner)
     }
 
@@ -323,9 +446,18 @@ impl Read {
             && (fit::ends_inside(&attempt)
                 || comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty())
                 || !is_followed
-                    && (content::is_of_root(after) || moves_end(&attempt.edits) && goes_on(source.rest(attempt.at))));
+                    && (content::is_of_root(after)
+                        || moves_end(&attempt.edits) && goes_on(source.rest(attempt.at))));
         let is_confirmed = is_followed || stop == Stop::Done && is_end_known && !loses_text;
-        Self { attempt, stop, last, places, is_confirmed, loses_text, is_open: false }
+        Self {
+            attempt,
+            stop,
+            last,
+            places,
+            is_confirmed,
+            loses_text,
+            is_open: false,
+        }
     }
 
     /// Returns the cost of text that no guess changes, and of certain changes.
@@ -334,17 +466,24 @@ impl Read {
         let after = source.rest(attempt.at).trim_ascii_start();
         let beyond = beyond_closers(after);
         // Prose after a root begins after white space.
-        let is_joined = source.rest(attempt.at).starts_with(|c: char| !c.is_whitespace() && c != '`');
+        let is_joined = source
+            .rest(attempt.at)
+            .starts_with(|c: char| !c.is_whitespace() && c != '`');
         let open = match self.stop {
-            Stop::Done if beyond.len() < after.len() && beyond.starts_with([',', ':', '"']) => LOST_TEXT,
+            Stop::Done if beyond.len() < after.len() && beyond.starts_with([',', ':', '"']) => {
+                LOST_TEXT
+            }
             Stop::Done if after.starts_with(['}', ']']) => CLOSERS_AFTER,
             Stop::Done if is_joined || after.starts_with(['{', '[']) => OPEN_ROOT,
             Stop::Deviation(_) if self.is_confirmed => NEXT,
-            Stop::End if source.is_end && !source.is_cut => OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string()),
+            Stop::End if source.is_end && !source.is_cut => {
+                OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string())
+            }
             _ => 0,
         };
         // An explanation of the next deviation may still change the rest.
-        let is_final = self.is_confirmed || source.is_end && !matches!(self.stop, Stop::Deviation(_));
+        let is_final =
+            self.is_confirmed || source.is_end && !matches!(self.stop, Stop::Deviation(_));
         let form = if is_final {
             fit::odd_quotes(attempt) + fit::texts(attempt) + fit::contradictions(attempt, context)
         } else {
@@ -359,38 +498,68 @@ fn loses_key(attempt: &Attempt, keys: &[usize]) -> bool {
     let tokens = &attempt.recorder.tokens;
     let is_key = |start: usize| {
         let found = tokens.binary_search_by_key(&start, |token| token.start);
-        found.ok().and_then(|at| tokens.get(at)).is_some_and(|token| token.kind == TokenKind::Key)
+        found
+            .ok()
+            .and_then(|at| tokens.get(at))
+            .is_some_and(|token| token.kind == TokenKind::Key)
     };
-    keys.iter().map(|&key| attempt.out_offset(key)).any(|start| !is_key(start))
+    keys.iter()
+        .map(|&key| attempt.out_offset(key))
+        .any(|start| !is_key(start))
 }
 
 impl Spot {
     fn of(attempt: &Attempt) -> Self {
         let frames = attempt.machine.frames();
-        let kinds =
-            frames.iter().rev().take(64).fold(0, |kinds, frame| kinds << 1 | u64::from(frame.kind == Kind::Object));
+        let kinds = frames.iter().rev().take(64).fold(0, |kinds, frame| {
+            kinds << 1 | u64::from(frame.kind == Kind::Object)
+        });
         let is_quoted = attempt.mode != Mode::Json;
-        Self { at: attempt.at, state: attempt.machine.cut_state(), is_quoted, depth: frames.len(), kinds }
+        Self {
+            at: attempt.at,
+            state: attempt.machine.cut_state(),
+            is_quoted,
+            depth: frames.len(),
+            kinds,
+        }
     }
 }
 
 /// Whether guesses may have made a bracket inside a string the end of the root.
 fn moves_end(edits: &[Edit]) -> bool {
-    let count = |rule: RepairRule| edits.iter().filter(|edit| edit.guess.is_some() && edit.repair.rule == rule).count();
-    count(RepairRule::InnerQuote) % 2 == 1 || count(RepairRule::OpenString) + count(RepairRule::MissingQuote) > 0
+    let count = |rule: RepairRule| {
+        edits
+            .iter()
+            .filter(|edit| edit.guess.is_some() && edit.repair.rule == rule)
+            .count()
+    };
+    count(RepairRule::InnerQuote) % 2 == 1
+        || count(RepairRule::OpenString) + count(RepairRule::MissingQuote) > 0
 }
 
-/// Whether the text after a closing bracket looks like the rest of a string: it has text in the same line, or a quote.
+/// Whether the text after a closing bracket looks like the rest of a string: it has text in the
+/// same line, or a quote.
 fn goes_on(after: &str) -> bool {
-    let line = after.lines().next().unwrap_or_default().trim_matches([' ', '\t', '}', ']', '`']);
+    let line = after
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_matches([' ', '\t', '}', ']', '`']);
     !line.is_empty() || after.contains('"')
 }
 
 /// Whether at least `count` values end after `from`, and more text follows them.
 fn has_values(attempt: &Attempt, from: usize, count: usize) -> bool {
-    let mut ended = attempt.recorder.tokens.iter().filter(|token| token.kind.ends_value() && token.end > from);
+    let mut ended = attempt
+        .recorder
+        .tokens
+        .iter()
+        .filter(|token| token.kind.ends_value() && token.end > from);
     ended.nth(count - 1).is_some_and(|token| {
-        let after = attempt.out.get(token.end - attempt.origin..).unwrap_or_default();
+        let after = attempt
+            .out
+            .get(token.end - attempt.origin..)
+            .unwrap_or_default();
         !after.trim_ascii_start().is_empty()
     })
 }
@@ -399,21 +568,33 @@ fn has_values(attempt: &Attempt, from: usize, count: usize) -> bool {
 fn is_followed(attempt: &Attempt, last: usize, places: Places) -> bool {
     let last_values = if places.is_again { LAST_VALUES } else { VALUES };
     let last = last.max(attempt.out_offset(places.deviation));
-    has_values(attempt, attempt.out_offset(places.first), VALUES) && has_values(attempt, last, last_values)
+    has_values(attempt, attempt.out_offset(places.first), VALUES)
+        && has_values(attempt, last, last_values)
 }
 
-/// Returns the text after closing brackets. The brackets may be superfluous, so that this text belongs to the root.
+/// Returns the text after closing brackets. The brackets may be superfluous, so that this text
+/// belongs to the root.
 fn beyond_closers(after: &str) -> &str {
     after.trim_start_matches(|c: char| matches!(c, '}' | ']') || c.is_ascii_whitespace())
 }
 
-/// Returns the attempt that a plan leads to, and where its guess ends; `None` if the grammar rejects the plan.
-fn apply(parent: &Attempt, plan: &Plan, base: &Machine, source: &Source<'_>) -> Option<(Attempt, usize)> {
-    let mut recorder = Recorder { is_on: true, tokens: Vec::new() };
+/// Returns the attempt that a plan leads to, and where its guess ends; `None` if the grammar
+/// rejects the plan.
+fn apply(
+    parent: &Attempt,
+    plan: &Plan,
+    base: &Machine,
+    source: &Source<'_>,
+) -> Option<(Attempt, usize)> {
+    let mut recorder = Recorder {
+        is_on: true,
+        tokens: Vec::new(),
+    };
     let mut machine = base.clone();
     let kept = parent.out.get(..plan.out - parent.origin)?;
     machine.feed_with(kept.as_bytes(), &mut recorder).ok()?;
-    let is_before = |edit: &&Edit| edit.out_end() <= plan.out && edit.repair.range.end <= plan.start;
+    let is_before =
+        |edit: &&Edit| edit.out_end() <= plan.out && edit.repair.range.end <= plan.start;
     let mut attempt = Attempt {
         machine,
         out: kept.to_owned(),
@@ -433,19 +614,36 @@ fn apply(parent: &Attempt, plan: &Plan, base: &Machine, source: &Source<'_>) -> 
         edit.guess = Some(plan.mistake);
     }
     // A closing quote that is read as text stays unchanged.
-    attempt.edits.pop_if(|edit| edit.repair.original == edit.repair.replacement);
+    attempt
+        .edits
+        .pop_if(|edit| edit.repair.original == edit.repair.replacement);
     let last = attempt.machine.offset();
     Some((attempt, last))
 }
 
-/// Returns the cost of the certain changes. A writer uses other quotes or literals everywhere, so they count once.
+/// Returns the cost of the certain changes. A writer uses other quotes or literals everywhere, so
+/// they count once.
 fn certain_costs(edits: &[Edit]) -> u32 {
-    let certain = || edits.iter().filter(|edit| edit.guess.is_none() && edit.repair.rule.level() < RepairLevel::Guess);
+    let certain = || {
+        edits
+            .iter()
+            .filter(|edit| edit.guess.is_none() && edit.repair.rule.level() < RepairLevel::Guess)
+    };
     let is_habit = |rule: RepairRule| matches!(rule, RepairRule::Quotes | RepairRule::Literal);
     let habits = [RepairRule::Quotes, RepairRule::Literal].into_iter();
-    let habits = habits.filter(|habit| certain().any(|edit| edit.repair.rule == *habit)).map(RepairRule::cost);
-    let cost = |edit: &Edit| if edit.is_tight { 2 } else { edit.repair.rule.cost() };
-    let others = certain().filter(|edit| !is_habit(edit.repair.rule)).map(cost);
+    let habits = habits
+        .filter(|habit| certain().any(|edit| edit.repair.rule == *habit))
+        .map(RepairRule::cost);
+    let cost = |edit: &Edit| {
+        if edit.is_tight {
+            2
+        } else {
+            edit.repair.rule.cost()
+        }
+    };
+    let others = certain()
+        .filter(|edit| !is_habit(edit.repair.rule))
+        .map(cost);
     habits.chain(others).sum::<u32>() * CHANGE
 }
 

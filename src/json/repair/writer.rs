@@ -1,9 +1,10 @@
 //! Decides whether the writer of a string escaped, and doubles the backslashes if not.
 //!
-//! A string is escaped or it is not. A backslash before a letter without an escape, as in `\d`, proves that its writer
-//! did not escape: `\b` and `\f` in the same string are text, too. Line ends are the exception: many writers of raw
-//! formulas and paths still write `\n` for a line end, so `\n`, `\t` and `\r` are text only before a letter that could
-//! belong to a word, and only if nothing shows that the writer escapes. The decision needs the rest of the string.
+//! A string is escaped or it is not. A backslash before a letter without an escape, as in `\d`,
+//! proves that its writer did not escape: `\b` and `\f` in the same string are text, too. Line ends
+//! are the exception: many writers of raw formulas and paths still write `\n` for a line end, so
+//! `\n`, `\t` and `\r` are text only before a letter that could belong to a word, and only if
+//! nothing shows that the writer escapes. The decision needs the rest of the string.
 
 use memchr::{memchr, memchr2};
 
@@ -13,8 +14,8 @@ use super::backslash::{self, Meaning};
 use super::recovery::Quote;
 use crate::error::SyntaxError;
 
-/// The evidence in the open string. `raw`, `escape` and `pair` are the first offsets, as written, with that evidence,
-/// or `usize::MAX`.
+/// The evidence in the open string. `raw`, `escape` and `pair` are the first offsets, as written,
+/// with that evidence, or `usize::MAX`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer {
     /// The opening quote of the string in the repaired text.
@@ -47,19 +48,34 @@ impl Writer {
     /// Creates the evidence for the string at `token`, before its first backslash at `at`.
     pub(super) fn new(token: usize, at: usize, is_first: bool) -> Self {
         let (first, none) = (is_first.then_some(at), usize::MAX);
-        Self { token, first, read: at, is_over: false, raw: none, escape: none, pair: none }
+        Self {
+            token,
+            first,
+            read: at,
+            is_over: false,
+            raw: none,
+            escape: none,
+            pair: none,
+        }
     }
 
-    /// Decides about the backslash at `at`: in a stream by the rest of the string within the look-ahead, in a whole
-    /// text by the whole string.
+    /// Decides about the backslash at `at`: in a stream by the rest of the string within the
+    /// look-ahead, in a whole text by the whole string.
     pub(super) fn fate(&mut self, at: usize, quote: Option<Quote>, source: &Source<'_>) -> Fate {
         if at > self.read {
-            // The text between has no backslash, or a guess made the closing quote a part of the string.
+            // The text between has no backslash, or a guess made the closing quote a part of the
+            // string.
             (self.read, self.is_over) = (at, false);
         }
         self.search(quote, source);
-        let Some((len, meaning)) = self.meaning(at, quote, source) else { return Fate::Wait };
-        let reach = if source.is_end { usize::MAX } else { at.saturating_add(source.options.lookahead()) };
+        let Some((len, meaning)) = self.meaning(at, quote, source) else {
+            return Fate::Wait;
+        };
+        let reach = if source.is_end {
+            usize::MAX
+        } else {
+            at.saturating_add(source.options.lookahead())
+        };
         let is_decided = source.is_end || self.is_over || self.read >= reach;
         let is_raw = self.raw < reach;
         let doubled = match meaning {
@@ -94,12 +110,16 @@ impl Writer {
                 self.is_over = true;
                 return;
             }
-            let Some((len, meaning)) = self.meaning(self.read, quote, source) else { return };
+            let Some((len, meaning)) = self.meaning(self.read, quote, source) else {
+                return;
+            };
             let at = self.read;
             match meaning {
                 Meaning::Text => self.raw = self.raw.min(at),
                 Meaning::Escape => self.escape = self.escape.min(at),
-                Meaning::Pair => (self.escape, self.pair) = (self.escape.min(at), self.pair.min(at)),
+                Meaning::Pair => {
+                    (self.escape, self.pair) = (self.escape.min(at), self.pair.min(at))
+                }
                 _ => {}
             }
             if meaning == Meaning::Last {
@@ -111,7 +131,12 @@ impl Writer {
     }
 
     /// Returns the length and the meaning of the escape at `at`; `None` if it needs more text.
-    fn meaning(&self, at: usize, quote: Option<Quote>, source: &Source<'_>) -> Option<(usize, Meaning)> {
+    fn meaning(
+        &self,
+        at: usize,
+        quote: Option<Quote>,
+        source: &Source<'_>,
+    ) -> Option<(usize, Meaning)> {
         let is_first = self.first == Some(at);
         let may_close = self.raw < at && self.escape >= at;
         backslash::meaning(source.rest(at), quote, is_first, may_close, source.is_end)
@@ -119,7 +144,8 @@ impl Writer {
 }
 
 impl Attempt {
-    /// Reads text up to the next backslash or deviation. A backslash in a string is read once its meaning is known.
+    /// Reads text up to the next backslash or deviation. A backslash in a string is read once its
+    /// meaning is known.
     pub(super) fn json(&mut self, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
         let backslash = |from: usize| {
             let after = rest.as_bytes().get(from..).unwrap_or_default();
@@ -131,11 +157,17 @@ impl Attempt {
             Some(Fate::Double(len)) => return Ok(self.double(source, len)),
             Some(Fate::Wait) => return Ok(false),
         };
-        self.feed(rest.get(..end).unwrap_or_default()).map(|_| end < rest.len())
+        self.feed(rest.get(..end).unwrap_or_default())
+            .map(|_| end < rest.len())
     }
 
     /// Decides about the backslash at the start of `rest`. `None` if no escape begins there.
-    pub(super) fn fate(&mut self, quote: Option<Quote>, source: &Source<'_>, rest: &str) -> Option<Fate> {
+    pub(super) fn fate(
+        &mut self,
+        quote: Option<Quote>,
+        source: &Source<'_>,
+        rest: &str,
+    ) -> Option<Fate> {
         let state = self.machine.state();
         let is_new = rest.starts_with('\\') && state.in_string() && !state.in_open_escape();
         if !is_new || !source.options.allows(RepairRule::InvalidEscape) {
@@ -144,7 +176,9 @@ impl Attempt {
         let token = self.machine.token_start();
         let known = self.writer.filter(|writer| writer.token == token);
         let is_first = self.machine.offset() == token + 1;
-        let writer = self.writer.insert(known.unwrap_or_else(|| Writer::new(token, self.at, is_first)));
+        let writer = self
+            .writer
+            .insert(known.unwrap_or_else(|| Writer::new(token, self.at, is_first)));
         Some(writer.fate(self.at, quote, source))
     }
 

@@ -1,11 +1,13 @@
-//! Decodes strings without loss. Halves of surrogate pairs have no text, but two different halves must stay different.
+//! Decodes strings without loss. Halves of surrogate pairs have no text, but two different halves
+//! must stay different.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// Passes the decoded text of `raw`, a string's text between its quotes, to `put` in pieces of UTF-8. A lone half of a
-/// surrogate pair becomes the three bytes that its number would have (WTF-8).
+/// Passes the decoded text of `raw`, a string's text between its quotes, to `put` in pieces of
+/// UTF-8. A lone half of a surrogate pair becomes the three bytes that its number would have
+/// (WTF-8).
 pub(crate) fn exact_pieces(raw: &str, mut put: impl FnMut(&[u8])) {
     let mut rest = raw;
     while let Some(backslash) = memchr(b'\\', rest.as_bytes()) {
@@ -33,7 +35,12 @@ pub(crate) fn encode(code: u32, bytes: &mut [u8; 4]) -> &[u8] {
     let length = match char::from_u32(code) {
         Some(c) => c.encode_utf8(bytes).len(),
         None => {
-            let half = [0xe0 | (code >> 12) as u8, 0x80 | (code >> 6 & 0x3f) as u8, 0x80 | (code & 0x3f) as u8, 0];
+            let half = [
+                0xe0 | (code >> 12) as u8,
+                0x80 | (code >> 6 & 0x3f) as u8,
+                0x80 | (code & 0x3f) as u8,
+                0,
+            ];
             *bytes = half;
             3
         }
@@ -41,7 +48,8 @@ pub(crate) fn encode(code: u32, bytes: &mut [u8; 4]) -> &[u8] {
     &bytes[..length]
 }
 
-/// The first character or escape of a string's text, which is not empty: its code point, and its raw length.
+/// The first character or escape of a string's text, which is not empty: its code point, and its
+/// raw length.
 pub(crate) fn first_unit(raw: &str) -> (u32, usize) {
     match raw.chars().next() {
         Some('\\') => read(raw),
@@ -50,7 +58,8 @@ pub(crate) fn first_unit(raw: &str) -> (u32, usize) {
     }
 }
 
-/// The code point of the escape that `text` begins with, and its length; of both halves of a pair together.
+/// The code point of the escape that `text` begins with, and its length; of both halves of a pair
+/// together.
 fn read(text: &str) -> (u32, usize) {
     let code = match text.as_bytes().get(1) {
         Some(b'b') => 0x08,
@@ -59,8 +68,13 @@ fn read(text: &str) -> (u32, usize) {
         Some(b'r') => 0x0d,
         Some(b't') => 0x09,
         Some(b'u') => {
-            let Some(high) = unit(text) else { return (u32::from(b'\\'), 1) };
-            let low = text.get(6..).and_then(unit).filter(|low| (0xdc00..0xe000).contains(low));
+            let Some(high) = unit(text) else {
+                return (u32::from(b'\\'), 1);
+            };
+            let low = text
+                .get(6..)
+                .and_then(unit)
+                .filter(|low| (0xdc00..0xe000).contains(low));
             return match low {
                 Some(low) if (0xd800..0xdc00).contains(&high) => {
                     (0x1_0000 + ((high - 0xd800) << 10) + low - 0xdc00, 12)
@@ -108,8 +122,14 @@ mod tests {
     fn halves_of_pairs_are_kept_apart() {
         assert_eq!(exact(r"a\ud83d"), &b"a\xed\xa0\xbd"[..]);
         assert_eq!(exact(r"\uDE00\ud83d"), &b"\xed\xb8\x80\xed\xa0\xbd"[..]);
-        assert_eq!(exact(r"\ud83d\ud83d\ude00"), [b"\xed\xa0\xbd", "😀".as_bytes()].concat());
-        assert_eq!(exact(r"\ud83d\\ude00"), [&b"\xed\xa0\xbd"[..], br"\ude00"].concat());
+        assert_eq!(
+            exact(r"\ud83d\ud83d\ude00"),
+            [b"\xed\xa0\xbd", "😀".as_bytes()].concat()
+        );
+        assert_eq!(
+            exact(r"\ud83d\\ude00"),
+            [&b"\xed\xa0\xbd"[..], br"\ude00"].concat()
+        );
         assert_eq!(exact(r"\ud83d\u0041"), &b"\xed\xa0\xbdA"[..]);
         assert_ne!(exact(r"\ud83d"), exact(r"\ufffd"));
     }

@@ -1,7 +1,7 @@
 //! Separates addresses that hold no credential from others.
 
-/// Returns whether an address, or the content that replaces it, holds no credential: neither a user nor a query of
-/// unknown members. Signed addresses have their key there.
+/// Returns whether an address, or the content that replaces it, holds no credential: neither a user
+/// nor a query of unknown members. Signed addresses have their key there.
 pub(super) fn is_plain_content(address: &str) -> bool {
     if address.starts_with("data:") {
         return true;
@@ -14,19 +14,23 @@ pub(super) fn is_plain_content(address: &str) -> bool {
     !address.contains('#')
         && !query.contains(['#', '?'])
         && is_plain_host(address)
-        && query.split('&').all(|member| member.is_empty() || is_plain(member))
+        && query
+            .split('&')
+            .all(|member| member.is_empty() || is_plain(member))
 }
 
-/// Returns whether the address of a server holds no credential: it has no user and no query, and its path has words alone. Many
-/// servers of tools have a key as a segment of their path.
+/// Returns whether the address of a server holds no credential: it has no user and no query, and
+/// its path has words alone. Many servers of tools have a key as a segment of their path.
 pub(super) fn is_plain_server(address: &str) -> bool {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let path = rest.split_once('/').map_or("", |(_, path)| path);
-    !address.contains(['?', '#', '\\', '%']) && is_plain_host(address) && path.split('/').all(is_word)
+    !address.contains(['?', '#', '\\', '%'])
+        && is_plain_host(address)
+        && path.split('/').all(is_word)
 }
 
-/// Returns whether an address has no user. An address without a host is refused: some readers skip further slashes, and find a
-/// host and a user after them.
+/// Returns whether an address has no user. An address without a host is refused: some readers skip
+/// further slashes, and find a host and a user after them.
 fn is_plain_host(address: &str) -> bool {
     let (before, rest) = address.split_once("://").unwrap_or(("", address));
     let host = rest.split('/').next().unwrap_or_default();
@@ -37,18 +41,27 @@ fn is_plain_host(address: &str) -> bool {
 /// Returns whether a segment of a path is a word or a version, and not a key.
 fn is_word(segment: &str) -> bool {
     let has_digit = segment.bytes().any(|byte| byte.is_ascii_digit());
-    segment.len() <= if has_digit { LONGEST_VERSION } else { LONGEST_WORD }
+    segment.len()
+        <= if has_digit {
+            LONGEST_VERSION
+        } else {
+            LONGEST_WORD
+        }
 }
 
-/// Members of the query of an address that select a picture or a film: its size, its format, its moment.
-const PLAIN_QUERY: [&str; 14] =
-    ["v", "t", "w", "h", "width", "height", "size", "format", "fm", "q", "quality", "fit", "dpr", "auto"];
+/// Members of the query of an address that select a picture or a film: its size, its format, its
+/// moment.
+const PLAIN_QUERY: [&str; 14] = [
+    "v", "t", "w", "h", "width", "height", "size", "format", "fm", "q", "quality", "fit", "dpr",
+    "auto",
+];
 
 /// Bytes of the longest value of such a member: an id of a film has 11.
 const LONGEST_VALUE: usize = 16;
 
-/// Bytes of the longest segment of a server's path without a digit, and with one. Keys of 64 bits in any alphabet are longer
-/// than the second, and a key without a digit is rarely shorter than the first.
+/// Bytes of the longest segment of a server's path without a digit, and with one. Keys of 64 bits
+/// in any alphabet are longer than the second, and a key without a digit is rarely shorter than the
+/// first.
 const LONGEST_WORD: usize = 20;
 const LONGEST_VERSION: usize = 8;
 
@@ -73,7 +86,11 @@ mod tests {
             ("https://tools.example/?v=1?key=k", false, false),
             ("https://tools.example/?key", false, false),
             ("https://tools.example/s/ab12cd34ef56/mcp", true, false),
-            ("https://tools.example/s/abcdefghijklmnopqrstuvwxyz/mcp", true, false),
+            (
+                "https://tools.example/s/abcdefghijklmnopqrstuvwxyz/mcp",
+                true,
+                false,
+            ),
             ("https://tools.example/%61b12/mcp", true, false),
             ("https://i.example/a@2x.png?w=800&h=600", true, false),
             ("https://i.example/a.png?w=0123456789abcdef0", false, false),
@@ -81,7 +98,11 @@ mod tests {
             ("AA+/==", true, true),
             ("tools.example/s/ab12cd34ef56", true, false),
         ] {
-            assert_eq!((is_plain_content(address), is_plain_server(address)), (content, server), "{address}");
+            assert_eq!(
+                (is_plain_content(address), is_plain_server(address)),
+                (content, server),
+                "{address}"
+            );
         }
     }
 }

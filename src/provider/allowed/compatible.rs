@@ -2,8 +2,9 @@
 
 use super::Rule;
 
-/// Members of servers that speak OpenAI's APIs, beside OpenAI's own: vLLM (`ChatCompletionRequest`, `CompletionRequest`),
-/// llama.cpp's server, SGLang, OpenRouter, DeepSeek, Mistral and Qwen. Settings of the sampling and of the template.
+/// Members of servers that speak OpenAI's APIs, beside OpenAI's own: vLLM (`ChatCompletionRequest`,
+/// `CompletionRequest`), llama.cpp's server, SGLang, OpenRouter, DeepSeek, Mistral and Qwen.
+/// Settings of the sampling and of the template.
 pub(in crate::provider) const COMPATIBLE: &[&str] = &[
     "add_generation_prompt",
     "add_special_tokens",
@@ -82,14 +83,30 @@ pub(in crate::provider) const COMPATIBLE: &[&str] = &[
 
 /// Settings of chat templates (vLLM, SGLang, Qwen).
 pub(in crate::provider) const TEMPLATE: Rule = Rule::Settings(&[(
-    &["add_vision_id", "enable_thinking", "preserve_thinking", "reasoning_effort", "thinking", "thinking_budget"],
+    &[
+        "add_vision_id",
+        "enable_thinking",
+        "preserve_thinking",
+        "reasoning_effort",
+        "thinking",
+        "thinking_budget",
+    ],
     Rule::Plain,
 )]);
 
 /// The output constraint that vLLM enforces.
 pub(in crate::provider) const STRUCTURED: Rule = Rule::Settings(&[
     (&["json"], Rule::Text),
-    (&["choice", "disable_any_whitespace", "grammar", "json_object", "regex"], Rule::Plain),
+    (
+        &[
+            "choice",
+            "disable_any_whitespace",
+            "grammar",
+            "json_object",
+            "regex",
+        ],
+        Rule::Plain,
+    ),
 ]);
 
 /// Which providers OpenRouter may ask.
@@ -110,29 +127,66 @@ pub(in crate::provider) const PROVIDERS: Rule = Rule::Settings(&[
         ],
         Rule::Plain,
     ),
-    (&["sort"], Rule::Settings(&[(&["by", "partition"], Rule::Plain)])),
-    (&["max_price"], Rule::Settings(&[(&["audio", "completion", "image", "prompt", "request"], Rule::Plain)])),
+    (
+        &["sort"],
+        Rule::Settings(&[(&["by", "partition"], Rule::Plain)]),
+    ),
+    (
+        &["max_price"],
+        Rule::Settings(&[(
+            &["audio", "completion", "image", "prompt", "request"],
+            Rule::Plain,
+        )]),
+    ),
 ]);
 
 /// A format of the answer in OpenAI's layout: a schema has any names.
 pub(in crate::provider) const FORM: Rule = Rule::Settings(&[
-    (&["description", "grammar", "name", "pattern", "strict", "type"], Rule::Plain),
-    (&["format", "schema", "structures", "triggers", "value"], Rule::Text),
-    (&["json_schema"], Rule::Settings(&[(&["description", "name", "strict"], Rule::Plain), (&["schema"], Rule::Text)])),
+    (
+        &[
+            "description",
+            "grammar",
+            "name",
+            "pattern",
+            "strict",
+            "type",
+        ],
+        Rule::Plain,
+    ),
+    (
+        &["format", "schema", "structures", "triggers", "value"],
+        Rule::Text,
+    ),
+    (
+        &["json_schema"],
+        Rule::Settings(&[
+            (&["description", "name", "strict"], Rule::Plain),
+            (&["schema"], Rule::Text),
+        ]),
+    ),
 ]);
 
 /// Where a prompt is cached (Anthropic and its clients by other APIs; OpenAI).
-pub(in crate::provider) const CACHE: Rule = Rule::Settings(&[(&["mode", "ttl", "type"], Rule::Plain)]);
+pub(in crate::provider) const CACHE: Rule =
+    Rule::Settings(&[(&["mode", "ttl", "type"], Rule::Plain)]);
 
 /// A function that the model may call, and its parameters.
 pub(in crate::provider) const FUNCTION: Rule = Rule::Tool(
     &[],
     &[
-        (&["defer_loading", "description", "name", "strict"], Rule::Plain),
+        (
+            &["defer_loading", "description", "name", "strict"],
+            Rule::Plain,
+        ),
         (&["output_schema", "parameters", "response"], Rule::Text),
     ],
 );
 
 /// The location of the user of a search.
-pub(in crate::provider) const LOCATION: Rule =
-    Rule::Tool(&[], &[(&["city", "country", "region", "timezone", "type"], Rule::Plain)]);
+pub(in crate::provider) const LOCATION: Rule = Rule::Tool(
+    &[],
+    &[(
+        &["city", "country", "region", "timezone", "type"],
+        Rule::Plain,
+    )],
+);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::NAME;
 
-/// Values by the names of models. Names come from requests, and any client can invent them: all values are dropped
-/// before the 1,025th model, and names of more than 256 bytes have none.
+/// Values by the names of models. Names come from requests, and any client can invent them: all
+/// values are dropped before the 1,025th model, and names of more than 256 bytes have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ByModel<T>(BTreeMap<String, T>);
 

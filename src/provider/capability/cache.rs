@@ -1,5 +1,5 @@
-//! The hints that a process records about models, which correct the table. The cache has no clock: `now` is a duration
-//! since any fixed moment.
+//! The hints that a process records about models, which correct the table. The cache has no clock:
+//! `now` is a duration since any fixed moment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,14 +35,20 @@ pub struct CapabilityCache {
 impl CapabilityCache {
     /// Returns an empty cache whose hints count for `max_age`.
     pub fn new(max_age: Duration) -> Self {
-        Self { models: ByModel::default(), max_age, recorded: 0 }
+        Self {
+            models: ByModel::default(),
+            max_age,
+            recorded: 0,
+        }
     }
 
-    /// Records a hint. Returns whether the hint is new. The cache is cleared before the 1,025th model, and names of
-    /// more than 256 bytes are not recorded.
+    /// Records a hint. Returns whether the hint is new. The cache is cleared before the 1,025th
+    /// model, and names of more than 256 bytes are not recorded.
     pub fn record(&mut self, model: &str, hint: CapabilityHint, now: Duration) -> bool {
         let max_age = self.max_age;
-        let Some(hints) = self.models.entry(model).filter(|_| !max_age.is_zero()) else { return false };
+        let Some(hints) = self.models.entry(model).filter(|_| !max_age.is_zero()) else {
+            return false;
+        };
         hints.retain(|_, at| counts(*at, now, max_age));
         let is_new = !hints.contains_key(&hint);
         if is_new {
@@ -68,7 +74,8 @@ impl CapabilityCache {
                 CapabilityHint::RejectsTrailingSpace => capability.rejects_trailing_space = true,
                 CapabilityHint::NoMember("response_format") => capability.response_format = false,
                 CapabilityHint::NoMember("tools" | "tool_choice") => capability.tools = false,
-                // The refused switch and value are the table's own, so either hint shows that the switch does not work.
+                // The refused switch and value are the table's own, so either hint shows that the
+                // switch does not work.
                 CapabilityHint::NoMember(key) | CapabilityHint::RefusedValue(key) => {
                     capability.reasoning_off.take_if(|switch| switch.key == key);
                 }

@@ -1,9 +1,11 @@
-//! The capabilities of models: a table with a source for each row, and the hints that a process records.
+//! The capabilities of models: a table with a source for each row, and the hints that a process
+//! records.
 //!
-//! A [`Table`] is a list of [`Row`]s. Each row names models by a pattern, and optionally a host, and has their known
-//! capabilities. For each member the first row that has a value counts, so a row in front corrects one member and
-//! leaves the others. A model that no row names is treated like OpenAI's models: it accepts `response_format` and
-//! tools, it continues no prefill, and a re-prompt asks it for the rest.
+//! A [`Table`] is a list of [`Row`]s. Each row names models by a pattern, and optionally a host,
+//! and has their known capabilities. For each member the first row that has a value counts, so a
+//! row in front corrects one member and leaves the others. A model that no row names is treated
+//! like OpenAI's models: it accepts `response_format` and tools, it continues no prefill, and a
+//! re-prompt asks it for the rest.
 //!
 //! ```
 //! use restitch::provider::capability::{PrefillForm, Row, Table};
@@ -43,7 +45,8 @@ pub enum PrefillForm {
     Flag,
     /// By `"partial": true` in the message.
     Partial,
-    /// By `"continue_final_message": true` and `"add_generation_prompt": false` beside the messages.
+    /// By `"continue_final_message": true` and `"add_generation_prompt": false` beside the
+    /// messages.
     Final,
 }
 
@@ -68,7 +71,10 @@ impl PrefillForm {
 
     /// Returns the name in a configuration.
     pub fn as_str(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, prefix)| *prefix == self).map_or("none", |(name, _)| name)
+        Self::NAMES
+            .iter()
+            .find(|(_, prefix)| *prefix == self)
+            .map_or("none", |(name, _)| name)
     }
 }
 
@@ -91,12 +97,13 @@ pub struct Capability {
     pub rejects_trailing_space: bool,
     /// The answer starts with the prefill, sent back.
     pub returns_prefill: bool,
-    /// The replacement for `/v1` at the start of the path of a request with a prefill, for example `/beta`.
+    /// The replacement for `/v1` at the start of the path of a request with a prefill, for example
+    /// `/beta`.
     pub prefill_path: Option<String>,
     /// `response_format` is taken.
     pub response_format: bool,
-    /// A continuation may leave `response_format` out. If not, a request with JSON mode keeps it, and the model writes
-    /// the rest as a JSON document of its own.
+    /// A continuation may leave `response_format` out. If not, a request with JSON mode keeps it,
+    /// and the model writes the rest as a JSON document of its own.
     pub drops_json_mode: bool,
     /// Tools are taken.
     pub tools: bool,
@@ -104,8 +111,8 @@ pub struct Capability {
     pub web_search: Option<String>,
     /// The member and value that turn thinking off, if there are any.
     pub reasoning_off: Option<Switch>,
-    /// The server keeps a stream under the `X-Conversation-Id` of its request, and sends it again from any byte, as
-    /// llama.cpp does: <https://github.com/ggml-org/llama.cpp/pull/23226>.
+    /// The server keeps a stream under the `X-Conversation-Id` of its request, and sends it again
+    /// from any byte, as llama.cpp does: <https://github.com/ggml-org/llama.cpp/pull/23226>.
     pub keeps_streams: bool,
 }
 
@@ -128,16 +135,19 @@ impl Default for Capability {
 
 #[cfg(any(feature = "proxy", feature = "stream"))]
 impl Capability {
-    /// Returns whether JSON mode must stay in a continuation: the model accepts it, and a request can't leave it out.
+    /// Returns whether JSON mode must stay in a continuation: the model accepts it, and a request
+    /// can't leave it out.
     pub(crate) fn keeps_json_mode(&self) -> bool {
         self.response_format && !self.drops_json_mode
     }
 }
 
-/// The known capabilities of the models that a pattern names. `None` means unknown: a later row may have the value.
+/// The known capabilities of the models that a pattern names. `None` means unknown: a later row may
+/// have the value.
 ///
-/// In a pattern `*` matches any text. Upper and lower case are equal, and so are the separators `-`, `.`, `_`, `:` and
-/// `@`: `claude-*-4-5*` matches `claude-sonnet-4.5` and `claude-opus-4-5@20251101`.
+/// In a pattern `*` matches any text. Upper and lower case are equal, and so are the separators
+/// `-`, `.`, `_`, `:` and `@`: `claude-*-4-5*` matches `claude-sonnet-4.5` and
+/// `claude-opus-4-5@20251101`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Row {
@@ -203,7 +213,10 @@ impl Row {
     /// Sets the member `key`, and its value in JSON, with which the models do not reason.
     #[must_use]
     pub fn reasoning_off(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.reasoning_off = Some(Switch { key: key.into(), value: value.into() });
+        self.reasoning_off = Some(Switch {
+            key: key.into(),
+            value: value.into(),
+        });
         self
     }
 
@@ -227,7 +240,9 @@ pub struct Table {
 
 impl Default for Table {
     fn default() -> Self {
-        Self { rows: table::rows() }
+        Self {
+            rows: table::rows(),
+        }
     }
 }
 
@@ -244,19 +259,33 @@ impl Table {
         &self.rows
     }
 
-    /// Returns the capability of a model at a host (without a port). No row matches a name of more than 256 bytes.
+    /// Returns the capability of a model at a host (without a port). No row matches a name of more
+    /// than 256 bytes.
     pub fn of(&self, model: &str, host: Option<&str>) -> Capability {
         let mut found = Capability::default();
         if model.len() > NAME {
             return found;
         }
-        let named: Vec<&Row> = self.rows.iter().filter(|row| row.names(model, host)).collect();
+        let named: Vec<&Row> = self
+            .rows
+            .iter()
+            .filter(|row| row.names(model, host))
+            .collect();
         let text = |of: fn(&Row) -> Option<&String>| {
-            named.iter().find_map(|row| of(row)).filter(|text| !text.is_empty()).cloned()
+            named
+                .iter()
+                .find_map(|row| of(row))
+                .filter(|text| !text.is_empty())
+                .cloned()
         };
-        let flag = |of: fn(&Row) -> Option<bool>, default| named.iter().find_map(|row| of(row)).unwrap_or(default);
+        let flag = |of: fn(&Row) -> Option<bool>, default| {
+            named.iter().find_map(|row| of(row)).unwrap_or(default)
+        };
         found.prefill = named.iter().find_map(|row| row.prefill).unwrap_or_default();
-        found.rejects_trailing_space = flag(|row| row.rejects_trailing_space, found.rejects_trailing_space);
+        found.rejects_trailing_space = flag(
+            |row| row.rejects_trailing_space,
+            found.rejects_trailing_space,
+        );
         found.returns_prefill = flag(|row| row.returns_prefill, found.returns_prefill);
         found.prefill_path = text(|row| row.prefill_path.as_ref());
         found.response_format = flag(|row| row.response_format, found.response_format);

@@ -1,7 +1,7 @@
 //! Patterns of names: `*` matches any text, including none.
 
-/// Returns whether `pattern` matches all of a name. Upper and lower case are equal, and so are separators. Takes
-/// O(pattern × name) at worst.
+/// Returns whether `pattern` matches all of a name. Upper and lower case are equal, and so are
+/// separators. Takes O(pattern × name) at worst.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     matches_with(pattern, name, |byte| FOLDED[usize::from(byte)])
 }
@@ -29,11 +29,17 @@ fn matches_with(pattern: &str, name: &str, key: impl Fn(u8) -> u8) -> bool {
                 n += 1;
             }
             _ => {
-                let Some((after, until)) = star else { return false };
+                let Some((after, until)) = star else {
+                    return false;
+                };
                 // A star at the end matches all remaining text.
-                let Some(wanted) = pattern.get(after).map(|&byte| key(byte)) else { return true };
+                let Some(wanted) = pattern.get(after).map(|&byte| key(byte)) else {
+                    return true;
+                };
                 let rest = name.get(until + 1..).unwrap_or_default();
-                let Some(skipped) = rest.iter().position(|&byte| key(byte) == wanted) else { return false };
+                let Some(skipped) = rest.iter().position(|&byte| key(byte) == wanted) else {
+                    return false;
+                };
                 (p, n) = (after, until + 1 + skipped);
                 star = Some((p, n));
             }
@@ -53,7 +59,8 @@ static FOLDED: [u8; 256] = {
     all
 };
 
-/// Makes upper and lower case equal, and all separators: providers spell the same version differently.
+/// Makes upper and lower case equal, and all separators: providers spell the same version
+/// differently.
 const fn folded(byte: u8) -> u8 {
     match byte {
         b'.' | b'_' | b':' | b'@' => b'-',
@@ -82,7 +89,11 @@ mod tests {
             ("a**b", "ab", true),
             ("abc", "ab", false),
             ("Claude-*-4-5*", "claude-sonnet-4.5", true),
-            ("*claude-*-4-5*", "us.anthropic.claude-opus-4-5@20251101", true),
+            (
+                "*claude-*-4-5*",
+                "us.anthropic.claude-opus-4-5@20251101",
+                true,
+            ),
             ("*.example.org", "api.example.org", true),
         ] {
             assert_eq!(matches(pattern, name), expected, "{pattern} {name}");

@@ -1,23 +1,35 @@
-//! The built-in rows, each with its source. A request to a model that is newer than its row follows the row until a
-//! refusal corrects it; see [`CapabilityHint`](super::CapabilityHint).
+//! The built-in rows, each with its source. A request to a model that is newer than its row follows
+//! the row until a refusal corrects it; see [`CapabilityHint`](super::CapabilityHint).
 
 use super::{PrefillForm, Row};
 
 /// Returns all rows. If two rows match a model, the first counts.
 pub(super) fn rows() -> Vec<Row> {
-    [anthropic(), google(), deepseek(), mistral(), alibaba(), moonshot(), perplexity(), openrouter(), openai()].concat()
+    [
+        anthropic(),
+        google(),
+        deepseek(),
+        mistral(),
+        alibaba(),
+        moonshot(),
+        perplexity(),
+        openrouter(),
+        openai(),
+    ]
+    .concat()
 }
 
 /// Models up to version 4.5 continue the last assistant message; from 4.6 on it is an error:
-/// <https://platform.claude.com/docs/en/about-claude/models/migration-guide> (prefill removal). White space at its end
-/// is refused: <https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response>.
+/// <https://platform.claude.com/docs/en/about-claude/models/migration-guide> (prefill removal).
+/// White space at its end is refused:
+/// <https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/prefill-claudes-response>.
 fn anthropic() -> Vec<Row> {
     let old = [
         "*claude-2*",
         "*claude-3*",
         "*claude-instant*",
-        // Versions 4 and 4.1: `claude-sonnet-4-20250514`, `claude-opus-4-1-20250805`, and their names at other
-        // providers.
+        // Versions 4 and 4.1: `claude-sonnet-4-20250514`, `claude-opus-4-1-20250805`, and their
+        // names at other providers.
         "*claude-*-4",
         "*claude-*-4-0*",
         "*claude-*-4-1*",
@@ -26,35 +38,60 @@ fn anthropic() -> Vec<Row> {
         "*claude-*-4-5*",
     ];
     old.into_iter()
-        .map(|pattern| Row { rejects_trailing_space: Some(true), ..Row::of(pattern).prefill(PrefillForm::Turn) })
+        .map(|pattern| Row {
+            rejects_trailing_space: Some(true),
+            ..Row::of(pattern).prefill(PrefillForm::Turn)
+        })
         .collect()
 }
 
-/// Models up to 3.5 Flash continue a last message of the model; 3.5 Flash-Lite, 3.6 Flash and later models refuse it:
-/// <https://ai.google.dev/gemini-api/docs/whats-new-gemini-3.6>. Reasoning can be turned off for 2.5 Flash:
-/// <https://ai.google.dev/gemini-api/docs/openai#thinking>.
+/// Models up to 3.5 Flash continue a last message of the model; 3.5 Flash-Lite, 3.6 Flash and later
+/// models refuse it: <https://ai.google.dev/gemini-api/docs/whats-new-gemini-3.6>. Reasoning can be
+/// turned off for 2.5 Flash: <https://ai.google.dev/gemini-api/docs/openai#thinking>.
 fn google() -> Vec<Row> {
     let mut rows = vec![Row::of("*gemini-3-5-flash-lite*").prefill(PrefillForm::None)];
-    let old = ["*gemini-1*", "*gemini-2*", "*gemini-3-flash*", "*gemini-3-pro*", "*gemini-3-1-*", "*gemini-3-5-flash*"];
+    let old = [
+        "*gemini-1*",
+        "*gemini-2*",
+        "*gemini-3-flash*",
+        "*gemini-3-pro*",
+        "*gemini-3-1-*",
+        "*gemini-3-5-flash*",
+    ];
     rows.extend(old.map(|pattern| Row::of(pattern).prefill(PrefillForm::Turn)));
-    rows.push(Row::of("*gemini-2-5-flash*").at("generativelanguage.googleapis.com").reasoning_off(EFFORT, NO_EFFORT));
+    rows.push(
+        Row::of("*gemini-2-5-flash*")
+            .at("generativelanguage.googleapis.com")
+            .reasoning_off(EFFORT, NO_EFFORT),
+    );
     rows
 }
 
-/// `prefix` at the beta path: <https://api-docs.deepseek.com/guides/chat_prefix_completion>. `thinking`:
-/// <https://api-docs.deepseek.com/guides/thinking_mode>.
+/// `prefix` at the beta path: <https://api-docs.deepseek.com/guides/chat_prefix_completion>.
+/// `thinking`: <https://api-docs.deepseek.com/guides/thinking_mode>.
 fn deepseek() -> Vec<Row> {
-    let row = Row::of("*").at("api.deepseek.com").prefill(PrefillForm::Flag).reasoning_off(THINKING, DISABLED);
-    vec![Row { prefill_path: Some("/beta".to_owned()), ..row }]
+    let row = Row::of("*")
+        .at("api.deepseek.com")
+        .prefill(PrefillForm::Flag)
+        .reasoning_off(THINKING, DISABLED);
+    vec![Row {
+        prefill_path: Some("/beta".to_owned()),
+        ..row
+    }]
 }
 
-/// `prefix`, with which the answer starts: <https://docs.mistral.ai/capabilities/completion/prefix/>.
+/// `prefix`, with which the answer starts:
+/// <https://docs.mistral.ai/capabilities/completion/prefix/>.
 fn mistral() -> Vec<Row> {
-    vec![Row { returns_prefill: Some(true), ..Row::of("*").at("*.mistral.ai").prefill(PrefillForm::Flag) }]
+    vec![Row {
+        returns_prefill: Some(true),
+        ..Row::of("*").at("*.mistral.ai").prefill(PrefillForm::Flag)
+    }]
 }
 
-/// `partial`, for models that do not reason: <https://www.alibabacloud.com/help/en/model-studio/partial-mode>.
-/// `enable_thinking`: <https://www.alibabacloud.com/help/en/model-studio/deep-thinking>.
+/// `partial`, for models that do not reason:
+/// <https://www.alibabacloud.com/help/en/model-studio/partial-mode>. `enable_thinking`:
+/// <https://www.alibabacloud.com/help/en/model-studio/deep-thinking>.
 fn alibaba() -> Vec<Row> {
     let hosts = ["*.aliyuncs.com", "*.alibabacloud.com"];
     let at = |host| {
@@ -62,49 +99,77 @@ fn alibaba() -> Vec<Row> {
             // These models always reason.
             Row::of("*-thinking*").at(host).prefill(PrefillForm::None),
             Row::of("*qwq*").at(host).prefill(PrefillForm::None),
-            Row::of("*qwen*").at(host).prefill(PrefillForm::Partial).reasoning_off("enable_thinking", "false"),
+            Row::of("*qwen*")
+                .at(host)
+                .prefill(PrefillForm::Partial)
+                .reasoning_off("enable_thinking", "false"),
         ]
     };
     hosts.into_iter().flat_map(at).collect()
 }
 
-/// `partial`: <https://platform.kimi.ai/docs/api/partial>. `thinking`, which only models from K2.5 on accept:
-/// <https://platform.kimi.ai/docs/api/models-overview>.
+/// `partial`: <https://platform.kimi.ai/docs/api/partial>. `thinking`, which only models from K2.5
+/// on accept: <https://platform.kimi.ai/docs/api/models-overview>.
 fn moonshot() -> Vec<Row> {
     let hosts = ["api.moonshot.*", "*.kimi.*"];
     let at = |host| {
         [
-            Row::of("*kimi-k2-thinking*").at(host).prefill(PrefillForm::None),
-            Row::of("*kimi-k2-5*").at(host).reasoning_off(THINKING, DISABLED),
-            Row::of("*kimi-k2-6*").at(host).reasoning_off(THINKING, DISABLED),
+            Row::of("*kimi-k2-thinking*")
+                .at(host)
+                .prefill(PrefillForm::None),
+            Row::of("*kimi-k2-5*")
+                .at(host)
+                .reasoning_off(THINKING, DISABLED),
+            Row::of("*kimi-k2-6*")
+                .at(host)
+                .reasoning_off(THINKING, DISABLED),
             Row::of("*").at(host).prefill(PrefillForm::Partial),
         ]
     };
     hosts.into_iter().flat_map(at).collect()
 }
 
-/// The models refuse `response_format`, and search the web only if the name ends in `:online`. That suffix is a variant
-/// of OpenRouter's, which works but is going to be replaced:
-/// <https://openrouter.ai/docs/guides/routing/model-variants/online>. Perplexity's own API has no such names.
+/// The models refuse `response_format`, and search the web only if the name ends in `:online`. That
+/// suffix is a variant of OpenRouter's, which works but is going to be replaced:
+/// <https://openrouter.ai/docs/guides/routing/model-variants/online>. Perplexity's own API has no
+/// such names.
 fn perplexity() -> Vec<Row> {
-    let row = || Row { response_format: Some(false), ..Row::of("perplexity/*") };
+    let row = || Row {
+        response_format: Some(false),
+        ..Row::of("perplexity/*")
+    };
     vec![
-        Row { web_search: Some(":online".to_owned()), ..row().at("openrouter.ai") },
+        Row {
+            web_search: Some(":online".to_owned()),
+            ..row().at("openrouter.ai")
+        },
         row(),
-        Row { response_format: Some(false), ..Row::of("*").at("api.perplexity.ai") },
+        Row {
+            response_format: Some(false),
+            ..Row::of("*").at("api.perplexity.ai")
+        },
     ]
 }
 
 /// <https://openrouter.ai/docs/guides/best-practices/reasoning-tokens>.
 fn openrouter() -> Vec<Row> {
-    vec![Row::of("*").at("openrouter.ai").reasoning_off("reasoning", r#"{"enabled":false}"#)]
+    vec![
+        Row::of("*")
+            .at("openrouter.ai")
+            .reasoning_off("reasoning", r#"{"enabled":false}"#),
+    ]
 }
 
-/// `none` from 5.1 on, `minimal` before: <https://platform.openai.com/docs/api-reference/chat/create>.
+/// `none` from 5.1 on, `minimal` before:
+/// <https://platform.openai.com/docs/api-reference/chat/create>.
 fn openai() -> Vec<Row> {
     let host = "api.openai.com";
     let mut rows: Vec<Row> = ["gpt-5", "gpt-5-mini*", "gpt-5-nano*", "gpt-5-2025*"]
-        .map(|pattern| Row::of(pattern).at(host).reasoning_off(EFFORT, r#""minimal""#))
+        .map(|pattern| {
+            Row::of(pattern)
+                .at(host)
+                .reasoning_off(EFFORT, r#""minimal""#)
+        })
         .into();
     rows.push(Row::of("gpt-5-*").at(host).reasoning_off(EFFORT, NO_EFFORT));
     rows

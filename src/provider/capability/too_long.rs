@@ -1,7 +1,9 @@
-//! Recognizes the refusal of a request that is too long for its model. The texts are from real refusals.
+//! Recognizes the refusal of a request that is too long for its model. The texts are from real
+//! refusals.
 
-/// Returns whether a provider refuses a request because it has more tokens than the model accepts. The body may quote the request,
-/// so the proxy may ask another model for this reason, but must not change a request.
+/// Returns whether a provider refuses a request because it has more tokens than the model accepts.
+/// The body may quote the request, so the proxy may ask another model for this reason, but must not
+/// change a request.
 pub(crate) fn is_too_long(body: &str) -> bool {
     let body = body.to_ascii_lowercase();
     TOO_LONG.iter().any(|said| body.contains(said))
@@ -11,12 +13,13 @@ pub(crate) fn is_too_long(body: &str) -> bool {
 const TOO_LONG: [&str; 12] = [
     // The code of OpenAI, Groq and others.
     "context_length_exceeded",
-    // OpenAI, vLLM, OpenRouter: "This model's maximum context length is 8192 tokens. However, you requested …",
-    // github.com/hncboy/ai-beehive/issues/50.
+    // OpenAI, vLLM, OpenRouter: "This model's maximum context length is 8192 tokens. However, you
+    // requested …", github.com/hncboy/ai-beehive/issues/50.
     "maximum context length",
     // OpenAI, Responses: "Your input exceeds the context window of this model."
     "context window",
-    // Anthropic: "prompt is too long: 202095 tokens > 200000 maximum", github.com/stackblitz/bolt.new/issues/2449.
+    // Anthropic: "prompt is too long: 202095 tokens > 200000 maximum",
+    // github.com/stackblitz/bolt.new/issues/2449.
     "prompt is too long",
     // Anthropic, with the limit on output: github.com/anymorph-ai/Claudable/issues/3.
     "exceed context limit",
@@ -28,10 +31,12 @@ const TOO_LONG: [&str; 12] = [
     "input is too long",
     // llama.cpp: "the request exceeds the available context size".
     "available context size",
-    // llama.cpp's type for this error, and the type of other servers: github.com/antirez/ds4/pull/150.
+    // llama.cpp's type for this error, and the type of other servers:
+    // github.com/antirez/ds4/pull/150.
     "exceed_context_size",
     "context_exceeded",
-    // Mistral: "Prompt contains … tokens … too large for model with … maximum context length"; Groq.
+    // Mistral: "Prompt contains … tokens … too large for model with … maximum context length";
+    // Groq.
     "reduce the length of the messages",
 ];
 
@@ -42,7 +47,10 @@ mod tests {
     #[test]
     fn a_refusal_of_a_long_request_is_told_from_others() {
         for (body, is) in [
-            (r#"{"error": {"message": "…", "code": "context_length_exceeded"}}"#, true),
+            (
+                r#"{"error": {"message": "…", "code": "context_length_exceeded"}}"#,
+                true,
+            ),
             (
                 r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 202095 tokens > 200000 maximum"}}"#,
                 true,
@@ -56,7 +64,10 @@ mod tests {
                 true,
             ),
             (r#"{"error": {"message": "Invalid API key"}}"#, false),
-            (r#"{"error": {"message": "Unsupported parameter: response_format"}}"#, false),
+            (
+                r#"{"error": {"message": "Unsupported parameter: response_format"}}"#,
+                false,
+            ),
             ("", false),
         ] {
             assert_eq!(is_too_long(body), is, "{body}");

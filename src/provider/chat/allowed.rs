@@ -1,7 +1,8 @@
 //! The members of a chat completion's request that hold no credential.
 //!
-//! The members are those of OpenAI's schema (`CompletionCreateParams` of its SDKs), and of servers that speak the API. Not among
-//! them: `metadata` and `store`, which serve the account that they were sent to, and whose names or values are anything.
+//! The members are those of OpenAI's schema (`CompletionCreateParams` of its SDKs), and of servers
+//! that speak the API. Not among them: `metadata` and `store`, which serve the account that they
+//! were sent to, and whose names or values are anything.
 
 use crate::provider::allowed::{
     CACHE, COMPATIBLE, FORM, FUNCTION, LOCATION, Members, PROVIDERS, Rule, STRUCTURED, TEMPLATE,
@@ -42,25 +43,49 @@ pub(super) const REQUEST: Members = &[
     (&["function_call"], NAME),
     (&["tool_choice"], CHOICE),
     (&["response_format"], FORM),
-    (&["audio"], Rule::Settings(&[(&["format"], Rule::Plain), (&["voice"], ID)])),
+    (
+        &["audio"],
+        Rule::Settings(&[(&["format"], Rule::Plain), (&["voice"], ID)]),
+    ),
     (&["logit_bias"], Rule::Numbers),
-    (&["prediction"], Rule::Settings(&[(&["type"], Rule::Plain), (&["content"], CONTENT)])),
+    (
+        &["prediction"],
+        Rule::Settings(&[(&["type"], Rule::Plain), (&["content"], CONTENT)]),
+    ),
     (&["prompt_cache_options", "cache_control"], CACHE),
     (
         &["reasoning", "thinking"],
         Rule::Settings(&[(
-            &["budget_tokens", "clear_thinking", "effort", "enabled", "exclude", "max_tokens", "summary", "type"],
+            &[
+                "budget_tokens",
+                "clear_thinking",
+                "effort",
+                "enabled",
+                "exclude",
+                "max_tokens",
+                "summary",
+                "type",
+            ],
             Rule::Plain,
         )]),
     ),
-    (&["stream_options"], Rule::Settings(&[(&["include_obfuscation", "include_usage"], Rule::Plain)])),
+    (
+        &["stream_options"],
+        Rule::Settings(&[(&["include_obfuscation", "include_usage"], Rule::Plain)]),
+    ),
     (
         &["web_search_options"],
         Rule::Tool(
             &[],
             &[
                 (&["search_context_size"], Rule::Plain),
-                (&["user_location"], Rule::Tool(&[], &[(&["type"], Rule::Plain), (&["approximate"], LOCATION)])),
+                (
+                    &["user_location"],
+                    Rule::Tool(
+                        &[],
+                        &[(&["type"], Rule::Plain), (&["approximate"], LOCATION)],
+                    ),
+                ),
             ],
         ),
     ),
@@ -72,10 +97,25 @@ pub(super) const REQUEST: Members = &[
 ];
 
 const MESSAGES: Rule = Rule::Settings(&[
-    (&["name", "partial", "prefix", "reasoning", "reasoning_content", "refusal", "role", "tool_call_id"], Rule::Plain),
+    (
+        &[
+            "name",
+            "partial",
+            "prefix",
+            "reasoning",
+            "reasoning_content",
+            "refusal",
+            "role",
+            "tool_call_id",
+        ],
+        Rule::Plain,
+    ),
     (&["content"], CONTENT),
     (&["annotations", "reasoning_details"], Rule::Text),
-    (&["audio"], Rule::Settings(&[(&["data", "expires_at", "id", "transcript"], Rule::Plain)])),
+    (
+        &["audio"],
+        Rule::Settings(&[(&["data", "expires_at", "id", "transcript"], Rule::Plain)]),
+    ),
     (&["function_call"], CALL),
     (
         &["tool_calls"],
@@ -84,7 +124,10 @@ const MESSAGES: Rule = Rule::Settings(&[
             (&["custom", "function"], CALL),
             (
                 &["extra_content"],
-                Rule::Settings(&[(&["google"], Rule::Settings(&[(&["thought_signature"], Rule::Plain)]))]),
+                Rule::Settings(&[(
+                    &["google"],
+                    Rule::Settings(&[(&["thought_signature"], Rule::Plain)]),
+                )]),
             ),
         ]),
     ),
@@ -107,18 +150,33 @@ const CONTENT: Rule = Rule::Content(
         "video_url",
     ],
     &[
-        (&["refusal", "signature", "text", "thinking", "type"], Rule::Plain),
-        (&["audio_url", "image_url", "video_url"], Rule::Settings(&[(&["detail", "format", "url"], Rule::Plain)])),
-        (&["input_audio"], Rule::Settings(&[(&["data", "format"], Rule::Plain)])),
+        (
+            &["refusal", "signature", "text", "thinking", "type"],
+            Rule::Plain,
+        ),
+        (
+            &["audio_url", "image_url", "video_url"],
+            Rule::Settings(&[(&["detail", "format", "url"], Rule::Plain)]),
+        ),
+        (
+            &["input_audio"],
+            Rule::Settings(&[(&["data", "format"], Rule::Plain)]),
+        ),
         (
             &["file"],
-            Rule::Settings(&[(&["file_id", "filename", "format"], Rule::Plain), (&["file_data"], Rule::Address)]),
+            Rule::Settings(&[
+                (&["file_id", "filename", "format"], Rule::Plain),
+                (&["file_data"], Rule::Address),
+            ]),
         ),
         (&["cache_control", "prompt_cache_breakpoint"], CACHE),
     ],
 );
 
-const CALL: Rule = Rule::Settings(&[(&["name"], Rule::Plain), (&["arguments", "input"], Rule::Text)]);
+const CALL: Rule = Rule::Settings(&[
+    (&["name"], Rule::Plain),
+    (&["arguments", "input"], Rule::Text),
+]);
 
 const TOOLS: Rule = Rule::Tool(
     &["", "builtin_function", "custom", "function"],
@@ -137,7 +195,10 @@ const TOOLS: Rule = Rule::Tool(
                             &[],
                             &[
                                 (&["type"], Rule::Plain),
-                                (&["grammar"], Rule::Tool(&[], &[(&["definition", "syntax"], Rule::Plain)])),
+                                (
+                                    &["grammar"],
+                                    Rule::Tool(&[], &[(&["definition", "syntax"], Rule::Plain)]),
+                                ),
                             ],
                         ),
                     ),
@@ -158,7 +219,10 @@ const CHOICE: Rule = Rule::Settings(&[
         &["allowed_tools"],
         Rule::Settings(&[
             (&["mode"], Rule::Plain),
-            (&["tools"], Rule::Settings(&[(&["type"], Rule::Plain), (&["custom", "function"], NAME)])),
+            (
+                &["tools"],
+                Rule::Settings(&[(&["type"], Rule::Plain), (&["custom", "function"], NAME)]),
+            ),
         ]),
     ),
 ]);

@@ -1,8 +1,10 @@
-//! OpenAI's Chat Completions API, which many servers speak (vLLM, Mistral, OpenRouter, Groq, Ollama, Azure …).
+//! OpenAI's Chat Completions API, which many servers speak (vLLM, Mistral, OpenRouter, Groq,
+//! Ollama, Azure …).
 //!
 //! A stream has one JSON object per event, then `data: [DONE]`:
-//! <https://platform.openai.com/docs/api-reference/chat-streaming>. The reader accepts the differences between servers;
-//! the writer copies the layout of the first answer, and the edits that of the first request.
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>. The reader accepts the
+//! differences between servers; the writer copies the layout of the first answer, and the edits
+//! that of the first request.
 //!
 //! ```
 //! use restitch::internal::chat;

@@ -11,8 +11,8 @@ use crate::provider::{Delta, Finish, Kind, SlotId};
 
 /// A reader for one stream, event by event.
 ///
-/// It keeps halves of surrogate pairs, since a later event may have the other half, and the template of the last event
-/// around its text.
+/// It keeps halves of surrogate pairs, since a later event may have the other half, and the
+/// template of the last event around its text.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
     /// The channels whose last string ended in half a surrogate pair; at most [`WAITING`].
@@ -48,7 +48,9 @@ enum Channel {
 impl Channel {
     fn slot(self) -> SlotId {
         match self {
-            Self::Text(choice) | Self::Refusal(choice) | Self::Reasoning(choice) => SlotId::of(choice),
+            Self::Text(choice) | Self::Refusal(choice) | Self::Reasoning(choice) => {
+                SlotId::of(choice)
+            }
             Self::Arguments(choice, index) => SlotId::part(choice, index),
         }
     }
@@ -62,21 +64,28 @@ impl Reader {
 
     /// Reads one event and calls `on` for each delta in it. Returns the kind of the event.
     ///
-    /// `event_type` is the event's name (`message` if it has none), `data` its data. Deltas follow the order of the
-    /// choices; in a choice, reasoning, text, refusal and tool calls precede the finish. Usage and an error follow all
-    /// choices, wherever the server put them. Data that is not valid JSON is [`Kind::Other`], except in an event named
-    /// `error`.
+    /// `event_type` is the event's name (`message` if it has none), `data` its data. Deltas follow
+    /// the order of the choices; in a choice, reasoning, text, refusal and tool calls precede the
+    /// finish. Usage and an error follow all choices, wherever the server put them. Data that is
+    /// not valid JSON is [`Kind::Other`], except in an event named `error`.
     ///
-    /// Servers differ in these points: content as an array of parts; reasoning as `reasoning_content`, `reasoning` or
-    /// parts; a whole `message` instead of a `delta` (read only in streams without any `delta`, since some servers
-    /// repeat the text in it); tool calls without an index, or all with the same (a new id is a new call, no id is the
-    /// last call); `function_call` (tool call 0); an empty string for no finish; usage in `x_groq`.
+    /// Servers differ in these points: content as an array of parts; reasoning as
+    /// `reasoning_content`, `reasoning` or parts; a whole `message` instead of a `delta` (read only
+    /// in streams without any `delta`, since some servers repeat the text in it); tool calls
+    /// without an index, or all with the same (a new id is a new call, no id is the last call);
+    /// `function_call` (tool call 0); an empty string for no finish; usage in `x_groq`.
     pub fn read(&mut self, event_type: &str, data: &str, mut on: impl FnMut(Delta<'_>)) -> Kind {
         if let Some(event) = self.form.read(event_type, data).filter(is_readable) {
-            let Subject { channel, has_empty_text } = event.subject;
+            let Subject {
+                channel,
+                has_empty_text,
+            } = event.subject;
             self.emit(channel, event.text, event.has_escapes, &mut on);
             if has_empty_text {
-                on(Delta::Text { slot: channel.slot(), text: "" });
+                on(Delta::Text {
+                    slot: channel.slot(),
+                    text: "",
+                });
             }
             return Kind::Chunk;
         }
@@ -91,7 +100,10 @@ impl Reader {
             deltas += 1;
             on(delta);
         });
-        let expected = self.form.noted_subject().map(|subject| 1 + usize::from(subject.has_empty_text));
+        let expected = self
+            .form
+            .noted_subject()
+            .map(|subject| 1 + usize::from(subject.has_empty_text));
         if kind == Kind::Chunk && Some(deltas) == expected {
             self.form.remember(event_type, data);
         }
@@ -99,9 +111,12 @@ impl Reader {
     }
 
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut impl FnMut(Delta<'_>)) -> Kind {
-        let Some(root) = object(data) else { return no_object(event_type, data, on) };
+        let Some(root) = object(data) else {
+            return no_object(event_type, data, on);
+        };
 
-        let (mut choices, mut usage, mut groq, mut error, mut object) = (None, None, None, None, None);
+        let (mut choices, mut usage, mut groq, mut error, mut object) =
+            (None, None, None, None, None);
         for (key, value) in root.members() {
             match &*key.decode().unwrap_or_default() {
                 "choices" => choices = Some(value),
@@ -109,30 +124,48 @@ impl Reader {
                 "x_groq" => groq = Some(value),
                 "error" => error = Some(value),
                 "object" => object = Some(value),
-                // Most servers write the same time into all events; comparing it is cheaper than scanning it.
-                "created" if std::mem::replace(&mut self.created, value.as_u64()) == value.as_u64() => {}
+                // Most servers write the same time into all events; comparing it is cheaper than
+                // scanning it.
+                "created"
+                    if std::mem::replace(&mut self.created, value.as_u64()) == value.as_u64() => {}
                 name if IGNORED.contains(&name) => self.form.note_changing(value),
                 _ => {}
             }
         }
         let mut error = error.filter(says_error);
-        for (at, choice) in choices.into_iter().flat_map(|choices| choices.elements()).enumerate() {
+        for (at, choice) in choices
+            .into_iter()
+            .flat_map(|choices| choices.elements())
+            .enumerate()
+        {
             error = error.or(self.choice(choice, at, on));
         }
         // Groq's earlier versions report usage only in a member of their own.
         let is_usage = |usage: &Raw<'_>| usage.kind() == ValueKind::Object;
-        let usage = usage.filter(is_usage).or(groq.and_then(|groq| groq.member("usage")).filter(is_usage));
+        let usage = usage
+            .filter(is_usage)
+            .or(groq.and_then(|groq| groq.member("usage")).filter(is_usage));
         if let Some(usage) = usage {
-            on(Delta::Usage { raw: usage.as_str() });
+            on(Delta::Usage {
+                raw: usage.as_str(),
+            });
         }
 
         // FastChat and older versions of vLLM mark the object itself as the error.
-        let is_error = event_type == "error" || object.and_then(|object| object.inner()) == Some("error");
+        let is_error =
+            event_type == "error" || object.and_then(|object| object.inner()) == Some("error");
         if let Some(error) = error.or(is_error.then_some(root)) {
-            on(Delta::Error { message: &message(error), raw: error.as_str() });
+            on(Delta::Error {
+                message: &message(error),
+                raw: error.as_str(),
+            });
             return Kind::Error;
         }
-        if choices.is_some() || usage.is_some() { Kind::Chunk } else { Kind::Other }
+        if choices.is_some() || usage.is_some() {
+            Kind::Chunk
+        } else {
+            Kind::Other
+        }
     }
 
     /// Returns how many halves of surrogate pairs were removed because the other half was missing.
@@ -146,9 +179,16 @@ impl Reader {
         self.removed
     }
 
-    /// Reads one choice. Returns the error of the choice, if it has one (OpenRouter puts one beside the finish).
-    fn choice<'a>(&mut self, raw: Raw<'a>, at: usize, on: &mut impl FnMut(Delta<'_>)) -> Option<Raw<'a>> {
-        let (mut index, mut delta, mut message, mut finish, mut error) = (None, None, None, None, None);
+    /// Reads one choice. Returns the error of the choice, if it has one (OpenRouter puts one beside
+    /// the finish).
+    fn choice<'a>(
+        &mut self,
+        raw: Raw<'a>,
+        at: usize,
+        on: &mut impl FnMut(Delta<'_>),
+    ) -> Option<Raw<'a>> {
+        let (mut index, mut delta, mut message, mut finish, mut error) =
+            (None, None, None, None, None);
         for (key, value) in raw.members() {
             match &*key.decode().unwrap_or_default() {
                 "index" => index = Some(value),
@@ -169,14 +209,22 @@ impl Reader {
         if let Some(delta) = delta.or(message.filter(|_| !self.has_deltas)) {
             self.delta(delta, choice, on);
         }
-        if let Some(word) = finish.and_then(|finish| finish.decode()).filter(|word| !word.is_empty()) {
-            on(Delta::Finish { choice, reason: Finish::from(&*word), word: &word });
+        if let Some(word) = finish
+            .and_then(|finish| finish.decode())
+            .filter(|word| !word.is_empty())
+        {
+            on(Delta::Finish {
+                choice,
+                reason: Finish::from(&*word),
+                word: &word,
+            });
         }
         error.filter(says_error)
     }
 
     fn delta(&mut self, raw: Raw<'_>, choice: u32, on: &mut impl FnMut(Delta<'_>)) {
-        let (mut content, mut reasoning, mut reasoning_content, mut refusal) = (None, None, None, None);
+        let (mut content, mut reasoning, mut reasoning_content, mut refusal) =
+            (None, None, None, None);
         let (mut tool_calls, mut function_call) = (None, None);
         for (key, value) in raw.members() {
             match &*key.decode().unwrap_or_default() {
@@ -191,17 +239,32 @@ impl Reader {
         }
         // Servers that send both names send the same text under both.
         let is_reasoning = |raw: &Raw<'_>| raw.inner().is_some_and(|inner| !inner.is_empty());
-        let reasoning = reasoning_content.filter(is_reasoning).or(reasoning.filter(is_reasoning));
-        let has_empty_text = reasoning.is_some() && content.and_then(|content| content.inner()) == Some("");
+        let reasoning = reasoning_content
+            .filter(is_reasoning)
+            .or(reasoning.filter(is_reasoning));
+        let has_empty_text =
+            reasoning.is_some() && content.and_then(|content| content.inner()) == Some("");
         if let Some(text) = reasoning {
             let channel = Channel::Reasoning(choice);
-            self.form.note_text(Subject { channel, has_empty_text }, text);
+            self.form.note_text(
+                Subject {
+                    channel,
+                    has_empty_text,
+                },
+                text,
+            );
             self.text(channel, text, on);
         }
         if let Some(content) = content {
             let channel = Channel::Text(choice);
             if !has_empty_text {
-                self.form.note_text(Subject { channel, has_empty_text }, content);
+                self.form.note_text(
+                    Subject {
+                        channel,
+                        has_empty_text,
+                    },
+                    content,
+                );
             }
             self.text(channel, content, on);
             for part in content.elements() {
@@ -211,21 +274,37 @@ impl Reader {
         if let Some(refusal) = refusal {
             self.text(Channel::Refusal(choice), refusal, on);
         }
-        for (at, call) in tool_calls.into_iter().flat_map(|calls| calls.elements()).enumerate() {
-            let written =
-                call.member("index").and_then(|index| index.as_u64()).and_then(|index| u32::try_from(index).ok());
-            let id = call.member("id").and_then(|id| id.decode()).filter(|id| !id.is_empty());
+        for (at, call) in tool_calls
+            .into_iter()
+            .flat_map(|calls| calls.elements())
+            .enumerate()
+        {
+            let written = call
+                .member("index")
+                .and_then(|index| index.as_u64())
+                .and_then(|index| u32::try_from(index).ok());
+            let id = call
+                .member("id")
+                .and_then(|id| id.decode())
+                .filter(|id| !id.is_empty());
             let index = self.calls.place(choice, written, id.as_deref(), at);
             // Which call a number belongs to may have changed.
             self.form.forget();
-            self.call(choice, index, call.member("id"), call.member("function"), on);
+            self.call(
+                choice,
+                index,
+                call.member("id"),
+                call.member("function"),
+                on,
+            );
         }
         if let Some(call) = function_call.filter(|call| call.kind() == ValueKind::Object) {
             self.call(choice, 0, None, Some(call), on);
         }
     }
 
-    /// Reads one part of a content array: `{"type":"text","text":…}`, `{"type":"refusal","refusal":…}` or Mistral's
+    /// Reads one part of a content array: `{"type":"text","text":…}`,
+    /// `{"type":"refusal","refusal":…}` or Mistral's
     /// `{"type":"thinking","thinking":[{"type":"text","text":…}]}`.
     fn part(&mut self, part: Raw<'_>, choice: u32, on: &mut impl FnMut(Delta<'_>)) {
         for (key, value) in part.members() {
@@ -251,7 +330,13 @@ impl Reader {
     }
 
     /// Emits the text between two quotes, even an empty one.
-    fn emit(&mut self, channel: Channel, inner: &str, has_escapes: bool, on: &mut impl FnMut(Delta<'_>)) {
+    fn emit(
+        &mut self,
+        channel: Channel,
+        inner: &str,
+        has_escapes: bool,
+        on: &mut impl FnMut(Delta<'_>),
+    ) {
         let slot = channel.slot();
         let text = self.unescape(channel, inner, has_escapes);
         match channel {
@@ -260,7 +345,12 @@ impl Reader {
             // Servers whose models do not reason send an empty string.
             Channel::Reasoning(_) if text.is_empty() => {}
             Channel::Reasoning(_) => on(Delta::Reasoning { slot, text }),
-            Channel::Arguments(..) => on(Delta::ToolCall { slot, id: None, name: None, arguments: text }),
+            Channel::Arguments(..) => on(Delta::ToolCall {
+                slot,
+                id: None,
+                name: None,
+                arguments: text,
+            }),
         }
     }
 
@@ -272,13 +362,24 @@ impl Reader {
         function: Option<Raw<'_>>,
         on: &mut impl FnMut(Delta<'_>),
     ) {
-        let word =
-            |raw: Option<Raw<'_>>| raw.and_then(|raw| Some(raw.decode()?.into_owned())).filter(|w| !w.is_empty());
-        let (id, name) = (word(id), word(function.and_then(|function| function.member("name"))));
+        let word = |raw: Option<Raw<'_>>| {
+            raw.and_then(|raw| Some(raw.decode()?.into_owned()))
+                .filter(|w| !w.is_empty())
+        };
+        let (id, name) = (
+            word(id),
+            word(function.and_then(|function| function.member("name"))),
+        );
         let arguments = function.and_then(|function| function.member("arguments"));
         if let Some(raw) = arguments.filter(|_| id.is_none() && name.is_none()) {
             let channel = Channel::Arguments(choice, index);
-            self.form.note_text(Subject { channel, has_empty_text: false }, raw);
+            self.form.note_text(
+                Subject {
+                    channel,
+                    has_empty_text: false,
+                },
+                raw,
+            );
         }
         let arguments = match arguments {
             // Some servers send the arguments of a whole call as JSON instead of as text.
@@ -289,16 +390,24 @@ impl Reader {
             }
             None => "",
         };
-        on(Delta::ToolCall { slot: SlotId::part(choice, index), id: id.as_deref(), name: name.as_deref(), arguments });
+        on(Delta::ToolCall {
+            slot: SlotId::part(choice, index),
+            id: id.as_deref(),
+            name: name.as_deref(),
+            arguments,
+        });
     }
 
-    /// Decodes the next string of a channel. Joins a surrogate pair that started in the string before.
+    /// Decodes the next string of a channel. Joins a surrogate pair that started in the string
+    /// before.
     fn unescape<'s>(&'s mut self, channel: Channel, raw: &'s str, has_escapes: bool) -> &'s str {
         let place = self.waiting.iter().position(|(other, _)| *other == channel);
         if place.is_none() && !has_escapes {
             return raw;
         }
-        let mut unescaper = place.map(|place| self.waiting.swap_remove(place).1).unwrap_or_default();
+        let mut unescaper = place
+            .map(|place| self.waiting.swap_remove(place).1)
+            .unwrap_or_default();
         let before = unescaper.removed();
         self.scratch.clear();
         unescaper.push(raw, &mut self.scratch);
@@ -320,12 +429,14 @@ fn has_escapes(raw: &str) -> bool {
 
 /// Returns `index` as written, or the position in the array if the server leaves it out.
 fn position(index: Option<Raw<'_>>, at: usize) -> u32 {
-    let written = index.and_then(|index| index.as_u64()).and_then(|index| u32::try_from(index).ok());
+    let written = index
+        .and_then(|index| index.as_u64())
+        .and_then(|index| u32::try_from(index).ok());
     written.unwrap_or_else(|| u32::try_from(at).unwrap_or(u32::MAX))
 }
 
-/// Returns whether this text has the same meaning as the text of the event before. Empty reasoning counts as missing,
-/// and another member may replace it.
+/// Returns whether this text has the same meaning as the text of the event before. Empty reasoning
+/// counts as missing, and another member may replace it.
 fn is_readable(event: &Familiar<'_, Subject>) -> bool {
     !(event.text.is_empty() && matches!(event.subject.channel, Channel::Reasoning(_)))
 }
@@ -333,8 +444,8 @@ fn is_readable(event: &Familiar<'_, Subject>) -> bool {
 /// Members that change from event to event and are not read.
 const IGNORED: [&str; 3] = ["obfuscation", "p", "created"];
 
-/// The most channels that wait for the second half of a pair at a time. A stream has a few choices and calls; halves in
-/// further channels are removed.
+/// The most channels that wait for the second half of a pair at a time. A stream has a few choices
+/// and calls; halves in further channels are removed.
 const WAITING: usize = 64;
 
 #[cfg(test)]
@@ -351,10 +462,17 @@ mod tests {
     #[test]
     fn a_familiar_event_says_what_a_full_reading_says() {
         let event = |text: &str, rest: &str| {
-            format!(r#"{{"id":"x","choices":[{{"index":0,"delta":{{"content":"{text}"}},"finish_reason":{rest}}}]}}"#)
+            format!(
+                r#"{{"id":"x","choices":[{{"index":0,"delta":{{"content":"{text}"}},"finish_reason":{rest}}}]}}"#
+            )
         };
         let mut events = Vec::new();
-        for rest in ["null", "null", "\"stop\"", "null}],\"usage\":{\"a\":1},\"b\":[{\"c\":1"] {
+        for rest in [
+            "null",
+            "null",
+            "\"stop\"",
+            "null}],\"usage\":{\"a\":1},\"b\":[{\"c\":1",
+        ] {
             let bodies = [
                 "plain",
                 "",
@@ -378,7 +496,11 @@ mod tests {
         for event in &events {
             hits += usize::from(known.form.read("message", event).is_some());
             full.form.forget();
-            assert_eq!(deltas(&mut known, event), deltas(&mut full, event), "{event}");
+            assert_eq!(
+                deltas(&mut known, event),
+                deltas(&mut full, event),
+                "{event}"
+            );
         }
         assert!(hits > 8, "{hits} events were familiar");
     }

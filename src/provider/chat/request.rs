@@ -6,17 +6,36 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::capability::PrefillForm;
 use crate::provider::fields::{has_stop, is_true, members_of, object, object_with, text};
 use crate::provider::prefill;
-use crate::provider::request::{FORMS, RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, with_messages};
+use crate::provider::request::{
+    FORMS, RESPONSE_FORMAT, functions, message, tool, turn_reasoning_off, with_messages,
+};
 use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest};
 
-/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
+/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array
+/// `messages`.
 pub fn parse(body: &[u8]) -> Option<Request> {
     let root = object(std::str::from_utf8(body).ok()?)?;
     // One walk finds all members, because the messages may be long.
-    let [messages, stream, n, stop, model, tools, legacy, format, newer_cap, cap, is_final, reasoning @ ..] =
-        members_of(root, READ);
+    let [
+        messages,
+        stream,
+        n,
+        stop,
+        model,
+        tools,
+        legacy,
+        format,
+        newer_cap,
+        cap,
+        is_final,
+        reasoning @ ..,
+    ] = members_of(root, READ);
     let messages = messages.filter(|messages| messages.kind() == ValueKind::Array)?;
-    let functions = functions(tools).chain(legacy.into_iter().flat_map(|functions| functions.elements()));
+    let functions = functions(tools).chain(
+        legacy
+            .into_iter()
+            .flat_map(|functions| functions.elements()),
+    );
     let form = text(format.and_then(|format| format.member("type")));
     Some(Request {
         stream: is_true(stream),
@@ -34,9 +53,15 @@ pub fn parse(body: &[u8]) -> Option<Request> {
 
 /// Returns the base of the answer's document. A message that calls tools is not continued.
 fn base(messages: Raw<'_>, is_final: bool) -> Base {
-    let last = messages.elements().last().filter(|last| !calls_tools(*last));
+    let last = messages
+        .elements()
+        .last()
+        .filter(|last| !calls_tools(*last));
     let is_marked = last.is_some_and(|last| FLAGS.iter().any(|flag| is_true(last.member(flag))));
-    Base::prefill(last.and_then(|_| prefill::last_text(messages, "assistant", "content")), is_final || is_marked)
+    Base::prefill(
+        last.and_then(|_| prefill::last_text(messages, "assistant", "content")),
+        is_final || is_marked,
+    )
 }
 
 /// Returns a request for a new answer.
@@ -66,16 +91,21 @@ const READ: [&str; 16] = [
 
 /// Returns the re-prompt for an answer that was cut after `delivered`; see [`ask`].
 pub fn continuation(body: &str, delivered: &str, prompt: &str) -> Option<String> {
-    ask(body, Some(&Rest::Reprompt { delivered, prompt }), &Changes::default())
+    ask(
+        body,
+        Some(&Rest::Reprompt { delivered, prompt }),
+        &Changes::default(),
+    )
 }
 
 /// Returns the request for the rest of an answer, or the original request with changes.
 ///
-/// The messages are appended. Members that would force another format on the rest are removed: `response_format` and
-/// the grammars of several servers (the rest of a document fits no schema), `n`, and everything about tools (the rest
-/// is text). A history with tool calls needs its tools declared, so there the tools stay and the choice becomes
-/// `"none"`. With [`Changes::keeps_json_mode`] `response_format` stays. Every other byte is kept, and of duplicate keys
-/// the last one counts.
+/// The messages are appended. Members that would force another format on the rest are removed:
+/// `response_format` and the grammars of several servers (the rest of a document fits no schema),
+/// `n`, and everything about tools (the rest is text). A history with tool calls needs its tools
+/// declared, so there the tools stay and the choice becomes `"none"`. With
+/// [`Changes::keeps_json_mode`] `response_format` stays. Every other byte is kept, and of duplicate
+/// keys the last one counts.
 ///
 /// ```
 /// use restitch::provider::capability::PrefillForm;
@@ -100,7 +130,10 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
         append(messages, rest, changes.replaces_prefill, &mut edits);
         match rest {
             // vLLM continues the last message only without a generation prompt after it.
-            Rest::Prefill { form: PrefillForm::Final, .. } => set.extend([(FINAL[0], "true"), (FINAL[1], "false")]),
+            Rest::Prefill {
+                form: PrefillForm::Final,
+                ..
+            } => set.extend([(FINAL[0], "true"), (FINAL[1], "false")]),
             Rest::Prefill { .. } => {}
             // The last message is the user's, so the request must not continue it.
             Rest::Reprompt { .. } => remove.extend(FINAL),
@@ -114,7 +147,8 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
     Some(edits.apply(body))
 }
 
-/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if [`parse`] does.
+/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if
+/// [`parse`] does.
 ///
 /// ```
 /// use restitch::internal::chat::{Adaptation, adapt};
@@ -127,7 +161,10 @@ pub fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option
 pub fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = object_with(body, "messages")?;
     let model = adaptation.model.map(quoted);
-    let mut set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
+    let mut set: Vec<_> = model
+        .iter()
+        .map(|model| ("model", model.as_str()))
+        .collect();
     if adaptation.adds_json_mode {
         set.push((RESPONSE_FORMAT, r#"{"type":"json_object"}"#));
     }
@@ -136,10 +173,13 @@ pub fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     Some(edits.apply(body))
 }
 
-/// Returns whether a request's body asks for a format of the answer, or declares tools: JSON mode would contradict
-/// both.
+/// Returns whether a request's body asks for a format of the answer, or declares tools: JSON mode
+/// would contradict both.
 pub fn has_form(body: &str) -> bool {
-    let forms = FORMS.iter().filter(|form| **form != "n").chain(&["tools", "functions"]);
+    let forms = FORMS
+        .iter()
+        .filter(|form| **form != "n")
+        .chain(&["tools", "functions"]);
     Raw::root(body).is_some_and(|root| forms.into_iter().any(|form| root.member(form).is_some()))
 }
 
@@ -148,10 +188,16 @@ pub fn has_member(body: &str, key: &str) -> bool {
     Raw::root(body).and_then(|root| root.member(key)).is_some()
 }
 
-/// Appends the messages that ask for the rest. Only the last message may have a flag that asks to continue it.
+/// Appends the messages that ask for the rest. Only the last message may have a flag that asks to
+/// continue it.
 fn append(messages: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mut Edits) {
-    let last = messages.elements().last().filter(|last| last.kind() == ValueKind::Object);
-    let content = last.and_then(|last| last.member("content")).filter(|_| replaces_prefill);
+    let last = messages
+        .elements()
+        .last()
+        .filter(|last| last.kind() == ValueKind::Object);
+    let content = last
+        .and_then(|last| last.member("content"))
+        .filter(|_| replaces_prefill);
     let has_flag = |last: &Raw<'_>| FLAGS.iter().any(|flag| last.member(flag).is_some());
     let (delivered, form) = match rest {
         Rest::Reprompt { delivered, .. } => (delivered, None),
@@ -162,16 +208,24 @@ fn append(messages: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mu
         (Some(last), Some(content)) => {
             let content = prefill::with_text(content, delivered);
             let flag = form.and_then(|form| form.flag());
-            let set: Vec<_> =
-                [("content", content.as_str())].into_iter().chain(flag.map(|flag| (flag, "true"))).collect();
+            let set: Vec<_> = [("content", content.as_str())]
+                .into_iter()
+                .chain(flag.map(|flag| (flag, "true")))
+                .collect();
             edits.object(last, if form.is_none() { &FLAGS } else { &[] }, &set);
         }
         (last, _) => {
             if let Some(last) = last.filter(has_flag) {
                 edits.object(last, &FLAGS, &[]);
             }
-            let flag = form.and_then(|form| form.flag()).map(|flag| format!(r#","{flag}":true"#)).unwrap_or_default();
-            added.push(format!(r#"{{"role":"assistant","content":{}{flag}}}"#, quoted(delivered)));
+            let flag = form
+                .and_then(|form| form.flag())
+                .map(|flag| format!(r#","{flag}":true"#))
+                .unwrap_or_default();
+            added.push(format!(
+                r#"{{"role":"assistant","content":{}{flag}}}"#,
+                quoted(delivered)
+            ));
         }
     }
     if let Rest::Reprompt { prompt, .. } = rest {
@@ -189,11 +243,20 @@ const FLAGS: [&str; 2] = ["prefix", "partial"];
 const FINAL: [&str; 2] = ["continue_final_message", "add_generation_prompt"];
 
 /// Removes the members that would force another format on the rest.
-fn remove_forms<'a>(root: Raw<'_>, messages: Raw<'_>, remove: &mut Vec<&'a str>, set: &mut Vec<(&'a str, &'a str)>) {
-    let declared = |key: &str| root.member(key).is_some_and(|tools| tools.elements().next().is_some());
+fn remove_forms<'a>(
+    root: Raw<'_>,
+    messages: Raw<'_>,
+    remove: &mut Vec<&'a str>,
+    set: &mut Vec<(&'a str, &'a str)>,
+) {
+    let declared = |key: &str| {
+        root.member(key)
+            .is_some_and(|tools| tools.elements().next().is_some())
+    };
     let has_calls = messages.elements().any(calls_tools);
     remove.extend(FORMS);
-    // A history with calls needs its tools declared. The rest is text, so the model must not call them.
+    // A history with calls needs its tools declared. The rest is text, so the model must not call
+    // them.
     if has_calls && declared("tools") {
         set.push(("tool_choice", r#""none""#));
     } else {
@@ -210,17 +273,22 @@ fn remove_forms<'a>(root: Raw<'_>, messages: Raw<'_>, remove: &mut Vec<&'a str>,
 const TOKEN_LIMITS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 /// Returns whether a request asks the model to reason first.
-fn asks_for_reasoning([effort, enable, template, thinking, reasoning]: [Option<Raw<'_>>; 5]) -> bool {
+fn asks_for_reasoning(
+    [effort, enable, template, thinking, reasoning]: [Option<Raw<'_>>; 5],
+) -> bool {
     let of = |object: Option<Raw<'_>>, key| object.is_some_and(|object| is_on(object.member(key)));
     is_on(effort) || is_on(enable) || of(template, "enable_thinking") || of(thinking, "type") || {
         of(reasoning, "enabled") || of(reasoning, "effort") || of(reasoning, "max_tokens")
     }
 }
 
-/// Returns whether a value is `true`, a number above 0, or a string other than `none` and `disabled`.
+/// Returns whether a value is `true`, a number above 0, or a string other than `none` and
+/// `disabled`.
 fn is_on(value: Option<Raw<'_>>) -> bool {
     is_true(value)
-        || value.and_then(|value| value.as_u64()).is_some_and(|number| number > 0)
+        || value
+            .and_then(|value| value.as_u64())
+            .is_some_and(|number| number > 0)
         || text(value).is_some_and(|word| word != "none" && word != "disabled")
 }
 
@@ -228,6 +296,10 @@ fn is_on(value: Option<Raw<'_>>) -> bool {
 fn calls_tools(message: Raw<'_>) -> bool {
     let role = message.member("role").and_then(|role| role.decode());
     matches!(role.as_deref(), Some("tool" | "function"))
-        || message.member("tool_calls").is_some_and(|calls| calls.elements().next().is_some())
-        || message.member("function_call").is_some_and(|call| call.kind() == ValueKind::Object)
+        || message
+            .member("tool_calls")
+            .is_some_and(|calls| calls.elements().next().is_some())
+        || message
+            .member("function_call")
+            .is_some_and(|call| call.kind() == ValueKind::Object)
 }

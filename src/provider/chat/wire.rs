@@ -22,11 +22,16 @@ impl Wire for Chat {
             return Some(true);
         }
         match root.member("choices") {
-            // Text completions have a `text` in each choice. Any server may open or end with an empty list.
-            Some(choices) => {
-                choices.elements().next().map(|choice| choice.member("delta").or(choice.member("message")).is_some())
-            }
-            // Errors and usage look alike in several APIs, except for the `type` that others give every event.
+            // Text completions have a `text` in each choice. Any server may open or end with an
+            // empty list.
+            Some(choices) => choices.elements().next().map(|choice| {
+                choice
+                    .member("delta")
+                    .or(choice.member("message"))
+                    .is_some()
+            }),
+            // Errors and usage look alike in several APIs, except for the `type` that others give
+            // every event.
             None if root.member("type").is_some() => Some(false),
             None if root.member("error").is_some() || root.member("usage").is_some() => None,
             None => Some(false),
@@ -41,7 +46,12 @@ impl Wire for Chat {
         Box::new(super::writer::Writer::default())
     }
 
-    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+    fn write_body(
+        &self,
+        first_body: &str,
+        texts: &[SlotText<'_>],
+        ending: &Ending<'_>,
+    ) -> Option<String> {
         write_body(first_body, texts, ending)
     }
 

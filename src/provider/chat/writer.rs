@@ -34,12 +34,19 @@ impl wire::Writer for Writer {
         let text = quoted(text);
         let delta = match (slot.kind, slot.id.part) {
             (SlotKind::Arguments, Some(index)) => {
-                format!(r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":{text}}}}}]}}"#)
+                format!(
+                    r#"{{"tool_calls":[{{"index":{index},"function":{{"arguments":{text}}}}}]}}"#
+                )
             }
             _ => format!(r#"{{"content":{text}}}"#),
         };
         let index = slot.id.item;
-        self.0.chunk(out, &format!(r#"{{"index":{index},"delta":{delta},"finish_reason":null}}"#), None, None);
+        self.0.chunk(
+            out,
+            &format!(r#"{{"index":{index},"delta":{delta},"finish_reason":null}}"#),
+            None,
+            None,
+        );
     }
 
     fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
@@ -64,7 +71,10 @@ impl wire::Writer for Writer {
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
         let mut is_empty = true;
         let kind = Reader::new().read(event_type, data, |delta| {
-            is_empty &= matches!(delta, Delta::Text { text: "", .. } | Delta::Refusal { text: "", .. });
+            is_empty &= matches!(
+                delta,
+                Delta::Text { text: "", .. } | Delta::Refusal { text: "", .. }
+            );
         });
         // The client knows the role.
         if kind != Kind::Chunk || !is_empty {
@@ -75,10 +85,19 @@ impl wire::Writer for Writer {
     fn with_text(&self, data: &str, text: &str) -> Option<String> {
         let root = fields::object(data)?;
         let choice = root.member("choices")?.elements().next()?;
-        let delta = choice.member("delta").or_else(|| choice.member("message"))?;
+        let delta = choice
+            .member("delta")
+            .or_else(|| choice.member("message"))?;
         let mut edits = Edits::default();
-        match delta.member("tool_calls").and_then(|calls| calls.elements().next()) {
-            Some(call) => edits.object(call.member("function")?, &[], &[("arguments", &quoted(text))]),
+        match delta
+            .member("tool_calls")
+            .and_then(|calls| calls.elements().next())
+        {
+            Some(call) => edits.object(
+                call.member("function")?,
+                &[],
+                &[("arguments", &quoted(text))],
+            ),
             None => edits.object(delta, &[], &[("content", &quoted(text))]),
         }
         Some(edits.apply(data)).filter(|_| delta.kind() == ValueKind::Object)
@@ -94,7 +113,16 @@ impl wire::Writer for Writer {
 }
 
 /// The members that all chunks of an answer share and that clients read.
-const REPEATED: &[&str] = &["id", "object", "created", "model", "system_fingerprint", "service_tier", "provider"];
+const REPEATED: &[&str] = &[
+    "id",
+    "object",
+    "created",
+    "model",
+    "system_fingerprint",
+    "service_tier",
+    "provider",
+];
 
 /// The members of an answer that broke off before its first chunk.
-const UNSEEN: &str = r#""id":"chatcmpl-restitch","object":"chat.completion.chunk","created":0,"model":"","#;
+const UNSEEN: &str =
+    r#""id":"chatcmpl-restitch","object":"chat.completion.chunk","created":0,"model":"","#;

@@ -1,7 +1,7 @@
 //! The members of a request for Cohere's Chat that hold no credential.
 //!
-//! The members are those of Cohere's schema (`V2ChatRequest` of its SDKs). Documents are written out in the request, as data of any
-//! names.
+//! The members are those of Cohere's schema (`V2ChatRequest` of its SDKs). Documents are written
+//! out in the request, as data of any names.
 
 use crate::provider::allowed::{FUNCTION, Members, Rule};
 
@@ -30,10 +30,28 @@ pub(super) const REQUEST: Members = &[
     ),
     (&["messages"], MESSAGES),
     (&["documents"], DOCUMENT),
-    (&["tools"], Rule::Tool(&["", "function"], &[(&["type"], Rule::Plain), (&["function"], FUNCTION)])),
-    (&["citation_options"], Rule::Settings(&[(&["mode"], Rule::Plain)])),
-    (&["response_format"], Rule::Settings(&[(&["type"], Rule::Plain), (&["json_schema", "schema"], Rule::Text)])),
-    (&["thinking"], Rule::Settings(&[(&["token_budget", "type"], Rule::Plain)])),
+    (
+        &["tools"],
+        Rule::Tool(
+            &["", "function"],
+            &[(&["type"], Rule::Plain), (&["function"], FUNCTION)],
+        ),
+    ),
+    (
+        &["citation_options"],
+        Rule::Settings(&[(&["mode"], Rule::Plain)]),
+    ),
+    (
+        &["response_format"],
+        Rule::Settings(&[
+            (&["type"], Rule::Plain),
+            (&["json_schema", "schema"], Rule::Text),
+        ]),
+    ),
+    (
+        &["thinking"],
+        Rule::Settings(&[(&["token_budget", "type"], Rule::Plain)]),
+    ),
 ];
 
 const DOCUMENT: Rule = Rule::Tool(&[], &[(&["id"], Rule::Plain), (&["data"], Rule::Text)]);
@@ -46,7 +64,10 @@ const MESSAGES: Rule = Rule::Settings(&[
             &["", "document", "image_url", "text", "thinking"],
             &[
                 (&["text", "thinking", "type"], Rule::Plain),
-                (&["image_url"], Rule::Settings(&[(&["detail", "url"], Rule::Plain)])),
+                (
+                    &["image_url"],
+                    Rule::Settings(&[(&["detail", "url"], Rule::Plain)]),
+                ),
                 (&["document"], DOCUMENT),
             ],
         ),
@@ -57,7 +78,10 @@ const MESSAGES: Rule = Rule::Settings(&[
         &["tool_calls"],
         Rule::Settings(&[
             (&["id", "type"], Rule::Plain),
-            (&["function"], Rule::Settings(&[(&["name"], Rule::Plain), (&["arguments"], Rule::Text)])),
+            (
+                &["function"],
+                Rule::Settings(&[(&["name"], Rule::Plain), (&["arguments"], Rule::Text)]),
+            ),
         ]),
     ),
 ]);

@@ -1,8 +1,9 @@
 //! Cohere's Chat API, version 2.
 //!
-//! A stream has events with a `type`: contents and tool calls begin, grow and end, each with an index. Contents and
-//! tool calls are counted separately, so a text and a tool call may have the same [`SlotId`](crate::provider::SlotId);
-//! the kind of the slot distinguishes them. The live API ends with `data: [DONE]`.
+//! A stream has events with a `type`: contents and tool calls begin, grow and end, each with an
+//! index. Contents and tool calls are counted separately, so a text and a tool call may have the
+//! same [`SlotId`](crate::provider::SlotId); the kind of the slot distinguishes them. The live API
+//! ends with `data: [DONE]`.
 
 #[cfg(feature = "proxy")]
 mod allowed;
@@ -34,9 +35,13 @@ impl Wire for Cohere {
         if TYPES.contains(&written.as_deref().unwrap_or(event_type)) {
             return Some(true);
         }
-        // A whole answer has no type. Other APIs with a `message` and a reason call both differently.
+        // A whole answer has no type. Other APIs with a `message` and a reason call both
+        // differently.
         let message = fields::object_of(root, "message");
-        Some(message.is_some_and(|message| message.member("role").is_some()) && root.member(FINISH).is_some())
+        Some(
+            message.is_some_and(|message| message.member("role").is_some())
+                && root.member(FINISH).is_some(),
+        )
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
@@ -51,7 +56,12 @@ impl Wire for Cohere {
         body::read(body, on)
     }
 
-    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+    fn write_body(
+        &self,
+        first_body: &str,
+        texts: &[SlotText<'_>],
+        ending: &Ending<'_>,
+    ) -> Option<String> {
         body::write(first_body, texts, ending)
     }
 
@@ -83,7 +93,11 @@ impl Wire for Cohere {
     }
 
     fn own_error_body(&self, _status: u16, code: &str, message: &str) -> String {
-        format!(r#"{{"message":{},"code":{}}}"#, quoted(message), quoted(code))
+        format!(
+            r#"{{"message":{},"code":{}}}"#,
+            quoted(message),
+            quoted(code)
+        )
     }
 
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {

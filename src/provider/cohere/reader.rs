@@ -13,17 +13,26 @@ pub(super) struct Reader {
 }
 
 impl wire::Reader for Reader {
-    /// Reads one event. The type is the one in the data, or else the event's own: some recordings have no event names.
+    /// Reads one event. The type is the one in the data, or else the event's own: some recordings
+    /// have no event names.
     ///
-    /// A [`Delta::SlotEnd`] ends the most recent text or tool call with that number. The plan before tool calls is
-    /// reasoning.
+    /// A [`Delta::SlotEnd`] ends the most recent text or tool call with that number. The plan
+    /// before tool calls is reasoning.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
         if data == "[DONE]" {
-            on(Delta::Done { word: if self.has_ended { "message-end+[DONE]" } else { data } });
+            on(Delta::Done {
+                word: if self.has_ended {
+                    "message-end+[DONE]"
+                } else {
+                    data
+                },
+            });
             return Kind::Done;
         }
-        let Some(root) = fields::object(data) else { return fields::no_object(event_type, data, on) };
+        let Some(root) = fields::object(data) else {
+            return fields::no_object(event_type, data, on);
+        };
         let written = fields::word(root.member("type"));
         let slot = SlotId::of(fields::number(root.member("index")).unwrap_or_default());
         let delta = root.member("delta");
@@ -50,12 +59,17 @@ impl Reader {
         let is_start = content.member("type").is_some();
         let text = content.member("text").and_then(|text| text.inner());
         if let Some(inner) = text.filter(|inner| !(is_start && inner.is_empty())) {
-            on(Delta::Text { slot, text: self.texts.decode(Channel::Text(slot), inner) });
+            on(Delta::Text {
+                slot,
+                text: self.texts.decode(Channel::Text(slot), inner),
+            });
         }
     }
 
     fn reasoning(&mut self, slot: SlotId, text: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
-        let Some(inner) = text.and_then(|text| text.inner()) else { return };
+        let Some(inner) = text.and_then(|text| text.inner()) else {
+            return;
+        };
         let text = self.texts.decode(Channel::Reasoning(slot), inner);
         if !text.is_empty() {
             on(Delta::Reasoning { slot, text });
@@ -64,38 +78,76 @@ impl Reader {
 
     /// Reads a tool call, or its next piece. An array with the call is read, too.
     fn call(&mut self, slot: SlotId, call: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
-        let Some(call) = call.map(|calls| calls.elements().next().unwrap_or(calls)) else { return };
+        let Some(call) = call.map(|calls| calls.elements().next().unwrap_or(calls)) else {
+            return;
+        };
         let function = call.member("function");
-        let (id, name) = (fields::word(call.member("id")), fields::word(function.and_then(|f| f.member("name"))));
-        let inner = function.and_then(|function| function.member("arguments")).and_then(|arguments| arguments.inner());
-        let arguments = self.texts.decode(Channel::Arguments(slot), inner.unwrap_or_default());
-        on(Delta::ToolCall { slot, id: id.as_deref(), name: name.as_deref(), arguments });
+        let (id, name) = (
+            fields::word(call.member("id")),
+            fields::word(function.and_then(|f| f.member("name"))),
+        );
+        let inner = function
+            .and_then(|function| function.member("arguments"))
+            .and_then(|arguments| arguments.inner());
+        let arguments = self
+            .texts
+            .decode(Channel::Arguments(slot), inner.unwrap_or_default());
+        on(Delta::ToolCall {
+            slot,
+            id: id.as_deref(),
+            name: name.as_deref(),
+            arguments,
+        });
     }
 
     fn end(&mut self, delta: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         self.has_ended = true;
         let of = |key: &str| delta.and_then(|delta| delta.member(key));
         if let Some(usage) = delta.and_then(|delta| fields::object_of(delta, "usage")) {
-            on(Delta::Usage { raw: usage.as_str() });
+            on(Delta::Usage {
+                raw: usage.as_str(),
+            });
         }
         if let Some(word) = fields::word(of(super::FINISH)) {
-            on(Delta::Finish { choice: 0, reason: super::finish(&word), word: &word });
+            on(Delta::Finish {
+                choice: 0,
+                reason: super::finish(&word),
+                word: &word,
+            });
         }
         let error = of("error").filter(fields::says_error);
         if let Some(error) = error {
-            on(Delta::Error { message: &fields::message(error), raw: error.as_str() });
+            on(Delta::Error {
+                message: &fields::message(error),
+                raw: error.as_str(),
+            });
         }
-        on(Delta::Done { word: "message-end" });
-        if error.is_some() { Kind::Error } else { Kind::Chunk }
+        on(Delta::Done {
+            word: "message-end",
+        });
+        if error.is_some() {
+            Kind::Error
+        } else {
+            Kind::Chunk
+        }
     }
 }
 
 /// Reads an event of an unknown type. Errors have no type: `{"message":"…"}`, also with an id.
 fn unknown(root: Raw<'_>, event_type: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
     let has_type = root.member("type").is_some();
-    let is_error = event_type == "error" || !has_type && root.member("message").is_some_and(|m| m.inner().is_some());
-    let error = root.member("error").filter(fields::says_error).or(is_error.then_some(root));
-    let Some(error) = error else { return Kind::Other };
-    on(Delta::Error { message: &fields::message(error), raw: error.as_str() });
+    let is_error = event_type == "error"
+        || !has_type && root.member("message").is_some_and(|m| m.inner().is_some());
+    let error = root
+        .member("error")
+        .filter(fields::says_error)
+        .or(is_error.then_some(root));
+    let Some(error) = error else {
+        return Kind::Other;
+    };
+    on(Delta::Error {
+        message: &fields::message(error),
+        raw: error.as_str(),
+    });
     Kind::Error
 }

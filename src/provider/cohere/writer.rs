@@ -11,7 +11,8 @@ use crate::sse::Encoder;
 
 /// A writer of events that look like those of the answer that the client is already reading.
 ///
-/// It knows which contents and tool calls the client has seen begin and end, so that each begins and ends once.
+/// It knows which contents and tool calls the client has seen begin and end, so that each begins
+/// and ends once.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     /// `message-start` was observed.
@@ -66,20 +67,38 @@ fn content(root: Raw<'_>) -> Option<Raw<'_>> {
 impl Writer {
     fn event(&self, out: &mut Vec<u8>, event_type: &str, members: &str) {
         let name = (!self.is_nameless).then_some(event_type);
-        Encoder::event(out, name, None, &format!("{{\"type\":\"{event_type}\",{}}}", fields::one_line(members)));
+        Encoder::event(
+            out,
+            name,
+            None,
+            &format!(
+                "{{\"type\":\"{event_type}\",{}}}",
+                fields::one_line(members)
+            ),
+        );
     }
 
     /// Ends a slot for the client.
     fn end(&mut self, out: &mut Vec<u8>, slot: Slot) {
-        let event_type = if slot.kind == SlotKind::Text { "content-end" } else { "tool-call-end" };
+        let event_type = if slot.kind == SlotKind::Text {
+            "content-end"
+        } else {
+            "tool-call-end"
+        };
         self.event(out, event_type, &format!("\"index\":{}", slot.id.item));
         self.slots.insert(slot, State::Ended);
     }
 
     /// Ends the slots that are open, in their order, except for one.
     fn end_all(&mut self, out: &mut Vec<u8>, except: Option<Slot>) {
-        let is_over = |(slot, state): &(&Slot, &State)| **state != State::Ended && Some(**slot) != except;
-        let open: Vec<_> = self.slots.iter().filter(is_over).map(|(slot, _)| *slot).collect();
+        let is_over =
+            |(slot, state): &(&Slot, &State)| **state != State::Ended && Some(**slot) != except;
+        let open: Vec<_> = self
+            .slots
+            .iter()
+            .filter(is_over)
+            .map(|(slot, _)| *slot)
+            .collect();
         for slot in open {
             self.end(out, slot);
         }
@@ -101,12 +120,16 @@ impl Writer {
 
     /// Returns the text that was open when the answer before an adopted one broke off.
     fn waiting(&self) -> Option<Slot> {
-        let open = self.slots.iter().filter(|(slot, state)| slot.kind == SlotKind::Text && **state == State::Open);
-        open.map(|(slot, _)| *slot).find(|slot| !self.adopted.values().any(|known| known == slot))
+        let open = self
+            .slots
+            .iter()
+            .filter(|(slot, state)| slot.kind == SlotKind::Text && **state == State::Open);
+        open.map(|(slot, _)| *slot)
+            .find(|slot| !self.adopted.values().any(|known| known == slot))
     }
 
-    /// Begins a slot of another answer. Returns the client's slot for it, or `None` if the client has a slot for its
-    /// text. All other open slots are ended.
+    /// Begins a slot of another answer. Returns the client's slot for it, or `None` if the client
+    /// has a slot for its text. All other open slots are ended.
     fn adopt_start(&mut self, out: &mut Vec<u8>, slot: Slot, root: Raw<'_>) -> Option<Slot> {
         let waiting = self.waiting();
         let is_text = slot.kind == SlotKind::Text && !content(root).is_some_and(is_thinking);
@@ -120,8 +143,14 @@ impl Writer {
         }
         self.end_all(out, waiting);
         let of_kind = self.slots.keys().filter(|known| known.kind == slot.kind);
-        let next = of_kind.map(|known| known.id.item.saturating_add(1)).max().unwrap_or(0);
-        let known = Slot { id: SlotId::of(next), kind: slot.kind };
+        let next = of_kind
+            .map(|known| known.id.item.saturating_add(1))
+            .max()
+            .unwrap_or(0);
+        let known = Slot {
+            id: SlotId::of(next),
+            kind: slot.kind,
+        };
         self.adopted.insert(slot, known);
         Some(known)
     }
@@ -131,8 +160,8 @@ impl Writer {
         self.adopted.get(&slot).copied().unwrap_or(slot)
     }
 
-    /// Begins a slot if the client does not know it. Only the server knows the name of an unknown tool call, so the
-    /// name stays empty.
+    /// Begins a slot if the client does not know it. Only the server knows the name of an unknown
+    /// tool call, so the name stays empty.
     fn begin(&mut self, out: &mut Vec<u8>, slot: Slot) {
         if self.slots.contains_key(&slot) {
             return;
@@ -141,12 +170,20 @@ impl Writer {
         match slot.kind {
             SlotKind::Text => {
                 let content = r#"{"message":{"content":{"type":"text","text":""}}}"#;
-                self.event(out, "content-start", &format!("\"index\":{index},\"delta\":{content}"));
+                self.event(
+                    out,
+                    "content-start",
+                    &format!("\"index\":{index},\"delta\":{content}"),
+                );
             }
             SlotKind::Arguments => {
                 let call = r#"{"type":"function","function":{"name":"","arguments":""}}"#;
                 let delta = format!(r#"{{"message":{{"tool_calls":{call}}}}}"#);
-                self.event(out, "tool-call-start", &format!("\"index\":{index},\"delta\":{delta}"));
+                self.event(
+                    out,
+                    "tool-call-start",
+                    &format!("\"index\":{index},\"delta\":{delta}"),
+                );
             }
         }
         self.slots.insert(slot, State::Open);
@@ -155,7 +192,9 @@ impl Writer {
 
 impl wire::Writer for Writer {
     fn observe(&mut self, event_type: &str, data: &str) {
-        let Some(root) = fields::object(data) else { return };
+        let Some(root) = fields::object(data) else {
+            return;
+        };
         let written = fields::word(root.member("type"));
         let name = written.as_deref().unwrap_or(event_type);
         if name == "message-start" {
@@ -170,7 +209,8 @@ impl wire::Writer for Writer {
         self.has_begun
     }
 
-    /// Takes note of the slot with this number whose end was observed last: a text and a tool call may share a number.
+    /// Takes note of the slot with this number whose end was observed last: a text and a tool call
+    /// may share a number.
     fn reopen(&mut self, slot: SlotId) {
         let ended = self.ended.filter(|ended| ended.id == slot);
         let known = self.slots.keys().find(|known| known.id == slot).copied();
@@ -184,20 +224,43 @@ impl wire::Writer for Writer {
         self.begin(out, slot);
         let (index, text) = (slot.id.item, quoted(text));
         let (event_type, message) = match slot.kind {
-            SlotKind::Text => ("content-delta", format!(r#"{{"content":{{"text":{text}}}}}"#)),
-            SlotKind::Arguments => {
-                ("tool-call-delta", format!(r#"{{"tool_calls":{{"function":{{"arguments":{text}}}}}}}"#))
-            }
+            SlotKind::Text => (
+                "content-delta",
+                format!(r#"{{"content":{{"text":{text}}}}}"#),
+            ),
+            SlotKind::Arguments => (
+                "tool-call-delta",
+                format!(r#"{{"tool_calls":{{"function":{{"arguments":{text}}}}}}}"#),
+            ),
         };
-        self.event(out, event_type, &format!(r#""index":{index},"delta":{{"message":{message}}}"#));
+        self.event(
+            out,
+            event_type,
+            &format!(r#""index":{index},"delta":{{"message":{message}}}"#),
+        );
     }
 
     fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
         self.end_all(out, None);
-        let reason = quoted(ending.reasons.first().map_or("COMPLETE", |(_, reason)| super::word(reason)));
-        let usage = ending.usage.map(|usage| format!(",\"usage\":{usage}")).unwrap_or_default();
-        let report = ending.report.map(|report| format!(",\"restitch\":{report}")).unwrap_or_default();
-        self.event(out, "message-end", &format!(r#""delta":{{"finish_reason":{reason}{usage}}}{report}"#));
+        let reason = quoted(
+            ending
+                .reasons
+                .first()
+                .map_or("COMPLETE", |(_, reason)| super::word(reason)),
+        );
+        let usage = ending
+            .usage
+            .map(|usage| format!(",\"usage\":{usage}"))
+            .unwrap_or_default();
+        let report = ending
+            .report
+            .map(|report| format!(",\"restitch\":{report}"))
+            .unwrap_or_default();
+        self.event(
+            out,
+            "message-end",
+            &format!(r#""delta":{{"finish_reason":{reason}{usage}}}{report}"#),
+        );
     }
 
     fn done(&mut self, out: &mut Vec<u8>) {
@@ -212,7 +275,11 @@ impl wire::Writer for Writer {
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
         let (message, code) = (quoted(message), quoted(code));
         let delta = format!(r#"{{"finish_reason":"ERROR","error":{message},"code":{code}}}"#);
-        self.event(out, "message-end", &format!(r#""delta":{delta},"restitch":{report}"#));
+        self.event(
+            out,
+            "message-end",
+            &format!(r#""delta":{delta},"restitch":{report}"#),
+        );
     }
 
     /// Writes the event with the client's number of its slot.
@@ -228,7 +295,8 @@ impl wire::Writer for Writer {
         if let Some((root, (slot, step))) = root.and_then(|root| Some((root, step(kind, root)?))) {
             let known = match step {
                 Step::Start => self.adopt_start(out, slot, root),
-                // The text may be continued. The end is written with the next start, or at the end of the answer.
+                // The text may be continued. The end is written with the next start, or at the end
+                // of the answer.
                 Step::End if self.slots.get(&self.known(slot)) == Some(&State::Open) => None,
                 Step::Delta | Step::End => Some(self.known(slot)),
             };
@@ -249,10 +317,13 @@ impl wire::Writer for Writer {
         let message = root.member("delta")?.member("message")?;
         let quoted = quoted(text);
         let mut edits = Edits::default();
-        if let Some(content) = fields::object_of(message, "content").filter(|content| !is_thinking(*content)) {
+        if let Some(content) =
+            fields::object_of(message, "content").filter(|content| !is_thinking(*content))
+        {
             edits.object(content, &[], &[("text", &quoted)]);
         } else {
-            let function = fields::object_of(fields::object_of(message, "tool_calls")?, "function")?;
+            let function =
+                fields::object_of(fields::object_of(message, "tool_calls")?, "function")?;
             edits.object(function, &[], &[("arguments", &quoted)]);
         }
         Some(edits.apply(data))
@@ -262,7 +333,11 @@ impl wire::Writer for Writer {
     fn without_end(&self, data: &str) -> String {
         let delta = fields::object(data).and_then(|root| root.member("delta"));
         let is_end = delta.is_some_and(|delta| delta.member(super::FINISH).is_some());
-        if is_end { String::new() } else { data.to_owned() }
+        if is_end {
+            String::new()
+        } else {
+            data.to_owned()
+        }
     }
 
     fn keep_alive(&mut self, out: &mut Vec<u8>) {

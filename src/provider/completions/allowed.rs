@@ -1,6 +1,7 @@
 //! The members of a completion's request that hold no credential.
 //!
-//! The members are those of OpenAI's schema (`CompletionCreateParams` of its SDKs), and of servers that speak the API.
+//! The members are those of OpenAI's schema (`CompletionCreateParams` of its SDKs), and of servers
+//! that speak the API.
 
 use crate::provider::allowed::{COMPATIBLE, FORM, Members, PROVIDERS, Rule, STRUCTURED};
 
@@ -27,7 +28,10 @@ pub(super) const REQUEST: Members = &[
     ),
     (COMPATIBLE, Rule::Plain),
     (&["logit_bias"], Rule::Numbers),
-    (&["stream_options"], Rule::Settings(&[(&["include_obfuscation", "include_usage"], Rule::Plain)])),
+    (
+        &["stream_options"],
+        Rule::Settings(&[(&["include_obfuscation", "include_usage"], Rule::Plain)]),
+    ),
     (&["response_format"], FORM),
     (&["guided_json", "json_schema"], Rule::Text),
     (&["structured_outputs"], STRUCTURED),

@@ -1,7 +1,8 @@
 //! OpenAI's legacy Completions API, which vLLM, llama.cpp and others speak, too.
 //!
-//! A request has a prompt instead of messages, and the model continues it. So the request for the rest is the prompt
-//! with the delivered text after it. A stream has one JSON object per event, then `data: [DONE]`.
+//! A request has a prompt instead of messages, and the model continues it. So the request for the
+//! rest is the prompt with the delivered text after it. A stream has one JSON object per event,
+//! then `data: [DONE]`.
 
 #[cfg(feature = "proxy")]
 mod allowed;
@@ -14,7 +15,8 @@ use crate::json::string::quoted;
 use crate::provider::SlotId;
 use crate::provider::fields;
 use crate::provider::wire::{
-    self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotKind, SlotText, Wire,
+    self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotKind, SlotText,
+    Wire,
 };
 use reader::Reader;
 use writer::Writer;
@@ -26,19 +28,29 @@ impl Wire for Completions {
     fn takes_path(&self, path: &str) -> bool {
         // `/beta`: DeepSeek; a deployment: Azure. Other paths with this ending belong to other APIs
         // (`/fim/completions`).
-        let Some(before) = path.strip_suffix("/completions") else { return false };
+        let Some(before) = path.strip_suffix("/completions") else {
+            return false;
+        };
         let deployment = before.rsplit_once("/deployments/").map(|(_, name)| name);
-        ["/v1", "/beta"].iter().any(|base| before.ends_with(base)) || deployment.is_some_and(|name| !name.contains('/'))
+        ["/v1", "/beta"].iter().any(|base| before.ends_with(base))
+            || deployment.is_some_and(|name| !name.contains('/'))
     }
 
     fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
         let root = fields::object(data)?;
-        if fields::text(root.member("object")).unwrap_or_default().starts_with("text_completion") {
+        if fields::text(root.member("object"))
+            .unwrap_or_default()
+            .starts_with("text_completion")
+        {
             return Some(true);
         }
         match root.member("choices") {
-            // Chat Completions have a `delta` or a `message` in each choice. Any server may open with an empty list.
-            Some(choices) => choices.elements().next().map(|choice| choice.member("text").is_some()),
+            // Chat Completions have a `delta` or a `message` in each choice. Any server may open
+            // with an empty list.
+            Some(choices) => choices
+                .elements()
+                .next()
+                .map(|choice| choice.member("text").is_some()),
             None if root.member("type").is_some() => Some(false),
             None if root.member("error").is_some() || root.member("usage").is_some() => None,
             None => Some(false),
@@ -53,7 +65,12 @@ impl Wire for Completions {
         Box::new(Writer::default())
     }
 
-    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+    fn write_body(
+        &self,
+        first_body: &str,
+        texts: &[SlotText<'_>],
+        ending: &Ending<'_>,
+    ) -> Option<String> {
         let root = fields::object(first_body)?;
         let choices: Vec<_> = root.member("choices")?.elements().collect();
         let mut edits = Edits::default();
@@ -108,5 +125,7 @@ impl Wire for Completions {
 /// Returns the text of a choice.
 fn text_of<'a>(texts: &[SlotText<'a>], choice: u32) -> Option<&'a str> {
     let mut texts = texts.iter().filter(|text| text.slot.kind == SlotKind::Text);
-    texts.find(|text| text.slot.id.item == choice).map(|text| text.text)
+    texts
+        .find(|text| text.slot.id.item == choice)
+        .map(|text| text.text)
 }

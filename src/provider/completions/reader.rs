@@ -11,32 +11,49 @@ pub(super) struct Reader {
 }
 
 impl wire::Reader for Reader {
-    /// Reads one event. Deltas follow the order of the choices, text before the finish; usage and an error follow. The
-    /// finish may be on an event with text, and once more on an event without.
+    /// Reads one event. Deltas follow the order of the choices, text before the finish; usage and
+    /// an error follow. The finish may be on an event with text, and once more on an event without.
     fn read(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
         let data = data.trim_matches([' ', '\t', '\r', '\n']);
         if data == "[DONE]" {
             on(Delta::Done { word: data });
             return Kind::Done;
         }
-        let Some(root) = fields::object(data) else { return fields::no_object(event_type, data, on) };
-        let choices = root.member("choices").filter(|choices| choices.kind() == ValueKind::Array);
-        for (at, choice) in choices.into_iter().flat_map(|choices| choices.elements()).enumerate() {
+        let Some(root) = fields::object(data) else {
+            return fields::no_object(event_type, data, on);
+        };
+        let choices = root
+            .member("choices")
+            .filter(|choices| choices.kind() == ValueKind::Array);
+        for (at, choice) in choices
+            .into_iter()
+            .flat_map(|choices| choices.elements())
+            .enumerate()
+        {
             self.choice(choice, at, on);
         }
         let usage = fields::object_of(root, "usage");
         if let Some(usage) = usage {
-            on(Delta::Usage { raw: usage.as_str() });
+            on(Delta::Usage {
+                raw: usage.as_str(),
+            });
         }
         // vLLM's older versions mark the object itself as the error.
-        let is_error =
-            event_type == "error" || root.member("object").and_then(|object| object.inner()) == Some("error");
+        let is_error = event_type == "error"
+            || root.member("object").and_then(|object| object.inner()) == Some("error");
         let error = root.member("error").filter(fields::says_error);
         if let Some(error) = error.or(is_error.then_some(root)) {
-            on(Delta::Error { message: &fields::message(error), raw: error.as_str() });
+            on(Delta::Error {
+                message: &fields::message(error),
+                raw: error.as_str(),
+            });
             return Kind::Error;
         }
-        if choices.is_some() || usage.is_some() { Kind::Chunk } else { Kind::Other }
+        if choices.is_some() || usage.is_some() {
+            Kind::Chunk
+        } else {
+            Kind::Other
+        }
     }
 }
 
@@ -45,10 +62,17 @@ impl Reader {
         let choice = fields::number_or(raw.member("index"), at);
         let slot = SlotId::of(choice);
         if let Some(inner) = raw.member("text").and_then(|text| text.inner()) {
-            on(Delta::Text { slot, text: self.texts.decode(Channel::Text(slot), inner) });
+            on(Delta::Text {
+                slot,
+                text: self.texts.decode(Channel::Text(slot), inner),
+            });
         }
         if let Some(word) = fields::word(raw.member("finish_reason")) {
-            on(Delta::Finish { choice, reason: Finish::from(&*word), word: &word });
+            on(Delta::Finish {
+                choice,
+                reason: Finish::from(&*word),
+                word: &word,
+            });
         }
     }
 }

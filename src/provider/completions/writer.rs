@@ -22,7 +22,10 @@ impl Default for Writer {
 /// Returns a choice, raw JSON.
 fn choice(index: u32, text: &str, reason: Option<&str>) -> String {
     let reason = reason.map_or_else(|| "null".to_owned(), quoted);
-    format!(r#"{{"index":{index},"text":{},"logprobs":null,"finish_reason":{reason}}}"#, quoted(text))
+    format!(
+        r#"{{"index":{index},"text":{},"logprobs":null,"finish_reason":{reason}}}"#,
+        quoted(text)
+    )
 }
 
 impl wire::Writer for Writer {
@@ -39,12 +42,15 @@ impl wire::Writer for Writer {
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
         // This API has no tool calls.
         if slot.kind == SlotKind::Text {
-            self.0.chunk(out, &choice(slot.id.item, text, None), None, None);
+            self.0
+                .chunk(out, &choice(slot.id.item, text, None), None, None);
         }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
-        self.0.finish(out, ending, |number, reason| choice(number, "", Some(reason)));
+        self.0.finish(out, ending, |number, reason| {
+            choice(number, "", Some(reason))
+        });
     }
 
     fn done(&mut self, out: &mut Vec<u8>) {
@@ -56,7 +62,12 @@ impl wire::Writer for Writer {
     }
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
-        Encoder::event(out, None, None, &Completions.error_body(message, code, report));
+        Encoder::event(
+            out,
+            None,
+            None,
+            &Completions.error_body(message, code, report),
+        );
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, _event_type: &str, data: &str) {
@@ -80,7 +91,14 @@ impl wire::Writer for Writer {
 }
 
 /// The members that all chunks of an answer share and that clients read.
-const REPEATED: &[&str] = &["id", "object", "created", "model", "system_fingerprint", "provider"];
+const REPEATED: &[&str] = &[
+    "id",
+    "object",
+    "created",
+    "model",
+    "system_fingerprint",
+    "provider",
+];
 
 /// The members of an answer that broke off before its first chunk.
 const UNSEEN: &str = r#""id":"cmpl-restitch","object":"text_completion","created":0,"model":"","#;

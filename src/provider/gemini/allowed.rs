@@ -1,15 +1,25 @@
 //! The members of a Gemini request that hold no credential.
 //!
-//! The members are those of Google's schema (`GenerateContentRequest`, as `google-genai` writes it). Not among them: `labels`, which
-//! serve the account's bill; of the tools `authConfig`, `retrieval`, `mcpServers` and the searches with keys of their own.
+//! The members are those of Google's schema (`GenerateContentRequest`, as `google-genai` writes
+//! it). Not among them: `labels`, which serve the account's bill; of the tools `authConfig`,
+//! `retrieval`, `mcpServers` and the searches with keys of their own.
 
 use crate::provider::allowed::{LOCATION, Members, Rule};
 
 pub(super) const REQUEST: Members = &[
-    (&["cachedContent", "continuationToken", "model", "serviceTier"], Rule::Plain),
-    (&["contents", "systemInstruction"], Rule::Settings(&[(&["role"], Rule::Plain), (&["parts"], PARTS)])),
+    (
+        &["cachedContent", "continuationToken", "model", "serviceTier"],
+        Rule::Plain,
+    ),
+    (
+        &["contents", "systemInstruction"],
+        Rule::Settings(&[(&["role"], Rule::Plain), (&["parts"], PARTS)]),
+    ),
     (&["generationConfig"], CONFIG),
-    (&["safetySettings"], Rule::Settings(&[(&["category", "method", "threshold"], Rule::Plain)])),
+    (
+        &["safetySettings"],
+        Rule::Settings(&[(&["category", "method", "threshold"], Rule::Plain)]),
+    ),
     (&["tools"], TOOLS),
     (
         &["toolConfig"],
@@ -19,7 +29,17 @@ pub(super) const REQUEST: Members = &[
                 (&["includeServerSideToolInvocations"], Rule::Plain),
                 (
                     &["functionCallingConfig"],
-                    Rule::Tool(&[], &[(&["allowedFunctionNames", "mode", "streamFunctionCallArguments"], Rule::Plain)]),
+                    Rule::Tool(
+                        &[],
+                        &[(
+                            &[
+                                "allowedFunctionNames",
+                                "mode",
+                                "streamFunctionCallArguments",
+                            ],
+                            Rule::Plain,
+                        )],
+                    ),
                 ),
                 (
                     &["retrievalConfig"],
@@ -27,7 +47,10 @@ pub(super) const REQUEST: Members = &[
                         &[],
                         &[
                             (&["languageCode"], Rule::Plain),
-                            (&["latLng"], Rule::Tool(&[], &[(&["latitude", "longitude"], Rule::Plain)])),
+                            (
+                                &["latLng"],
+                                Rule::Tool(&[], &[(&["latitude", "longitude"], Rule::Plain)]),
+                            ),
                         ],
                     ),
                 ),
@@ -49,24 +72,48 @@ const PARTS: Rule = Rule::Tool(
             Rule::Tool(
                 &[],
                 &[
-                    (&["id", "name", "scheduling", "toolType", "willContinue"], Rule::Plain),
+                    (
+                        &["id", "name", "scheduling", "toolType", "willContinue"],
+                        Rule::Plain,
+                    ),
                     (&["response"], Rule::Text),
-                    (&["parts"], Rule::Tool(&[], &[(&["inlineData"], BLOB), (&["fileData"], FILE)])),
+                    (
+                        &["parts"],
+                        Rule::Tool(&[], &[(&["inlineData"], BLOB), (&["fileData"], FILE)]),
+                    ),
                 ],
             ),
         ),
-        (&["codeExecutionResult"], Rule::Tool(&[], &[(&["id", "outcome", "output"], Rule::Plain)])),
-        (&["executableCode"], Rule::Tool(&[], &[(&["code", "id", "language"], Rule::Plain)])),
-        (&["mediaResolution"], Rule::Tool(&[], &[(&["level", "numTokens"], Rule::Plain)])),
-        (&["videoMetadata"], Rule::Tool(&[], &[(&["endOffset", "fps", "startOffset"], Rule::Plain)])),
+        (
+            &["codeExecutionResult"],
+            Rule::Tool(&[], &[(&["id", "outcome", "output"], Rule::Plain)]),
+        ),
+        (
+            &["executableCode"],
+            Rule::Tool(&[], &[(&["code", "id", "language"], Rule::Plain)]),
+        ),
+        (
+            &["mediaResolution"],
+            Rule::Tool(&[], &[(&["level", "numTokens"], Rule::Plain)]),
+        ),
+        (
+            &["videoMetadata"],
+            Rule::Tool(&[], &[(&["endOffset", "fps", "startOffset"], Rule::Plain)]),
+        ),
     ],
 );
 
 const BLOB: Rule = Rule::Tool(&[], &[(&["data", "displayName", "mimeType"], Rule::Plain)]);
-const FILE: Rule = Rule::Tool(&[], &[(&["displayName", "fileUri", "mimeType"], Rule::Plain)]);
+const FILE: Rule = Rule::Tool(
+    &[],
+    &[(&["displayName", "fileUri", "mimeType"], Rule::Plain)],
+);
 const CALL: Rule = Rule::Tool(
     &[],
-    &[(&["id", "name", "toolType", "willContinue"], Rule::Plain), (&["args", "partialArgs"], Rule::Text)],
+    &[
+        (&["id", "name", "toolType", "willContinue"], Rule::Plain),
+        (&["args", "partialArgs"], Rule::Text),
+    ],
 );
 
 const CONFIG: Rule = Rule::Settings(&[
@@ -92,11 +139,25 @@ const CONFIG: Rule = Rule::Settings(&[
         ],
         Rule::Plain,
     ),
-    (&["_responseJsonSchema", "responseFormat", "responseJsonSchema", "responseSchema"], Rule::Text),
+    (
+        &[
+            "_responseJsonSchema",
+            "responseFormat",
+            "responseJsonSchema",
+            "responseSchema",
+        ],
+        Rule::Text,
+    ),
     (
         &["imageConfig"],
         Rule::Settings(&[(
-            &["aspectRatio", "imageSize", "outputCompressionQuality", "outputMimeType", "personGeneration"],
+            &[
+                "aspectRatio",
+                "imageSize",
+                "outputCompressionQuality",
+                "outputMimeType",
+                "personGeneration",
+            ],
             Rule::Plain,
         )]),
     ),
@@ -121,10 +182,19 @@ const CONFIG: Rule = Rule::Settings(&[
             ),
         ]),
     ),
-    (&["thinkingConfig"], Rule::Settings(&[(&["includeThoughts", "thinkingBudget", "thinkingLevel"], Rule::Plain)])),
+    (
+        &["thinkingConfig"],
+        Rule::Settings(&[(
+            &["includeThoughts", "thinkingBudget", "thinkingLevel"],
+            Rule::Plain,
+        )]),
+    ),
 ]);
 
-const VOICE: Rule = Rule::Settings(&[(&["prebuiltVoiceConfig"], Rule::Settings(&[(&["voiceName"], Rule::Plain)]))]);
+const VOICE: Rule = Rule::Settings(&[(
+    &["prebuiltVoiceConfig"],
+    Rule::Settings(&[(&["voiceName"], Rule::Plain)]),
+)]);
 
 const TOOLS: Rule = Rule::Tool(
     &[],
@@ -135,7 +205,15 @@ const TOOLS: Rule = Rule::Tool(
                 &[],
                 &[
                     (&["behavior", "description", "name"], Rule::Plain),
-                    (&["parameters", "parametersJsonSchema", "response", "responseJsonSchema"], Rule::Text),
+                    (
+                        &[
+                            "parameters",
+                            "parametersJsonSchema",
+                            "response",
+                            "responseJsonSchema",
+                        ],
+                        Rule::Text,
+                    ),
                 ],
             ),
         ),
@@ -155,16 +233,37 @@ const TOOLS: Rule = Rule::Tool(
                 )],
             ),
         ),
-        (&["fileSearch"], Rule::Tool(&[], &[(&["fileSearchStoreNames", "metadataFilter", "topK"], Rule::Plain)])),
-        (&["googleMaps"], Rule::Tool(&[], &[(&["enableWidget", "groundingTypes"], Rule::Plain)])),
+        (
+            &["fileSearch"],
+            Rule::Tool(
+                &[],
+                &[(
+                    &["fileSearchStoreNames", "metadataFilter", "topK"],
+                    Rule::Plain,
+                )],
+            ),
+        ),
+        (
+            &["googleMaps"],
+            Rule::Tool(&[], &[(&["enableWidget", "groundingTypes"], Rule::Plain)]),
+        ),
         (
             &["enterpriseWebSearch", "googleSearch"],
             Rule::Tool(
                 &[],
                 &[
                     (&["blockingConfidence", "excludeDomains"], Rule::Plain),
-                    (&["searchTypes"], Rule::Tool(&[], &[(&["imageSearch", "webSearch"], Rule::Tool(&[], &[]))])),
-                    (&["timeRangeFilter"], Rule::Tool(&[], &[(&["endTime", "startTime"], Rule::Plain)])),
+                    (
+                        &["searchTypes"],
+                        Rule::Tool(
+                            &[],
+                            &[(&["imageSearch", "webSearch"], Rule::Tool(&[], &[]))],
+                        ),
+                    ),
+                    (
+                        &["timeRangeFilter"],
+                        Rule::Tool(&[], &[(&["endTime", "startTime"], Rule::Plain)]),
+                    ),
                     (&["userLocation"], LOCATION),
                 ],
             ),
@@ -173,7 +272,10 @@ const TOOLS: Rule = Rule::Tool(
             &["googleSearchRetrieval"],
             Rule::Tool(
                 &[],
-                &[(&["dynamicRetrievalConfig"], Rule::Tool(&[], &[(&["dynamicThreshold", "mode"], Rule::Plain)]))],
+                &[(
+                    &["dynamicRetrievalConfig"],
+                    Rule::Tool(&[], &[(&["dynamicThreshold", "mode"], Rule::Plain)]),
+                )],
             ),
         ),
     ],

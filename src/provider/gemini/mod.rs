@@ -1,9 +1,10 @@
-//! Google's Gemini API: `generateContent` and `streamGenerateContent`, of AI Studio and of Vertex AI.
+//! Google's Gemini API: `generateContent` and `streamGenerateContent`, of AI Studio and of Vertex
+//! AI.
 //!
-//! Each event of a stream is a whole response object with more parts; without `alt=sse` a stream is one array of them.
-//! The model's name and whether the answer is streamed are in the path. Arguments of function calls are objects that
-//! arrive whole, so only text is continued. Requests are protocol buffers in JSON: their members may be in camel case
-//! or in snake case.
+//! Each event of a stream is a whole response object with more parts; without `alt=sse` a stream is
+//! one array of them. The model's name and whether the answer is streamed are in the path.
+//! Arguments of function calls are objects that arrive whole, so only text is continued. Requests
+//! are protocol buffers in JSON: their members may be in camel case or in snake case.
 
 #[cfg(feature = "proxy")]
 mod allowed;
@@ -32,11 +33,18 @@ impl Wire for Gemini {
     fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
         let root = fields::object(data)?;
         let is_own = |key: &&str| root.member(key).is_some();
-        if ["candidates", "usageMetadata", "promptFeedback"].iter().any(is_own) {
+        if ["candidates", "usageMetadata", "promptFeedback"]
+            .iter()
+            .any(is_own)
+        {
             return Some(true);
         }
         // Errors look alike in several APIs.
-        if root.member("error").is_some() { None } else { Some(false) }
+        if root.member("error").is_some() {
+            None
+        } else {
+            Some(false)
+        }
     }
 
     fn reader(&self) -> Box<dyn wire::Reader> {
@@ -55,7 +63,12 @@ impl Wire for Gemini {
         body::read(body, on)
     }
 
-    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+    fn write_body(
+        &self,
+        first_body: &str,
+        texts: &[SlotText<'_>],
+        ending: &Ending<'_>,
+    ) -> Option<String> {
         body::write(first_body, texts, ending)
     }
 
@@ -98,9 +111,12 @@ impl Wire for Gemini {
 
     fn error_body(&self, message: &str, code: &str, report: &str) -> String {
         let (message, code) = (quoted(message), quoted(code));
-        let details =
-            format!(r#"[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{code},"domain":"restitch"}}]"#);
-        let error = format!(r#"{{"code":502,"message":{message},"status":"UNAVAILABLE","details":{details}}}"#);
+        let details = format!(
+            r#"[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{code},"domain":"restitch"}}]"#
+        );
+        let error = format!(
+            r#"{{"code":502,"message":{message},"status":"UNAVAILABLE","details":{details}}}"#
+        );
         format!(r#"{{"error":{error},"restitch":{report}}}"#)
     }
 
@@ -113,9 +129,12 @@ impl Wire for Gemini {
             _ => "UNAVAILABLE",
         };
         let (message, code) = (quoted(message), quoted(code));
-        let details =
-            format!(r#"[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{code},"domain":"restitch"}}]"#);
-        format!(r#"{{"error":{{"code":{status},"message":{message},"status":"{word}","details":{details}}}}}"#)
+        let details = format!(
+            r#"[{{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":{code},"domain":"restitch"}}]"#
+        );
+        format!(
+            r#"{{"error":{{"code":{status},"message":{message},"status":"{word}","details":{details}}}}}"#
+        )
     }
 
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
@@ -128,12 +147,15 @@ fn finish(word: &str) -> Finish {
     match word {
         "STOP" => Finish::Stop,
         "MAX_TOKENS" => Finish::Length,
-        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => Finish::ContentFilter,
+        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
+            Finish::ContentFilter
+        }
         other => Finish::Other(other.to_owned()),
     }
 }
 
-/// Returns the API's word for the end of an answer. An answer that calls functions ends like any other.
+/// Returns the API's word for the end of an answer. An answer that calls functions ends like any
+/// other.
 fn word(reason: &Finish) -> &str {
     match reason {
         Finish::Stop | Finish::ToolCalls | Finish::FunctionCall => "STOP",

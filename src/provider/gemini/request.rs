@@ -1,4 +1,5 @@
-//! Reads from a Gemini request the facts that a continuation needs, and writes the request for the rest.
+//! Reads from a Gemini request the facts that a continuation needs, and writes the request for the
+//! rest.
 
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -7,7 +8,9 @@ use crate::provider::capability::Switch;
 use crate::provider::fields;
 use crate::provider::prefill;
 use crate::provider::translate::{PlainMessage, Role};
-use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
+use crate::provider::wire::{
+    Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool,
+};
 
 /// Returns the method that a path ends with, and the path before it.
 pub(super) fn method(path: &str) -> Option<(&str, &str)> {
@@ -20,7 +23,11 @@ pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
     let (before, method) = method(path)?;
     let (root, contents) = fields::object_with(body, "contents")?;
     let config = fields::either(root, CONFIG).map(|(_, config)| config);
-    let of = |keys| config.and_then(|config| fields::either(config, keys)).map(|(_, value)| value);
+    let of = |keys| {
+        config
+            .and_then(|config| fields::either(config, keys))
+            .map(|(_, value)| value)
+    };
     let has_json_mode = FORMS.iter().any(|form| match of(*form) {
         Some(value) => !matches!(value.as_str(), "null" | "\"\"" | "\"text/plain\""),
         None => false,
@@ -30,12 +37,15 @@ pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
         n: of(CANDIDATES).and_then(|count| count.as_u64()).unwrap_or(1),
         has_stop: fields::has_stop(of(["stopSequences", "stop_sequences"])),
         has_json_mode,
-        has_schema: FORMS[1..].iter().any(|form| of(*form).is_some_and(|schema| schema.as_str() != "null")),
+        has_schema: FORMS[1..]
+            .iter()
+            .any(|form| of(*form).is_some_and(|schema| schema.as_str() != "null")),
         model: before.rsplit('/').next().unwrap_or_default().to_owned(),
         wants_reasoning: of(THINKING).is_some_and(asks_for_reasoning),
         max_tokens: of(LIMIT).and_then(|limit| limit.as_u64()),
         tools: tools(root),
-        base: match fields::either(root, CONTINUED).is_some_and(|(_, token)| !matches!(token.as_str(), "null" | "\"\""))
+        base: match fields::either(root, CONTINUED)
+            .is_some_and(|(_, token)| !matches!(token.as_str(), "null" | "\"\""))
         {
             true => Base::Elsewhere,
             false => Base::prefill(prefill::last_text(contents, "model", "parts"), false),
@@ -43,14 +53,25 @@ pub(super) fn parse(path: &str, body: &str) -> Option<Request> {
     })
 }
 
-/// Returns a request for a new answer. The model's name is in the path: `NAME`, `models/NAME` or `tunedModels/NAME`.
+/// Returns a request for a new answer. The model's name is in the path: `NAME`, `models/NAME` or
+/// `tunedModels/NAME`.
 pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
-    let system = prompt.system.map(|system| format!(r#""systemInstruction":{{{}}},"#, parts(system)));
-    let config = prompt.max_tokens.map(|limit| format!(r#","{}":{{"{}":{limit}}}"#, CONFIG[0], LIMIT[0]));
+    let system = prompt
+        .system
+        .map(|system| format!(r#""systemInstruction":{{{}}},"#, parts(system)));
+    let config = prompt
+        .max_tokens
+        .map(|limit| format!(r#","{}":{{"{}":{limit}}}"#, CONFIG[0], LIMIT[0]));
     let (system, config) = (system.unwrap_or_default(), config.unwrap_or_default());
-    let body = format!(r#"{{{system}"contents":[{}]{config}}}"#, content("user", prompt.text));
+    let body = format!(
+        r#"{{{system}"contents":[{}]{config}}}"#,
+        content("user", prompt.text)
+    );
     let path = format!("{}:{STREAM}?alt=sse", path_of_model(prompt.model));
-    NewRequest { key_header: ("x-goog-api-key", ""), ..NewRequest::new(path, body) }
+    NewRequest {
+        key_header: ("x-goog-api-key", ""),
+        ..NewRequest::new(path, body)
+    }
 }
 
 /// Returns the messages of a request. Their text is in `parts`.
@@ -62,11 +83,19 @@ pub(super) fn plain_messages(body: &str) -> Option<Vec<PlainMessage>> {
             Some("model") => Role::Assistant,
             Some(_) => return None,
         };
-        Some(PlainMessage { role, text: text_of_parts(content)? })
+        Some(PlainMessage {
+            role,
+            text: text_of_parts(content)?,
+        })
     };
     let messages = contents.elements().map(of_content);
     let system = fields::either(root, ["systemInstruction", "system_instruction"]);
-    let system = system.map(|(_, system)| Some(PlainMessage { role: Role::System, text: text_of_parts(system)? }));
+    let system = system.map(|(_, system)| {
+        Some(PlainMessage {
+            role: Role::System,
+            text: text_of_parts(system)?,
+        })
+    });
     system.into_iter().chain(messages).collect()
 }
 
@@ -74,9 +103,16 @@ pub(super) fn plain_messages(body: &str) -> Option<Vec<PlainMessage>> {
 fn text_of_parts(content: Raw<'_>) -> Option<String> {
     let of_part = |part: Raw<'_>| {
         let is_only = part.members().count() == 1;
-        fields::text(part.member("text")).filter(|_| is_only).map(std::borrow::Cow::into_owned)
+        fields::text(part.member("text"))
+            .filter(|_| is_only)
+            .map(std::borrow::Cow::into_owned)
     };
-    content.member("parts")?.elements().map(of_part).collect::<Option<Vec<_>>>().map(|texts| texts.concat())
+    content
+        .member("parts")?
+        .elements()
+        .map(of_part)
+        .collect::<Option<Vec<_>>>()
+        .map(|texts| texts.concat())
 }
 
 /// Returns the path of a request like one of another path, for another model.
@@ -93,7 +129,8 @@ fn path_of_model(model: &str) -> String {
     format!("/{kind}/{}", path_segment(name))
 }
 
-/// Returns a model's name as a segment of a path: every byte but RFC 3986's unreserved ones is percent-encoded.
+/// Returns a model's name as a segment of a path: every byte but RFC 3986's unreserved ones is
+/// percent-encoded.
 fn path_segment(name: &str) -> String {
     let mut segment = String::new();
     for byte in name.bytes() {
@@ -116,39 +153,60 @@ fn parts(text: &str) -> String {
     format!(r#""parts":[{{"text":{}}}]"#, quoted(text))
 }
 
-/// Returns whether a `thinkingConfig` asks the model to reason. A budget of 0 turns reasoning off; -1 leaves it to the
-/// model.
+/// Returns whether a `thinkingConfig` asks the model to reason. A budget of 0 turns reasoning off;
+/// -1 leaves it to the model.
 fn asks_for_reasoning(thinking: Raw<'_>) -> bool {
     let of = |keys| fields::either(thinking, keys).map(|(_, value)| value);
     fields::is_true(of(["includeThoughts", "include_thoughts"]))
-        || of(["thinkingBudget", "thinking_budget"]).is_some_and(|budget| !matches!(budget.as_str(), "0" | "null"))
+        || of(["thinkingBudget", "thinking_budget"])
+            .is_some_and(|budget| !matches!(budget.as_str(), "0" | "null"))
         || fields::word(of(["thinkingLevel", "thinking_level"])).is_some()
 }
 
 fn tools(root: Raw<'_>) -> Vec<Tool> {
-    let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
+    let tools = root
+        .member("tools")
+        .into_iter()
+        .flat_map(|tools| tools.elements());
     let declarations = tools.filter_map(|tool| fields::either(tool, DECLARATIONS));
     let declared = declarations.flat_map(|(_, functions)| functions.elements());
     let tool = |function: Raw<'_>| {
-        let schema = ["parameters", "parametersJsonSchema", "parameters_json_schema"];
-        let schema = schema.iter().find_map(|key| function.member(key)).map(|schema| schema.as_str().to_owned());
-        Some(Tool { name: fields::text(function.member("name"))?.into_owned(), schema })
+        let schema = [
+            "parameters",
+            "parametersJsonSchema",
+            "parameters_json_schema",
+        ];
+        let schema = schema
+            .iter()
+            .find_map(|key| function.member(key))
+            .map(|schema| schema.as_str().to_owned());
+        Some(Tool {
+            name: fields::text(function.member("name"))?.into_owned(),
+            schema,
+        })
     };
     declared.filter_map(tool).collect()
 }
 
 /// Returns the request for the rest of an answer, or the original request with changes.
 ///
-/// Two contents are appended, the model's and the user's. The configuration loses the members that would force another
-/// format on the rest, and the number of candidates. Tools are removed, too, unless the history has calls: then the
-/// request forbids calls.
+/// Two contents are appended, the model's and the user's. The configuration loses the members that
+/// would force another format on the rest, and the number of candidates. Tools are removed, too,
+/// unless the history has calls: then the request forbids calls.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
     let (root, contents) = fields::object_with(body, "contents")?;
     let mut edits = Edits::default();
     let (mut remove, mut set) = (Vec::new(), Vec::new());
     let mut config = Config::default();
     if let Some(rest) = rest {
-        prefill::append(contents, rest, ("model", "parts"), changes.replaces_prefill, &mut edits, content);
+        prefill::append(
+            contents,
+            rest,
+            ("model", "parts"),
+            changes.replaces_prefill,
+            &mut edits,
+            content,
+        );
         // One answer is continued, so one rest is enough.
         config.remove.extend(CANDIDATES);
         if !changes.keeps_json_mode {
@@ -167,8 +225,11 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
             // This function edits these members itself, and may edit each byte only once.
             "contents" | "generationConfig" | "generation_config" => {}
             key if THINKING.contains(&key) => config.set.push((THINKING, value.clone())),
-            // The switch of the Chat Completions API, which the same models have at another path. Here it is an error.
-            "reasoning_effort" if value == r#""none""# => config.set.push((THINKING, NO_THINKING.to_owned())),
+            // The switch of the Chat Completions API, which the same models have at another path.
+            // Here it is an error.
+            "reasoning_effort" if value == r#""none""# => {
+                config.set.push((THINKING, NO_THINKING.to_owned()))
+            }
             key => {
                 remove.retain(|other| *other != key);
                 set.retain(|(other, _)| *other != key);
@@ -178,22 +239,31 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     }
     config.limit = changes.max_tokens;
     set.extend(config.apply(root, &mut edits));
-    let set: Vec<_> = set.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let set: Vec<_> = set
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
     edits.object(root, &remove, &set);
     Some(edits.apply(body))
 }
 
-/// Returns a first request that is adapted to its model. The model's name is in the path, so it stays.
+/// Returns a first request that is adapted to its model. The model's name is in the path, so it
+/// stays.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = fields::object_with(body, "contents")?;
     let mut edits = Edits::default();
     let mut config = Config::default();
     let without = adaptation.without.filter(|key| !CONFIG.contains(key));
     if adaptation.adds_json_mode {
-        config.set.push((FORMS[0], r#""application/json""#.to_owned()));
+        config
+            .set
+            .push((FORMS[0], r#""application/json""#.to_owned()));
     }
     let set: Vec<_> = config.apply(root, &mut edits).into_iter().collect();
-    let set: Vec<_> = set.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let set: Vec<_> = set
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
     edits.object(root, without.as_slice(), &set);
     Some(edits.apply(body)).filter(|adapted| adapted != body)
 }
@@ -209,18 +279,33 @@ struct Config {
 }
 
 impl Config {
-    /// Applies the changes. Returns the member that the request needs, if it has no configuration yet.
+    /// Applies the changes. Returns the member that the request needs, if it has no configuration
+    /// yet.
     fn apply(self, root: Raw<'_>, edits: &mut Edits) -> Option<(&'static str, String)> {
-        let Some((_, config)) = fields::either(root, CONFIG).filter(|(_, raw)| raw.kind() == ValueKind::Object) else {
-            let members: Vec<_> = self.set.iter().map(|([key, _], value)| format!("\"{key}\":{value}")).collect();
-            return (!members.is_empty()).then(|| (CONFIG[0], format!("{{{}}}", members.join(","))));
+        let Some((_, config)) =
+            fields::either(root, CONFIG).filter(|(_, raw)| raw.kind() == ValueKind::Object)
+        else {
+            let members: Vec<_> = self
+                .set
+                .iter()
+                .map(|([key, _], value)| format!("\"{key}\":{value}"))
+                .collect();
+            return (!members.is_empty())
+                .then(|| (CONFIG[0], format!("{{{}}}", members.join(","))));
         };
-        let limit = fields::either(config, LIMIT).and_then(|(key, _)| Some((key, self.limit?.to_string())));
+        let limit =
+            fields::either(config, LIMIT).and_then(|(key, _)| Some((key, self.limit?.to_string())));
         let spelled = |(keys, value): ([&'static str; 2], String)| {
-            (fields::either(config, keys).map_or(keys[0], |(key, _)| key), value)
+            (
+                fields::either(config, keys).map_or(keys[0], |(key, _)| key),
+                value,
+            )
         };
         let set: Vec<_> = self.set.into_iter().map(spelled).chain(limit).collect();
-        let set: Vec<_> = set.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let set: Vec<_> = set
+            .iter()
+            .map(|(key, value)| (*key, value.as_str()))
+            .collect();
         edits.object(config, &self.remove, &set);
         None
     }
@@ -230,9 +315,15 @@ impl Config {
 fn calls_functions(content: Raw<'_>) -> bool {
     let is_call = |part: Raw<'_>| {
         let call = fields::either(part, ["functionCall", "function_call"]);
-        call.or(fields::either(part, ["functionResponse", "function_response"])).is_some()
+        call.or(fields::either(
+            part,
+            ["functionResponse", "function_response"],
+        ))
+        .is_some()
     };
-    content.member("parts").is_some_and(|parts| parts.elements().any(is_call))
+    content
+        .member("parts")
+        .is_some_and(|parts| parts.elements().any(is_call))
 }
 
 const STREAM: &str = "streamGenerateContent";

@@ -23,13 +23,25 @@ pub(super) struct Writer {
 impl Writer {
     /// Returns a writer of the elements of an array.
     pub(super) fn of_array() -> Self {
-        Self { is_array: true, ..Self::default() }
+        Self {
+            is_array: true,
+            ..Self::default()
+        }
     }
 
-    /// Writes an event. The API ends its lines with CRLF, and an early client for JavaScript reads no other end.
+    /// Writes an event. The API ends its lines with CRLF, and an early client for JavaScript reads
+    /// no other end.
     fn event(&self, out: &mut Vec<u8>, data: &str) {
-        let (before, after) = if self.is_array { (",\r\n", "") } else { ("data: ", "\r\n\r\n") };
-        out.extend([before, &fields::one_line(data), after].iter().flat_map(|part| part.bytes()));
+        let (before, after) = if self.is_array {
+            (",\r\n", "")
+        } else {
+            ("data: ", "\r\n\r\n")
+        };
+        out.extend(
+            [before, &fields::one_line(data), after]
+                .iter()
+                .flat_map(|part| part.bytes()),
+        );
     }
 
     /// Ends an array.
@@ -41,7 +53,10 @@ impl Writer {
 
     /// Writes a chunk: members, raw JSON with commas, and then those that every chunk repeats.
     fn chunk(&self, out: &mut Vec<u8>, members: &str, report: Option<&str>) {
-        let head = self.head.members().map(|(key, value)| format!("{}:{value}", quoted(key)));
+        let head = self
+            .head
+            .members()
+            .map(|(key, value)| format!("{}:{value}", quoted(key)));
         let report = report.map(|report| format!("\"restitch\":{}", fields::one_line(report)));
         let members = (!members.is_empty()).then(|| members.to_owned());
         let members: Vec<_> = members.into_iter().chain(head).chain(report).collect();
@@ -51,8 +66,13 @@ impl Writer {
 
 /// Returns a candidate, raw JSON.
 fn candidate(index: u32, text: &str, reason: Option<&str>) -> String {
-    let content = format!(r#"{{"parts":[{{"text":{}}}],"role":"model"}}"#, quoted(text));
-    let reason = reason.map(|reason| format!("\"finishReason\":{},", quoted(reason))).unwrap_or_default();
+    let content = format!(
+        r#"{{"parts":[{{"text":{}}}],"role":"model"}}"#,
+        quoted(text)
+    );
+    let reason = reason
+        .map(|reason| format!("\"finishReason\":{},", quoted(reason)))
+        .unwrap_or_default();
     format!(r#"{{"content":{content},{reason}"index":{index}}}"#)
 }
 
@@ -61,9 +81,14 @@ impl wire::Writer for Writer {
         if self.is_settled {
             return;
         }
-        let Some(root) = fields::object(data) else { return };
-        let candidates = root.member("candidates").filter(|candidates| candidates.kind() == ValueKind::Array);
-        self.is_settled = candidates.is_some_and(|candidates| candidates.elements().next().is_some());
+        let Some(root) = fields::object(data) else {
+            return;
+        };
+        let candidates = root
+            .member("candidates")
+            .filter(|candidates| candidates.kind() == ValueKind::Array);
+        self.is_settled =
+            candidates.is_some_and(|candidates| candidates.elements().next().is_some());
         self.head = Head::of(fields::members(root), REPEATED);
     }
 
@@ -74,7 +99,11 @@ impl wire::Writer for Writer {
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
         // Arguments are objects, which arrive whole.
         if slot.kind == SlotKind::Text {
-            self.chunk(out, &format!("\"candidates\":[{}]", candidate(slot.id.item, text, None)), None);
+            self.chunk(
+                out,
+                &format!("\"candidates\":[{}]", candidate(slot.id.item, text, None)),
+                None,
+            );
         }
     }
 
@@ -82,7 +111,9 @@ impl wire::Writer for Writer {
         let last = ending.reasons.len().saturating_sub(1);
         for (at, (number, reason)) in ending.reasons.iter().enumerate() {
             let usage = ending.usage.filter(|_| at == last);
-            let usage = usage.map(|usage| format!(",\"usageMetadata\":{usage}")).unwrap_or_default();
+            let usage = usage
+                .map(|usage| format!(",\"usageMetadata\":{usage}"))
+                .unwrap_or_default();
             let candidate = candidate(*number, "", Some(super::word(reason)));
             let report = ending.report.filter(|_| at == last);
             self.chunk(out, &format!("\"candidates\":[{candidate}]{usage}"), report);
@@ -112,7 +143,10 @@ impl wire::Writer for Writer {
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {
-        let candidate = fields::object(data)?.member("candidates")?.elements().next()?;
+        let candidate = fields::object(data)?
+            .member("candidates")?
+            .elements()
+            .next()?;
         if candidate.kind() != ValueKind::Object {
             return None;
         }
@@ -126,7 +160,11 @@ impl wire::Writer for Writer {
     fn without_end(&self, data: &str) -> String {
         let mut edits = Edits::default();
         if let Some(root) = fields::object(data) {
-            for candidate in root.member("candidates").into_iter().flat_map(|candidates| candidates.elements()) {
+            for candidate in root
+                .member("candidates")
+                .into_iter()
+                .flat_map(|candidates| candidates.elements())
+            {
                 edits.object(candidate, &["finishReason", "finishMessage"], &[]);
             }
             edits.object(root, &["usageMetadata"], &[]);
@@ -134,13 +172,18 @@ impl wire::Writer for Writer {
         edits.apply(data)
     }
 
-    /// Writes a chunk with an empty text. A comment is not possible: Google's clients for JavaScript expect `data:` at
-    /// the start of each event, and read nothing after a comment. In an array a line end is enough.
+    /// Writes a chunk with an empty text. A comment is not possible: Google's clients for
+    /// JavaScript expect `data:` at the start of each event, and read nothing after a comment. In
+    /// an array a line end is enough.
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
         if self.is_array {
             return out.extend_from_slice(b"\r\n");
         }
-        self.chunk(out, &format!("\"candidates\":[{}]", candidate(0, "", None)), None);
+        self.chunk(
+            out,
+            &format!("\"candidates\":[{}]", candidate(0, "", None)),
+            None,
+        );
     }
 }
 

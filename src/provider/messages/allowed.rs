@@ -1,8 +1,9 @@
 //! The members of a Messages request that hold no credential.
 //!
-//! The members are those of Anthropic's schema (`MessageCreateParams` of its SDKs, the beta members included) and of the same API
-//! on Bedrock and Vertex. Not among them: `authorization_token` of a server of tools, `fallback_credit_token`, `configs` of a
-//! tool set (it has any names), and blocks that add tools.
+//! The members are those of Anthropic's schema (`MessageCreateParams` of its SDKs, the beta members
+//! included) and of the same API on Bedrock and Vertex. Not among them: `authorization_token` of a
+//! server of tools, `fallback_credit_token`, `configs` of a tool set (it has any names), and blocks
+//! that add tools.
 
 use crate::provider::allowed::{CACHE, LOCATION, Members, Rule};
 
@@ -24,11 +25,17 @@ pub(super) const REQUEST: Members = &[
         ],
         Rule::Plain,
     ),
-    (&["messages"], Rule::Settings(&[(&["role"], Rule::Plain), (&["content"], CONTENT)])),
+    (
+        &["messages"],
+        Rule::Settings(&[(&["role"], Rule::Plain), (&["content"], CONTENT)]),
+    ),
     (&["system"], BLOCKS),
     (&["tools"], TOOLS),
     (&["mcp_servers"], SERVERS),
-    (&["tool_choice"], Rule::Settings(&[(&["disable_parallel_tool_use", "name", "type"], Rule::Plain)])),
+    (
+        &["tool_choice"],
+        Rule::Settings(&[(&["disable_parallel_tool_use", "name", "type"], Rule::Plain)]),
+    ),
     (&["cache_control"], CACHE),
     (
         &["container"],
@@ -36,29 +43,56 @@ pub(super) const REQUEST: Members = &[
             &[],
             &[
                 (&["id"], Rule::Plain),
-                (&["skills"], Rule::Tool(&[], &[(&["skill_id", "type", "version"], Rule::Plain)])),
+                (
+                    &["skills"],
+                    Rule::Tool(&[], &[(&["skill_id", "type", "version"], Rule::Plain)]),
+                ),
             ],
         ),
     ),
-    (&["context_management"], Rule::Settings(&[(&["edits"], EDITS)])),
-    (&["metadata"], Rule::Settings(&[(&["user_id"], Rule::Plain)])),
+    (
+        &["context_management"],
+        Rule::Settings(&[(&["edits"], EDITS)]),
+    ),
+    (
+        &["metadata"],
+        Rule::Settings(&[(&["user_id"], Rule::Plain)]),
+    ),
     (
         &["output_config"],
         Rule::Settings(&[
             (&["effort"], Rule::Plain),
             (&["format"], FORM),
-            (&["task_budget"], Rule::Settings(&[(&["remaining", "total", "type"], Rule::Plain)])),
+            (
+                &["task_budget"],
+                Rule::Settings(&[(&["remaining", "total", "type"], Rule::Plain)]),
+            ),
         ]),
     ),
     (&["output_format"], FORM),
-    (&["thinking"], Rule::Settings(&[(&["budget_tokens", "display", "type"], Rule::Plain)])),
+    (
+        &["thinking"],
+        Rule::Settings(&[(&["budget_tokens", "display", "type"], Rule::Plain)]),
+    ),
 ];
 
 const FORM: Rule = Rule::Settings(&[(&["type"], Rule::Plain), (&["schema"], Rule::Text)]);
 
 const EDITS: Rule = Rule::Settings(&[
-    (&["clear_tool_inputs", "exclude_tools", "instructions", "pause_after_compaction", "type"], Rule::Plain),
-    (&["clear_at_least", "keep", "trigger"], Rule::Settings(&[(&["type", "value"], Rule::Plain)])),
+    (
+        &[
+            "clear_tool_inputs",
+            "exclude_tools",
+            "instructions",
+            "pause_after_compaction",
+            "type",
+        ],
+        Rule::Plain,
+    ),
+    (
+        &["clear_at_least", "keep", "trigger"],
+        Rule::Settings(&[(&["type", "value"], Rule::Plain)]),
+    ),
 ]);
 
 const CONTENT: Rule = Rule::Content(
@@ -108,7 +142,10 @@ const CONTENT: Rule = Rule::Content(
         ),
         // The arguments of a call, and who made it.
         (&["input"], Rule::Text),
-        (&["caller"], Rule::Settings(&[(&["tool_id", "type"], Rule::Plain)])),
+        (
+            &["caller"],
+            Rule::Settings(&[(&["tool_id", "type"], Rule::Plain)]),
+        ),
         (&["source"], SOURCE),
         (&["citations"], CITATIONS),
         (&["content"], RESULT),
@@ -118,9 +155,18 @@ const CONTENT: Rule = Rule::Content(
 
 /// Texts and pictures in results of tools and in the instructions.
 const BLOCKS: Rule = Rule::Content(
-    &["document", "image", "search_result", "text", "tool_reference"],
     &[
-        (&["context", "text", "title", "tool_name", "type"], Rule::Plain),
+        "document",
+        "image",
+        "search_result",
+        "text",
+        "tool_reference",
+    ],
+    &[
+        (
+            &["context", "text", "title", "tool_name", "type"],
+            Rule::Plain,
+        ),
         (&["source"], SOURCE),
         (&["citations"], CITATIONS),
         (&["content"], TEXTS),
@@ -128,8 +174,8 @@ const BLOCKS: Rule = Rule::Content(
     ],
 );
 
-/// The result of a tool. The tools that the provider runs return texts, files by their ids, and addresses from a
-/// search.
+/// The result of a tool. The tools that the provider runs return texts, files by their ids, and
+/// addresses from a search.
 const RESULT: Rule = Rule::Content(
     &[
         "",
@@ -193,16 +239,28 @@ const RESULT: Rule = Rule::Content(
         (&["source"], SOURCE),
         (&["citations"], CITATIONS),
         (&["content"], TEXTS),
-        (&["tool_references"], Rule::Settings(&[(&["tool_name", "type"], Rule::Plain)])),
+        (
+            &["tool_references"],
+            Rule::Settings(&[(&["tool_name", "type"], Rule::Plain)]),
+        ),
         (&["cache_control"], CACHE),
     ],
 );
 
 /// The parts of results and documents.
 const TEXTS: Rule = Rule::Content(
-    &["bash_code_execution_output", "code_execution_output", "document", "image", "text"],
     &[
-        (&["context", "file_id", "text", "title", "type"], Rule::Plain),
+        "bash_code_execution_output",
+        "code_execution_output",
+        "document",
+        "image",
+        "text",
+    ],
+    &[
+        (
+            &["context", "file_id", "text", "title", "type"],
+            Rule::Plain,
+        ),
         (&["source"], SOURCE),
         (&["citations"], CITATIONS),
         (&["cache_control"], CACHE),
@@ -211,14 +269,23 @@ const TEXTS: Rule = Rule::Content(
 
 /// The source of a picture or a document; for a search result, its name or address.
 const SOURCE: Rule = Rule::Settings(&[
-    (&["data", "file_id", "media_type", "type", "url"], Rule::Plain),
+    (
+        &["data", "file_id", "media_type", "type", "url"],
+        Rule::Plain,
+    ),
     (
         &["content"],
         Rule::Content(
             &["image", "text"],
             &[
                 (&["text", "type"], Rule::Plain),
-                (&["source"], Rule::Settings(&[(&["data", "file_id", "media_type", "type", "url"], Rule::Plain)])),
+                (
+                    &["source"],
+                    Rule::Settings(&[(
+                        &["data", "file_id", "media_type", "type", "url"],
+                        Rule::Plain,
+                    )]),
+                ),
                 (&["cache_control"], CACHE),
             ],
         ),
@@ -293,8 +360,14 @@ const TOOLS: Rule = Rule::Tool(
             Rule::Plain,
         ),
         (&["input_examples", "input_schema"], Rule::Text),
-        (&["citations"], Rule::Tool(&[], &[(&["enabled"], Rule::Plain)])),
-        (&["default_config"], Rule::Tool(&[], &[(&["defer_loading", "enabled"], Rule::Plain)])),
+        (
+            &["citations"],
+            Rule::Tool(&[], &[(&["enabled"], Rule::Plain)]),
+        ),
+        (
+            &["default_config"],
+            Rule::Tool(&[], &[(&["defer_loading", "enabled"], Rule::Plain)]),
+        ),
         (&["user_location"], LOCATION),
         (&["cache_control", "caching"], CACHE),
     ],
@@ -305,6 +378,9 @@ const SERVERS: Rule = Rule::Tool(
     &[
         (&["name", "type"], Rule::Plain),
         (&["url"], Rule::Server),
-        (&["tool_configuration"], Rule::Tool(&[], &[(&["allowed_tools", "enabled"], Rule::Plain)])),
+        (
+            &["tool_configuration"],
+            Rule::Tool(&[], &[(&["allowed_tools", "enabled"], Rule::Plain)]),
+        ),
     ],
 );

@@ -9,15 +9,24 @@ use crate::provider::Delta;
 use crate::provider::fields::{members_of, message, object, present, word};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
 
-/// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error.
+/// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or
+/// an error.
 pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-    let Some(root) = object(body) else { return false };
-    let [content, reason, usage, error] = members_of(root, ["content", "stop_reason", "usage", "error"]);
+    let Some(root) = object(body) else {
+        return false;
+    };
+    let [content, reason, usage, error] =
+        members_of(root, ["content", "stop_reason", "usage", "error"]);
     if let Some(error) = present(error) {
-        on(Delta::Error { message: &message(error), raw: error.as_str() });
+        on(Delta::Error {
+            message: &message(error),
+            raw: error.as_str(),
+        });
         return true;
     }
-    let Some(content) = content.filter(|content| content.kind() == ValueKind::Array) else { return false };
+    let Some(content) = content.filter(|content| content.kind() == ValueKind::Array) else {
+        return false;
+    };
     let mut reader = Reader::default();
     for (index, block) in (0u32..).zip(content.elements()) {
         reader.block(index, block, Input::Whole, on);
@@ -27,13 +36,19 @@ pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
     true
 }
 
-/// Writes the first answer's body with other texts and another end. Every other byte is kept. Returns `None` if the
-/// body is not a message, or has no block for a text.
+/// Writes the first answer's body with other texts and another end. Every other byte is kept.
+/// Returns `None` if the body is not a message, or has no block for a text.
 ///
 /// A body can't contain arguments that are not a JSON object: there the block keeps its `input`.
-pub(super) fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+pub(super) fn write_body(
+    first_body: &str,
+    texts: &[SlotText<'_>],
+    ending: &Ending<'_>,
+) -> Option<String> {
     let root = object(first_body)?;
-    let content = root.member("content").filter(|content| content.kind() == ValueKind::Array)?;
+    let content = root
+        .member("content")
+        .filter(|content| content.kind() == ValueKind::Array)?;
     let blocks: Vec<Raw<'_>> = content.elements().collect();
     let mut edits = Edits::default();
     for text in texts {
@@ -50,14 +65,27 @@ pub(super) fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Endi
             }
             // The answer was cut before its first block.
             (None, _, SlotKind::Text) => {
-                edits.append(content, &format!(r#"{{"type":"text","text":{}}}"#, quoted(text.text)));
+                edits.append(
+                    content,
+                    &format!(r#"{{"type":"text","text":{}}}"#, quoted(text.text)),
+                );
             }
             _ => return None,
         }
     }
-    let reason = ending.reasons.first().map(|(_, reason)| quoted(stop_reason(reason)));
-    let set = [("stop_reason", reason.as_deref()), ("usage", ending.usage), ("restitch", ending.report)];
-    let set: Vec<_> = set.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    let reason = ending
+        .reasons
+        .first()
+        .map(|(_, reason)| quoted(stop_reason(reason)));
+    let set = [
+        ("stop_reason", reason.as_deref()),
+        ("usage", ending.usage),
+        ("restitch", ending.report),
+    ];
+    let set: Vec<_> = set
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect();
     edits.object(root, &[], &set);
     Some(edits.apply(first_body))
 }

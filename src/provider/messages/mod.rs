@@ -1,7 +1,7 @@
 //! Anthropic's Messages API.
 //!
-//! A stream is `message_start`, then content blocks, each with a start, deltas and a stop, then `message_delta` with the
-//! reason for the end and the usage, then `message_stop`:
+//! A stream is `message_start`, then content blocks, each with a start, deltas and a stop, then
+//! `message_delta` with the reason for the end and the usage, then `message_stop`:
 //! <https://docs.anthropic.com/en/api/messages-streaming>. A slot is the index of a content block.
 
 #[cfg(feature = "proxy")]
@@ -16,7 +16,9 @@ use writer::Writer;
 
 use super::fields::{self, members_of, object};
 use super::translate::{self, PlainMessage};
-use super::wire::{self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire};
+use super::wire::{
+    self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
+};
 use super::{Delta, Finish};
 use crate::json::string::quoted;
 use crate::json::walk::ValueKind;
@@ -33,8 +35,12 @@ impl Wire for Messages {
         let [kind, content] = members_of(object(data)?, ["type", "content"]);
         match kind.and_then(|kind| kind.decode()).as_deref() {
             Some("message_start" | "message_delta" | "message_stop") => Some(true),
-            Some("content_block_start" | "content_block_delta" | "content_block_stop") => Some(true),
-            Some("message") => Some(content.is_some_and(|content| content.kind() == ValueKind::Array)),
+            Some("content_block_start" | "content_block_delta" | "content_block_stop") => {
+                Some(true)
+            }
+            Some("message") => {
+                Some(content.is_some_and(|content| content.kind() == ValueKind::Array))
+            }
             Some("ping" | "error") => None,
             _ => Some(false),
         }
@@ -52,7 +58,12 @@ impl Wire for Messages {
         body::read_body(body, on)
     }
 
-    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+    fn write_body(
+        &self,
+        first_body: &str,
+        texts: &[SlotText<'_>],
+        ending: &Ending<'_>,
+    ) -> Option<String> {
         body::write_body(first_body, texts, ending)
     }
 
@@ -90,7 +101,10 @@ impl Wire for Messages {
             400..=499 => "invalid_request_error",
             _ => "api_error",
         };
-        format!(r#"{{"type":"error","error":{{"type":"{kind}","message":{}}}}}"#, quoted(message))
+        format!(
+            r#"{{"type":"error","error":{{"type":"{kind}","message":{}}}}}"#,
+            quoted(message)
+        )
     }
 
     fn adapt(&self, body: &str, adaptation: &Adaptation<'_>) -> Option<String> {

@@ -48,9 +48,21 @@ impl wire::Reader for Reader {
 
 impl Reader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        let Some(root) = object(data) else { return fields::no_object(event_type, data, on) };
-        let [kind, index, delta, block, message, usage, error] =
-            members_of(root, ["type", "index", "delta", "content_block", "message", "usage", "error"]);
+        let Some(root) = object(data) else {
+            return fields::no_object(event_type, data, on);
+        };
+        let [kind, index, delta, block, message, usage, error] = members_of(
+            root,
+            [
+                "type",
+                "index",
+                "delta",
+                "content_block",
+                "message",
+                "usage",
+                "error",
+            ],
+        );
         let index = place(index);
         match word(kind).as_deref().unwrap_or(event_type) {
             "content_block_delta" => self.delta(index, delta, on),
@@ -62,7 +74,9 @@ impl Reader {
             }
             "content_block_stop" => {
                 self.texts.end(|text| *text == index);
-                on(Delta::SlotEnd { slot: SlotId::of(index) });
+                on(Delta::SlotEnd {
+                    slot: SlotId::of(index),
+                });
             }
             "message_start" => self.message_start(message, on),
             "message_delta" => {
@@ -75,7 +89,10 @@ impl Reader {
             }
             name if name == "error" || present(error).is_some() => {
                 let error = present(error).unwrap_or(root);
-                on(Delta::Error { message: &fields::message(error), raw: error.as_str() });
+                on(Delta::Error {
+                    message: &fields::message(error),
+                    raw: error.as_str(),
+                });
                 return Kind::Error;
             }
             _ => return Kind::Other,
@@ -95,20 +112,34 @@ pub(super) enum Input {
 
 impl Reader {
     /// Reads a content block.
-    pub(super) fn block(&mut self, index: u32, block: Raw<'_>, input: Input, on: &mut dyn FnMut(Delta<'_>)) {
+    pub(super) fn block(
+        &mut self,
+        index: u32,
+        block: Raw<'_>,
+        input: Input,
+        on: &mut dyn FnMut(Delta<'_>),
+    ) {
         let [kind, text, thinking, id, name, arguments] =
             members_of(block, ["type", "text", "thinking", "id", "name", "input"]);
         let slot = SlotId::of(index);
         match word(kind).as_deref() {
             Some("text") => {
                 if let Some(inner) = text.and_then(|text| text.inner()) {
-                    on(Delta::Text { slot, text: self.texts.decode(index, inner) });
+                    on(Delta::Text {
+                        slot,
+                        text: self.texts.decode(index, inner),
+                    });
                 }
             }
-            Some("thinking") => self.reasoning(index, thinking.and_then(|text| text.inner()).unwrap_or_default(), on),
+            Some("thinking") => self.reasoning(
+                index,
+                thinking.and_then(|text| text.inner()).unwrap_or_default(),
+                on,
+            ),
             Some(kind) if is_call(kind) => {
                 let arguments = arguments.filter(|raw| {
-                    raw.kind() == ValueKind::Object && (input == Input::Whole || raw.members().next().is_some())
+                    raw.kind() == ValueKind::Object
+                        && (input == Input::Whole || raw.members().next().is_some())
                 });
                 on(Delta::ToolCall {
                     slot,
@@ -122,9 +153,17 @@ impl Reader {
     }
 
     /// Emits the end of an answer, if there is a `stop_reason`.
-    pub(super) fn stop_reason(&mut self, stop_reason: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
+    pub(super) fn stop_reason(
+        &mut self,
+        stop_reason: Option<Raw<'_>>,
+        on: &mut dyn FnMut(Delta<'_>),
+    ) {
         if let Some(word) = word(stop_reason) {
-            on(Delta::Finish { choice: 0, reason: finish(&word), word: &word });
+            on(Delta::Finish {
+                choice: 0,
+                reason: finish(&word),
+                word: &word,
+            });
         }
     }
 
@@ -140,31 +179,42 @@ impl Reader {
 
     fn message_start(&mut self, message: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         if self.has_begun {
-            *self = Self { form: std::mem::take(&mut self.form), ..Self::default() };
+            *self = Self {
+                form: std::mem::take(&mut self.form),
+                ..Self::default()
+            };
             on(Delta::Restart);
         }
         self.has_begun = true;
         let Some(message) = message else { return };
         // If a program calls tools, the message starts with whole blocks.
-        let blocks = message.member("content").into_iter().flat_map(|content| content.elements());
+        let blocks = message
+            .member("content")
+            .into_iter()
+            .flat_map(|content| content.elements());
         for (index, block) in (0u32..).zip(blocks) {
             self.block(index, block, Input::Whole, on);
         }
         self.stop_reason(message.member("stop_reason"), on);
-        let usage = message.member("usage").and_then(|usage| without_output(usage.as_str()));
+        let usage = message
+            .member("usage")
+            .and_then(|usage| without_output(usage.as_str()));
         self.usage(usage.as_deref().and_then(Raw::root), on);
     }
 
     fn delta(&mut self, index: u32, delta: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
         let Some(delta) = delta else { return };
-        let [kind, text, partial_json, thinking] = members_of(delta, ["type", "text", "partial_json", "thinking"]);
+        let [kind, text, partial_json, thinking] =
+            members_of(delta, ["type", "text", "partial_json", "thinking"]);
         let (kind, value) = match word(kind).as_deref() {
             Some("text_delta") => (PieceKind::Text, text),
             Some("input_json_delta") => (PieceKind::Arguments, partial_json),
             Some("thinking_delta") => (PieceKind::Reasoning, thinking),
             _ => return,
         };
-        let Some((value, inner)) = value.and_then(|value| Some((value, value.inner()?))) else { return };
+        let Some((value, inner)) = value.and_then(|value| Some((value, value.inner()?))) else {
+            return;
+        };
         let piece = Piece { index, kind };
         self.form.note_text(piece, value);
         self.piece(piece, inner, on);
@@ -174,10 +224,18 @@ impl Reader {
     fn piece(&mut self, piece: Piece, inner: &str, on: &mut dyn FnMut(Delta<'_>)) {
         let slot = SlotId::of(piece.index);
         match piece.kind {
-            PieceKind::Text => on(Delta::Text { slot, text: self.texts.decode(piece.index, inner) }),
+            PieceKind::Text => on(Delta::Text {
+                slot,
+                text: self.texts.decode(piece.index, inner),
+            }),
             PieceKind::Arguments => {
                 let arguments = self.texts.decode(piece.index, inner);
-                on(Delta::ToolCall { slot, id: None, name: None, arguments });
+                on(Delta::ToolCall {
+                    slot,
+                    id: None,
+                    name: None,
+                    arguments,
+                });
             }
             PieceKind::Reasoning => self.reasoning(piece.index, inner, on),
         }
@@ -189,13 +247,16 @@ impl Reader {
         }
         let text = self.texts.decode(index, inner);
         if !text.is_empty() {
-            on(Delta::Reasoning { slot: SlotId::of(index), text });
+            on(Delta::Reasoning {
+                slot: SlotId::of(index),
+                text,
+            });
         }
     }
 }
 
-/// Returns the usage of `message_start` without its `output_tokens`, which count only the first tokens. `message_delta`
-/// has the count of the answer.
+/// Returns the usage of `message_start` without its `output_tokens`, which count only the first
+/// tokens. `message_delta` has the count of the answer.
 fn without_output(usage: &str) -> Option<String> {
     let object = Raw::root(usage).filter(|usage| usage.kind() == ValueKind::Object)?;
     let mut edits = Edits::default();

@@ -6,14 +6,30 @@ use crate::json::walk::{Raw, ValueKind};
 use crate::provider::fields::{is_true, members_of, object_with, present, word};
 use crate::provider::prefill;
 use crate::provider::request::{message, remove_format, turn_reasoning_off};
-use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
+use crate::provider::wire::{
+    Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool,
+};
 
-/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array `messages`.
+/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an array
+/// `messages`.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
     let (root, messages) = object_with(std::str::from_utf8(body).ok()?, "messages")?;
-    let [stream, stop, model, thinking, cap, form, config, tools] =
-        members_of(root, ["stream", "stop_sequences", "model", "thinking", "max_tokens", FORM, CONFIG, "tools"]);
-    let has_schema = present(form).or(present(config.and_then(|config| config.member("format")))).is_some();
+    let [stream, stop, model, thinking, cap, form, config, tools] = members_of(
+        root,
+        [
+            "stream",
+            "stop_sequences",
+            "model",
+            "thinking",
+            "max_tokens",
+            FORM,
+            CONFIG,
+            "tools",
+        ],
+    );
+    let has_schema = present(form)
+        .or(present(config.and_then(|config| config.member("format"))))
+        .is_some();
     let thinks = word(thinking.and_then(|thinking| thinking.member("type")));
     Some(Request {
         stream: is_true(stream),
@@ -24,19 +40,31 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         model: word(model).unwrap_or_default().into_owned(),
         wants_reasoning: matches!(thinks.as_deref(), Some("enabled" | "adaptive")),
         max_tokens: cap.and_then(|cap| cap.as_u64()),
-        tools: tools.into_iter().flat_map(|tools| tools.elements()).filter_map(tool).collect(),
+        tools: tools
+            .into_iter()
+            .flat_map(|tools| tools.elements())
+            .filter_map(tool)
+            .collect(),
         // The API continues an assistant's last message, or refuses it.
         base: Base::prefill(prefill::last_text(messages, "assistant", "content"), true),
     })
 }
 
-/// Returns a request for a new answer. The path begins with the version, which the address of the API's own clients
-/// does not have.
+/// Returns a request for a new answer. The path begins with the version, which the address of the
+/// API's own clients does not have.
 pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
-    let system = prompt.system.map(|system| format!(r#","system":{}"#, quoted(system))).unwrap_or_default();
-    let (model, limit) = (quoted(prompt.model), prompt.max_tokens.unwrap_or(DEFAULT_LIMIT));
+    let system = prompt
+        .system
+        .map(|system| format!(r#","system":{}"#, quoted(system)))
+        .unwrap_or_default();
+    let (model, limit) = (
+        quoted(prompt.model),
+        prompt.max_tokens.unwrap_or(DEFAULT_LIMIT),
+    );
     let messages = message("user", prompt.text);
-    let body = format!(r#"{{"model":{model},"stream":true,"max_tokens":{limit}{system},"messages":[{messages}]}}"#);
+    let body = format!(
+        r#"{{"model":{model},"stream":true,"max_tokens":{limit}{system},"messages":[{messages}]}}"#
+    );
     NewRequest {
         key_header: ("x-api-key", ""),
         headers: &[("anthropic-version", "2023-06-01")],
@@ -44,21 +72,28 @@ pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
     }
 }
 
-/// The limit of a request without one, which the API refuses. All models from 3.5 on accept this limit, and a longer
-/// answer is continued.
+/// The limit of a request without one, which the API refuses. All models from 3.5 on accept this
+/// limit, and a longer answer is continued.
 const DEFAULT_LIMIT: u64 = 8192;
 
 fn tool(tool: Raw<'_>) -> Option<Tool> {
-    let schema = tool.member("input_schema").map(|schema| schema.as_str().to_owned());
-    Some(Tool { name: word(tool.member("name"))?.into_owned(), schema })
+    let schema = tool
+        .member("input_schema")
+        .map(|schema| schema.as_str().to_owned());
+    Some(Tool {
+        name: word(tool.member("name"))?.into_owned(),
+        schema,
+    })
 }
 
-/// Returns the request for the rest of an answer, or the original request with changes. Every other byte is kept.
+/// Returns the request for the rest of an answer, or the original request with changes. Every other
+/// byte is kept.
 ///
-/// The messages are appended; if the request ends with an assistant's message, which the answer continues, the
-/// delivered text is appended to that message. The members that force a format on the answer and everything about tools
-/// are removed: the rest is text and fits no schema. A history with tool calls needs its tools declared, so there the
-/// tools stay and the choice becomes none. Reasoning can't be combined with a prefill, so a prefill removes it.
+/// The messages are appended; if the request ends with an assistant's message, which the answer
+/// continues, the delivered text is appended to that message. The members that force a format on
+/// the answer and everything about tools are removed: the rest is text and fits no schema. A
+/// history with tool calls needs its tools declared, so there the tools stay and the choice becomes
+/// none. Reasoning can't be combined with a prefill, so a prefill removes it.
 ///
 /// Returns `None` if [`parse`] does.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
@@ -70,7 +105,9 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
             remove.push(FORM);
             remove_format(root, CONFIG, &mut edits, &mut remove);
         }
-        let has_tools = root.member("tools").is_some_and(|tools| tools.elements().next().is_some());
+        let has_tools = root
+            .member("tools")
+            .is_some_and(|tools| tools.elements().next().is_some());
         if has_tools && messages.elements().any(calls_tools) {
             set.push(("tool_choice", r#"{"type":"none"}"#));
         } else {
@@ -85,7 +122,14 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
             }
         };
         match changes.replaces_prefill {
-            true => prefill::append(messages, rest, ("assistant", "content"), true, &mut edits, message),
+            true => prefill::append(
+                messages,
+                rest,
+                ("assistant", "content"),
+                true,
+                &mut edits,
+                message,
+            ),
             false => append(messages, delivered, rest, &mut edits),
         }
     }
@@ -97,20 +141,27 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     Some(edits.apply(body))
 }
 
-/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if nothing changes, or if
-/// [`parse`] returns `None`.
+/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if
+/// nothing changes, or if [`parse`] returns `None`.
 ///
 /// This API has no JSON mode without a schema, so none is added.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = object_with(body, "messages")?;
     let mut edits = Edits::default();
     let model = adaptation.model.map(quoted);
-    let set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
+    let set: Vec<_> = model
+        .iter()
+        .map(|model| ("model", model.as_str()))
+        .collect();
     edits.object(root, adaptation.without.as_slice(), &set);
     if adaptation.streams_arguments && adaptation.without != Some("tools") {
-        let tools = root.member("tools").into_iter().flat_map(|tools| tools.elements());
+        let tools = root
+            .member("tools")
+            .into_iter()
+            .flat_map(|tools| tools.elements());
         for tool in tools.filter(|tool| tool.kind() == ValueKind::Object) {
-            // Only the client's own tools stream their arguments. A value that the client has sent stays.
+            // Only the client's own tools stream their arguments. A value that the client has sent
+            // stays.
             let [kind, eager] = members_of(tool, ["type", EAGER]);
             if eager.is_none() && word(kind).is_none_or(|kind| kind == "custom") {
                 edits.object(tool, &[], &[(EAGER, "true")]);
@@ -139,15 +190,25 @@ fn append(messages: Raw<'_>, delivered: &str, rest: &Rest<'_>, edits: &mut Edits
 fn extend(last: Option<Raw<'_>>, delivered: &str, edits: &mut Edits) -> bool {
     let Some(last) = last else { return false };
     let [role, content] = members_of(last, ["role", "content"]);
-    let Some(content) = content.filter(|_| word(role).is_some_and(|role| role == "assistant")) else { return false };
+    let Some(content) = content.filter(|_| word(role).is_some_and(|role| role == "assistant"))
+    else {
+        return false;
+    };
     match content.kind() {
         ValueKind::String => edits.replace(content, &longer(content, delivered)),
         ValueKind::Array => {
             let block = content.elements().last();
-            let text = block.filter(|block| word(block.member("type")).is_some_and(|kind| kind == "text"));
-            match text.and_then(|block| block.member("text")).filter(|text| text.kind() == ValueKind::String) {
+            let text =
+                block.filter(|block| word(block.member("type")).is_some_and(|kind| kind == "text"));
+            match text
+                .and_then(|block| block.member("text"))
+                .filter(|text| text.kind() == ValueKind::String)
+            {
                 Some(text) => edits.replace(text, &longer(text, delivered)),
-                None => edits.append(content, &format!(r#"{{"type":"text","text":{}}}"#, quoted(delivered))),
+                None => edits.append(
+                    content,
+                    &format!(r#"{{"type":"text","text":{}}}"#, quoted(delivered)),
+                ),
             }
         }
         _ => return false,
@@ -159,16 +220,25 @@ fn extend(last: Option<Raw<'_>>, delivered: &str, edits: &mut Edits) -> bool {
 fn longer(string: Raw<'_>, text: &str) -> String {
     let mut escaped = Vec::new();
     escape_into(&mut escaped, text);
-    format!("\"{}{}\"", string.inner().unwrap_or_default(), String::from_utf8_lossy(&escaped))
+    format!(
+        "\"{}{}\"",
+        string.inner().unwrap_or_default(),
+        String::from_utf8_lossy(&escaped)
+    )
 }
 
 /// Returns whether a message calls a tool or has a tool's result.
 fn calls_tools(message: Raw<'_>) -> bool {
-    let blocks = message.member("content").into_iter().flat_map(|content| content.elements());
-    blocks.filter_map(|block| word(block.member("type"))).any(|kind| {
-        // `mcp_tool_use`, `web_search_tool_result` and others of the server's tools included.
-        kind.ends_with("tool_use") || kind.ends_with("tool_result")
-    })
+    let blocks = message
+        .member("content")
+        .into_iter()
+        .flat_map(|content| content.elements());
+    blocks
+        .filter_map(|block| word(block.member("type")))
+        .any(|kind| {
+            // `mcp_tool_use`, `web_search_tool_result` and others of the server's tools included.
+            kind.ends_with("tool_use") || kind.ends_with("tool_result")
+        })
 }
 
 /// The member that forces a format on the answer; later versions have it in `output_config`.

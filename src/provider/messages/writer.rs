@@ -18,15 +18,16 @@ pub(super) struct Writer {
     blocks: Vec<Block>,
     /// The usage that the first answer has reported.
     usage: Option<String>,
-    /// The `message_delta` with which the first answer ended. The last `message_delta` repeats its other members.
+    /// The `message_delta` with which the first answer ended. The last `message_delta` repeats its
+    /// other members.
     end: Option<String>,
 }
 
 /// A content block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// The slot that writes to it: the index in the answer that is being read. `None`: the block belongs to an answer
-    /// that broke off.
+    /// The slot that writes to it: the index in the answer that is being read. `None`: the block
+    /// belongs to an answer that broke off.
     slot: Option<u32>,
     index: u32,
     /// `None`: nothing is written to it.
@@ -41,11 +42,16 @@ impl Block {
             call if is_call(call) => Some(SlotKind::Arguments),
             _ => None,
         };
-        Self { slot: Some(slot), index, kind, is_open: true }
+        Self {
+            slot: Some(slot),
+            index,
+            kind,
+            is_open: true,
+        }
     }
 
-    /// Returns whether the first text of the next answer belongs to this block: its own answer broke off before the
-    /// document began.
+    /// Returns whether the first text of the next answer belongs to this block: its own answer
+    /// broke off before the document began.
     fn is_waiting(&self) -> bool {
         self.is_open && self.slot.is_none() && self.kind == Some(SlotKind::Text)
     }
@@ -62,9 +68,14 @@ impl wire::Writer for Writer {
             members_of(root, ["type", "index", "content_block", "message", "usage"]);
         match word(kind).as_deref().unwrap_or(event_type) {
             "message_start" => {
-                *self = Self { has_begun: true, ..Self::default() };
+                *self = Self {
+                    has_begun: true,
+                    ..Self::default()
+                };
                 let blocks = message.and_then(|message| message.member("content"));
-                for (index, block) in (0..).zip(blocks.into_iter().flat_map(|blocks| blocks.elements())) {
+                for (index, block) in
+                    (0..).zip(blocks.into_iter().flat_map(|blocks| blocks.elements()))
+                {
                     self.note(index, Some(block), false);
                 }
                 self.note_usage(message.and_then(|message| message.member("usage")));
@@ -72,7 +83,10 @@ impl wire::Writer for Writer {
             "content_block_start" => self.note(place(index), block, true),
             "content_block_stop" => {
                 let index = place(index);
-                self.blocks.iter_mut().filter(|block| block.index == index).for_each(|block| block.is_open = false);
+                self.blocks
+                    .iter_mut()
+                    .filter(|block| block.index == index)
+                    .for_each(|block| block.is_open = false);
             }
             "message_delta" => {
                 self.note_usage(usage);
@@ -87,15 +101,24 @@ impl wire::Writer for Writer {
     }
 
     fn kept(&self) -> Kept {
-        Kept { items: self.blocks.len(), bytes: 0 }
+        Kept {
+            items: self.blocks.len(),
+            bytes: 0,
+        }
     }
 
     fn reopen(&mut self, slot: SlotId) {
-        self.blocks.iter_mut().filter(|block| block.slot == Some(slot.item)).for_each(|block| block.is_open = true);
+        self.blocks
+            .iter_mut()
+            .filter(|block| block.slot == Some(slot.item))
+            .for_each(|block| block.is_open = true);
     }
 
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
-        let known = self.blocks.iter().find(|block| block.slot == Some(slot.id.item) && block.kind == Some(slot.kind));
+        let known = self
+            .blocks
+            .iter()
+            .find(|block| block.slot == Some(slot.id.item) && block.kind == Some(slot.kind));
         let index = match known {
             Some(block) => block.index,
             None => self.start(out, slot),
@@ -104,8 +127,10 @@ impl wire::Writer for Writer {
             SlotKind::Text => ("text_delta", "text"),
             SlotKind::Arguments => ("input_json_delta", "partial_json"),
         };
-        let mut data =
-            format!(r#"{{"type":"{DELTA}","index":{index},"delta":{{"type":"{delta}","{member}":""#).into_bytes();
+        let mut data = format!(
+            r#"{{"type":"{DELTA}","index":{index},"delta":{{"type":"{delta}","{member}":""#
+        )
+        .into_bytes();
         escape_into(&mut data, text);
         data.extend_from_slice(br#""}}"#);
         event(out, DELTA, &String::from_utf8_lossy(&data));
@@ -114,7 +139,10 @@ impl wire::Writer for Writer {
     fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
         self.begin(out);
         self.stop_blocks(out, |_| true);
-        let reason = ending.reasons.first().map_or(&Finish::Stop, |(_, reason)| reason);
+        let reason = ending
+            .reasons
+            .first()
+            .map_or(&Finish::Stop, |(_, reason)| reason);
         let reason = quoted(stop_reason(reason));
         // Clients read the output tokens of every `message_delta`.
         let mut usage = Some(r#"{"output_tokens":0}"#.to_owned());
@@ -123,12 +151,19 @@ impl wire::Writer for Writer {
         }
         let mut set = vec![("usage", usage.as_deref().unwrap_or_default())];
         set.extend(ending.report.map(|report| ("restitch", report)));
-        let end = self.end.as_deref().unwrap_or(r#"{"type":"message_delta","delta":{}}"#);
+        let end = self
+            .end
+            .as_deref()
+            .unwrap_or(r#"{"type":"message_delta","delta":{}}"#);
         let mut edits = Edits::default();
         if let Some(root) = object(end) {
             edits.object(root, &[], &set);
             if let Some(delta) = object_of(root, "delta") {
-                edits.object(delta, &["stop_details"], &[("stop_reason", &reason), ("stop_sequence", "null")]);
+                edits.object(
+                    delta,
+                    &["stop_details"],
+                    &[("stop_reason", &reason), ("stop_sequence", "null")],
+                );
             }
         }
         event(out, "message_delta", &edits.apply(end));
@@ -139,7 +174,11 @@ impl wire::Writer for Writer {
     }
 
     fn report(&mut self, out: &mut Vec<u8>, report: &str) {
-        event(out, "ping", &format!(r#"{{"type":"ping","restitch":{report}}}"#));
+        event(
+            out,
+            "ping",
+            &format!(r#"{{"type":"ping","restitch":{report}}}"#),
+        );
     }
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
@@ -148,7 +187,9 @@ impl wire::Writer for Writer {
 
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
         let root = object(data);
-        let [kind, index, block] = root.map_or([None; 3], |root| members_of(root, ["type", "index", "content_block"]));
+        let [kind, index, block] = root.map_or([None; 3], |root| {
+            members_of(root, ["type", "index", "content_block"])
+        });
         let kind = word(kind);
         let kind = kind.as_deref().unwrap_or(event_type);
         if kind == "message_start" && self.has_begun {
@@ -162,7 +203,13 @@ impl wire::Writer for Writer {
                 known => known,
             },
             // The block may be continued. The stop is written with the next start, or at the end.
-            "content_block_stop" if self.block_of(slot).is_some_and(|block| block.kind.is_some()) => return,
+            "content_block_stop"
+                if self
+                    .block_of(slot)
+                    .is_some_and(|block| block.kind.is_some()) =>
+            {
+                return;
+            }
             _ => self.block_of(slot).map(|block| block.index),
         };
         let mut edits = Edits::default();
@@ -176,7 +223,12 @@ impl wire::Writer for Writer {
         if kind != "content_block_start" {
             self.observe(event_type, &data);
         }
-        Encoder::event(out, Some(kind).filter(|kind| !matches!(*kind, "" | "message")), None, &data);
+        Encoder::event(
+            out,
+            Some(kind).filter(|kind| !matches!(*kind, "" | "message")),
+            None,
+            &data,
+        );
     }
 
     fn with_text(&self, data: &str, text: &str) -> Option<String> {
@@ -214,7 +266,10 @@ impl wire::Writer for Writer {
 impl Writer {
     fn note(&mut self, index: u32, block: Option<Raw<'_>>, is_open: bool) {
         self.blocks.retain(|block| block.index != index);
-        self.blocks.push(Block { is_open, ..Block::new(index, index, &type_of(block)) });
+        self.blocks.push(Block {
+            is_open,
+            ..Block::new(index, index, &type_of(block))
+        });
     }
 
     /// Returns the block that a slot of the answer that is being read writes to.
@@ -222,18 +277,30 @@ impl Writer {
         self.blocks.iter().find(|block| block.slot == Some(slot))
     }
 
-    /// Starts a block of another answer. Returns its index, or `None` if the client has a block for its text: the text
-    /// block that was open when the answer before broke off. All other open blocks are stopped.
+    /// Starts a block of another answer. Returns its index, or `None` if the client has a block for
+    /// its text: the text block that was open when the answer before broke off. All other open
+    /// blocks are stopped.
     fn adopt_block(&mut self, out: &mut Vec<u8>, slot: u32, block: Option<Raw<'_>>) -> Option<u32> {
         let block_type = type_of(block);
-        self.blocks.iter_mut().filter(|block| block.slot == Some(slot)).for_each(|block| block.slot = None);
+        self.blocks
+            .iter_mut()
+            .filter(|block| block.slot == Some(slot))
+            .for_each(|block| block.slot = None);
         if block_type == "text"
             && let Some(waiting) = self.blocks.iter_mut().find(|block| block.is_waiting())
         {
             waiting.slot = Some(slot);
             let begin = word(block.and_then(|block| block.member("text")));
             if let Some(begin) = begin {
-                wire::Writer::text(self, out, Slot { id: SlotId::of(slot), kind: SlotKind::Text }, &begin);
+                wire::Writer::text(
+                    self,
+                    out,
+                    Slot {
+                        id: SlotId::of(slot),
+                        kind: SlotKind::Text,
+                    },
+                    &begin,
+                );
             }
             return None;
         }
@@ -244,7 +311,11 @@ impl Writer {
     }
 
     fn next_index(&self) -> u32 {
-        self.blocks.iter().map(|block| block.index.saturating_add(1)).max().unwrap_or(0)
+        self.blocks
+            .iter()
+            .map(|block| block.index.saturating_add(1))
+            .max()
+            .unwrap_or(0)
     }
 
     fn note_usage(&mut self, usage: Option<Raw<'_>>) {
@@ -260,19 +331,24 @@ impl Writer {
         }
     }
 
-    /// Starts a block for a slot that is new to the client. Returns its index. Blocks follow one another, so an open
-    /// one is stopped first.
+    /// Starts a block for a slot that is new to the client. Returns its index. Blocks follow one
+    /// another, so an open one is stopped first.
     fn start(&mut self, out: &mut Vec<u8>, slot: Slot) -> u32 {
         self.begin(out);
         self.stop_blocks(out, |_| true);
         let index = self.next_index();
         let (block_type, members) = match slot.kind {
             SlotKind::Text => ("text", r#""text":"""#.to_owned()),
-            SlotKind::Arguments => (CLIENT_CALL, format!(r#""id":"toolu_restitch_{index}","name":"","input":{{}}"#)),
+            SlotKind::Arguments => (
+                CLIENT_CALL,
+                format!(r#""id":"toolu_restitch_{index}","name":"","input":{{}}"#),
+            ),
         };
-        self.blocks.push(Block::new(slot.id.item, index, block_type));
+        self.blocks
+            .push(Block::new(slot.id.item, index, block_type));
         let block = format!(r#"{{"type":"{block_type}",{members}}}"#);
-        let data = format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#);
+        let data =
+            format!(r#"{{"type":"content_block_start","index":{index},"content_block":{block}}}"#);
         event(out, "content_block_start", &data);
         index
     }
@@ -280,7 +356,11 @@ impl Writer {
     /// Stops the open blocks among those that `is_over` selects.
     fn stop_blocks(&mut self, out: &mut Vec<u8>, is_over: impl Fn(&Block) -> bool) {
         self.blocks.sort_unstable_by_key(|block| block.index);
-        for block in self.blocks.iter_mut().filter(|block| block.is_open && is_over(block)) {
+        for block in self
+            .blocks
+            .iter_mut()
+            .filter(|block| block.is_open && is_over(block))
+        {
             block.is_open = false;
             let data = format!(r#"{{"type":"content_block_stop","index":{}}}"#, block.index);
             event(out, "content_block_stop", &data);
@@ -290,7 +370,9 @@ impl Writer {
 
 /// Returns the type of a content block.
 fn type_of(block: Option<Raw<'_>>) -> String {
-    word(block.and_then(|block| block.member("type"))).unwrap_or_default().to_string()
+    word(block.and_then(|block| block.member("type")))
+        .unwrap_or_default()
+        .to_string()
 }
 
 fn event(out: &mut Vec<u8>, name: &str, data: &str) {

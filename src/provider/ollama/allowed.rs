@@ -1,6 +1,7 @@
 //! The members of a request to Ollama that hold no credential.
 //!
-//! The members are those of Ollama's schema (`ChatRequest`, `GenerateRequest` and `Options` of its SDKs).
+//! The members are those of Ollama's schema (`ChatRequest`, `GenerateRequest` and `Options` of its
+//! SDKs).
 
 use crate::provider::allowed::{FUNCTION, Members, Rule};
 
@@ -31,17 +32,40 @@ pub(super) const REQUEST: Members = &[
     (
         &["messages"],
         Rule::Settings(&[
-            (&["content", "images", "name", "role", "thinking", "tool_call_id", "tool_name"], Rule::Plain),
+            (
+                &[
+                    "content",
+                    "images",
+                    "name",
+                    "role",
+                    "thinking",
+                    "tool_call_id",
+                    "tool_name",
+                ],
+                Rule::Plain,
+            ),
             (
                 &["tool_calls"],
                 Rule::Settings(&[
                     (&["id", "type"], Rule::Plain),
-                    (&["function"], Rule::Settings(&[(&["index", "name"], Rule::Plain), (&["arguments"], Rule::Text)])),
+                    (
+                        &["function"],
+                        Rule::Settings(&[
+                            (&["index", "name"], Rule::Plain),
+                            (&["arguments"], Rule::Text),
+                        ]),
+                    ),
                 ]),
             ),
         ]),
     ),
-    (&["tools"], Rule::Tool(&["", "function"], &[(&["type"], Rule::Plain), (&["function"], FUNCTION)])),
+    (
+        &["tools"],
+        Rule::Tool(
+            &["", "function"],
+            &[(&["type"], Rule::Plain), (&["function"], FUNCTION)],
+        ),
+    ),
     // `json`, or a schema.
     (&["format"], Rule::Text),
     (&["options"], Rule::Settings(&[(OPTIONS, Rule::Plain)])),

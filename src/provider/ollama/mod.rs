@@ -1,7 +1,7 @@
 //! Ollama's own API: `/api/chat` and `/api/generate`.
 //!
-//! A stream has one JSON object per line, and the last one has `"done":true`. Arguments of tool calls are objects that
-//! arrive whole, so only text is continued.
+//! A stream has one JSON object per line, and the last one has `"done":true`. Arguments of tool
+//! calls are objects that arrive whole, so only text is continued.
 
 #[cfg(feature = "proxy")]
 mod allowed;
@@ -14,7 +14,8 @@ use crate::json::string::quoted;
 use crate::json::walk::{Raw, ValueKind};
 use crate::provider::translate::PlainMessage;
 use crate::provider::wire::{
-    self, Adaptation, Changes, Ending, Framing, NewRequest, PlainPrompt, Request, Rest, SlotKind, SlotText, Wire,
+    self, Adaptation, Changes, Ending, Framing, NewRequest, PlainPrompt, Request, Rest, SlotKind,
+    SlotText, Wire,
 };
 use crate::provider::{Finish, fields, translate};
 use reader::Reader;
@@ -31,11 +32,21 @@ impl Wire for Ollama {
     fn recognizes(&self, _event_type: &str, data: &str) -> Option<bool> {
         let root = fields::object(data)?;
         let is_own = |key: &&str| root.member(key).is_some();
-        if root.member("done").is_some_and(|done| done.kind() == ValueKind::Bool) {
+        if root
+            .member("done")
+            .is_some_and(|done| done.kind() == ValueKind::Bool)
+        {
             return Some(["model", "message", "response"].iter().any(is_own));
         }
         // An error is a string here, and in some servers of other APIs.
-        if root.member("error").is_some_and(|error| error.inner().is_some()) { None } else { Some(false) }
+        if root
+            .member("error")
+            .is_some_and(|error| error.inner().is_some())
+        {
+            None
+        } else {
+            Some(false)
+        }
     }
 
     fn framing(&self) -> Framing {
@@ -50,16 +61,36 @@ impl Wire for Ollama {
         Box::new(Writer::default())
     }
 
-    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+    fn write_body(
+        &self,
+        first_body: &str,
+        texts: &[SlotText<'_>],
+        ending: &Ending<'_>,
+    ) -> Option<String> {
         let root = fields::object(first_body)?;
         root.member("done")?;
-        let text = texts.iter().find(|text| text.slot.kind == SlotKind::Text && text.slot.id.item == 0);
+        let text = texts
+            .iter()
+            .find(|text| text.slot.kind == SlotKind::Text && text.slot.id.item == 0);
         let mut edits = Edits::default();
         let message = put_text(&mut edits, root, text.map(|text| text.text));
-        let reason = ending.reasons.first().map(|(_, reason)| quoted(word(reason)));
-        let mut set: Vec<_> = message.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let reason = ending
+            .reasons
+            .first()
+            .map(|(_, reason)| quoted(word(reason)));
+        let mut set: Vec<_> = message
+            .iter()
+            .map(|(key, value)| (*key, value.as_str()))
+            .collect();
         set.extend(reason.iter().map(|reason| ("done_reason", reason.as_str())));
-        set.extend(ending.usage.map(Raw::root).into_iter().flatten().flat_map(counts));
+        set.extend(
+            ending
+                .usage
+                .map(Raw::root)
+                .into_iter()
+                .flatten()
+                .flat_map(counts),
+        );
         set.extend(ending.report.map(|report| ("restitch", report)));
         edits.object(root, &[], &set);
         Some(edits.apply(first_body))
@@ -75,7 +106,8 @@ impl Wire for Ollama {
     }
 
     fn path_like(&self, path: &str, _model: &str) -> Option<String> {
-        path.ends_with("/api/generate").then(|| "/api/generate".to_owned())
+        path.ends_with("/api/generate")
+            .then(|| "/api/generate".to_owned())
     }
 
     #[cfg(feature = "proxy")]
@@ -109,8 +141,13 @@ impl Wire for Ollama {
     }
 }
 
-/// Replaces the text of an object. Returns the member of the root that must be set for it, if there is one.
-fn put_text(edits: &mut Edits, root: Raw<'_>, text: Option<&str>) -> Option<(&'static str, String)> {
+/// Replaces the text of an object. Returns the member of the root that must be set for it, if there
+/// is one.
+fn put_text(
+    edits: &mut Edits,
+    root: Raw<'_>,
+    text: Option<&str>,
+) -> Option<(&'static str, String)> {
     let quoted = quoted(text?);
     match fields::object_of(root, "message") {
         Some(message) => {
@@ -124,7 +161,9 @@ fn put_text(edits: &mut Edits, root: Raw<'_>, text: Option<&str>) -> Option<(&'s
 /// Returns the counts of tokens in an object: the usage.
 fn counts(object: Raw<'_>) -> impl Iterator<Item = (&'static str, &str)> {
     COUNTS.into_iter().filter_map(move |key| {
-        let count = object.member(key).filter(|count| count.kind() == ValueKind::Number)?;
+        let count = object
+            .member(key)
+            .filter(|count| count.kind() == ValueKind::Number)?;
         Some((key, count.as_str()))
     })
 }

@@ -45,7 +45,9 @@ impl wire::Writer for Writer {
         if self.is_settled {
             return;
         }
-        let Some(root) = fields::object(data).filter(|root| root.member("done").is_some()) else { return };
+        let Some(root) = fields::object(data).filter(|root| root.member("done").is_some()) else {
+            return;
+        };
         self.is_settled = true;
         self.is_generate = root.member("response").is_some() && root.member("message").is_none();
         self.head = Head::of(fields::members(root), REPEATED);
@@ -63,9 +65,20 @@ impl wire::Writer for Writer {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>, _texts: &[SlotText<'_>], ending: &Ending<'_>) {
-        let reason = quoted(ending.reasons.first().map_or("stop", |(_, reason)| word(reason)));
+        let reason = quoted(
+            ending
+                .reasons
+                .first()
+                .map_or("stop", |(_, reason)| word(reason)),
+        );
         let mut more = vec![("done_reason", reason.as_str())];
-        more.extend(ending.usage.and_then(Raw::root).into_iter().flat_map(counts));
+        more.extend(
+            ending
+                .usage
+                .and_then(Raw::root)
+                .into_iter()
+                .flat_map(counts),
+        );
         more.extend(ending.report.map(|report| ("restitch", report)));
         self.line(out, "", true, &more);
     }
@@ -75,7 +88,9 @@ impl wire::Writer for Writer {
     }
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
-        out.extend_from_slice(fields::one_line(&Ollama.error_body(message, code, report)).as_bytes());
+        out.extend_from_slice(
+            fields::one_line(&Ollama.error_body(message, code, report)).as_bytes(),
+        );
         out.push(b'\n');
     }
 
@@ -94,14 +109,18 @@ impl wire::Writer for Writer {
         root.member("message").or_else(|| root.member("response"))?;
         let mut edits = Edits::default();
         let member = put_text(&mut edits, root, Some(text));
-        let set: Vec<_> = member.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        let set: Vec<_> = member
+            .iter()
+            .map(|(key, value)| (*key, value.as_str()))
+            .collect();
         edits.object(root, &[], &set);
         Some(edits.apply(data))
     }
 
     fn without_end(&self, data: &str) -> String {
         let mut edits = Edits::default();
-        if let Some(root) = fields::object(data).filter(|root| fields::is_true(root.member("done"))) {
+        if let Some(root) = fields::object(data).filter(|root| fields::is_true(root.member("done")))
+        {
             edits.object(root, &OF_LAST, &[("done", "false")]);
         }
         edits.apply(data)

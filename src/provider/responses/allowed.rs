@@ -1,8 +1,9 @@
 //! The members of a request for a response that hold no credential.
 //!
-//! The members are those of OpenAI's schema (`ResponseCreateParams`, `ResponseInputItem` and `Tool` of its SDKs). Not
-//! among them: `metadata`, which serves the account that it was sent to; in tools `authorization`, `headers`,
-//! `connector_id`, `tunnel_id` and `domain_secrets`; items that bring tools of their own.
+//! The members are those of OpenAI's schema (`ResponseCreateParams`, `ResponseInputItem` and `Tool`
+//! of its SDKs). Not among them: `metadata`, which serves the account that it was sent to; in tools
+//! `authorization`, `headers`, `connector_id`, `tunnel_id` and `domain_secrets`; items that bring
+//! tools of their own.
 
 use crate::provider::allowed::{CACHE, COMPATIBLE, FUNCTION, LOCATION, Members, PROVIDERS, Rule};
 
@@ -36,24 +37,47 @@ pub(super) const REQUEST: Members = &[
     (&["tools"], TOOLS),
     (&["tool_choice"], CHOICE),
     (&["conversation"], Rule::Settings(&[(&["id"], Rule::Plain)])),
-    (&["context_management"], Rule::Settings(&[(&["compact_threshold", "type"], Rule::Plain)])),
-    (&["prompt"], Rule::Settings(&[(&["id", "version"], Rule::Plain), (&["variables"], Rule::Text)])),
+    (
+        &["context_management"],
+        Rule::Settings(&[(&["compact_threshold", "type"], Rule::Plain)]),
+    ),
+    (
+        &["prompt"],
+        Rule::Settings(&[
+            (&["id", "version"], Rule::Plain),
+            (&["variables"], Rule::Text),
+        ]),
+    ),
     (&["prompt_cache_options"], CACHE),
     (
         &["reasoning"],
         Rule::Settings(&[(
-            &["context", "effort", "enabled", "generate_summary", "max_tokens", "mode", "summary"],
+            &[
+                "context",
+                "effort",
+                "enabled",
+                "generate_summary",
+                "max_tokens",
+                "mode",
+                "summary",
+            ],
             Rule::Plain,
         )]),
     ),
-    (&["stream_options"], Rule::Settings(&[(&["include_obfuscation"], Rule::Plain)])),
+    (
+        &["stream_options"],
+        Rule::Settings(&[(&["include_obfuscation"], Rule::Plain)]),
+    ),
     (
         &["text"],
         Rule::Settings(&[
             (&["verbosity"], Rule::Plain),
             (
                 &["format"],
-                Rule::Settings(&[(&["description", "name", "strict", "type"], Rule::Plain), (&["schema"], Rule::Text)]),
+                Rule::Settings(&[
+                    (&["description", "name", "strict", "type"], Rule::Plain),
+                    (&["schema"], Rule::Text),
+                ]),
             ),
         ]),
     ),
@@ -120,11 +144,20 @@ const INPUT: Rule = Rule::Content(
         ),
         (&["content", "output", "summary"], CONTENT),
         // The model's own words.
-        (&["arguments", "error", "input", "outputs", "results"], Rule::Text),
-        (&["acknowledged_safety_checks", "pending_safety_checks"], Rule::Text),
+        (
+            &["arguments", "error", "input", "outputs", "results"],
+            Rule::Text,
+        ),
+        (
+            &["acknowledged_safety_checks", "pending_safety_checks"],
+            Rule::Text,
+        ),
         (
             &["tools"],
-            Rule::Settings(&[(&["description", "name"], Rule::Plain), (&["annotations", "input_schema"], Rule::Text)]),
+            Rule::Settings(&[
+                (&["description", "name"], Rule::Plain),
+                (&["annotations", "input_schema"], Rule::Text),
+            ]),
         ),
         (
             &["action", "actions"],
@@ -147,14 +180,28 @@ const INPUT: Rule = Rule::Content(
                     ],
                     Rule::Plain,
                 ),
-                (&["path", "pattern", "queries", "query", "sources", "text", "url"], Rule::Text),
+                (
+                    &[
+                        "path", "pattern", "queries", "query", "sources", "text", "url",
+                    ],
+                    Rule::Text,
+                ),
                 // The schema requires the member. Its variables are left out.
                 (&["env"], Rule::Settings(&[])),
             ]),
         ),
-        (&["operation"], Rule::Settings(&[(&["diff", "path", "type"], Rule::Plain)])),
-        (&["caller"], Rule::Settings(&[(&["caller_id", "type"], Rule::Plain)])),
-        (&["environment"], Rule::Settings(&[(&["container_id", "type"], Rule::Plain)])),
+        (
+            &["operation"],
+            Rule::Settings(&[(&["diff", "path", "type"], Rule::Plain)]),
+        ),
+        (
+            &["caller"],
+            Rule::Settings(&[(&["caller_id", "type"], Rule::Plain)]),
+        ),
+        (
+            &["environment"],
+            Rule::Settings(&[(&["container_id", "type"], Rule::Plain)]),
+        ),
     ],
 );
 
@@ -174,13 +221,30 @@ const CONTENT: Rule = Rule::Content(
     ],
     &[
         (
-            &["detail", "file_id", "file_url", "filename", "image_url", "refusal", "stderr", "stdout", "text", "type"],
+            &[
+                "detail",
+                "file_id",
+                "file_url",
+                "filename",
+                "image_url",
+                "refusal",
+                "stderr",
+                "stdout",
+                "text",
+                "type",
+            ],
             Rule::Plain,
         ),
         (&["file_data"], Rule::Address),
         (&["annotations", "logprobs"], Rule::Text),
-        (&["input_audio"], Rule::Settings(&[(&["data", "format"], Rule::Plain)])),
-        (&["outcome"], Rule::Settings(&[(&["exit_code", "type"], Rule::Plain)])),
+        (
+            &["input_audio"],
+            Rule::Settings(&[(&["data", "format"], Rule::Plain)]),
+        ),
+        (
+            &["outcome"],
+            Rule::Settings(&[(&["exit_code", "type"], Rule::Plain)]),
+        ),
         (&["prompt_cache_breakpoint"], CACHE),
     ],
 );
@@ -242,26 +306,44 @@ const TOOLS: Rule = Rule::Tool(
         (&["filters"], Rule::Text),
         (&["server_url"], Rule::Server),
         (&["allowed_tools"], FILTER),
-        (&["require_approval"], Rule::Tool(&[], &[(&["always", "never"], FILTER)])),
+        (
+            &["require_approval"],
+            Rule::Tool(&[], &[(&["always", "never"], FILTER)]),
+        ),
         (
             &["container", "environment"],
             Rule::Tool(
                 &[],
                 &[
-                    (&["container_id", "file_ids", "memory_limit", "type"], Rule::Plain),
-                    (&["network_policy"], Rule::Tool(&[], &[(&["allowed_domains", "type"], Rule::Plain)])),
+                    (
+                        &["container_id", "file_ids", "memory_limit", "type"],
+                        Rule::Plain,
+                    ),
+                    (
+                        &["network_policy"],
+                        Rule::Tool(&[], &[(&["allowed_domains", "type"], Rule::Plain)]),
+                    ),
                 ],
             ),
         ),
-        (&["format"], Rule::Tool(&[], &[(&["definition", "syntax", "type"], Rule::Plain)])),
-        (&["input_image_mask"], Rule::Tool(&[], &[(&["file_id", "image_url"], Rule::Plain)])),
+        (
+            &["format"],
+            Rule::Tool(&[], &[(&["definition", "syntax", "type"], Rule::Plain)]),
+        ),
+        (
+            &["input_image_mask"],
+            Rule::Tool(&[], &[(&["file_id", "image_url"], Rule::Plain)]),
+        ),
         (
             &["ranking_options"],
             Rule::Tool(
                 &[],
                 &[
                     (&["ranker", "score_threshold"], Rule::Plain),
-                    (&["hybrid_search"], Rule::Tool(&[], &[(&["embedding_weight", "text_weight"], Rule::Plain)])),
+                    (
+                        &["hybrid_search"],
+                        Rule::Tool(&[], &[(&["embedding_weight", "text_weight"], Rule::Plain)]),
+                    ),
                 ],
             ),
         ),
@@ -271,7 +353,17 @@ const TOOLS: Rule = Rule::Tool(
             Rule::Tool(
                 &["custom", "function"],
                 &[
-                    (&["allowed_callers", "defer_loading", "description", "name", "strict", "type"], Rule::Plain),
+                    (
+                        &[
+                            "allowed_callers",
+                            "defer_loading",
+                            "description",
+                            "name",
+                            "strict",
+                            "type",
+                        ],
+                        Rule::Plain,
+                    ),
                     (&["output_schema", "parameters"], Rule::Text),
                 ],
             ),
@@ -285,5 +377,8 @@ const FILTER: Rule = Rule::Tool(&[], &[(&["read_only", "tool_names"], Rule::Plai
 
 const CHOICE: Rule = Rule::Settings(&[
     (&["mode", "name", "server_label", "type"], Rule::Plain),
-    (&["tools"], Rule::Settings(&[(&["name", "server_label", "type"], Rule::Plain)])),
+    (
+        &["tools"],
+        Rule::Settings(&[(&["name", "server_label", "type"], Rule::Plain)]),
+    ),
 ]);

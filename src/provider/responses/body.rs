@@ -11,26 +11,45 @@ use crate::provider::fields::{members_of, message, object, present, word};
 use crate::provider::wire::{Ending, SlotKind, SlotText};
 use crate::provider::{Delta, Finish};
 
-/// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or an error.
+/// Reads a whole answer and calls `on` for each delta in it. Returns whether `body` is an answer or
+/// an error.
 pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-    let Some(root) = object(body) else { return false };
+    let Some(root) = object(body) else {
+        return false;
+    };
     let [output, error] = members_of(root, ["output", "error"]);
     if output.is_some_and(|output| output.kind() == ValueKind::Array) {
         Reader::default().end(Some(root), on);
         return true;
     }
-    let Some(error) = present(error) else { return false };
-    on(Delta::Error { message: &message(error), raw: error.as_str() });
+    let Some(error) = present(error) else {
+        return false;
+    };
+    on(Delta::Error {
+        message: &message(error),
+        raw: error.as_str(),
+    });
     true
 }
 
-/// Writes the first answer's body with other texts and another end. Every other byte is kept. Returns `None` if the
-/// body is not a response, or has no item for a text.
-pub(super) fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+/// Writes the first answer's body with other texts and another end. Every other byte is kept.
+/// Returns `None` if the body is not a response, or has no item for a text.
+pub(super) fn write_body(
+    first_body: &str,
+    texts: &[SlotText<'_>],
+    ending: &Ending<'_>,
+) -> Option<String> {
     let root = object(first_body)?;
-    let output = root.member("output").filter(|output| output.kind() == ValueKind::Array)?;
+    let output = root
+        .member("output")
+        .filter(|output| output.kind() == ValueKind::Array)?;
     let items: Vec<Raw<'_>> = output.elements().collect();
-    let (status, details) = status(ending.reasons.first().map_or(&Finish::Stop, |(_, reason)| reason));
+    let (status, details) = status(
+        ending
+            .reasons
+            .first()
+            .map_or(&Finish::Stop, |(_, reason)| reason),
+    );
     let status = quoted(status);
     let mut edits = Edits::default();
     // Commas depend on all changed members of an object, so one edit sets all members of an item.
@@ -47,11 +66,18 @@ pub(super) fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Endi
         };
         let kind = word(item.member("type"));
         match (text.slot.kind, kind.as_deref().and_then(call_of)) {
-            (SlotKind::Arguments, Some(call)) => edits.object(*item, &[], &[(call.member, &new), ("status", &status)]),
+            (SlotKind::Arguments, Some(call)) => {
+                edits.object(*item, &[], &[(call.member, &new), ("status", &status)])
+            }
             (SlotKind::Text, None) => {
                 messages.insert(text.slot.id.item);
-                let content = item.member("content").filter(|content| content.kind() == ValueKind::Array)?;
-                match content.elements().nth(text.slot.id.part.unwrap_or(0) as usize) {
+                let content = item
+                    .member("content")
+                    .filter(|content| content.kind() == ValueKind::Array)?;
+                match content
+                    .elements()
+                    .nth(text.slot.id.part.unwrap_or(0) as usize)
+                {
                     Some(part) => edits.object(part, &[], &[("text", &new)]),
                     None => edits.append(content, &unseen_part(&new)),
                 }
@@ -59,12 +85,20 @@ pub(super) fn write_body(first_body: &str, texts: &[SlotText<'_>], ending: &Endi
             _ => return None,
         }
     }
-    for item in messages.into_iter().filter_map(|item| items.get(item as usize)) {
+    for item in messages
+        .into_iter()
+        .filter_map(|item| items.get(item as usize))
+    {
         edits.object(*item, &[], &[("status", &status)]);
     }
     let set = [("usage", ending.usage), ("restitch", ending.report)];
-    let set = set.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    let set: Vec<_> = [("status", &*status), ("incomplete_details", &*details)].into_iter().chain(set).collect();
+    let set = set
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)));
+    let set: Vec<_> = [("status", &*status), ("incomplete_details", &*details)]
+        .into_iter()
+        .chain(set)
+        .collect();
     edits.object(root, &[], &set);
     Some(edits.apply(first_body))
 }
@@ -76,5 +110,7 @@ pub(super) fn unseen_part(text: &str) -> String {
 
 fn unseen_message(text: &str, status: &str) -> String {
     let part = unseen_part(text);
-    format!(r#"{{"id":"msg_restitch","type":"message","status":{status},"role":"assistant","content":[{part}]}}"#)
+    format!(
+        r#"{{"id":"msg_restitch","type":"message","status":{status},"role":"assistant","content":[{part}]}}"#
+    )
 }

@@ -35,7 +35,11 @@ impl Items {
     }
 
     /// Changes an item.
-    pub(super) fn change<T>(&mut self, index: u32, change: impl FnOnce(&mut Item) -> T) -> Option<T> {
+    pub(super) fn change<T>(
+        &mut self,
+        index: u32,
+        change: impl FnOnce(&mut Item) -> T,
+    ) -> Option<T> {
         let item = self.by_index.get_mut(&index)?;
         let before = item.kept();
         let changed = change(item);
@@ -45,9 +49,14 @@ impl Items {
         Some(changed)
     }
 
-    /// Adds more of a text of an item, which is between two quotes. Texts are not counted here, so the cost of a delta
-    /// does not depend on the number of parts.
-    pub(super) fn push_text(&mut self, index: u32, text: impl FnOnce(&mut Item) -> Option<&mut Text>, inner: &str) {
+    /// Adds more of a text of an item, which is between two quotes. Texts are not counted here, so
+    /// the cost of a delta does not depend on the number of parts.
+    pub(super) fn push_text(
+        &mut self,
+        index: u32,
+        text: impl FnOnce(&mut Item) -> Option<&mut Text>,
+        inner: &str,
+    ) {
         if let Some(text) = self.by_index.get_mut(&index).and_then(text) {
             text.push_inner(inner);
         }
@@ -57,31 +66,40 @@ impl Items {
     pub(super) fn change_all(&mut self, mut change: impl FnMut(&mut Item)) {
         self.by_index.values_mut().for_each(&mut change);
         let kept = self.by_index.values().map(Item::kept);
-        self.kept = kept
-            .fold(Kept::default(), |sum, item| Kept { items: sum.items + item.items, bytes: sum.bytes + item.bytes });
+        self.kept = kept.fold(Kept::default(), |sum, item| Kept {
+            items: sum.items + item.items,
+            bytes: sum.bytes + item.bytes,
+        });
     }
 
-    /// Adds an item, replacing one with the same index. From now on its slot belongs to no other item.
+    /// Adds an item, replacing one with the same index. From now on its slot belongs to no other
+    /// item.
     pub(super) fn insert(&mut self, item: Item) {
         let (index, slot) = (item.index, item.slot);
         let kept = item.kept();
-        (self.kept.items, self.kept.bytes) = (self.kept.items + kept.items, self.kept.bytes + kept.bytes);
+        (self.kept.items, self.kept.bytes) =
+            (self.kept.items + kept.items, self.kept.bytes + kept.bytes);
         self.set_slot(index, None);
         if let Some(known) = self.by_index.insert(index, item).map(|known| known.kept()) {
-            (self.kept.items, self.kept.bytes) = (self.kept.items - known.items, self.kept.bytes - known.bytes);
+            (self.kept.items, self.kept.bytes) =
+                (self.kept.items - known.items, self.kept.bytes - known.bytes);
         }
         self.set_slot(index, slot);
     }
 
     /// Gives an item another slot, or none.
     pub(super) fn set_slot(&mut self, index: u32, slot: Option<u32>) {
-        let Some(item) = self.by_index.get_mut(&index) else { return };
+        let Some(item) = self.by_index.get_mut(&index) else {
+            return;
+        };
         if let Some(before) = std::mem::replace(&mut item.slot, slot)
             && self.by_slot.get(&before) == Some(&index)
         {
             self.by_slot.remove(&before);
         }
-        if let Some(other) = slot.and_then(|slot| self.by_slot.insert(slot, index)).filter(|other| *other != index)
+        if let Some(other) = slot
+            .and_then(|slot| self.by_slot.insert(slot, index))
+            .filter(|other| *other != index)
             && let Some(other) = self.by_index.get_mut(&other)
         {
             other.slot = None;
@@ -96,7 +114,9 @@ impl Items {
 
     /// Returns the index after all others.
     pub(super) fn next_index(&self) -> u32 {
-        self.by_index.last_key_value().map_or(0, |(index, _)| index.saturating_add(1))
+        self.by_index
+            .last_key_value()
+            .map_or(0, |(index, _)| index.saturating_add(1))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Item> {
@@ -107,8 +127,8 @@ impl Items {
 /// An item of a response.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// The item's number in the slots of the answer that is being read: its index there. `None`: the item belongs to an
-    /// answer that broke off.
+    /// The item's number in the slots of the answer that is being read: its index there. `None`:
+    /// the item belongs to an answer that broke off.
     pub(super) slot: Option<u32>,
     pub(super) origin: Origin,
     pub(super) index: u32,
@@ -191,7 +211,12 @@ impl Text {
 impl Part {
     /// Creates a part without data except its index.
     pub(super) fn new(index: u32) -> Self {
-        Self { index, raw: unseen_part("\"\""), is_open: true, text: Text::default() }
+        Self {
+            index,
+            raw: unseen_part("\"\""),
+            is_open: true,
+            text: Text::default(),
+        }
     }
 
     /// Replaces the part by a received one.
@@ -207,7 +232,11 @@ impl Part {
     /// Returns the member that has the text.
     pub(super) fn member(&self) -> &'static str {
         let kind = Raw::root(&self.raw).and_then(|raw| word(raw.member("type")));
-        if kind.is_some_and(|kind| kind == "refusal") { "refusal" } else { "text" }
+        if kind.is_some_and(|kind| kind == "refusal") {
+            "refusal"
+        } else {
+            "text"
+        }
     }
 
     /// Returns the part with its text.
@@ -228,7 +257,9 @@ impl Item {
         let (mut parts, mut arguments) = (Vec::new(), Text::default());
         match kind {
             ItemKind::Message => {
-                for (at, raw) in (0..).zip(content.into_iter().flat_map(|content| content.elements())) {
+                for (at, raw) in
+                    (0..).zip(content.into_iter().flat_map(|content| content.elements()))
+                {
                     let mut part = Part::new(at);
                     part.set(raw, is_open);
                     parts.push(part);
@@ -238,21 +269,38 @@ impl Item {
             ItemKind::Call(_) | ItemKind::Other => {}
         }
         let (slot, origin) = (Some(index), Origin::First);
-        Self { slot, origin, index, kind, raw: raw.as_str().to_owned(), is_open, parts, arguments }
+        Self {
+            slot,
+            origin,
+            index,
+            kind,
+            raw: raw.as_str().to_owned(),
+            is_open,
+            parts,
+            arguments,
+        }
     }
 
     /// Returns the size of the item without its texts, which are counted when they are read.
     fn kept(&self) -> Kept {
         let texts: usize = self.parts.iter().map(|part| part.text.inner.len()).sum();
         let parts: usize = self.parts.iter().map(|part| part.raw.len()).sum();
-        let own = self.raw.len().saturating_sub(texts + self.arguments.inner.len());
-        Kept { items: self.parts.len().max(1), bytes: own + parts.saturating_sub(texts) }
+        let own = self
+            .raw
+            .len()
+            .saturating_sub(texts + self.arguments.inner.len());
+        Kept {
+            items: self.parts.len().max(1),
+            bytes: own + parts.saturating_sub(texts),
+        }
     }
 
     /// Returns the item's id.
     pub(super) fn id(&self) -> String {
         let raw = Raw::root(&self.raw);
-        word(raw.and_then(|raw| raw.member("id"))).unwrap_or_default().into_owned()
+        word(raw.and_then(|raw| raw.member("id")))
+            .unwrap_or_default()
+            .into_owned()
     }
 
     /// Returns whether a slot's text is written to this item.
@@ -265,15 +313,23 @@ impl Item {
         fits && self.slot == Some(slot.id.item)
     }
 
-    /// Returns whether the message of the next answer can be this item: its own answer broke off before its text.
+    /// Returns whether the message of the next answer can be this item: its own answer broke off
+    /// before its text.
     pub(super) fn is_waiting(&self) -> bool {
-        let is_empty = self.parts.iter().all(|part| part.is_open && part.text.inner.is_empty());
+        let is_empty = self
+            .parts
+            .iter()
+            .all(|part| part.is_open && part.text.inner.is_empty());
         self.is_open && self.slot.is_none() && matches!(self.kind, ItemKind::Message) && is_empty
     }
 
     /// Returns a part of this item, which is added if it is not known.
     pub(super) fn part(&mut self, index: u32) -> &mut Part {
-        let at = self.parts.iter().position(|part| part.index == index).unwrap_or(self.parts.len());
+        let at = self
+            .parts
+            .iter()
+            .position(|part| part.index == index)
+            .unwrap_or(self.parts.len());
         if at == self.parts.len() {
             self.parts.push(Part::new(index));
         }
@@ -283,10 +339,16 @@ impl Item {
     /// Returns the text of a part, or the arguments, as a JSON string.
     pub(super) fn text(&self, part: Option<&Part>, texts: &[SlotText<'_>]) -> String {
         let is_this = |text: &&SlotText<'_>| {
-            self.has(text.slot) && part.is_none_or(|part| text.slot.id.part.unwrap_or(0) == part.index)
+            self.has(text.slot)
+                && part.is_none_or(|part| text.slot.id.part.unwrap_or(0) == part.index)
         };
-        // The text of another answer begins with the text of the answer before, which may be in another item.
-        match texts.iter().find(is_this).filter(|_| self.origin == Origin::First) {
+        // The text of another answer begins with the text of the answer before, which may be in
+        // another item.
+        match texts
+            .iter()
+            .find(is_this)
+            .filter(|_| self.origin == Origin::First)
+        {
             Some(text) => crate::json::string::quoted(text.text),
             None => part.map_or(&self.arguments, |part| &part.text).quoted(),
         }
@@ -296,11 +358,18 @@ impl Item {
     pub(super) fn written(&self, texts: &[SlotText<'_>], status: &str) -> String {
         match self.kind {
             ItemKind::Message => {
-                let parts: Vec<_> = self.parts.iter().map(|part| part.written(&self.text(Some(part), texts))).collect();
+                let parts: Vec<_> = self
+                    .parts
+                    .iter()
+                    .map(|part| part.written(&self.text(Some(part), texts)))
+                    .collect();
                 let content = format!("[{}]", parts.join(","));
                 with(&self.raw, &[("status", status), ("content", &content)])
             }
-            ItemKind::Call(call) => with(&self.raw, &[("status", status), (call.member, &self.text(None, texts))]),
+            ItemKind::Call(call) => with(
+                &self.raw,
+                &[("status", status), (call.member, &self.text(None, texts))],
+            ),
             ItemKind::Other => self.raw.clone(),
         }
     }
@@ -345,7 +414,8 @@ impl Numbers {
         }
     }
 
-    /// Takes note that the client did not get the events that ended an item: their numbers are free.
+    /// Takes note that the client did not get the events that ended an item: their numbers are
+    /// free.
     pub(super) fn reopen(&mut self, item: u32) {
         self.ends.remove(&item);
         self.highest_end = self.ends.values().copied().max();
@@ -368,6 +438,8 @@ impl Numbers {
 
     /// Returns the number of the next event, as a member with its comma.
     pub(super) fn next(&mut self) -> String {
-        self.next_number().map(|number| format!("\"sequence_number\":{number},")).unwrap_or_default()
+        self.next_number()
+            .map(|number| format!("\"sequence_number\":{number},"))
+            .unwrap_or_default()
     }
 }

@@ -1,9 +1,9 @@
 //! OpenAI's Responses API, which Azure and other servers speak, too.
 //!
-//! A response has items (messages, tool calls, reasoning), and a message has parts. A stream opens and closes each item
-//! and part with an event, and its last event repeats the whole response:
-//! <https://platform.openai.com/docs/api-reference/responses-streaming>. The slot of a text is its item and its part;
-//! the slot of arguments is their item.
+//! A response has items (messages, tool calls, reasoning), and a message has parts. A stream opens
+//! and closes each item and part with an event, and its last event repeats the whole response:
+//! <https://platform.openai.com/docs/api-reference/responses-streaming>. The slot of a text is its
+//! item and its part; the slot of arguments is their item.
 
 mod adopt;
 #[cfg(feature = "proxy")]
@@ -19,7 +19,9 @@ use writer::Writer;
 
 use super::fields::{members_of, object, word};
 use super::translate::PlainMessage;
-use super::wire::{self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire};
+use super::wire::{
+    self, Adaptation, Changes, Ending, NewRequest, PlainPrompt, Request, Rest, SlotText, Wire,
+};
 use super::{Delta, Finish};
 use crate::json::walk::Raw;
 
@@ -28,7 +30,9 @@ pub(crate) struct Responses;
 
 impl Wire for Responses {
     fn takes_path(&self, path: &str) -> bool {
-        ["/v1/responses", "/openai/responses"].into_iter().any(|end| path.ends_with(end))
+        ["/v1/responses", "/openai/responses"]
+            .into_iter()
+            .any(|end| path.ends_with(end))
     }
 
     fn recognizes(&self, event_type: &str, data: &str) -> Option<bool> {
@@ -36,7 +40,10 @@ impl Wire for Responses {
         let kind = word(kind);
         match kind.as_deref().unwrap_or(event_type) {
             "error" => None,
-            name => Some(name.starts_with("response.") || word(object).is_some_and(|object| object == "response")),
+            name => Some(
+                name.starts_with("response.")
+                    || word(object).is_some_and(|object| object == "response"),
+            ),
         }
     }
 
@@ -52,7 +59,12 @@ impl Wire for Responses {
         body::read_body(body, on)
     }
 
-    fn write_body(&self, first_body: &str, texts: &[SlotText<'_>], ending: &Ending<'_>) -> Option<String> {
+    fn write_body(
+        &self,
+        first_body: &str,
+        texts: &[SlotText<'_>],
+        ending: &Ending<'_>,
+    ) -> Option<String> {
         body::write_body(first_body, texts, ending)
     }
 
@@ -104,9 +116,24 @@ struct Call {
 
 /// All types of items that call a tool with arguments that are streamed.
 static CALLS: [Call; 4] = [
-    Call { item: "function_call", event: "response.function_call_arguments", member: "arguments", is_clients: true },
-    Call { item: "custom_tool_call", event: "response.custom_tool_call_input", member: "input", is_clients: true },
-    Call { item: "mcp_call", event: "response.mcp_call_arguments", member: "arguments", is_clients: false },
+    Call {
+        item: "function_call",
+        event: "response.function_call_arguments",
+        member: "arguments",
+        is_clients: true,
+    },
+    Call {
+        item: "custom_tool_call",
+        event: "response.custom_tool_call_input",
+        member: "input",
+        is_clients: true,
+    },
+    Call {
+        item: "mcp_call",
+        event: "response.mcp_call_arguments",
+        member: "arguments",
+        is_clients: false,
+    },
     Call {
         item: "code_interpreter_call",
         event: "response.code_interpreter_call_code",
@@ -122,12 +149,18 @@ fn call_of(item: &str) -> Option<&'static Call> {
 
 /// Returns whether an event of this type is the last of a response.
 fn is_terminal(event: &str) -> bool {
-    matches!(event, "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled")
+    matches!(
+        event,
+        "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled"
+    )
 }
 
 /// Returns whether an event of this type has only the response's head.
 fn is_head(event: &str) -> bool {
-    matches!(event, "response.created" | "response.in_progress" | "response.queued")
+    matches!(
+        event,
+        "response.created" | "response.in_progress" | "response.queued"
+    )
 }
 
 /// Returns why a response ended, and the same in one word. `None`: it has not ended.
@@ -137,10 +170,14 @@ fn finish(response: Raw<'_>, has_calls: bool) -> Option<(Finish, String)> {
         "completed" if has_calls => return Some((Finish::ToolCalls, "completed".to_owned())),
         "completed" => return Some((Finish::Stop, "completed".to_owned())),
         "incomplete" => word(details.and_then(|details| details.member("reason"))),
-        status @ ("failed" | "cancelled") => return Some((Finish::Other(status.to_owned()), status.to_owned())),
+        status @ ("failed" | "cancelled") => {
+            return Some((Finish::Other(status.to_owned()), status.to_owned()));
+        }
         _ => return None,
     };
-    let Some(reason) = reason else { return Some((Finish::Other(INCOMPLETE.to_owned()), INCOMPLETE.to_owned())) };
+    let Some(reason) = reason else {
+        return Some((Finish::Other(INCOMPLETE.to_owned()), INCOMPLETE.to_owned()));
+    };
     let finish = match &*reason {
         "max_output_tokens" => Finish::Length,
         "content_filter" => Finish::ContentFilter,
@@ -151,7 +188,12 @@ fn finish(response: Raw<'_>, has_calls: bool) -> Option<(Finish, String)> {
 
 /// Returns the status of a response that ends for a reason, and its `incomplete_details`.
 fn status(finish: &Finish) -> (&'static str, String) {
-    let details = |reason: &str| (INCOMPLETE, format!(r#"{{"reason":{}}}"#, crate::json::string::quoted(reason)));
+    let details = |reason: &str| {
+        (
+            INCOMPLETE,
+            format!(r#"{{"reason":{}}}"#, crate::json::string::quoted(reason)),
+        )
+    };
     match finish {
         Finish::Stop | Finish::ToolCalls | Finish::FunctionCall => ("completed", "null".to_owned()),
         Finish::Length => details("max_output_tokens"),

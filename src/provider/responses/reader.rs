@@ -13,7 +13,8 @@ use crate::provider::{Delta, Kind, SlotId, wire};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
     texts: Texts<Text>,
-    /// The part of each text that was read. The events that end a text repeat it, and some servers send it only there.
+    /// The part of each text that was read. The events that end a text repeat it, and some servers
+    /// send it only there.
     sent: BTreeMap<Text, Sent>,
     /// The state that all texts after the first [`MOST`] share.
     others: Sent,
@@ -52,7 +53,11 @@ impl Default for Sent {
 }
 
 impl Sent {
-    const NOTHING: Self = Self { len: 0, hash: 0xcbf2_9ce4_8422_2325, is_over: false };
+    const NOTHING: Self = Self {
+        len: 0,
+        hash: 0xcbf2_9ce4_8422_2325,
+        is_over: false,
+    };
 
     fn push(&mut self, text: &str) {
         self.len = self.len.saturating_add(text.len());
@@ -60,9 +65,12 @@ impl Sent {
         self.hash = text.bytes().fold(self.hash, step);
     }
 
-    /// Returns the missing end of a whole text. Empty if the whole text does not begin with the part that was read.
+    /// Returns the missing end of a whole text. Empty if the whole text does not begin with the
+    /// part that was read.
     fn missing<'a>(&self, whole: &'a str) -> &'a str {
-        let Some((before, after)) = whole.split_at_checked(self.len) else { return "" };
+        let Some((before, after)) = whole.split_at_checked(self.len) else {
+            return "";
+        };
         let mut sent = Self::NOTHING;
         sent.push(before);
         if sent.hash == self.hash { after } else { "" }
@@ -84,14 +92,20 @@ impl wire::Reader for Reader {
 
 impl Reader {
     fn read_fully(&mut self, event_type: &str, data: &str, on: &mut dyn FnMut(Delta<'_>)) -> Kind {
-        let Some(root) = object(data) else { return fields::no_object(event_type, data, on) };
+        let Some(root) = object(data) else {
+            return fields::no_object(event_type, data, on);
+        };
         let [kind, error, response] = members_of(root, ["type", "error", "response"]);
         let kind = word(kind);
         let name = kind.as_deref().unwrap_or(event_type);
         if is_terminal(name) {
             self.end(response, on);
             on(Delta::Done { word: name });
-            return if name == "response.failed" { Kind::Error } else { Kind::Done };
+            return if name == "response.failed" {
+                Kind::Error
+            } else {
+                Kind::Done
+            };
         }
         if is_head(name) {
             if name == "response.created" {
@@ -99,27 +113,51 @@ impl Reader {
                 if !self.sent.is_empty() {
                     on(Delta::Restart);
                 }
-                *self = Self { form: std::mem::take(&mut self.form), ..Self::default() };
+                *self = Self {
+                    form: std::mem::take(&mut self.form),
+                    ..Self::default()
+                };
             }
             return Kind::Chunk;
         }
         if name == "error" || present(error).is_some() {
             let error = present(error).unwrap_or(root);
-            on(Delta::Error { message: &fields::message(error), raw: error.as_str() });
+            on(Delta::Error {
+                message: &fields::message(error),
+                raw: error.as_str(),
+            });
             return Kind::Error;
         }
-        if self.event(name, root, on) { Kind::Chunk } else { Kind::Other }
+        if self.event(name, root, on) {
+            Kind::Chunk
+        } else {
+            Kind::Other
+        }
     }
 
     /// Reads an event inside a response. Returns whether it is one.
     fn event(&mut self, name: &str, root: Raw<'_>, on: &mut dyn FnMut(Delta<'_>)) -> bool {
-        let Some(subject) = name.strip_prefix("response.") else { return false };
-        let [index, content, summary, delta, item, part] =
-            members_of(root, ["output_index", "content_index", "summary_index", "delta", "item", "part"]);
+        let Some(subject) = name.strip_prefix("response.") else {
+            return false;
+        };
+        let [index, content, summary, delta, item, part] = members_of(
+            root,
+            [
+                "output_index",
+                "content_index",
+                "summary_index",
+                "delta",
+                "item",
+                "part",
+            ],
+        );
         let delta = delta.map(|delta| (root, delta));
         let index = place(index);
         if let Some(call) = CALLS.iter().find(|call| name.starts_with(call.event)) {
-            let text = Text { kind: TextKind::Arguments, slot: SlotId::of(index) };
+            let text = Text {
+                kind: TextKind::Arguments,
+                slot: SlotId::of(index),
+            };
             if name.ends_with(".delta") {
                 self.delta(text, delta, on);
             } else if name.ends_with(".done") {
@@ -127,18 +165,37 @@ impl Reader {
             }
             return true;
         }
-        let answer = |kind| Text { kind, slot: SlotId::part(index, place(content)) };
-        let thought = |at: u32| Text { kind: TextKind::Reasoning, slot: SlotId::part(index, at) };
+        let answer = |kind| Text {
+            kind,
+            slot: SlotId::part(index, place(content)),
+        };
+        let thought = |at: u32| Text {
+            kind: TextKind::Reasoning,
+            slot: SlotId::part(index, at),
+        };
         match subject {
             "output_text.delta" => self.delta(answer(TextKind::Answer), delta, on),
             "refusal.delta" => self.delta(answer(TextKind::Refusal), delta, on),
             "reasoning_summary_text.delta" => self.delta(thought(place(summary)), delta, on),
-            "reasoning_text.delta" => self.delta(thought(place(content).saturating_add(RAW)), delta, on),
-            "output_text.done" => self.whole(answer(TextKind::Answer), root.member("text"), true, on),
-            "refusal.done" => self.whole(answer(TextKind::Refusal), root.member("refusal"), true, on),
-            "reasoning_summary_text.done" => self.whole(thought(place(summary)), root.member("text"), true, on),
+            "reasoning_text.delta" => {
+                self.delta(thought(place(content).saturating_add(RAW)), delta, on)
+            }
+            "output_text.done" => {
+                self.whole(answer(TextKind::Answer), root.member("text"), true, on)
+            }
+            "refusal.done" => {
+                self.whole(answer(TextKind::Refusal), root.member("refusal"), true, on)
+            }
+            "reasoning_summary_text.done" => {
+                self.whole(thought(place(summary)), root.member("text"), true, on)
+            }
             "reasoning_text.done" => {
-                self.whole(thought(place(content).saturating_add(RAW)), root.member("text"), true, on);
+                self.whole(
+                    thought(place(content).saturating_add(RAW)),
+                    root.member("text"),
+                    true,
+                    on,
+                );
             }
             "content_part.done" => self.part(index, place(content), part, true, on),
             "output_item.added" => self.added(index, item, on),
@@ -162,20 +219,37 @@ impl Reader {
         }
         self.has_calls |= items().any(|(_, item)| calls_client(item));
         if let Some((reason, word)) = finish(response, self.has_calls) {
-            on(Delta::Finish { choice: 0, reason, word: &word });
+            on(Delta::Finish {
+                choice: 0,
+                reason,
+                word: &word,
+            });
         }
         if let Some(usage) = usage.filter(|usage| usage.kind() == ValueKind::Object) {
-            on(Delta::Usage { raw: usage.as_str() });
+            on(Delta::Usage {
+                raw: usage.as_str(),
+            });
         }
         if let Some(error) = present(error) {
-            on(Delta::Error { message: &fields::message(error), raw: error.as_str() });
+            on(Delta::Error {
+                message: &fields::message(error),
+                raw: error.as_str(),
+            });
         }
     }
 
-    /// Reads the start of an item. Its arguments may be there, too, but the events that end it repeat them.
+    /// Reads the start of an item. Its arguments may be there, too, but the events that end it
+    /// repeat them.
     fn added(&mut self, index: u32, item: Option<Raw<'_>>, on: &mut dyn FnMut(Delta<'_>)) {
-        let first = Text { slot: SlotId::of(index), kind: TextKind::Answer };
-        let of_item = self.sent.range(first..).map(|(text, _)| *text).take_while(|text| text.slot.item == index);
+        let first = Text {
+            slot: SlotId::of(index),
+            kind: TextKind::Answer,
+        };
+        let of_item = self
+            .sent
+            .range(first..)
+            .map(|(text, _)| *text)
+            .take_while(|text| text.slot.item == index);
         for text in of_item.collect::<Vec<_>>() {
             self.sent.remove(&text);
         }
@@ -191,13 +265,22 @@ impl Reader {
         let [kind, id, call_id, name] = members_of(item, ["type", "id", "call_id", "name"]);
         self.has_calls |= calls_client(item);
         // The id of an item is not the id of a call, except where calls have no other.
-        let id = word(call_id).or_else(|| word(id).filter(|_| word(kind).is_some_and(|kind| kind == "mcp_call")));
+        let id = word(call_id)
+            .or_else(|| word(id).filter(|_| word(kind).is_some_and(|kind| kind == "mcp_call")));
         let slot = SlotId::of(index);
-        self.sent_of(Text { kind: TextKind::Arguments, slot });
+        self.sent_of(Text {
+            kind: TextKind::Arguments,
+            slot,
+        });
         let name = word(name);
         // A program that the server runs has neither: its text reports it.
         if id.is_some() || name.is_some() {
-            on(Delta::ToolCall { slot, id: id.as_deref(), name: name.as_deref(), arguments: "" });
+            on(Delta::ToolCall {
+                slot,
+                id: id.as_deref(),
+                name: name.as_deref(),
+                arguments: "",
+            });
         }
     }
 
@@ -206,34 +289,69 @@ impl Reader {
         let [kind, content] = members_of(item, ["type", "content"]);
         let kind = word(kind);
         if let Some(call) = kind.as_deref().and_then(call_of) {
-            let text = Text { kind: TextKind::Arguments, slot: SlotId::of(index) };
+            let text = Text {
+                kind: TextKind::Arguments,
+                slot: SlotId::of(index),
+            };
             if !self.sent.contains_key(&text) {
                 self.start_call(index, item, on);
             }
             self.whole(text, item.member(call.member), ends, on);
         } else if kind.as_deref() == Some("message") {
-            for (at, part) in (0..).zip(content.into_iter().flat_map(|content| content.elements())) {
+            for (at, part) in (0..).zip(content.into_iter().flat_map(|content| content.elements()))
+            {
                 self.part(index, at, Some(part), ends, on);
             }
         }
     }
 
-    fn part(&mut self, index: u32, at: u32, part: Option<Raw<'_>>, ends: bool, on: &mut dyn FnMut(Delta<'_>)) {
+    fn part(
+        &mut self,
+        index: u32,
+        at: u32,
+        part: Option<Raw<'_>>,
+        ends: bool,
+        on: &mut dyn FnMut(Delta<'_>),
+    ) {
         let Some(part) = part else { return };
         let slot = SlotId::part(index, at);
         let [kind, text, refusal] = members_of(part, ["type", "text", "refusal"]);
         match word(kind).as_deref() {
-            Some("output_text") => self.whole(Text { kind: TextKind::Answer, slot }, text, ends, on),
-            Some("refusal") => self.whole(Text { kind: TextKind::Refusal, slot }, refusal, ends, on),
+            Some("output_text") => self.whole(
+                Text {
+                    kind: TextKind::Answer,
+                    slot,
+                },
+                text,
+                ends,
+                on,
+            ),
+            Some("refusal") => self.whole(
+                Text {
+                    kind: TextKind::Refusal,
+                    slot,
+                },
+                refusal,
+                ends,
+                on,
+            ),
             _ => {}
         }
     }
 
     /// Reads a delta, which has its event with it.
-    fn delta(&mut self, text: Text, delta: Option<(Raw<'_>, Raw<'_>)>, on: &mut dyn FnMut(Delta<'_>)) {
+    fn delta(
+        &mut self,
+        text: Text,
+        delta: Option<(Raw<'_>, Raw<'_>)>,
+        on: &mut dyn FnMut(Delta<'_>),
+    ) {
         let Some((event, delta)) = delta else { return };
         let Some(inner) = delta.inner() else { return };
-        members_of(event, CHANGING).into_iter().flatten().for_each(|value| self.form.note_changing(value));
+        members_of(event, CHANGING)
+            .into_iter()
+            .flatten()
+            .for_each(|value| self.form.note_changing(value));
         self.form.note_text(text, delta);
         self.more(text, inner, on);
     }
@@ -247,7 +365,13 @@ impl Reader {
     }
 
     /// Emits the missing end of a whole text, and the end of the slot.
-    fn whole(&mut self, text: Text, whole: Option<Raw<'_>>, ends: bool, on: &mut dyn FnMut(Delta<'_>)) {
+    fn whole(
+        &mut self,
+        text: Text,
+        whole: Option<Raw<'_>>,
+        ends: bool,
+        on: &mut dyn FnMut(Delta<'_>),
+    ) {
         self.texts.end(|other| *other == text);
         let sent = self.sent_of(text);
         let whole = match whole {
@@ -270,17 +394,25 @@ impl Reader {
     }
 }
 
-/// Returns the part of a text that was read. The texts after the first [`MOST`] share one state, and their ends add no
-/// text.
-fn sent_of<'a>(known: &'a mut BTreeMap<Text, Sent>, others: &'a mut Sent, text: Text) -> &'a mut Sent {
+/// Returns the part of a text that was read. The texts after the first [`MOST`] share one state,
+/// and their ends add no text.
+fn sent_of<'a>(
+    known: &'a mut BTreeMap<Text, Sent>,
+    others: &'a mut Sent,
+    text: Text,
+) -> &'a mut Sent {
     if known.len() >= MOST && !known.contains_key(&text) {
-        *others = Sent { len: usize::MAX, ..Sent::NOTHING };
+        *others = Sent {
+            len: usize::MAX,
+            ..Sent::NOTHING
+        };
         return others;
     }
     known.entry(text).or_insert(Sent::NOTHING)
 }
 
-/// The number of texts whose read part is tracked. A response has some ten, and no items after the first 256 are read.
+/// The number of texts whose read part is tracked. A response has some ten, and no items after the
+/// first 256 are read.
 const MOST: usize = 4096;
 
 fn emit(text: Text, more: &str, on: &mut dyn FnMut(Delta<'_>)) {
@@ -290,14 +422,22 @@ fn emit(text: Text, more: &str, on: &mut dyn FnMut(Delta<'_>)) {
         TextKind::Refusal => on(Delta::Refusal { slot, text: more }),
         TextKind::Reasoning if more.is_empty() => {}
         TextKind::Reasoning => on(Delta::Reasoning { slot, text: more }),
-        TextKind::Arguments => on(Delta::ToolCall { slot, id: None, name: None, arguments: more }),
+        TextKind::Arguments => on(Delta::ToolCall {
+            slot,
+            id: None,
+            name: None,
+            arguments: more,
+        }),
     }
 }
 
 /// Returns whether the client has to run the tool of an item.
 fn calls_client(item: Raw<'_>) -> bool {
-    word(item.member("type")).and_then(|kind| call_of(&kind)).is_some_and(|call| call.is_clients)
+    word(item.member("type"))
+        .and_then(|kind| call_of(&kind))
+        .is_some_and(|call| call.is_clients)
 }
 
-/// The offset of the index of a reasoning text, so that it differs from that of a summary of the same item.
+/// The offset of the index of a reasoning text, so that it differs from that of a summary of the
+/// same item.
 const RAW: u32 = 1 << 16;

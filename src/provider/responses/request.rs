@@ -8,18 +8,27 @@ use crate::provider::fields::{is_true, members_of, object, present, word};
 use crate::provider::prefill;
 use crate::provider::request::{message, remove_format, turn_reasoning_off};
 use crate::provider::translate::{self, PlainMessage, Role};
-use crate::provider::wire::{Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool};
+use crate::provider::wire::{
+    Adaptation, Base, Changes, NewRequest, PlainPrompt, Request, Rest, Tool,
+};
 
-/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a string or an array. A
-/// request in a `conversation` is not read either: the question for the rest would stay in the conversation.
+/// Reads a request's body. Returns `None` unless it is a JSON object in UTF-8 with an `input`, a
+/// string or an array. A request in a `conversation` is not read either: the question for the rest
+/// would stay in the conversation.
 pub(super) fn parse(body: &[u8]) -> Option<Request> {
     let (root, input) = request(std::str::from_utf8(body).ok()?)?;
-    if root.member("conversation").is_some_and(|conversation| conversation.kind() != ValueKind::Null) {
+    if root
+        .member("conversation")
+        .is_some_and(|conversation| conversation.kind() != ValueKind::Null)
+    {
         return None;
     }
     let [stream, model, text, reasoning, cap, tools] =
         members_of(root, ["stream", "model", "text", REASONING, CAP, "tools"]);
-    let form = word(text.and_then(|text| text.member("format")).and_then(|format| format.member("type")));
+    let form = word(
+        text.and_then(|text| text.member("format"))
+            .and_then(|format| format.member("type")),
+    );
     let effort = word(reasoning.and_then(|reasoning| reasoning.member("effort")));
     Some(Request {
         stream: is_true(stream),
@@ -30,20 +39,34 @@ pub(super) fn parse(body: &[u8]) -> Option<Request> {
         model: word(model).unwrap_or_default().into_owned(),
         wants_reasoning: effort.is_some_and(|effort| effort != "none"),
         max_tokens: cap.and_then(|cap| cap.as_u64()),
-        tools: tools.into_iter().flat_map(|tools| tools.elements()).filter_map(tool).collect(),
+        tools: tools
+            .into_iter()
+            .flat_map(|tools| tools.elements())
+            .filter_map(tool)
+            .collect(),
         base: Base::prefill(prefill::last_text(input, "assistant", "content"), false),
     })
 }
 
 /// Returns a request for a new answer.
 pub(super) fn new(prompt: &PlainPrompt<'_>) -> NewRequest {
-    let system = prompt.system.map(|system| format!(r#","instructions":{}"#, quoted(system))).unwrap_or_default();
-    let limit = prompt.max_tokens.map(|limit| format!(r#","{CAP}":{limit}"#)).unwrap_or_default();
+    let system = prompt
+        .system
+        .map(|system| format!(r#","instructions":{}"#, quoted(system)))
+        .unwrap_or_default();
+    let limit = prompt
+        .max_tokens
+        .map(|limit| format!(r#","{CAP}":{limit}"#))
+        .unwrap_or_default();
     let (model, input) = (quoted(prompt.model), quoted(prompt.text));
-    NewRequest::new("/responses", format!(r#"{{"model":{model},"stream":true{system},"input":{input}{limit}}}"#))
+    NewRequest::new(
+        "/responses",
+        format!(r#"{{"model":{model},"stream":true{system},"input":{input}{limit}}}"#),
+    )
 }
 
-/// Returns the messages of a request. `None` if the provider keeps earlier messages, because those are unknown.
+/// Returns the messages of a request. `None` if the provider keeps earlier messages, because those
+/// are unknown.
 pub(super) fn plain_messages(body: &str) -> Option<Vec<PlainMessage>> {
     let (root, input) = request(body)?;
     if present(root.member("previous_response_id")).is_some() {
@@ -51,24 +74,31 @@ pub(super) fn plain_messages(body: &str) -> Option<Vec<PlainMessage>> {
     }
     let messages = match input.kind() {
         ValueKind::Array => translate::messages_of(input)?,
-        _ => vec![PlainMessage { role: Role::User, text: translate::text_of(input)? }],
+        _ => vec![PlainMessage {
+            role: Role::User,
+            text: translate::text_of(input)?,
+        }],
     };
     translate::with_system(root.member("instructions"), messages)
 }
 
 fn tool(tool: Raw<'_>) -> Option<Tool> {
-    let schema = tool.member("parameters").filter(|schema| schema.kind() == ValueKind::Object);
+    let schema = tool
+        .member("parameters")
+        .filter(|schema| schema.kind() == ValueKind::Object);
     Some(Tool {
         name: word(tool.member("name"))?.into_owned(),
         schema: schema.map(|schema| schema.as_str().to_owned()),
     })
 }
 
-/// Returns the request for the rest of an answer, or the original request with changes. Every other byte is kept.
+/// Returns the request for the rest of an answer, or the original request with changes. Every other
+/// byte is kept.
 ///
-/// The messages are appended to `input`; a string first becomes a user's message. The members that force a format on
-/// the answer and everything about tools are removed: the rest is text and fits no schema. If the input has calls, the
-/// tools stay and the choice becomes none. The relay reads the rest as a stream, so `background` is removed.
+/// The messages are appended to `input`; a string first becomes a user's message. The members that
+/// force a format on the answer and everything about tools are removed: the rest is text and fits
+/// no schema. If the input has calls, the tools stay and the choice becomes none. The relay reads
+/// the rest as a stream, so `background` is removed.
 ///
 /// Returns `None` if [`parse`] does.
 pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) -> Option<String> {
@@ -81,11 +111,18 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         }
         // The relay reads the rest as a stream.
         remove.push("background");
-        let has_tools = root.member("tools").is_some_and(|tools| tools.elements().next().is_some());
+        let has_tools = root
+            .member("tools")
+            .is_some_and(|tools| tools.elements().next().is_some());
         if has_tools && input.elements().any(calls_tools) {
             set.push(("tool_choice", r#""none""#));
         } else {
-            remove.extend(["tools", "tool_choice", "parallel_tool_calls", "max_tool_calls"]);
+            remove.extend([
+                "tools",
+                "tool_choice",
+                "parallel_tool_calls",
+                "max_tool_calls",
+            ]);
         }
         append(input, rest, changes.replaces_prefill, &mut edits);
     }
@@ -93,7 +130,10 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
     if let Some(Switch { key, value }) = changes.reasoning_off {
         // The switch of Chat Completions has another name here.
         if key == "reasoning_effort" {
-            match root.member(REASONING).filter(|reasoning| reasoning.kind() == ValueKind::Object) {
+            match root
+                .member(REASONING)
+                .filter(|reasoning| reasoning.kind() == ValueKind::Object)
+            {
                 Some(reasoning) => edits.object(reasoning, &[], &[("effort", value)]),
                 None => {
                     effort = format!(r#"{{"effort":{value}}}"#);
@@ -105,20 +145,30 @@ pub(super) fn ask(body: &str, rest: Option<&Rest<'_>>, changes: &Changes<'_>) ->
         }
     }
     let cap = changes.max_tokens.map(|cap| cap.to_string());
-    set.extend(cap.as_deref().filter(|_| root.member(CAP).is_some()).map(|cap| (CAP, cap)));
+    set.extend(
+        cap.as_deref()
+            .filter(|_| root.member(CAP).is_some())
+            .map(|cap| (CAP, cap)),
+    );
     edits.object(root, &remove, &set);
     Some(edits.apply(body))
 }
 
-/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if nothing changes, or if
-/// [`parse`] returns `None`.
+/// Returns a request that is adapted to its model. Every other byte is kept. Returns `None` if
+/// nothing changes, or if [`parse`] returns `None`.
 pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
     let (root, _) = request(body)?;
     let mut edits = Edits::default();
     let model = adaptation.model.map(quoted);
-    let mut set: Vec<_> = model.iter().map(|model| ("model", model.as_str())).collect();
+    let mut set: Vec<_> = model
+        .iter()
+        .map(|model| ("model", model.as_str()))
+        .collect();
     if adaptation.adds_json_mode && adaptation.without != Some("text") {
-        match root.member("text").filter(|text| text.kind() == ValueKind::Object) {
+        match root
+            .member("text")
+            .filter(|text| text.kind() == ValueKind::Object)
+        {
             Some(text) => edits.object(text, &[], &[("format", JSON_MODE)]),
             None => set.push(("text", r#"{"format":{"type":"json_object"}}"#)),
         }
@@ -129,7 +179,14 @@ pub(super) fn adapt(body: &str, adaptation: &Adaptation<'_>) -> Option<String> {
 
 fn append(input: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mut Edits) {
     if input.kind() == ValueKind::Array {
-        return prefill::append(input, rest, ("assistant", "content"), replaces_prefill, edits, message);
+        return prefill::append(
+            input,
+            rest,
+            ("assistant", "content"),
+            replaces_prefill,
+            edits,
+            message,
+        );
     }
     let (delivered, prompt) = match rest {
         Rest::Reprompt { delivered, prompt } => (delivered, Some(prompt)),
@@ -146,13 +203,16 @@ fn append(input: Raw<'_>, rest: &Rest<'_>, replaces_prefill: bool, edits: &mut E
 /// Returns the body as an object and its input, if it is a request.
 fn request(body: &str) -> Option<(Raw<'_>, Raw<'_>)> {
     let root = object(body)?;
-    let input = root.member("input").filter(|input| matches!(input.kind(), ValueKind::String | ValueKind::Array))?;
+    let input = root
+        .member("input")
+        .filter(|input| matches!(input.kind(), ValueKind::String | ValueKind::Array))?;
     Some((root, input))
 }
 
 /// Returns whether an item of the input calls a tool or has a tool's result.
 fn calls_tools(item: Raw<'_>) -> bool {
-    word(item.member("type")).is_some_and(|kind| kind.ends_with("_call") || kind.ends_with("_call_output"))
+    word(item.member("type"))
+        .is_some_and(|kind| kind.ends_with("_call") || kind.ends_with("_call_output"))
 }
 
 const REASONING: &str = "reasoning";

@@ -52,16 +52,22 @@ impl wire::Writer for Writer {
     }
 
     fn resume(&self) -> Option<String> {
-        let [id, store, background] = members_of(object(&self.response)?, ["id", "store", "background"]);
+        let [id, store, background] =
+            members_of(object(&self.response)?, ["id", "store", "background"]);
         let is_on = |value: Option<Raw<'_>>| value.and_then(|value| value.as_bool()) == Some(true);
-        let id = word(id)
-            .filter(|id| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'))?;
+        let id = word(id).filter(|id| {
+            id.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+        })?;
         let after = self.numbers.sent()?;
-        (is_on(store) || is_on(background)).then(|| format!("/{id}?stream=true&starting_after={after}"))
+        (is_on(store) || is_on(background))
+            .then(|| format!("/{id}?stream=true&starting_after={after}"))
     }
 
     fn reopen(&mut self, slot: SlotId) {
-        let Some(index) = self.items.of_slot(slot.item).map(|item| item.index) else { return };
+        let Some(index) = self.items.of_slot(slot.item).map(|item| item.index) else {
+            return;
+        };
         self.items.change(index, |item| {
             item.is_open = true;
             item.arguments.is_over = false;
@@ -76,7 +82,10 @@ impl wire::Writer for Writer {
     fn kept(&self) -> Kept {
         let held = self.held.iter().map(|held| held.data.len()).sum::<usize>();
         let kept = self.items.kept();
-        Kept { bytes: kept.bytes + held, ..kept }
+        Kept {
+            bytes: kept.bytes + held,
+            ..kept
+        }
     }
 
     fn text(&mut self, out: &mut Vec<u8>, slot: Slot, text: &str) {
@@ -89,12 +98,17 @@ impl wire::Writer for Writer {
             let head = format!(r#"{number}"item_id":{id},"output_index":{index}"#);
             if let ItemKind::Call(call) = item.kind {
                 item.arguments.push(text);
-                event(out, &format!("{}.delta", call.event), &format!(r#"{head},"delta":{delta}"#));
+                event(
+                    out,
+                    &format!("{}.delta", call.event),
+                    &format!(r#"{head},"delta":{delta}"#),
+                );
             } else {
                 let part = item.part(slot.id.part.unwrap_or(0));
                 part.text.push(text);
                 let content = part.index;
-                let data = format!(r#"{head},"content_index":{content},"delta":{delta},"logprobs":[]"#);
+                let data =
+                    format!(r#"{head},"content_index":{content},"delta":{delta},"logprobs":[]"#);
                 event(out, "response.output_text.delta", &data);
             }
         });
@@ -103,8 +117,17 @@ impl wire::Writer for Writer {
     fn finish(&mut self, out: &mut Vec<u8>, texts: &[SlotText<'_>], ending: &Ending<'_>) {
         self.release(out);
         self.begin(out);
-        let (status, details) = status(ending.reasons.first().map_or(&Finish::Stop, |(_, reason)| reason));
-        let item_status = quoted(if status == "completed" { status } else { super::INCOMPLETE });
+        let (status, details) = status(
+            ending
+                .reasons
+                .first()
+                .map_or(&Finish::Stop, |(_, reason)| reason),
+        );
+        let item_status = quoted(if status == "completed" {
+            status
+        } else {
+            super::INCOMPLETE
+        });
         let numbers = &mut self.numbers;
         self.items.change_all(|item| {
             if item.is_open {
@@ -113,12 +136,23 @@ impl wire::Writer for Writer {
         });
         let output = self.output();
         let (quoted_status, usage) = (quoted(status), ending.usage);
-        let mut set = vec![("status", quoted_status.as_str()), ("incomplete_details", &details), ("output", &output)];
+        let mut set = vec![
+            ("status", quoted_status.as_str()),
+            ("incomplete_details", &details),
+            ("output", &output),
+        ];
         set.extend(usage.map(|usage| ("usage", usage)));
         let response = with(&self.response, &set);
-        let report = ending.report.map(|report| format!(r#","restitch":{report}"#)).unwrap_or_default();
+        let report = ending
+            .report
+            .map(|report| format!(r#","restitch":{report}"#))
+            .unwrap_or_default();
         let number = self.numbers.next();
-        event(out, &format!("response.{status}"), &format!(r#"{number}"response":{response}{report}"#));
+        event(
+            out,
+            &format!("response.{status}"),
+            &format!(r#"{number}"response":{response}{report}"#),
+        );
     }
 
     fn report(&mut self, out: &mut Vec<u8>, report: &str) {
@@ -129,10 +163,15 @@ impl wire::Writer for Writer {
 
     fn error(&mut self, out: &mut Vec<u8>, message: &str, code: &str, report: &str) {
         let (number, message, code) = (self.numbers.next(), quoted(message), quoted(code));
-        // The reference has the members in the event; the server sends them in an object, where clients look for them.
+        // The reference has the members in the event; the server sends them in an object, where
+        // clients look for them.
         let members = format!(r#""code":{code},"message":{message},"param":null"#);
         let error = format!(r#"{{"type":"upstream_error",{members}}}"#);
-        event(out, "error", &format!(r#"{number}{members},"error":{error},"restitch":{report}"#));
+        event(
+            out,
+            "error",
+            &format!(r#"{number}{members},"error":{error},"restitch":{report}"#),
+        );
     }
 
     fn adopt(&mut self, out: &mut Vec<u8>, event_type: &str, data: &str) {
@@ -142,7 +181,10 @@ impl wire::Writer for Writer {
         if is_head(name) && self.has_begun() {
             self.items.forget_slots();
         } else if self.may_continue(name, root) {
-            self.held.push(Held { name: name.to_owned(), data: data.to_owned() });
+            self.held.push(Held {
+                name: name.to_owned(),
+                data: data.to_owned(),
+            });
         } else {
             self.release(out);
             self.adopt_event(out, name, data);
@@ -164,16 +206,28 @@ impl wire::Writer for Writer {
 
     fn with_whole_texts(&mut self, data: &str, texts: &[SlotText<'_>]) -> Option<String> {
         let root = object(data)?;
-        let [kind, index, content, item, part] =
-            members_of(root, ["type", "output_index", "content_index", "item", "part"]);
+        let [kind, index, content, item, part] = members_of(
+            root,
+            ["type", "output_index", "content_index", "item", "part"],
+        );
         let (kind, index, content) = (word(kind)?, place(index), place(content));
-        let mut changes = Changes { edits: Edits::default(), is_changed: false, texts };
+        let mut changes = Changes {
+            edits: Edits::default(),
+            is_changed: false,
+            texts,
+        };
         match &*kind {
             "response.output_item.done" => changes.item(index, item?),
-            "response.content_part.done" => changes.text(SlotKind::Text, index, content, part?.member("text")),
-            "response.output_text.done" => changes.text(SlotKind::Text, index, content, root.member("text")),
+            "response.content_part.done" => {
+                changes.text(SlotKind::Text, index, content, part?.member("text"))
+            }
+            "response.output_text.done" => {
+                changes.text(SlotKind::Text, index, content, root.member("text"))
+            }
             kind => {
-                let call = CALLS.iter().find(|call| kind.strip_prefix(call.event) == Some(".done"))?;
+                let call = CALLS
+                    .iter()
+                    .find(|call| kind.strip_prefix(call.event) == Some(".done"))?;
                 changes.text(SlotKind::Arguments, index, 0, root.member(call.member));
             }
         }
@@ -185,7 +239,11 @@ impl wire::Writer for Writer {
     /// The event that ends a response has no other content, so it becomes empty.
     fn without_end(&self, data: &str) -> String {
         let kind = object(data).and_then(|root| word(root.member("type")));
-        if kind.is_some_and(|kind| is_terminal(&kind)) { String::new() } else { data.to_owned() }
+        if kind.is_some_and(|kind| is_terminal(&kind)) {
+            String::new()
+        } else {
+            data.to_owned()
+        }
     }
 
     fn keep_alive(&mut self, out: &mut Vec<u8>) {
@@ -206,16 +264,20 @@ impl Writer {
 
     /// Takes note of an event.
     pub(super) fn note(&mut self, name: &str, root: Raw<'_>) {
-        let [number, index, content, delta] =
-            members_of(root, ["sequence_number", "output_index", "content_index", "delta"]);
+        let [number, index, content, delta] = members_of(
+            root,
+            ["sequence_number", "output_index", "content_index", "delta"],
+        );
         let number = number.and_then(|number| number.as_u64());
         if is_terminal(name) || is_head(name) {
-            // A failure that is continued never reaches the client, so the response does not get its error.
+            // A failure that is continued never reaches the client, so the response does not get
+            // its error.
             if name != "response.failed" {
                 self.note_response(root.member("response"));
             }
         } else if !name.starts_with("response.") {
-            // Some servers number their pings, too. An error that is continued never reaches the client.
+            // Some servers number their pings, too. An error that is continued never reaches the
+            // client.
             if number.is_some() && name != "error" {
                 self.numbers.note(number, None);
             }
@@ -226,18 +288,29 @@ impl Writer {
         }
         let (index, content) = (place(index), place(content));
         // The number of an end may be free again: that of an item which the client knows.
-        let is_end = name.ends_with(".done") && (self.items.get(index).is_some() || name.ends_with("_item.done"));
+        let is_end = name.ends_with(".done")
+            && (self.items.get(index).is_some() || name.ends_with("_item.done"));
         self.numbers.note(number, is_end.then_some(index));
         match name {
             "response.output_item.added" => self.note_item(index, root.member("item"), true),
             "response.output_item.done" => self.note_item(index, root.member("item"), false),
-            _ => match delta.filter(|delta| delta.kind() == ValueKind::String).zip(delta_call(name)) {
+            _ => match delta
+                .filter(|delta| delta.kind() == ValueKind::String)
+                .zip(delta_call(name))
+            {
                 Some((delta, call)) => {
-                    let subject = Delta { index, content, call };
+                    let subject = Delta {
+                        index,
+                        content,
+                        call,
+                    };
                     let [number, padding] = members_of(root, CHANGING);
                     // The only number in the template is that of the event.
                     let padding = padding.filter(|padding| padding.kind() == ValueKind::String);
-                    number.into_iter().chain(padding).for_each(|value| self.form.note_changing(value));
+                    number
+                        .into_iter()
+                        .chain(padding)
+                        .for_each(|value| self.form.note_changing(value));
                     self.form.note_text(subject, delta);
                     self.push(subject, delta.inner().unwrap_or_default());
                 }
@@ -252,7 +325,9 @@ impl Writer {
             delta.index,
             |item| match (item.kind, delta.call) {
                 (ItemKind::Message, None) => Some(&mut item.part(delta.content).text),
-                (ItemKind::Call(call), Some(other)) if call.event == other.event => Some(&mut item.arguments),
+                (ItemKind::Call(call), Some(other)) if call.event == other.event => {
+                    Some(&mut item.arguments)
+                }
                 _ => None,
             },
             inner,
@@ -267,8 +342,12 @@ impl Writer {
                     item.part(content).set(part, name.ends_with(".added"));
                 }
             }
-            (ItemKind::Message, "response.output_text.done") => item.part(content).text.end(root.member("text")),
-            (ItemKind::Message, "response.refusal.done") => item.part(content).text.end(root.member("refusal")),
+            (ItemKind::Message, "response.output_text.done") => {
+                item.part(content).text.end(root.member("text"))
+            }
+            (ItemKind::Message, "response.refusal.done") => {
+                item.part(content).text.end(root.member("refusal"))
+            }
             (ItemKind::Call(call), name) if name.strip_prefix(call.event) == Some(".done") => {
                 item.arguments.end(root.member(call.member));
             }
@@ -287,7 +366,11 @@ impl Writer {
         let Some(item) = item else { return };
         let mut item = Item::new(index, item, is_open);
         // An adopted item is known before its first event is noted.
-        if let Some(known) = self.items.get(index).filter(|known| !is_open || known.origin == Origin::Adopted) {
+        if let Some(known) = self
+            .items
+            .get(index)
+            .filter(|known| !is_open || known.origin == Origin::Adopted)
+        {
             (item.slot, item.origin) = (known.slot, known.origin);
         }
         self.items.insert(item);
@@ -298,23 +381,36 @@ impl Writer {
         if self.response.is_empty() {
             UNSEEN.clone_into(&mut self.response);
             let number = self.numbers.next();
-            event(out, "response.created", &format!(r#"{number}"response":{UNSEEN}"#));
+            event(
+                out,
+                "response.created",
+                &format!(r#"{number}"response":{UNSEEN}"#),
+            );
         }
     }
 
-    /// Returns the index of a slot's item. Writes the events that start the item and its part if the client does not
-    /// know them.
+    /// Returns the index of a slot's item. Writes the events that start the item and its part if
+    /// the client does not know them.
     fn place_of(&mut self, out: &mut Vec<u8>, slot: Slot) -> u32 {
         self.begin(out);
-        let known = self.items.of_slot(slot.id.item).filter(|item| item.has(slot)).map(|item| item.index);
+        let known = self
+            .items
+            .of_slot(slot.id.item)
+            .filter(|item| item.has(slot))
+            .map(|item| item.index);
         let index = known.unwrap_or_else(|| self.start_item(out, slot));
         let (numbers, part) = (&mut self.numbers, slot.id.part.unwrap_or(0));
         self.items.change(index, |item| {
             if slot.kind == SlotKind::Text && !item.parts.iter().any(|other| other.index == part) {
                 let (id, number) = (quoted(&item.id()), numbers.next());
-                let place = format!(r#""item_id":{id},"output_index":{index},"content_index":{part}"#);
+                let place =
+                    format!(r#""item_id":{id},"output_index":{index},"content_index":{part}"#);
                 let raw = &item.part(part).raw;
-                event(out, "response.content_part.added", &format!(r#"{number}{place},"part":{raw}"#));
+                event(
+                    out,
+                    "response.content_part.added",
+                    &format!(r#"{number}{place},"part":{raw}"#),
+                );
             }
         });
         index
@@ -331,9 +427,16 @@ impl Writer {
             ),
         };
         let number = self.numbers.next();
-        event(out, "response.output_item.added", &format!(r#"{number}"output_index":{index},"item":{raw}"#));
+        event(
+            out,
+            "response.output_item.added",
+            &format!(r#"{number}"output_index":{index},"item":{raw}"#),
+        );
         if let Some(root) = Raw::root(&raw) {
-            self.items.insert(Item { slot: Some(slot.id.item), ..Item::new(index, root, true) });
+            self.items.insert(Item {
+                slot: Some(slot.id.item),
+                ..Item::new(index, root, true)
+            });
         }
         index
     }
@@ -355,7 +458,8 @@ impl Changes<'_> {
         if let Some(call) = super::call_of(&kind) {
             self.text(SlotKind::Arguments, index, 0, item.member(call.member));
         } else if kind == "message" {
-            for (at, part) in (0..).zip(content.into_iter().flat_map(|content| content.elements())) {
+            for (at, part) in (0..).zip(content.into_iter().flat_map(|content| content.elements()))
+            {
                 self.text(SlotKind::Text, index, at, part.member("text"));
             }
         }
@@ -381,7 +485,10 @@ impl Changes<'_> {
 fn delta_call(name: &str) -> Option<Option<&'static Call>> {
     match name {
         "response.output_text.delta" | "response.refusal.delta" => Some(None),
-        _ => CALLS.iter().find(|call| name.strip_prefix(call.event) == Some(".delta")).map(Some),
+        _ => CALLS
+            .iter()
+            .find(|call| name.strip_prefix(call.event) == Some(".delta"))
+            .map(Some),
     }
 }
 
@@ -393,7 +500,11 @@ pub(super) fn end_item(
     status: &str,
     numbers: &mut Numbers,
 ) {
-    let place = format!(r#""item_id":{},"output_index":{}"#, quoted(&item.id()), item.index);
+    let place = format!(
+        r#""item_id":{},"output_index":{}"#,
+        quoted(&item.id()),
+        item.index
+    );
     if let ItemKind::Call(call) = item.kind
         && !item.arguments.is_over
     {
@@ -405,22 +516,48 @@ pub(super) fn end_item(
         let (text, member) = (item.text(Some(part), texts), part.member());
         let place = format!(r#"{place},"content_index":{}"#, part.index);
         if !part.text.is_over {
-            let name = if member == "refusal" { "response.refusal.done" } else { "response.output_text.done" };
-            let logprobs = if member == "refusal" { "" } else { r#","logprobs":[]"# };
-            event(out, name, &format!(r#"{}{place},"{member}":{text}{logprobs}"#, numbers.next()));
+            let name = if member == "refusal" {
+                "response.refusal.done"
+            } else {
+                "response.output_text.done"
+            };
+            let logprobs = if member == "refusal" {
+                ""
+            } else {
+                r#","logprobs":[]"#
+            };
+            event(
+                out,
+                name,
+                &format!(r#"{}{place},"{member}":{text}{logprobs}"#, numbers.next()),
+            );
         }
-        let data = format!(r#"{}{place},"part":{}"#, numbers.next(), part.written(&text));
+        let data = format!(
+            r#"{}{place},"part":{}"#,
+            numbers.next(),
+            part.written(&text)
+        );
         event(out, "response.content_part.done", &data);
     }
     item.raw = item.written(texts, status);
-    let data = format!(r#"{}"output_index":{},"item":{}"#, numbers.next(), item.index, item.raw);
+    let data = format!(
+        r#"{}"output_index":{},"item":{}"#,
+        numbers.next(),
+        item.index,
+        item.raw
+    );
     event(out, "response.output_item.done", &data);
     item.is_open = false;
 }
 
 /// Writes an event. `members` are raw JSON, without the event's type.
 fn event(out: &mut Vec<u8>, name: &str, members: &str) {
-    Encoder::event(out, Some(name), None, &format!(r#"{{"type":"{name}",{members}}}"#));
+    Encoder::event(
+        out,
+        Some(name),
+        None,
+        &format!(r#"{{"type":"{name}",{members}}}"#),
+    );
 }
 
 /// A response that broke off before its first event.

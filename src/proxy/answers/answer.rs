@@ -1,4 +1,5 @@
-//! One answer, as the operator's page shows it: facts, the steps of its loop, and its text if the page keeps it.
+//! One answer, as the operator's page shows it: facts, the steps of its loop, and its text if the
+//! page keeps it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -78,7 +79,8 @@ struct Facts {
     unlisted: usize,
     /// Calls so far.
     calls: u32,
-    /// The number of the last call that did not ask for a rest: each slot's first cut belongs to that call.
+    /// The number of the last call that did not ask for a rest: each slot's first cut belongs to
+    /// that call.
     first_call: u32,
     /// Why calls were cut, in their order.
     causes: Vec<&'static str>,
@@ -124,7 +126,10 @@ impl Answer {
         if !way.is_for_rest() {
             facts.first_call = call;
         }
-        facts.add(at, json!({"step": "call", "call": call, "way": way.as_str()}));
+        facts.add(
+            at,
+            json!({"step": "call", "call": call, "way": way.as_str()}),
+        );
     }
 
     /// Notes the status of the upstream's response, or the error in its place.
@@ -161,12 +166,15 @@ impl Answer {
                     _ => {}
                 }
                 facts.causes.extend(event.new_cut().map(cause_of));
-                // Quotes of a document or an upstream are content, which the page shows only if it keeps texts.
+                // Quotes of a document or an upstream are content, which the page shows only if it
+                // keeps texts.
                 let shows = self.texts.is_some();
                 let call = facts.call_of(event);
                 facts.add_some(at, step::of(event, call, shows));
                 if let SessionEvent::Joined { seam, .. } = event {
-                    self.texts().into_iter().for_each(|mut texts| texts.joined(call, seam.offset));
+                    self.texts()
+                        .into_iter()
+                        .for_each(|mut texts| texts.joined(call, seam.offset));
                 }
             }
             Output::Done { outcome, .. } => facts.outcome = Some(outcome.clone()),
@@ -176,16 +184,26 @@ impl Answer {
 
     /// Adds changes of its texts.
     pub(super) fn add(&self, changes: &mut Changes) {
-        let (false, Some(answers)) = (changes.is_empty(), self.answers.upgrade()) else { return };
+        let (false, Some(answers)) = (changes.is_empty(), self.answers.upgrade()) else {
+            return;
+        };
         let most = answers.most.of_answer;
-        let fits = self.texts().filter(|texts| texts.missing.is_none()).map(|texts| changes.fitting(texts.bytes, most));
+        let fits = self
+            .texts()
+            .filter(|texts| texts.missing.is_none())
+            .map(|texts| changes.fitting(texts.bytes, most));
         // Text that is not kept needs no room.
-        let Some(fits) = fits else { return changes.clear() };
+        let Some(fits) = fits else {
+            return changes.clear();
+        };
         let bytes = changes.bytes();
-        // Does not hold the lock of its own texts: `reserve` locks and drops the texts of other answers.
+        // Does not hold the lock of its own texts: `reserve` locks and drops the texts of other
+        // answers.
         let has_room = answers.reserve(fits, self);
         let reserved = if has_room { fits } else { 0 };
-        let Some(mut texts) = self.texts() else { return answers.release(reserved) };
+        let Some(mut texts) = self.texts() else {
+            return answers.release(reserved);
+        };
         if !has_room {
             texts.missing.get_or_insert("max_page_bytes");
         }
@@ -199,7 +217,10 @@ impl Answer {
     pub(in super::super) fn add_body(&self, body: &str) {
         if self.keeps_text() {
             let mut changes = Changes::default();
-            self.asked.dialect.wire().read_body(body, &mut |delta| changes.add(&delta));
+            self.asked
+                .dialect
+                .wire()
+                .read_body(body, &mut |delta| changes.add(&delta));
             self.add(&mut changes);
         }
     }
@@ -250,12 +271,16 @@ impl Answer {
 
     /// Returns the part of its texts that a reader has not seen, up to `most` bytes.
     pub(in super::super) fn news(&self, cursor: &mut Cursor, most: usize) -> News {
-        self.texts().map(|texts| texts.after(cursor, most)).unwrap_or_default()
+        self.texts()
+            .map(|texts| texts.after(cursor, most))
+            .unwrap_or_default()
     }
 
     /// Returns the text of a slot, if any, and the limit that ended the text.
     pub(in super::super) fn text(&self, slot: usize) -> (Option<String>, Option<&'static str>) {
-        let Some(texts) = self.texts() else { return (None, None) };
+        let Some(texts) = self.texts() else {
+            return (None, None);
+        };
         (texts.of(slot).map(str::to_owned), texts.missing)
     }
 
@@ -276,13 +301,19 @@ impl Answer {
         let mut report = self.summary_of(&facts);
         report["steps"] = facts.steps.clone().into();
         report["unlisted_steps"] = facts.unlisted.into();
-        report["report"] =
-            facts.outcome.as_ref().map_or(Value::Null, |outcome| step::report_of(outcome, self.keeps_text()));
+        report["report"] = facts.outcome.as_ref().map_or(Value::Null, |outcome| {
+            step::report_of(outcome, self.keeps_text())
+        });
         report
     }
 
     fn summary_of(&self, facts: &Facts) -> Value {
-        let Asked { request_id, dialect, model, is_stream } = &self.asked;
+        let Asked {
+            request_id,
+            dialect,
+            model,
+            is_stream,
+        } = &self.asked;
         let age = self.began.elapsed();
         let duration = facts.ended.map_or(age, |end| end.duration);
         let tally = facts.outcome.as_ref().map(Outcome::tally);
@@ -310,7 +341,9 @@ impl Answer {
     }
 
     fn texts(&self) -> Option<MutexGuard<'_, Texts>> {
-        self.texts.as_ref().map(|texts| texts.lock().unwrap_or_else(PoisonError::into_inner))
+        self.texts
+            .as_ref()
+            .map(|texts| texts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the facts, to be changed.
@@ -333,8 +366,8 @@ impl Drop for Answer {
 }
 
 impl Facts {
-    /// Returns the number of the call that a step is about. The session's own number would not do: it counts the calls
-    /// of each slot, without adapted repeats and reattachments.
+    /// Returns the number of the call that a step is about. The session's own number would not do:
+    /// it counts the calls of each slot, without adapted repeats and reattachments.
     fn call_of(&self, event: &SessionEvent) -> u32 {
         match event {
             SessionEvent::Requested { .. } => self.calls,
@@ -357,5 +390,6 @@ impl Facts {
     }
 }
 
-/// The most steps that are kept of an answer: some ten for each continuation that the default limits allow.
+/// The most steps that are kept of an answer: some ten for each continuation that the default
+/// limits allow.
 const MOST_STEPS: usize = 100;

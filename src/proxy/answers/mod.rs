@@ -1,7 +1,7 @@
 //! The answers that the operator's page shows: the running ones and the last finished ones.
 //!
-//! The list keeps facts about every answer, and text only if the operator wants it. A request handler appends here and
-//! never waits for a reader: no lock is held for longer than a copy takes.
+//! The list keeps facts about every answer, and text only if the operator wants it. A request
+//! handler appends here and never waits for a reader: no lock is held for longer than a copy takes.
 
 mod answer;
 mod step;
@@ -55,8 +55,16 @@ struct Known {
 impl Answers {
     /// Creates a list without answers. `keeps`: how many of the last answers keep their text.
     pub(super) fn new(keeps: usize, limits: &ServerLimits) -> Self {
-        let most = Most { of_answer: limits.max_page_answer_bytes, of_all: limits.max_page_bytes };
-        Self { keeps, most, known: Mutex::default(), kept: AtomicUsize::new(0) }
+        let most = Most {
+            of_answer: limits.max_page_answer_bytes,
+            of_all: limits.max_page_bytes,
+        };
+        Self {
+            keeps,
+            most,
+            known: Mutex::default(),
+            kept: AtomicUsize::new(0),
+        }
     }
 
     /// Returns how many of the last answers keep their text.
@@ -71,7 +79,11 @@ impl Answers {
         known.count += 1;
         // A browser removes dot segments from a path, so it could not name this answer.
         let name = &asked.request_id;
-        let id = if name.starts_with('.') || known.names.contains(name) { random_name() } else { name.clone() };
+        let id = if name.starts_with('.') || known.names.contains(name) {
+            random_name()
+        } else {
+            name.clone()
+        };
         known.names.insert(id.clone());
         let answer = Arc::new(Answer::new(number, id, asked, self));
         known.running.insert(number, Arc::clone(&answer));
@@ -87,9 +99,15 @@ impl Answers {
     /// Moves an answer to those that have ended.
     fn end(&self, answer: &Answer) {
         let mut known = self.known();
-        let Some(answer) = known.running.remove(&answer.number) else { return };
+        let Some(answer) = known.running.remove(&answer.number) else {
+            return;
+        };
         known.ended.push_back(answer);
-        let oldest = if known.ended.len() > MOST_ENDED.max(self.keeps) { known.ended.pop_front() } else { None };
+        let oldest = if known.ended.len() > MOST_ENDED.max(self.keeps) {
+            known.ended.pop_front()
+        } else {
+            None
+        };
         if let Some(oldest) = &oldest {
             known.names.remove(&oldest.id);
         }
@@ -103,8 +121,8 @@ impl Answers {
         self.known().find(id).cloned()
     }
 
-    /// Returns the answers, the newest one first: at most [`MOST_LISTED`] running ones, and all finished ones. Also
-    /// returns the number of running ones.
+    /// Returns the answers, the newest one first: at most [`MOST_LISTED`] running ones, and all
+    /// finished ones. Also returns the number of running ones.
     pub(super) fn list(&self) -> (Vec<Arc<Answer>>, usize) {
         let known = self.known();
         let running = known.running.values().rev().take(MOST_LISTED);
@@ -115,14 +133,18 @@ impl Answers {
         (list, count)
     }
 
-    /// Reserves room for bytes of an answer's text, by dropping the oldest texts of other answers. The caller must not
-    /// hold the lock of `answer`'s texts. Returns whether there is room: never, if these bytes alone exceed the limit.
+    /// Reserves room for bytes of an answer's text, by dropping the oldest texts of other answers.
+    /// The caller must not hold the lock of `answer`'s texts. Returns whether there is room: never,
+    /// if these bytes alone exceed the limit.
     fn reserve(&self, bytes: usize, answer: &Answer) -> bool {
         if bytes > self.most.of_all {
             return false;
         }
         loop {
-            let kept = self.kept.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+            let kept = self
+                .kept
+                .fetch_add(bytes, Ordering::Relaxed)
+                .saturating_add(bytes);
             if kept <= self.most.of_all {
                 return true;
             }
@@ -162,7 +184,8 @@ fn drop_oldest_text(mut known: MutexGuard<'_, Known>, limit: &'static str) {
     }
 }
 
-/// The number of finished answers in the list, unless more keep their text: some minutes of a busy proxy.
+/// The number of finished answers in the list, unless more keep their text: some minutes of a busy
+/// proxy.
 const MOST_ENDED: usize = 200;
 /// The most running answers in the list: more than people read.
 const MOST_LISTED: usize = 500;
@@ -177,7 +200,12 @@ mod tests {
         let answers = Arc::new(Answers::new(2, &ServerLimits::default()));
         let begin = || {
             let (request_id, model) = ("id".to_owned(), "m".to_owned());
-            let answer = answers.begin(Asked { request_id, dialect: Dialect::Chat, model, is_stream: false });
+            let answer = answers.begin(Asked {
+                request_id,
+                dialect: Dialect::Chat,
+                model,
+                is_stream: false,
+            });
             answer.add_body(r#"{"choices":[{"index":0,"message":{"content":"[1]"}}]}"#);
             answer
         };
@@ -188,11 +216,20 @@ mod tests {
         let third = begin();
         assert_eq!(
             (kept(), first.text(0), second.text(0)),
-            (6, (None, Some("page_answers")), (Some("[1]".to_owned()), None))
+            (
+                6,
+                (None, Some("page_answers")),
+                (Some("[1]".to_owned()), None)
+            )
         );
         for answer in [first, second, third] {
             let (status, how, bytes, duration) = (None, "whole", 3, std::time::Duration::ZERO);
-            answer.end(End { status, how, bytes, duration });
+            answer.end(End {
+                status,
+                how,
+                bytes,
+                duration,
+            });
         }
         assert_eq!((kept(), answers.list().1), (6, 0));
         // Drops the last references, which releases the texts' bytes.

@@ -9,18 +9,29 @@ use crate::proxy::metrics::OTHER;
 use crate::session::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, SessionEvent};
 use crate::splice::{AttemptStatus, Candidate, RejectReason};
 
-/// Returns a step as JSON. `call`: the number of its call. `shows`: includes quotes of a document or an upstream.
-/// `None`: other steps already report it.
+/// Returns a step as JSON. `call`: the number of its call. `shows`: includes quotes of a document
+/// or an upstream. `None`: other steps already report it.
 pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> {
     Some(match event {
-        SessionEvent::Cut { end, offset, added, path, .. } => json!({
+        SessionEvent::Cut {
+            end,
+            offset,
+            added,
+            path,
+            ..
+        } => json!({
             "step": "cut", "call": call, "end": end_name(end, shows), "cause": end.cause().map(CutCause::as_str),
             "offset": offset, "added": added, "path": shows.then(|| shortened(path)),
         }),
         SessionEvent::Requested { mode, anchor, .. } => json!({
             "step": "requested", "call": call, "mode": mode.map_or("original", ContinuationMode::as_str), "anchor": anchor,
         }),
-        SessionEvent::Joined { seam, elapsed, candidates, .. } => json!({
+        SessionEvent::Joined {
+            seam,
+            elapsed,
+            candidates,
+            ..
+        } => json!({
             "step": "joined", "call": call, "offset": seam.offset, "path": shows.then(|| shortened(&seam.path)),
             "alignment": seam.alignment.as_str(), "overlap": seam.overlap, "pending": seam.pending,
             "posterior": seam.posterior, "ambiguous": seam.ambiguous, "early_end": seam.early_end,
@@ -31,7 +42,9 @@ pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> 
         SessionEvent::Repaired { repair, .. } => json!({
             "step": "repaired", "call": call, "rule": repair.rule, "path": shows.then(|| shortened(&repair.path)),
         }),
-        SessionEvent::Failed { reason, in_a_row, .. } => json!({
+        SessionEvent::Failed {
+            reason, in_a_row, ..
+        } => json!({
             "step": "failed", "call": call, "reason": kind(reason), "in_a_row": in_a_row,
             "message": shows.then(|| shortened(&reason.to_string())),
         }),
@@ -53,7 +66,9 @@ pub(super) fn of(event: &SessionEvent, call: u32, shows: bool) -> Option<Value> 
 pub(super) fn report_of(outcome: &Outcome, shows: bool) -> Value {
     let mut report: Value = serde_json::from_str(&outcome.report()).unwrap_or_default();
     if let Some(members) = report.as_object_mut().filter(|_| !shows) {
-        ["synthesized", "cut_value", "schema_path"].into_iter().for_each(|name| drop(members.remove(name)));
+        ["synthesized", "cut_value", "schema_path"]
+            .into_iter()
+            .for_each(|name| drop(members.remove(name)));
     }
     report
 }
@@ -74,7 +89,8 @@ fn candidate(candidate: &Candidate, shows: bool) -> Value {
     })
 }
 
-/// Returns how a call ended. An unknown finish reason is the upstream's own text, which `shows` alone admits.
+/// Returns how a call ended. An unknown finish reason is the upstream's own text, which `shows`
+/// alone admits.
 fn end_name(end: &CallEnd, shows: bool) -> String {
     match end {
         CallEnd::Finished(Finish::Other(_)) if !shows => OTHER.to_owned(),

@@ -28,14 +28,19 @@ impl Stop {
     pub(in super::super) fn asked(&self) -> Stopped {
         let is_asked = self.0.subscribe();
         let mut news = is_asked.clone();
-        // Exempt from the task's cooperative budget: a poll that the budget refuses would register no waiter.
+        // Exempt from the task's cooperative budget: a poll that the budget refuses would register
+        // no waiter.
         let asked = Box::pin(unconstrained(async move {
             if news.wait_for(|is_asked| *is_asked).await.is_err() {
                 // The sender is gone, so no signal can come.
                 pending::<()>().await;
             }
         }));
-        Stopped(Some(Waiting { is_asked, asked, task: None }))
+        Stopped(Some(Waiting {
+            is_asked,
+            asked,
+            task: None,
+        }))
     }
 }
 
@@ -45,7 +50,8 @@ pub(in super::super) struct Stopped(Option<Waiting>);
 struct Waiting {
     is_asked: watch::Receiver<bool>,
     asked: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The task that `asked` wakes. A task polls with each chunk, so its waker is registered only once.
+    /// The task that `asked` wakes. A task polls with each chunk, so its waker is registered only
+    /// once.
     task: Option<Waker>,
 }
 
@@ -57,7 +63,14 @@ impl Stopped {
 
     /// Returns whether the answer was stopped. Returns true only once.
     pub(in super::super) fn poll_once(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(Waiting { is_asked, asked, task }) = &mut self.0 else { return false };
+        let Some(Waiting {
+            is_asked,
+            asked,
+            task,
+        }) = &mut self.0
+        else {
+            return false;
+        };
         let is_known = task.as_ref().is_some_and(|task| task.will_wake(cx.waker()));
         // All threads share the signal: `has_changed` reads an atomic, while `borrow` would lock.
         if is_known && !is_asked.has_changed().unwrap_or_default() {
@@ -76,6 +89,10 @@ impl Future for Stopped {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.get_mut().poll_once(cx) { Poll::Ready(()) } else { Poll::Pending }
+        if self.get_mut().poll_once(cx) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }

@@ -45,9 +45,17 @@ pub(in super::super) enum Added {
     /// A slot begins, with its display name.
     Slot { slot: usize, name: String },
     /// Text, and the bytes of text before it.
-    Text { slot: usize, from: usize, text: String },
+    Text {
+        slot: usize,
+        from: usize,
+        text: String,
+    },
     /// A continuation was joined here.
-    Seam { slot: usize, call: u32, offset: usize },
+    Seam {
+        slot: usize,
+        call: u32,
+        offset: usize,
+    },
 }
 
 /// The changes that a reader of the texts has not seen yet.
@@ -90,7 +98,8 @@ impl Cursor {
 }
 
 impl Texts {
-    /// Appends text of a slot. Returns false if the text would begin more than [`MOST_SLOTS`] slots.
+    /// Appends text of a slot. Returns false if the text would begin more than [`MOST_SLOTS`]
+    /// slots.
     fn push(&mut self, slot: Slot, tool: Option<&str>, text: &str) -> bool {
         let known = self.slots.iter().rposition(|known| known.slot == slot);
         self.current = match known {
@@ -98,13 +107,25 @@ impl Texts {
             None if self.slots.len() >= MOST_SLOTS => return false,
             None => {
                 let tool = tool.map(|name| name.chars().take(LONGEST_TOOL).collect());
-                self.slots.push(SlotText { slot, tool, text: String::new(), seams: Vec::new() });
+                self.slots.push(SlotText {
+                    slot,
+                    tool,
+                    text: String::new(),
+                    seams: Vec::new(),
+                });
                 self.slots.len() - 1
             }
         };
         if let Some(into) = self.slots.get_mut(self.current) {
-            if let Some((call, offset)) = self.waiting.take().filter(|_| into.seams.len() < MOST_SEAMS) {
-                into.seams.push(SeamMark { call, offset: offset.min(into.text.len()) });
+            if let Some((call, offset)) = self
+                .waiting
+                .take()
+                .filter(|_| into.seams.len() < MOST_SEAMS)
+            {
+                into.seams.push(SeamMark {
+                    call,
+                    offset: offset.min(into.text.len()),
+                });
             }
             into.text.push_str(text);
             self.bytes += text.len();
@@ -133,15 +154,25 @@ impl Texts {
 
     /// Returns the text and seams that a reader has not seen, up to `most` bytes of text.
     pub(super) fn after(&self, cursor: &mut Cursor, most: usize) -> News {
-        let mut news = News { restarts: cursor.restarts != self.restarts, ..News::default() };
+        let mut news = News {
+            restarts: cursor.restarts != self.restarts,
+            ..News::default()
+        };
         if news.restarts {
-            *cursor = Cursor { restarts: self.restarts, missing: cursor.missing, ..Cursor::default() };
+            *cursor = Cursor {
+                restarts: self.restarts,
+                missing: cursor.missing,
+                ..Cursor::default()
+            };
         }
         let mut room = most;
         for (number, slot) in self.slots.iter().enumerate() {
             if number >= cursor.slots.len() {
                 cursor.slots.push(Seen::default());
-                news.added.push(Added::Slot { slot: number, name: slot.name() });
+                news.added.push(Added::Slot {
+                    slot: number,
+                    name: slot.name(),
+                });
             }
             if let Some(seen) = cursor.slots.get_mut(number) {
                 room -= slot.after(number, seen, room, &mut news.added);
@@ -161,8 +192,8 @@ impl Texts {
 }
 
 impl SlotText {
-    /// Adds the text and seams that a reader has not seen, up to `most` bytes of text, and returns the number of bytes.
-    /// Divides text at seams.
+    /// Adds the text and seams that a reader has not seen, up to `most` bytes of text, and returns
+    /// the number of bytes. Divides text at seams.
     fn after(&self, slot: usize, seen: &mut Seen, most: usize, added: &mut Vec<Added>) -> usize {
         let before = seen.bytes;
         let mut end = self.text.len().min(before.saturating_add(most));
@@ -172,13 +203,21 @@ impl SlotText {
         let text_to = |seen: &mut Seen, to: usize, added: &mut Vec<Added>| {
             let text = self.text.get(seen.bytes..to).unwrap_or_default();
             if !text.is_empty() {
-                added.push(Added::Text { slot, from: seen.bytes, text: text.to_owned() });
+                added.push(Added::Text {
+                    slot,
+                    from: seen.bytes,
+                    text: text.to_owned(),
+                });
                 seen.bytes = to;
             }
         };
         while let Some(mark) = self.seams.get(seen.seams).filter(|mark| mark.offset <= end) {
             text_to(seen, mark.offset, added);
-            added.push(Added::Seam { slot, call: mark.call, offset: mark.offset });
+            added.push(Added::Seam {
+                slot,
+                call: mark.call,
+                offset: mark.offset,
+            });
             seen.seams += 1;
         }
         text_to(seen, end, added);
@@ -207,7 +246,11 @@ pub(super) struct TextReader {
 
 impl TextReader {
     pub(super) fn new(dialect: Dialect, framing: Framing, limits: &Limits) -> Self {
-        Self { decoder: Framed::new(framing, limits), reader: dialect.wire().reader(), is_over: false }
+        Self {
+            decoder: Framed::new(framing, limits),
+            reader: dialect.wire().reader(),
+            is_over: false,
+        }
     }
 
     /// Reads bytes of a stream, and adds their changes of the texts.
@@ -215,7 +258,8 @@ impl TextReader {
         while !self.is_over {
             match self.decoder.next_event(&mut input) {
                 Ok(Some(event)) => {
-                    self.reader.read(&event.event, &event.data, &mut |delta| changes.add(&delta));
+                    self.reader
+                        .read(&event.event, &event.data, &mut |delta| changes.add(&delta));
                 }
                 Ok(None) => return,
                 Err(_) => {
@@ -238,7 +282,11 @@ pub(in super::super) struct Changes {
 #[derive(Debug)]
 enum Change {
     /// Text of a slot, up to this byte of all text.
-    Text { slot: Slot, tool: Option<String>, end: usize },
+    Text {
+        slot: Slot,
+        tool: Option<String>,
+        end: usize,
+    },
     /// The answer begins again.
     Restart,
     /// The rest can't be read.
@@ -248,9 +296,28 @@ enum Change {
 impl Changes {
     pub(super) fn add(&mut self, delta: &Delta<'_>) {
         match *delta {
-            Delta::Text { slot, text } => self.text(Slot { id: slot, kind: SlotKind::Text }, None, text),
-            Delta::ToolCall { slot, name, arguments, .. } => {
-                self.text(Slot { id: slot, kind: SlotKind::Arguments }, name, arguments);
+            Delta::Text { slot, text } => self.text(
+                Slot {
+                    id: slot,
+                    kind: SlotKind::Text,
+                },
+                None,
+                text,
+            ),
+            Delta::ToolCall {
+                slot,
+                name,
+                arguments,
+                ..
+            } => {
+                self.text(
+                    Slot {
+                        id: slot,
+                        kind: SlotKind::Arguments,
+                    },
+                    name,
+                    arguments,
+                );
             }
             Delta::Restart => self.list.push(Change::Restart),
             _ => {}
@@ -260,13 +327,21 @@ impl Changes {
     fn text(&mut self, slot: Slot, tool: Option<&str>, text: &str) {
         self.text.push_str(text);
         let end = self.text.len();
-        if let Some(Change::Text { slot: last, end: goes_on, .. }) = self.list.last_mut()
+        if let Some(Change::Text {
+            slot: last,
+            end: goes_on,
+            ..
+        }) = self.list.last_mut()
             && *last == slot
         {
             *goes_on = end;
             return;
         }
-        self.list.push(Change::Text { slot, tool: tool.map(str::to_owned), end });
+        self.list.push(Change::Text {
+            slot,
+            tool: tool.map(str::to_owned),
+            end,
+        });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -285,7 +360,10 @@ impl Changes {
         for change in &self.list {
             match change {
                 Change::Text { slot, end, .. } => {
-                    on(Some((*slot, self.text.get(start..*end).unwrap_or_default())));
+                    on(Some((
+                        *slot,
+                        self.text.get(start..*end).unwrap_or_default(),
+                    )));
                     start = *end;
                 }
                 Change::Restart => on(None),
@@ -299,8 +377,8 @@ impl Changes {
         self.text.len()
     }
 
-    /// Returns the most bytes of these changes that [`apply`](Self::apply) would keep, if `kept` bytes are kept
-    /// already.
+    /// Returns the most bytes of these changes that [`apply`](Self::apply) would keep, if `kept`
+    /// bytes are kept already.
     pub(super) fn fitting(&self, kept: usize, most: usize) -> usize {
         let (mut kept, mut start, mut fitting) = (kept, 0, 0);
         for change in &self.list {
@@ -319,8 +397,8 @@ impl Changes {
         fitting
     }
 
-    /// Applies all changes and forgets them, and keeps at most `most` bytes of text. Returns the number of bytes, of
-    /// the earlier and the new ones, that are not kept.
+    /// Applies all changes and forgets them, and keeps at most `most` bytes of text. Returns the
+    /// number of bytes, of the earlier and the new ones, that are not kept.
     pub(super) fn apply(&mut self, texts: &mut Texts, most: usize) -> usize {
         let (mut start, mut freed) = (0, 0);
         for change in self.list.drain(..) {
@@ -359,7 +437,14 @@ mod tests {
     use crate::provider::SlotId;
 
     fn push(texts: &mut Texts, item: u32, text: &str) {
-        assert!(texts.push(Slot { id: SlotId::of(item), kind: SlotKind::Text }, None, text));
+        assert!(texts.push(
+            Slot {
+                id: SlotId::of(item),
+                kind: SlotKind::Text
+            },
+            None,
+            text
+        ));
     }
 
     #[test]
@@ -367,24 +452,47 @@ mod tests {
         let mut texts = Texts::default();
         push(&mut texts, 0, "aé");
         let mut cursor = Cursor::default();
-        let slot = |slot, name: &str| Added::Slot { slot, name: name.to_owned() };
-        let text = |slot, from, text: &str| Added::Text { slot, from, text: text.to_owned() };
-        assert_eq!(texts.after(&mut cursor, 2).added, [slot(0, "text 0"), text(0, 0, "a")]);
+        let slot = |slot, name: &str| Added::Slot {
+            slot,
+            name: name.to_owned(),
+        };
+        let text = |slot, from, text: &str| Added::Text {
+            slot,
+            from,
+            text: text.to_owned(),
+        };
+        assert_eq!(
+            texts.after(&mut cursor, 2).added,
+            [slot(0, "text 0"), text(0, 0, "a")]
+        );
         push(&mut texts, 1, "x");
-        assert_eq!(texts.after(&mut cursor, 9).added, [text(0, 1, "é"), slot(1, "text 1"), text(1, 0, "x")]);
+        assert_eq!(
+            texts.after(&mut cursor, 9).added,
+            [text(0, 1, "é"), slot(1, "text 1"), text(1, 0, "x")]
+        );
         assert!(texts.after(&mut cursor, 9).is_empty());
         push(&mut texts, 0, "b");
         texts.joined(1, 4);
         push(&mut texts, 0, "c");
-        let seam = Added::Seam { slot: 0, call: 1, offset: 4 };
-        assert_eq!(texts.after(&mut cursor, 9).added, [text(0, 3, "b"), seam, text(0, 4, "c")]);
+        let seam = Added::Seam {
+            slot: 0,
+            call: 1,
+            offset: 4,
+        };
+        assert_eq!(
+            texts.after(&mut cursor, 9).added,
+            [text(0, 3, "b"), seam, text(0, 4, "c")]
+        );
         assert_eq!(texts.restart(), 6);
         push(&mut texts, 0, "n");
         let news = texts.after(&mut cursor, 9);
         assert!(news.restarts && news.added == [slot(0, "text 0"), text(0, 0, "n")]);
         texts.drop_all("why");
         let news = texts.after(&mut cursor, 9);
-        assert_eq!((news.restarts, news.added, news.missing), (true, vec![], Some("why")));
+        assert_eq!(
+            (news.restarts, news.added, news.missing),
+            (true, vec![], Some("why"))
+        );
         assert!(texts.after(&mut cursor, 9).is_empty());
     }
 }

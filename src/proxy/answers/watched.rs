@@ -1,5 +1,5 @@
-//! The stream of an answer that the page shows: reads the bytes for the client on their way, and lets the operator end
-//! the answer.
+//! The stream of an answer that the page shows: reads the bytes for the client on their way, and
+//! lets the operator end the answer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -65,11 +65,23 @@ impl<'a, E> Watched<'a, E> {
         let page = answer.filter(|answer| answer.keeps_text());
         let reading = (page.is_some() || log.is_some()).then(|| {
             let reader = TextReader::new(dialect, framing, limits);
-            Reading { reader, changes: Changes::default(), page, log }
+            Reading {
+                reader,
+                changes: Changes::default(),
+                page,
+                log,
+            }
         });
         let is_watched = stopped.is_some() || reading.is_some();
-        let watch = is_watched.then(|| Watch { stopped: stopped.unwrap_or_else(Stopped::never), reading });
-        Self { stream, cut: (cut, limits.server.drain()), watch }
+        let watch = is_watched.then(|| Watch {
+            stopped: stopped.unwrap_or_else(Stopped::never),
+            reading,
+        });
+        Self {
+            stream,
+            cut: (cut, limits.server.drain()),
+            watch,
+        }
     }
 }
 
@@ -77,11 +89,17 @@ impl<E> Stream for Watched<'_, E> {
     type Item = Result<Bytes, E>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self { stream, cut: (cut, limit), watch } = self.get_mut();
+        let Self {
+            stream,
+            cut: (cut, limit),
+            watch,
+        } = self.get_mut();
         if cut.poll_once(cx) {
             stream.stop_at(*limit);
         }
-        let Some(watch) = watch else { return Pin::new(stream).poll_next(cx) };
+        let Some(watch) = watch else {
+            return Pin::new(stream).poll_next(cx);
+        };
         if watch.stopped.poll_once(cx) {
             stream.stop();
         }

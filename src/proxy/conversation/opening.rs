@@ -1,4 +1,5 @@
-//! Detects the format of a body by its first bytes: a server may label an event stream with a wrong content type.
+//! Detects the format of a body by its first bytes: a server may label an event stream with a wrong
+//! content type.
 
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -24,9 +25,9 @@ pub(super) enum Opening {
 }
 
 impl Opening {
-    /// Reads ahead until the first bytes of a body show its format, and leaves the bytes in the body. The client waits
-    /// meanwhile, since two parts of the response's head depend on the format: the content type, and whether the answer
-    /// is kept.
+    /// Reads ahead until the first bytes of a body show its format, and leaves the bytes in the
+    /// body. The client waits meanwhile, since two parts of the response's head depend on the
+    /// format: the content type, and whether the answer is kept.
     pub(super) async fn of(body: &mut DecodedBody) -> Self {
         let mut seen = Vec::with_capacity(LONGEST);
         loop {
@@ -45,7 +46,10 @@ impl Opening {
             return None;
         }
         let text = bytes.strip_prefix(MARK).unwrap_or(bytes);
-        let ends = text.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        let ends = text
+            .iter()
+            .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+            .count();
         let line = &text[ends..];
         if FIELDS.iter().any(|field| line.starts_with(field)) {
             return Some(Self::Events);
@@ -76,10 +80,11 @@ impl Opening {
 }
 
 impl Conversation {
-    /// Returns whether the request asks for an event stream and the content type names another format. `framing`: the
-    /// content type's.
+    /// Returns whether the request asks for an event stream and the content type names another
+    /// format. `framing`: the content type's.
     pub(super) fn may_be_events(&self, framing: Option<Framing>) -> bool {
-        let is_expected = self.request.stream && self.asked_by().wire().framing() == Framing::Events;
+        let is_expected =
+            self.request.stream && self.asked_by().wire().framing() == Framing::Events;
         is_expected && self.route.continues() && framing != Some(Framing::Events)
     }
 
@@ -109,7 +114,9 @@ impl Conversation {
             }
             (Ok(Opening::Events), _) => {
                 // A client may check the content type, so the response gets the right one.
-                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+                response
+                    .headers_mut()
+                    .insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
                 self.stream(response, Framing::Events).await
             }
             (Ok(_), Some(framing)) => self.stream(response, framing).await,
@@ -119,7 +126,8 @@ impl Conversation {
                     first = opening.as_str(),
                     "an answer passes as it came, cut or not: it is not a stream of its API"
                 );
-                let is_json = opening == Opening::Json || media_type(response.headers()) == Some(JSON);
+                let is_json =
+                    opening == Opening::Json || media_type(response.headers()) == Some(JSON);
                 let mask = if is_json { self.mask(None) } else { None };
                 self.unread(response, mask)
             }
@@ -129,7 +137,9 @@ impl Conversation {
     /// Reads the first bytes of a body, within the time limit of a response's head.
     pub(super) async fn opening(&self, body: &mut DecodedBody) -> Result<Opening, Error> {
         let limit = self.head_limit();
-        timeout(limit.time, Opening::of(body)).await.map_err(|_| limit.into())
+        timeout(limit.time, Opening::of(body))
+            .await
+            .map_err(|_| limit.into())
     }
 }
 
@@ -139,8 +149,8 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 /// The prefixes of an event stream's first line: a field name or a comment.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 
-/// The most bytes that are read ahead. A byte order mark and the longest field take nine; the rest is for the empty
-/// lines that some servers write every few seconds until their model begins.
+/// The most bytes that are read ahead. A byte order mark and the longest field take nine; the rest
+/// is for the empty lines that some servers write every few seconds until their model begins.
 const LONGEST: usize = 256;
 
 #[cfg(test)]
@@ -170,11 +180,18 @@ mod tests {
             ("\r\n", Opening::Blank),
             ("\u{feff}", Opening::Blank),
         ] {
-            assert_eq!(Opening::read(text.as_bytes(), true), Some(opening), "{text:?}");
+            assert_eq!(
+                Opening::read(text.as_bytes(), true),
+                Some(opening),
+                "{text:?}"
+            );
             // Chunking does not matter: each prefix shows the same format, or none yet.
             for end in 0..text.len() {
                 let read = Opening::read(&text.as_bytes()[..end], false);
-                assert!(read.is_none_or(|read| read == opening || opening == Opening::Json), "{text:?} {end} {read:?}");
+                assert!(
+                    read.is_none_or(|read| read == opening || opening == Opening::Json),
+                    "{text:?} {end} {read:?}"
+                );
             }
         }
         assert_eq!(Opening::read(b"\x1f\x8b\x08", true), Some(Opening::Binary));
@@ -183,7 +200,18 @@ mod tests {
 
     #[test]
     fn what_can_still_become_events_waits() {
-        for text in ["", "\n", "\r\n\r\n", "d", "data", "event", "i", "retry", "\u{feff}", "\u{feff}\nda"] {
+        for text in [
+            "",
+            "\n",
+            "\r\n\r\n",
+            "d",
+            "data",
+            "event",
+            "i",
+            "retry",
+            "\u{feff}",
+            "\u{feff}\nda",
+        ] {
             assert_eq!(Opening::read(text.as_bytes(), false), None, "{text:?}");
         }
         assert_eq!(Opening::read(b"\xef\xbb", false), None);

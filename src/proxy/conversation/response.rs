@@ -28,13 +28,23 @@ pub(crate) fn is_stream(headers: &HeaderMap, dialect: Dialect) -> bool {
 pub(super) fn media_type(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let name = value.split(';').next()?.trim();
-    [EVENT_STREAM, JSON, LINES].into_iter().find(|known| name.eq_ignore_ascii_case(known))
+    [EVENT_STREAM, JSON, LINES]
+        .into_iter()
+        .find(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Returns the first characters of a response's content type for the log, with invisible bytes escaped.
+/// Returns the first characters of a response's content type for the log, with invisible bytes
+/// escaped.
 pub(super) fn media_type_in_log(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_TYPE)?;
-    Some(value.as_bytes().escape_ascii().take(LONGEST_TYPE).map(char::from).collect())
+    Some(
+        value
+            .as_bytes()
+            .escape_ascii()
+            .take(LONGEST_TYPE)
+            .map(char::from)
+            .collect(),
+    )
 }
 
 /// Returns whether the same request may succeed a little later.
@@ -42,8 +52,9 @@ pub(crate) fn is_transient(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }
 
-/// Returns whether a status means that the upstream can't take requests now: 429, 502, 503, and 529, which Anthropic
-/// sends when it is overloaded. Such a call brings no text and costs no tokens.
+/// Returns whether a status means that the upstream can't take requests now: 429, 502, 503, and
+/// 529, which Anthropic sends when it is overloaded. Such a call brings no text and costs no
+/// tokens.
 pub(in crate::proxy) fn is_unavailable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 529)
 }
@@ -56,14 +67,20 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let date = httpdate::parse_http_date(value).ok()?;
-    #[expect(clippy::disallowed_methods, reason = "the proxy does I/O: a date is compared with the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the proxy does I/O: a date is compared with the clock"
+    )]
     let now = SystemTime::now();
     Some(date.duration_since(now).unwrap_or_default())
 }
 
 /// Returns whether a status means that the request's body is invalid.
 pub(in crate::proxy) fn is_invalid_request(status: StatusCode) -> bool {
-    matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY)
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
+    )
 }
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";

@@ -1,5 +1,5 @@
-//! The end of an answer: writes the line in the log when the client has got the answer or has left, and closes the
-//! measurements and the page's entry.
+//! The end of an answer: writes the line in the log when the client has got the answer or has left,
+//! and closes the measurements and the page's entry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,16 @@ use crate::proxy::answers::{self, Stopped};
 use crate::proxy::measured::{AnswerEnd, LEFT};
 use crate::proxy::metrics::Metrics;
 
-/// Watches the bytes of an answer for its client, and logs one line when the answer has ended or the client has left.
+/// Watches the bytes of an answer for its client, and logs one line when the answer has ended or
+/// the client has left.
 #[derive(Debug)]
 pub(in crate::proxy) struct AccessLine {
     progress: Progress,
     longest_silence: Duration,
 }
 
-/// Watches the bytes of a kept answer for the store. It lives as long as the task that writes the answer, even if the
-/// client has left.
+/// Watches the bytes of a kept answer for the store. It lives as long as the task that writes the
+/// answer, even if the client has left.
 #[derive(Debug)]
 pub(in crate::proxy) struct KeptLine(Progress);
 
@@ -50,7 +51,10 @@ enum End {
 
 impl AccessLine {
     pub(in crate::proxy) fn new(exchange: Arc<Exchange>) -> Self {
-        Self { progress: Progress::new(exchange), longest_silence: Duration::ZERO }
+        Self {
+            progress: Progress::new(exchange),
+            longest_silence: Duration::ZERO,
+        }
     }
 
     /// Returns the span of the request.
@@ -68,8 +72,8 @@ impl AccessLine {
         self.progress.end = End::Broken;
     }
 
-    /// Notes a frame of a body, and the end of the body if it is known to be complete: hyper does not poll a body of
-    /// known length for its end.
+    /// Notes a frame of a body, and the end of the body if it is known to be complete: hyper does
+    /// not poll a body of known length for its end.
     pub(in crate::proxy) fn note_frame(&mut self, body: &impl Body, frame: &Frame<Bytes>) {
         if let Some(data) = frame.data_ref() {
             let silence = self.progress.note_bytes(data.len(), false);
@@ -117,11 +121,17 @@ impl KeptLine {
 impl Progress {
     fn new(exchange: Arc<Exchange>) -> Self {
         let last = exchange.began;
-        Self { exchange, bytes: 0, first_byte: None, last, end: End::Left }
+        Self {
+            exchange,
+            bytes: 0,
+            first_byte: None,
+            last,
+            end: End::Left,
+        }
     }
 
-    /// Notes bytes, and returns the silence before them: zero for the first bytes. `is_kept`: the client of a kept
-    /// answer may get the bytes later.
+    /// Notes bytes, and returns the silence before them: zero for the first bytes. `is_kept`: the
+    /// client of a kept answer may get the bytes later.
     fn note_bytes(&mut self, bytes: usize, is_kept: bool) -> Duration {
         let now = Instant::now();
         let mut silence = Duration::ZERO;
@@ -132,7 +142,9 @@ impl Progress {
                 let facts = self.exchange.facts();
                 let answer = facts.answer.clone().filter(|_| facts.is_kept == is_kept);
                 drop(facts);
-                answer.iter().for_each(|answer| answer.note_first_byte(first_byte));
+                answer
+                    .iter()
+                    .for_each(|answer| answer.note_first_byte(first_byte));
             }
         } else {
             silence = now.duration_since(self.last);
@@ -146,7 +158,12 @@ impl Progress {
     fn end_answer(&self, facts: &mut Facts) {
         let duration = self.exchange.began.elapsed();
         if let Some(answer) = facts.answer.take() {
-            answer.end(answers::End { status: facts.status, how: self.end.as_str(), bytes: self.bytes, duration });
+            answer.end(answers::End {
+                status: facts.status,
+                how: self.end.as_str(),
+                bytes: self.bytes,
+                duration,
+            });
         }
         if let Some(measured) = facts.measured.take() {
             measured.end(&AnswerEnd {
@@ -181,7 +198,10 @@ impl Drop for KeptLine {
         let mut facts = progress.exchange.facts();
         progress.end_answer(&mut facts);
         let told = Told::of(&facts);
-        let (wire, model) = (facts.dialect.map(tracing::field::display), facts.model.clone());
+        let (wire, model) = (
+            facts.dialect.map(tracing::field::display),
+            facts.model.clone(),
+        );
         drop(facts);
         let _entered = self.span().enter();
         tracing::info!(
@@ -215,10 +235,20 @@ struct Told {
 
 impl Told {
     fn of(facts: &Facts) -> Self {
-        let Spent { causes, continuations, failures, kept, regenerated, .. } = &facts.spent;
+        let Spent {
+            causes,
+            continuations,
+            failures,
+            kept,
+            regenerated,
+            ..
+        } = &facts.spent;
         let is_continued = *continuations > 0;
         Self {
-            outcome: facts.outcome.as_ref().map(|outcome| outcome.status().as_str()),
+            outcome: facts
+                .outcome
+                .as_ref()
+                .map(|outcome| outcome.status().as_str()),
             cuts: (!causes.is_empty()).then_some(causes.len()),
             causes: (!causes.is_empty()).then(|| causes.join(",")),
             continuations: is_continued.then_some(*continuations),
@@ -231,12 +261,22 @@ impl Told {
 
 impl Drop for AccessLine {
     fn drop(&mut self) {
-        let Exchange { span, began, method, path, .. } = &*self.progress.exchange;
+        let Exchange {
+            span,
+            began,
+            method,
+            path,
+            ..
+        } = &*self.progress.exchange;
         let mut facts = self.progress.exchange.facts();
         if let Some(metrics) = &self.progress.exchange.metrics {
             metrics.requests.count(
                 facts.route.as_ref().map(|route| &*route.name),
-                facts.answered.first().or(facts.upstream.as_ref()).map(String::as_str),
+                facts
+                    .answered
+                    .first()
+                    .or(facts.upstream.as_ref())
+                    .map(String::as_str),
                 facts.status,
             );
         }
@@ -276,7 +316,9 @@ impl Drop for AccessLine {
 
 /// Logs and counts a request whose head was not read.
 pub(in crate::proxy) fn log_unread(status: StatusCode, metrics: Option<&Metrics>) {
-    metrics.iter().for_each(|metrics| metrics.requests.count(None, None, Some(status)));
+    metrics
+        .iter()
+        .for_each(|metrics| metrics.requests.count(None, None, Some(status)));
     tracing::info!(target: "restitch::access", status = status.as_u16(), end = End::Whole.as_str(), "answered");
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::OTHER;
 
-/// The models that have labels of their own. Clients choose the names, so a name is admitted when the upstream has
-/// answered a request with it, up to a limit. Other names share one label.
+/// The models that have labels of their own. Clients choose the names, so a name is admitted when
+/// the upstream has answered a request with it, up to a limit. Other names share one label.
 #[derive(Debug)]
 pub(in super::super) struct Models {
     admitted: RwLock<HashSet<Arc<str>>>,
@@ -16,31 +16,55 @@ pub(in super::super) struct Models {
 
 impl Models {
     pub(super) fn new(most: usize) -> Self {
-        Self { admitted: RwLock::default(), most, other: Arc::from(OTHER) }
+        Self {
+            admitted: RwLock::default(),
+            most,
+            other: Arc::from(OTHER),
+        }
     }
 
-    /// Returns the name that a request gives, or the shared label if the name is empty, long, or has control
-    /// characters, which break lines in the text format or in a terminal.
+    /// Returns the name that a request gives, or the shared label if the name is empty, long, or
+    /// has control characters, which break lines in the text format or in a terminal.
     pub(in super::super) fn named(&self, name: &str) -> Arc<str> {
-        let is_plain = !name.is_empty() && name.len() <= LONGEST_MODEL && !name.chars().any(char::is_control);
-        if is_plain { Arc::from(name) } else { Arc::clone(&self.other) }
+        let is_plain =
+            !name.is_empty() && name.len() <= LONGEST_MODEL && !name.chars().any(char::is_control);
+        if is_plain {
+            Arc::from(name)
+        } else {
+            Arc::clone(&self.other)
+        }
     }
 
     /// Returns the label of a name.
     pub(in super::super) fn label(&self, name: &Arc<str>) -> Arc<str> {
-        let is_admitted = self.admitted.read().unwrap_or_else(PoisonError::into_inner).contains(name);
+        let is_admitted = self
+            .admitted
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(name);
         Arc::clone(if is_admitted { name } else { &self.other })
     }
 
-    /// Admits a name whose request the upstream has answered. Returns its label, and whether it is new.
+    /// Admits a name whose request the upstream has answered. Returns its label, and whether it is
+    /// new.
     pub(super) fn admit(&self, name: &Arc<str>) -> (Arc<str>, bool) {
         let label = self.label(name);
         if label == *name || *name == self.other {
             return (label, false);
         }
-        let mut admitted = self.admitted.write().unwrap_or_else(PoisonError::into_inner);
+        let mut admitted = self
+            .admitted
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let is_new = admitted.len() < self.most && admitted.insert(Arc::clone(name));
-        (Arc::clone(if admitted.contains(name) { name } else { &self.other }), is_new)
+        (
+            Arc::clone(if admitted.contains(name) {
+                name
+            } else {
+                &self.other
+            }),
+            is_new,
+        )
     }
 }
 
@@ -49,7 +73,10 @@ pub(in super::super) fn provider_name(host: &str) -> &str {
     if host.starts_with("bedrock") && host.ends_with(".amazonaws.com") {
         return "aws.bedrock";
     }
-    PROVIDERS.iter().find(|(end, _)| host.ends_with(end)).map_or(host, |(_, name)| name)
+    PROVIDERS
+        .iter()
+        .find(|(end, _)| host.ends_with(end))
+        .map_or(host, |(_, name)| name)
 }
 
 /// The ends of hosts, and the names of their providers.
@@ -72,7 +99,8 @@ const PROVIDERS: [(&str, &str); 16] = [
     (".ml.cloud.ibm.com", "ibm.watsonx.ai"),
 ];
 
-/// The most bytes of a model name that can be a label. Names with an organisation and a version have about 60.
+/// The most bytes of a model name that can be a label. Names with an organisation and a version
+/// have about 60.
 const LONGEST_MODEL: usize = 128;
 
 #[cfg(test)]
@@ -99,14 +127,23 @@ mod tests {
     fn models_are_admitted_up_to_a_limit() {
         let models = Models::new(2);
         let admit = |name: &str| models.admit(&models.named(name)).0.to_string();
-        for name in ["", "a\nb", "\u{1b}[2J", &"x".repeat(LONGEST_MODEL + 1), OTHER] {
+        for name in [
+            "",
+            "a\nb",
+            "\u{1b}[2J",
+            &"x".repeat(LONGEST_MODEL + 1),
+            OTHER,
+        ] {
             assert_eq!(admit(name), OTHER, "{name:?}");
         }
         let a = models.named("a");
         assert_eq!(&*models.label(&a), OTHER, "the upstream has not answered");
         assert_eq!(["a", "b\"", "c", "a"].map(admit), ["a", "b\"", OTHER, "a"]);
         assert_eq!(&*models.label(&a), "a");
-        assert_eq!((models.admit(&a).1, Models::new(1).admit(&a).1), (false, true));
+        assert_eq!(
+            (models.admit(&a).1, Models::new(1).admit(&a).1),
+            (false, true)
+        );
         assert_eq!(Models::new(0).admit(&a).0.as_ref(), OTHER);
     }
 }

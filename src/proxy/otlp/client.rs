@@ -15,7 +15,8 @@ use tokio::time::timeout;
 
 use crate::client::{Body, Client, Upstream};
 
-/// A client for the requests of one signal. Any thread may use it; the requests run in the runtime that created it.
+/// A client for the requests of one signal. Any thread may use it; the requests run in the runtime
+/// that created it.
 #[derive(Clone)]
 pub(super) struct CollectorClient {
     /// The name of the signal, `spans` or `metrics`.
@@ -29,7 +30,12 @@ pub(super) struct CollectorClient {
 
 impl CollectorClient {
     pub(super) fn new(signal: &'static str) -> Self {
-        Self { signal, runtime: Handle::current(), clients: Arc::default(), is_failing: Arc::default() }
+        Self {
+            signal,
+            runtime: Handle::current(),
+            clients: Arc::default(),
+            is_failing: Arc::default(),
+        }
     }
 
     /// Logs that the collector stops accepting data, or accepts it again.
@@ -42,7 +48,9 @@ impl CollectorClient {
         let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
         let signal = self.signal;
         match failure {
-            Some(error) if !was_failing => tracing::warn!(error, "the collector does not take {signal}"),
+            Some(error) if !was_failing => {
+                tracing::warn!(error, "the collector does not take {signal}")
+            }
             None if was_failing => tracing::info!("the collector takes {signal} again"),
             _ => {}
         }
@@ -78,8 +86,13 @@ impl HttpClient for CollectorClient {
             );
             let client = self.client(origin)?;
             // The exporter's thread has no runtime.
-            let sent = self.runtime.spawn(async move { timeout(LONGEST, send(client, request)).await }).await;
-            let sent = sent.map_err(HttpError::from).and_then(|sent| sent.map_err(HttpError::from)?);
+            let sent = self
+                .runtime
+                .spawn(async move { timeout(LONGEST, send(client, request)).await })
+                .await;
+            let sent = sent
+                .map_err(HttpError::from)
+                .and_then(|sent| sent.map_err(HttpError::from)?);
             self.tell(&sent);
             sent
         })
@@ -99,8 +112,8 @@ impl fmt::Debug for CollectorClient {
     }
 }
 
-/// The longest time for a request. The exporter has its own timeout (`OTEL_EXPORTER_OTLP_TIMEOUT`) but does not cancel
-/// the request; this one frees it.
+/// The longest time for a request. The exporter has its own timeout (`OTEL_EXPORTER_OTLP_TIMEOUT`)
+/// but does not cancel the request; this one frees it.
 const LONGEST: Duration = Duration::from_secs(60);
 /// The most bytes that are read of a collector's answer.
 const MOST: usize = 1 << 20;

@@ -44,7 +44,11 @@ impl Otlp {
         help: &'static str,
         boundaries: &[f64],
     ) -> Option<Histogram> {
-        let histogram = self.meter()?.f64_histogram(name).with_description(help).with_boundaries(boundaries.to_vec());
+        let histogram = self
+            .meter()?
+            .f64_histogram(name)
+            .with_description(help)
+            .with_boundaries(boundaries.to_vec());
         Some(Histogram(histogram.with_unit(unit).build()))
     }
 
@@ -54,7 +58,13 @@ impl Otlp {
         unit: &'static str,
         help: &'static str,
     ) -> Option<Counter> {
-        Some(Counter(self.meter()?.u64_counter(name).with_description(help).with_unit(unit).build()))
+        Some(Counter(
+            self.meter()?
+                .u64_counter(name)
+                .with_description(help)
+                .with_unit(unit)
+                .build(),
+        ))
     }
 
     pub(in super::super) fn up_down_counter(
@@ -63,7 +73,13 @@ impl Otlp {
         unit: &'static str,
         help: &'static str,
     ) -> Option<UpDownCounter> {
-        Some(UpDownCounter(self.meter()?.i64_up_down_counter(name).with_description(help).with_unit(unit).build()))
+        Some(UpDownCounter(
+            self.meter()?
+                .i64_up_down_counter(name)
+                .with_description(help)
+                .with_unit(unit)
+                .build(),
+        ))
     }
 
     fn meter(&self) -> Option<&metrics::Meter> {

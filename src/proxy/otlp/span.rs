@@ -26,19 +26,32 @@ impl Otlp {
     pub(in super::super) fn parent(&self, headers: &HeaderMap) -> Option<Parent> {
         let tracer = self.0.traces.as_ref()?.tracer.clone();
         let extractor = HeaderExtractor(headers);
-        let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &extractor);
+        let context =
+            TraceContextPropagator::new().extract_with_context(&Context::new(), &extractor);
         Some(Parent { context, tracer })
     }
 }
 
 impl Parent {
     /// Begins the span of an answer.
-    pub(in super::super) fn begin_answer(&self, operation: &Operation, wire: &'static str) -> AnswerSpan {
+    pub(in super::super) fn begin_answer(
+        &self,
+        operation: &Operation,
+        wire: &'static str,
+    ) -> AnswerSpan {
         let attributes = of(operation).chain([KeyValue::new("restitch.wire", wire)]);
-        let span = name(operation).with_kind(SpanKind::Server).with_attributes(attributes);
+        let span = name(operation)
+            .with_kind(SpanKind::Server)
+            .with_attributes(attributes);
         let span = span.start_with_context(&self.tracer, &self.context);
         let context = Context::new().with_remote_span_context(span.span_context().clone());
-        AnswerSpan { tracer: self.tracer.clone(), span, context, cuts: 0, seams: 0 }
+        AnswerSpan {
+            tracer: self.tracer.clone(),
+            span,
+            context,
+            cuts: 0,
+            seams: 0,
+        }
     }
 }
 
@@ -63,7 +76,9 @@ impl AnswerSpan {
     ) -> CallSpan {
         let address = KeyValue::new("server.address", upstream.host().to_owned());
         let attributes = of(operation).chain([address, KeyValue::new("restitch.way", way)]);
-        let span = name(operation).with_kind(SpanKind::Client).with_attributes(attributes);
+        let span = name(operation)
+            .with_kind(SpanKind::Client)
+            .with_attributes(attributes);
         CallSpan(span.start_with_context(&self.tracer, &self.context))
     }
 
@@ -74,10 +89,18 @@ impl AnswerSpan {
     }
 
     /// Notes how the answer has ended. `error`: empty without one.
-    pub(in super::super) fn end(mut self, outcome: &'static str, status: Option<StatusCode>, error: &str) {
-        self.span.set_attribute(KeyValue::new("restitch.outcome", outcome));
-        self.span.set_attribute(KeyValue::new("restitch.cuts", self.cuts));
-        self.span.set_attribute(KeyValue::new("restitch.seams", self.seams));
+    pub(in super::super) fn end(
+        mut self,
+        outcome: &'static str,
+        status: Option<StatusCode>,
+        error: &str,
+    ) {
+        self.span
+            .set_attribute(KeyValue::new("restitch.outcome", outcome));
+        self.span
+            .set_attribute(KeyValue::new("restitch.cuts", self.cuts));
+        self.span
+            .set_attribute(KeyValue::new("restitch.seams", self.seams));
         end(&mut self.span, status, error);
     }
 }
@@ -92,7 +115,10 @@ impl CallSpan {
         let mut headers = HeaderMap::new();
         let context = Context::new().with_remote_span_context(self.0.span_context().clone());
         TraceContextPropagator::new().inject_context(&context, &mut HeaderInjector(&mut headers));
-        if headers.get("tracestate").is_some_and(http::HeaderValue::is_empty) {
+        if headers
+            .get("tracestate")
+            .is_some_and(http::HeaderValue::is_empty)
+        {
             headers.remove("tracestate");
         }
         headers
@@ -104,7 +130,8 @@ impl CallSpan {
             SessionEvent::Cut { end, offset, .. } => {
                 let cause = crate::proxy::metrics::cause_of(end);
                 self.0.set_attribute(KeyValue::new("restitch.cause", cause));
-                self.0.set_attribute(KeyValue::new("restitch.offset", *offset as i64));
+                self.0
+                    .set_attribute(KeyValue::new("restitch.offset", *offset as i64));
             }
             SessionEvent::Joined { seam, .. } => {
                 let attributes = vec![
@@ -125,7 +152,10 @@ impl CallSpan {
             "input" => "gen_ai.usage.input_tokens",
             _ => "gen_ai.usage.output_tokens",
         };
-        self.0.set_attribute(KeyValue::new(name, i64::try_from(tokens).unwrap_or(i64::MAX)));
+        self.0.set_attribute(KeyValue::new(
+            name,
+            i64::try_from(tokens).unwrap_or(i64::MAX),
+        ));
     }
 
     /// Notes how the call has ended. `error`: empty without one.
@@ -136,7 +166,10 @@ impl CallSpan {
 
 fn end(span: &mut Span, status: Option<StatusCode>, error: &str) {
     if let Some(status) = status {
-        span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
+        span.set_attribute(KeyValue::new(
+            "http.response.status_code",
+            i64::from(status.as_u16()),
+        ));
     }
     if !error.is_empty() {
         span.set_attribute(KeyValue::new("error.type", error.to_owned()));
@@ -148,12 +181,21 @@ fn end(span: &mut Span, status: Option<StatusCode>, error: &str) {
 fn of(operation: &Operation) -> impl Iterator<Item = KeyValue> {
     [
         KeyValue::new("gen_ai.operation.name", operation.gen_ai_operation_name),
-        KeyValue::new("gen_ai.provider.name", operation.gen_ai_provider_name.to_string()),
-        KeyValue::new("gen_ai.request.model", operation.gen_ai_request_model.to_string()),
+        KeyValue::new(
+            "gen_ai.provider.name",
+            operation.gen_ai_provider_name.to_string(),
+        ),
+        KeyValue::new(
+            "gen_ai.request.model",
+            operation.gen_ai_request_model.to_string(),
+        ),
     ]
     .into_iter()
 }
 
 fn name(operation: &Operation) -> SpanBuilder {
-    SpanBuilder::from_name(format!("{} {}", operation.gen_ai_operation_name, operation.gen_ai_request_model))
+    SpanBuilder::from_name(format!(
+        "{} {}",
+        operation.gen_ai_operation_name, operation.gen_ai_request_model
+    ))
 }

@@ -1,5 +1,5 @@
-//! Event streams that follow an answer. A reader polls for news a few times a second, so an answer never waits for a
-//! reader and needs no list of them.
+//! Event streams that follow an answer. A reader polls for news a few times a second, so an answer
+//! never waits for a reader and needs no list of them.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -55,10 +55,18 @@ pub(in super::super) struct IsFollowed;
 pub(super) fn response(source: Box<dyn Source>, permit: OwnedSemaphorePermit) -> Response<Body> {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let followed = Followed { source, ticks, said: Instant::now(), next: Next::More, _permit: permit };
+    let followed = Followed {
+        source,
+        ticks,
+        said: Instant::now(),
+        next: Next::More,
+        _permit: permit,
+    };
     let mut response = Response::new(Body::stream(followed));
     *response.status_mut() = StatusCode::OK;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response.extensions_mut().insert(IsFollowed);
     response
 }
@@ -93,7 +101,8 @@ impl Stream for Followed {
                 return Poll::Ready(Some(Ok(events.0.into())));
             }
             if this.next == Next::More {
-                // This news was without an event. Yields, so that a long backlog does not block other tasks.
+                // This news was without an event. Yields, so that a long backlog does not block
+                // other tasks.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -123,7 +132,11 @@ mod tests {
 
     impl Source for Silent {
         fn news(&mut self, _: &mut Events) -> Next {
-            if self.0.fetch_add(1, Ordering::Relaxed) < 1000 { Next::More } else { Next::End }
+            if self.0.fetch_add(1, Ordering::Relaxed) < 1000 {
+                Next::More
+            } else {
+                Next::End
+            }
         }
     }
 
@@ -131,13 +144,26 @@ mod tests {
     async fn a_backlog_is_read_a_batch_at_a_time() {
         let read = Arc::new(AtomicUsize::new(0));
         let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
-        let (source, ticks, said) = (Box::new(Silent(Arc::clone(&read))), interval(TICK), Instant::now());
-        let mut followed = Followed { source, ticks, said, next: Next::More, _permit: permit };
+        let (source, ticks, said) = (
+            Box::new(Silent(Arc::clone(&read))),
+            interval(TICK),
+            Instant::now(),
+        );
+        let mut followed = Followed {
+            source,
+            ticks,
+            said,
+            next: Next::More,
+            _permit: permit,
+        };
         let mut cx = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut followed).poll_next(&mut cx).is_pending());
         assert_eq!(read.load(Ordering::Relaxed), 1);
         // It is woken for the rest.
-        while std::future::poll_fn(|cx| Pin::new(&mut followed).poll_next(cx)).await.is_some() {}
+        while std::future::poll_fn(|cx| Pin::new(&mut followed).poll_next(cx))
+            .await
+            .is_some()
+        {}
         assert_eq!(read.load(Ordering::Relaxed), 1001);
     }
 }

@@ -1,5 +1,5 @@
-//! The event stream that the page follows: growing text, seams, the open containers at its end, and the steps of the
-//! loop.
+//! The event stream that the page follows: growing text, seams, the open containers at its end, and
+//! the steps of the loop.
 
 use std::sync::Arc;
 
@@ -23,7 +23,12 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn new(answer: Arc<Answer>) -> Self {
-        Self { answer, cursor: Cursor::default(), documents: Vec::new(), told: None }
+        Self {
+            answer,
+            cursor: Cursor::default(),
+            documents: Vec::new(),
+            told: None,
+        }
     }
 }
 
@@ -52,11 +57,16 @@ impl Source for Live {
                     out.push("text", &json!({"slot": slot, "from": from, "text": text}));
                 }
                 Added::Seam { slot, call, offset } => {
-                    out.push("seam", &json!({"slot": slot, "call": call, "offset": offset}));
+                    out.push(
+                        "seam",
+                        &json!({"slot": slot, "call": call, "offset": offset}),
+                    );
                 }
             }
         }
-        if let Some((slot, document)) = grown.and_then(|slot| Some((slot, self.documents.get(slot)?))) {
+        if let Some((slot, document)) =
+            grown.and_then(|slot| Some((slot, self.documents.get(slot)?)))
+        {
             out.push("place", &place(slot, document));
         }
         if let Some(limit) = news.missing {
@@ -82,11 +92,18 @@ impl Source for Live {
 fn place(slot: usize, document: &Document) -> Value {
     let frames = document.machine().frames();
     let (first, last) = if frames.len() > 2 * MOST_SHOWN {
-        (frames.get(..MOST_SHOWN).unwrap_or_default(), frames.get(frames.len() - MOST_SHOWN..).unwrap_or_default())
+        (
+            frames.get(..MOST_SHOWN).unwrap_or_default(),
+            frames.get(frames.len() - MOST_SHOWN..).unwrap_or_default(),
+        )
     } else {
         (frames, Default::default())
     };
-    let shown: Vec<_> = first.iter().chain(last).map(|frame| container(frame, document.text())).collect();
+    let shown: Vec<_> = first
+        .iter()
+        .chain(last)
+        .map(|frame| container(frame, document.text()))
+        .collect();
     json!({
         "slot": slot, "json": document.is_json(), "complete": document.is_complete(), "state": document.cut_state().as_str(),
         "depth": frames.len(), "unlisted": frames.len() - shown.len(), "open": shown,

@@ -1,9 +1,10 @@
-//! The operator's page on the admin listener, and its data: the answers as JSON, as text, and as event streams.
+//! The operator's page on the admin listener, and its data: the answers as JSON, as text, and as
+//! event streams.
 //!
-//! Answers are hostile, and other sites may send requests to an address of this machine. So the page itself is the only
-//! HTML, and shows text as text. A request must name this listener as its host, which stops DNS rebinding: a page whose
-//! host name resolves to this address can't read an answer. A request that changes something needs a header that no
-//! other site can send.
+//! Answers are hostile, and other sites may send requests to an address of this machine. So the
+//! page itself is the only HTML, and shows text as text. A request must name this listener as its
+//! host, which stops DNS rebinding: a page whose host name resolves to this address can't read an
+//! answer. A request that changes something needs a header that no other site can send.
 
 mod follow;
 mod guard;
@@ -35,19 +36,32 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new(answers: Arc<Answers>) -> Self {
-        Self { answers, followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)) }
+        Self {
+            answers,
+            followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
+        }
     }
 
     /// Answers a request for the page. `None`: the page has no such path.
-    pub(super) fn respond<B>(&self, request: &Request<B>, guard: Guard<'_>) -> Option<Response<Body>> {
+    pub(super) fn respond<B>(
+        &self,
+        request: &Request<B>,
+        guard: Guard<'_>,
+    ) -> Option<Response<Body>> {
         let route = Route::of(request.uri().path())?;
-        let mut response = match guard.admit(request).and_then(|()| route.check_method(request)) {
+        let mut response = match guard
+            .admit(request)
+            .and_then(|()| route.check_method(request))
+        {
             Ok(()) => self.route(&route, request),
             Err(refusal) => refusal.response(None),
         };
         let headers = response.headers_mut();
         for (name, value) in HEADERS {
-            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+            headers.insert(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
         }
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -72,7 +86,10 @@ impl Page {
     fn list(&self) -> Response<Body> {
         let (answers, running) = self.answers.list();
         let answers: Vec<_> = answers.iter().map(|answer| answer.summary()).collect();
-        json(StatusCode::OK, &json!({"keeps_text": self.answers.keeps(), "running": running, "answers": answers}))
+        json(
+            StatusCode::OK,
+            &json!({"keeps_text": self.answers.keeps(), "running": running, "answers": answers}),
+        )
     }
 
     fn view(&self, answer: &Arc<Answer>, query: &str) -> Response<Body> {
@@ -87,17 +104,20 @@ impl Page {
         }
         match view {
             "report" => json(StatusCode::OK, &answer.report()),
-            "text" => {
-                self.text(answer, slot, |text| Some(with_type(StatusCode::OK, "text/plain; charset=utf-8", text)))
-            }
-            "closed" => self.text(answer, slot, |text| closed(&text).map(|text| with_type(StatusCode::OK, JSON, text))),
+            "text" => self.text(answer, slot, |text| {
+                Some(with_type(StatusCode::OK, "text/plain; charset=utf-8", text))
+            }),
+            "closed" => self.text(answer, slot, |text| {
+                closed(&text).map(|text| with_type(StatusCode::OK, JSON, text))
+            }),
             "patch" => self.follow(answer, |answer| Box::new(patch::Patches::new(answer, slot))),
             "live" => self.follow(answer, |answer| Box::new(live::Live::new(answer))),
             _ => BAD_VIEW.response(None),
         }
     }
 
-    /// Answers with a response that `made` builds from a slot's text. `made` returns `None` if the text has no JSON.
+    /// Answers with a response that `made` builds from a slot's text. `made` returns `None` if the
+    /// text has no JSON.
     fn text(
         &self,
         answer: &Answer,
@@ -111,7 +131,9 @@ impl Page {
             None => NO_TEXT.response(None),
         };
         if let Some(limit) = missing {
-            response.headers_mut().insert("x-restitch-limit", HeaderValue::from_static(limit));
+            response
+                .headers_mut()
+                .insert("x-restitch-limit", HeaderValue::from_static(limit));
         }
         response
     }
@@ -162,9 +184,16 @@ impl<'p> Route<'p> {
     fn check_method<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let (takes, allow) = match self {
             Self::Stop(_) => (request.method() == Method::POST, "POST"),
-            _ => (matches!(*request.method(), Method::GET | Method::HEAD), "GET, HEAD"),
+            _ => (
+                matches!(*request.method(), Method::GET | Method::HEAD),
+                "GET, HEAD",
+            ),
         };
-        if takes { Ok(()) } else { Err(WRONG_METHOD.with_allow(allow.to_owned())) }
+        if takes {
+            Ok(())
+        } else {
+            Err(WRONG_METHOD.with_allow(allow.to_owned()))
+        }
     }
 }
 
@@ -196,9 +225,16 @@ fn document() -> Document {
     Document::new(ParserLimits::default().max_depth)
 }
 
-const WRONG_METHOD: Refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", "the path takes other methods");
-const UNKNOWN: Refusal =
-    Refusal::new(StatusCode::NOT_FOUND, "unknown", "no answer has this name, or it is no longer known");
+const WRONG_METHOD: Refusal = Refusal::new(
+    StatusCode::METHOD_NOT_ALLOWED,
+    "method",
+    "the path takes other methods",
+);
+const UNKNOWN: Refusal = Refusal::new(
+    StatusCode::NOT_FOUND,
+    "unknown",
+    "no answer has this name, or it is no longer known",
+);
 const NOT_KEPT: Refusal = Refusal::new(
     StatusCode::NOT_FOUND,
     "page_answers",
@@ -210,10 +246,17 @@ const NO_TEXT: Refusal = Refusal::new(
     "no_text",
     "there is no text of this slot: where it was dropped, the header `x-restitch-limit` names the limit that was reached",
 );
-const NO_JSON: Refusal = Refusal::new(StatusCode::NOT_FOUND, "no_json", "the text has no JSON so far");
+const NO_JSON: Refusal = Refusal::new(
+    StatusCode::NOT_FOUND,
+    "no_json",
+    "the text has no JSON so far",
+);
 const BAD_SLOT: Refusal = Refusal::new(StatusCode::BAD_REQUEST, "slot", "`slot` is no number");
-const BAD_VIEW: Refusal =
-    Refusal::new(StatusCode::BAD_REQUEST, "view", "`view` is report, text, closed, patch or live");
+const BAD_VIEW: Refusal = Refusal::new(
+    StatusCode::BAD_REQUEST,
+    "view",
+    "`view` is report, text, closed, patch or live",
+);
 const HAS_ENDED: Refusal = Refusal::new(StatusCode::CONFLICT, "ended", "the answer has ended");
 const TOO_MANY_FOLLOW: Refusal = Refusal::new(
     StatusCode::SERVICE_UNAVAILABLE,
@@ -225,16 +268,23 @@ fn json(status: StatusCode, value: &Value) -> Response<Body> {
     with_type(status, JSON, value.to_string())
 }
 
-fn with_type(status: StatusCode, media_type: &'static str, text: impl Into<bytes::Bytes>) -> Response<Body> {
+fn with_type(
+    status: StatusCode,
+    media_type: &'static str,
+    text: impl Into<bytes::Bytes>,
+) -> Response<Body> {
     let mut response = Response::new(Body::full(text));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 
 const JSON: &str = "application/json";
 
-/// Lets the browser run and load the page's own files only, and forbids other pages to show it in a frame.
+/// Lets the browser run and load the page's own files only, and forbids other pages to show it in a
+/// frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
 const HEADERS: [(&str, &str); 4] = [
@@ -244,6 +294,6 @@ const HEADERS: [(&str, &str); 4] = [
     ("cross-origin-resource-policy", "same-origin"),
 ];
 
-/// The most concurrent readers that follow an answer: far fewer than the listener's connections, so that scrapers still
-/// reach the metrics.
+/// The most concurrent readers that follow an answer: far fewer than the listener's connections, so
+/// that scrapers still reach the metrics.
 const MOST_FOLLOWERS: usize = 8;

@@ -1,6 +1,6 @@
-//! An answer's growing JSON as JSON Patch ([RFC 6902](https://www.rfc-editor.org/rfc/rfc6902)) with one more operation,
-//! `append`, which adds text at the end of a string. The cost of a change depends on the added text, not on the size of
-//! the document.
+//! An answer's growing JSON as JSON Patch ([RFC 6902](https://www.rfc-editor.org/rfc/rfc6902)) with
+//! one more operation, `append`, which adds text at the end of a string. The cost of a change
+//! depends on the added text, not on the size of the document.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -25,7 +25,12 @@ pub(super) struct Patches {
 
 impl Patches {
     pub(super) fn new(answer: Arc<Answer>, slot: usize) -> Self {
-        Self { answer, slot, cursor: Cursor::default(), document: document() }
+        Self {
+            answer,
+            slot,
+            cursor: Cursor::default(),
+            document: document(),
+        }
     }
 }
 
@@ -42,7 +47,8 @@ impl Source for Patches {
             if let answers::Added::Text { slot, text, .. } = added
                 && *slot == self.slot
             {
-                // After invalid JSON, the document keeps the part before it, and yields no more operations.
+                // After invalid JSON, the document keeps the part before it, and yields no more
+                // operations.
                 let _ = self.document.push_with(text, &mut patch);
             }
         }
@@ -83,7 +89,8 @@ struct Operation {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Added {
-    /// An empty container or a scalar. A number keeps its spelling, since a double can't hold every number.
+    /// An empty container or a scalar. A number keeps its spelling, since a double can't hold every
+    /// number.
     Json(Box<RawValue>),
     Text(String),
 }
@@ -100,7 +107,11 @@ impl Patch {
 
     fn add(&mut self, live: &Live<'_>, value: Added) {
         if let Some(path) = self.path(live) {
-            self.operations.push(Operation { op: "add", path, value });
+            self.operations.push(Operation {
+                op: "add",
+                path,
+                value,
+            });
         }
     }
 
@@ -115,8 +126,16 @@ impl Patch {
         let Some(path) = self.path(live) else { return };
         // Joins fragments of one string in the same push to one operation.
         match self.operations.last_mut() {
-            Some(Operation { path: last, value: Added::Text(value), .. }) if *last == path => value.push_str(text),
-            _ => self.operations.push(Operation { op: "append", path, value: Added::Text(text.to_owned()) }),
+            Some(Operation {
+                path: last,
+                value: Added::Text(value),
+                ..
+            }) if *last == path => value.push_str(text),
+            _ => self.operations.push(Operation {
+                op: "append",
+                path,
+                value: Added::Text(text.to_owned()),
+            }),
         }
     }
 }
@@ -124,8 +143,12 @@ impl Patch {
 impl Sink for Patch {
     fn event(&mut self, event: Event, live: &Live<'_>) {
         match event {
-            Event::Begin { kind: Kind::Object, .. } => self.add_json(live, "{}"),
-            Event::Begin { kind: Kind::Array, .. } => self.add_json(live, "[]"),
+            Event::Begin {
+                kind: Kind::Object, ..
+            } => self.add_json(live, "{}"),
+            Event::Begin {
+                kind: Kind::Array, ..
+            } => self.add_json(live, "[]"),
             Event::StringBegin(_) => self.add(live, Added::Text(String::new())),
             Event::Fragment(span) => self.append(live, &live.decoded(span)),
             Event::Scalar { span, .. } => self.add_json(live, span.of(live.text)),
@@ -147,11 +170,11 @@ impl fmt::Write for Bounded {
     }
 }
 
-/// The most bytes of text that become operations in one push. Each operation repeats its path, which may be much longer
-/// than its value.
+/// The most bytes of text that become operations in one push. Each operation repeats its path,
+/// which may be much longer than its value.
 const BATCH: usize = 4 << 10;
-/// The most bytes of a path. A document may have many small values below long keys, and each operation would repeat
-/// these keys.
+/// The most bytes of a path. A document may have many small values below long keys, and each
+/// operation would repeat these keys.
 const LONGEST_PATH: usize = 1 << 10;
 
 #[cfg(test)]
@@ -173,7 +196,14 @@ mod tests {
 
     #[test]
     fn each_push_costs_what_it_adds() {
-        let pushes = ["{\"a/b\": [1, ", "2.50", ", true], \"t\": \"x", "\\u00", "e9", "\"}"];
+        let pushes = [
+            "{\"a/b\": [1, ",
+            "2.50",
+            ", true], \"t\": \"x",
+            "\\u00",
+            "e9",
+            "\"}",
+        ];
         let expected = [
             json!([
                 {"op": "add", "path": "", "value": {}},
@@ -196,17 +226,25 @@ mod tests {
     #[test]
     fn numbers_are_as_they_were_written() {
         let mut patch = Patch::default();
-        document().push_with("[123456789012345678901234567890, 1e400, -0.10]", &mut patch).unwrap();
+        document()
+            .push_with("[123456789012345678901234567890, 1e400, -0.10]", &mut patch)
+            .unwrap();
         let written = serde_json::to_string(&patch.operations).unwrap();
         for number in ["123456789012345678901234567890", "1e400", "-0.10"] {
-            assert!(written.contains(&format!("\"value\":{number}}}")), "{written}");
+            assert!(
+                written.contains(&format!("\"value\":{number}}}")),
+                "{written}"
+            );
         }
     }
 
     #[test]
     fn a_long_path_ends_the_patches() {
         let mut patch = Patch::default();
-        let text = format!("{{\"{}\": {{\"b\": 1, \"c\": 2}}}}", "a".repeat(LONGEST_PATH - 1));
+        let text = format!(
+            "{{\"{}\": {{\"b\": 1, \"c\": 2}}}}",
+            "a".repeat(LONGEST_PATH - 1)
+        );
         document().push_with(&text, &mut patch).unwrap();
         assert!(patch.is_too_deep);
         // The root, and the object at the longest path.

@@ -10,8 +10,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::store::{AnswerId, Name, Owner};
 
-/// The credential of a request: the headers and the query parameter in which clients send the key of an API. It
-/// excludes the proxy's own token, and cookies, which change between requests and may not be secret.
+/// The credential of a request: the headers and the query parameter in which clients send the key
+/// of an API. It excludes the proxy's own token, and cookies, which change between requests and may
+/// not be secret.
 #[derive(Clone)]
 pub(super) struct Credential(Vec<u8>);
 
@@ -24,18 +25,26 @@ impl Credential {
             parts.extend_from_slice(value);
         };
         for name in &HEADERS {
-            for value in headers.get_all(name).into_iter().filter(|value| holds_key(value.as_bytes())) {
+            for value in headers
+                .get_all(name)
+                .into_iter()
+                .filter(|value| holds_key(value.as_bytes()))
+            {
                 add(name.as_str(), value.as_bytes());
             }
         }
-        for key in query.into_iter().flat_map(keys).filter(|key| !key.is_empty()) {
+        for key in query
+            .into_iter()
+            .flat_map(keys)
+            .filter(|key| !key.is_empty())
+        {
             add(KEY, key.as_bytes());
         }
         Self(parts)
     }
 
-    /// Returns a digest of the credential that is valid for one answer only, so that digests of two answers can't be
-    /// compared.
+    /// Returns a digest of the credential that is valid for one answer only, so that digests of two
+    /// answers can't be compared.
     pub(super) fn digest(&self, id: AnswerId) -> [u8; 32] {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &id.0);
         let mut digest = [0; 32];
@@ -43,8 +52,8 @@ impl Credential {
         digest
     }
 
-    /// Returns the owner whose share the answers of this credential use. All requests without a credential have the
-    /// same owner.
+    /// Returns the owner whose share the answers of this credential use. All requests without a
+    /// credential have the same owner.
     pub(super) fn owner(&self, keys: &RandomState) -> Owner {
         Owner(keys.hash_one(&self.0))
     }
@@ -55,8 +64,8 @@ impl Credential {
         hmac::verify(&key, &self.0, digest).is_ok()
     }
 
-    /// Returns a name by which only this caller can find an answer. `None`: the request has no credential, so the proxy
-    /// can't tell its caller from others.
+    /// Returns a name by which only this caller can find an answer. `None`: the request has no
+    /// credential, so the proxy can't tell its caller from others.
     pub(super) fn name(&self, parts: &[&[u8]]) -> Option<Name> {
         if self.0.is_empty() {
             return None;
@@ -88,8 +97,8 @@ fn keys(query: &str) -> impl Iterator<Item = &str> {
         .map(|(_, key)| key)
 }
 
-/// Returns whether a header's value is more than the scheme: clients without a key send `Bearer` alone, or an empty
-/// value.
+/// Returns whether a header's value is more than the scheme: clients without a key send `Bearer`
+/// alone, or an empty value.
 fn holds_key(value: &[u8]) -> bool {
     let value = value.trim_ascii();
     !value.is_empty() && !value.eq_ignore_ascii_case(b"bearer")
@@ -112,7 +121,12 @@ mod tests {
     use super::*;
 
     fn credential(name: &'static str, value: &'static str, query: Option<&str>) -> Credential {
-        let headers = [(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect();
+        let headers = [(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )]
+        .into_iter()
+        .collect();
         Credential::of(&headers, query)
     }
 
@@ -140,11 +154,19 @@ mod tests {
     fn a_request_without_a_credential_has_no_name() {
         for none in ["authorization", "x-api-key", "x-goog-api-key", "api-key"] {
             for value in ["", " ", "Bearer", "bearer "] {
-                assert_eq!(credential(none, value, Some("key=&a=1")).name(&[b"x"]), None, "{none}: {value:?}");
+                assert_eq!(
+                    credential(none, value, Some("key=&a=1")).name(&[b"x"]),
+                    None,
+                    "{none}: {value:?}"
+                );
             }
         }
         for none in ["cookie", "proxy-authorization", "x-none"] {
-            assert_eq!(credential(none, "Bearer sk-1", None).name(&[b"x"]), None, "{none}");
+            assert_eq!(
+                credential(none, "Bearer sk-1", None).name(&[b"x"]),
+                None,
+                "{none}"
+            );
         }
         assert_ne!(credential("x-none", "", Some("key=1")).name(&[b"x"]), None);
     }

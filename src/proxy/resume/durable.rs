@@ -1,8 +1,10 @@
-//! The read path of the Durable Streams protocol: the bytes of a kept answer from an offset on. A client reads the
-//! available bytes, waits for more (`live=long-poll`), or gets a stream of them (`live=sse`).
+//! The read path of the Durable Streams protocol: the bytes of a kept answer from an offset on. A
+//! client reads the available bytes, waits for more (`live=long-poll`), or gets a stream of them
+//! (`live=sse`).
 //!
-//! The protocol is a draft: <https://github.com/durable-streams/durable-streams/blob/main/PROTOCOL.md>. This module
-//! treats an entry as bytes, which `follow` formats.
+//! The protocol is a draft:
+//! <https://github.com/durable-streams/durable-streams/blob/main/PROTOCOL.md>. This module treats
+//! an entry as bytes, which `follow` formats.
 
 mod events;
 #[cfg(test)]
@@ -14,7 +16,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Response, StatusCode};
 
@@ -66,13 +69,20 @@ pub(super) struct Source {
 impl Query {
     /// Returns the position that the client names.
     pub(super) fn after(&self) -> Option<Position> {
-        if let Offset::After(at) = self.offset { Some(at) } else { None }
+        if let Offset::After(at) = self.offset {
+            Some(at)
+        } else {
+            None
+        }
     }
 
-    /// Reads the parameters and headers of a request. `None`: the request has no parameter of the protocol.
+    /// Reads the parameters and headers of a request. `None`: the request has no parameter of the
+    /// protocol.
     pub(super) fn of(query: Option<&str>, headers: &HeaderMap) -> Option<Result<Self, Refusal>> {
         let parameters = || query.into_iter().flat_map(|query| query.split('&'));
-        let all = |name: &'static str| parameters().filter_map(move |p| p.strip_prefix(name)?.strip_prefix('='));
+        let all = |name: &'static str| {
+            parameters().filter_map(move |p| p.strip_prefix(name)?.strip_prefix('='))
+        };
         let offsets: Vec<&str> = all("offset").collect();
         let live = all("live").next();
         if offsets.is_empty() && live.is_none() {
@@ -80,9 +90,9 @@ impl Query {
         }
         let offset = match offsets[..] {
             [] => Err("`live` needs an `offset`: `-1` is the beginning, `now` the end"),
-            [offset] => {
-                offset.parse().map_err(|NotAnId| "`offset` did not come from this proxy: send a `stream-next-offset`")
-            }
+            [offset] => offset.parse().map_err(
+                |NotAnId| "`offset` did not come from this proxy: send a `stream-next-offset`",
+            ),
             _ => Err("`offset` is there more than once"),
         };
         let live = match live {
@@ -98,7 +108,10 @@ impl Query {
             known: headers.get(IF_NONE_MATCH).cloned(),
         };
         let both = offset.and_then(|offset| Ok((offset, live?)));
-        Some(both.map(read).map_err(|why: &str| Refusal::of_mistake(why.to_owned())))
+        Some(
+            both.map(read)
+                .map_err(|why: &str| Refusal::of_mistake(why.to_owned())),
+        )
     }
 }
 
@@ -133,7 +146,11 @@ struct Place {
 impl Place {
     fn after(batch: &Batch, start: Position) -> Self {
         let next = batch.entries.last().map_or(start, |entry| entry.at);
-        Self { next, is_up_to_date: !batch.has_more, end: batch.end }
+        Self {
+            next,
+            is_up_to_date: !batch.has_more,
+            end: batch.end,
+        }
     }
 
     fn write(&self, headers: &mut HeaderMap) {
@@ -146,7 +163,11 @@ impl Place {
 }
 
 /// Answers a request for bytes. `log`: the state of the answer in the store.
-pub(super) async fn answer(source: Source, log: Log, query: Query) -> Result<Response<Body>, StoreError> {
+pub(super) async fn answer(
+    source: Source,
+    log: Log,
+    query: Query,
+) -> Result<Response<Body>, StoreError> {
     let start = match query.offset {
         Offset::Start => Position::START,
         Offset::Now => log.last,
@@ -161,21 +182,40 @@ pub(super) async fn answer(source: Source, log: Log, query: Query) -> Result<Res
 
 impl Source {
     /// Answers with the available bytes, or waits for some.
-    async fn read(self, start: Position, live: Option<Live>, query: Query) -> Result<Response<Body>, StoreError> {
+    async fn read(
+        self,
+        start: Position,
+        live: Option<Live>,
+        query: Query,
+    ) -> Result<Response<Body>, StoreError> {
         let _reading = self.store.reading(self.id);
-        let wait = if live.is_some() { self.patience } else { Duration::ZERO };
+        let wait = if live.is_some() {
+            self.patience
+        } else {
+            Duration::ZERO
+        };
         let mut batch = self.batch(start, wait).await?;
         let is_now = query.offset == Offset::Now;
         if is_now && live.is_none() && !batch.entries.is_empty() {
-            // These entries arrived after the lookup that defined `now`, so they and the end after them belong to the
-            // next request.
-            batch = Batch { has_more: true, ..Batch::default() };
+            // These entries arrived after the lookup that defined `now`, so they and the end after
+            // them belong to the next request.
+            batch = Batch {
+                has_more: true,
+                ..Batch::default()
+            };
         }
         let place = Place::after(&batch, start);
         let mut response = Response::new(Body::empty());
         let headers = response.headers_mut();
         place.write(headers);
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static(if is_now { "no-store" } else { "private, no-cache" }));
+        headers.insert(
+            CACHE_CONTROL,
+            HeaderValue::from_static(if is_now {
+                "no-store"
+            } else {
+                "private, no-cache"
+            }),
+        );
         if live.is_some() && place.end.is_none() {
             set(headers, CURSOR, &cursor(query.cursor));
         }
@@ -185,7 +225,12 @@ impl Source {
         }
         if !is_now {
             let end = if place.end.is_some() { ":c" } else { "" };
-            let tag = format!("\"{}:{}:{}{end}\"", self.id, offset_of(start), offset_of(place.next));
+            let tag = format!(
+                "\"{}:{}:{}{end}\"",
+                self.id,
+                offset_of(start),
+                offset_of(place.next)
+            );
             set(headers, ETAG, &tag);
             if query.known.is_some_and(|known| known == tag) {
                 *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -208,7 +253,10 @@ impl Source {
 
     fn bytes(&self, batch: &Batch) -> Bytes {
         let mut bytes = BytesMut::new();
-        batch.entries.iter().for_each(|entry| (self.write)(entry, &mut bytes));
+        batch
+            .entries
+            .iter()
+            .for_each(|entry| (self.write)(entry, &mut bytes));
         bytes.freeze()
     }
 }
@@ -229,21 +277,27 @@ fn describe_end(headers: &mut HeaderMap, end: Option<End>) {
     }
 }
 
-/// Stops browsers from guessing another content type, and from loading the answer into pages of other sites.
+/// Stops browsers from guessing another content type, and from loading the answer into pages of
+/// other sites.
 pub(super) fn protect(headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
 }
 
-/// Returns the cursor that the client sends with its next request: the number of the current interval, or more than the
-/// client's last cursor if that is not lower. So no cache answers the next request with this response.
+/// Returns the cursor that the client sends with its next request: the number of the current
+/// interval, or more than the client's last cursor if that is not lower. So no cache answers the
+/// next request with this response.
 fn cursor(asked: Option<u64>) -> u64 {
-    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs().saturating_sub(FIRST_INTERVAL);
+    let since = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .unwrap_or_default()
+        .as_secs()
+        .saturating_sub(FIRST_INTERVAL);
     let interval = since / INTERVAL;
     match asked.filter(|asked| *asked >= interval) {
-        Some(asked) => {
-            asked.saturating_add(1 + RandomState::new().build_hasher().finish() % (LONGEST_JITTER / INTERVAL))
-        }
+        Some(asked) => asked.saturating_add(
+            1 + RandomState::new().build_hasher().finish() % (LONGEST_JITTER / INTERVAL),
+        ),
         None => interval,
     }
 }

@@ -15,8 +15,8 @@ use super::restore::Heir;
 use crate::client::BodyError;
 use crate::store::{AnswerId, Batch, End, Entry, Pending, Position, Reading, Store, StoreError};
 
-/// The events of a kept answer after a position, as the bytes of an event stream: first the available ones, then new
-/// ones. Ends as the answer does.
+/// The events of a kept answer after a position, as the bytes of an event stream: first the
+/// available ones, then new ones. Ends as the answer does.
 pub(super) struct Follow {
     store: Arc<dyn Store>,
     id: AnswerId,
@@ -66,8 +66,8 @@ enum State {
 }
 
 impl Follow {
-    /// Creates a reader. `silence`: the silence after which it writes a comment; zero: never. `keep`: how long the
-    /// store keeps the answer after a read.
+    /// Creates a reader. `silence`: the silence after which it writes a comment; zero: never.
+    /// `keep`: how long the store keeps the answer after a read.
     pub(super) fn new(
         store: Arc<dyn Store>,
         (id, keep): (AnswerId, Duration),
@@ -97,9 +97,14 @@ impl Follow {
         }
     }
 
-    /// Writes events unchanged, without ids and comments, for clients that expect `data:` at the start of each event.
+    /// Writes events unchanged, without ids and comments, for clients that expect `data:` at the
+    /// start of each event.
     pub(super) fn plain(self, is_plain: bool) -> Self {
-        Self { is_plain, has_comments: self.has_comments && !is_plain, ..self }
+        Self {
+            is_plain,
+            has_comments: self.has_comments && !is_plain,
+            ..self
+        }
     }
 
     /// Sets the reader of an answer that this process writes.
@@ -164,25 +169,43 @@ impl Follow {
 
     /// Returns whether the answer has moved from the store to its connected readers.
     fn has_moved(&self) -> bool {
-        self.source == Source::Store && self.reader.as_ref().is_some_and(|reader| reader.serves(self.after))
+        self.source == Source::Store
+            && self
+                .reader
+                .as_ref()
+                .is_some_and(|reader| reader.serves(self.after))
     }
 
-    /// Returns the valid part of a batch from the store. If the answer has moved to its connected readers during the
-    /// read, another process may have resumed it in the store: its events don't continue the text that these readers
-    /// have. `None`: no event is valid.
+    /// Returns the valid part of a batch from the store. If the answer has moved to its connected
+    /// readers during the read, another process may have resumed it in the store: its events don't
+    /// continue the text that these readers have. `None`: no event is valid.
     fn of_writer(&self, batch: Batch) -> Option<Batch> {
-        let Some(reader) = self.reader.as_ref().filter(|_| self.has_moved()) else { return Some(batch) };
-        let Batch { mut entries, has_more, .. } = batch;
+        let Some(reader) = self.reader.as_ref().filter(|_| self.has_moved()) else {
+            return Some(batch);
+        };
+        let Batch {
+            mut entries,
+            has_more,
+            ..
+        } = batch;
         entries.retain(|entry| entry.at.epoch <= reader.epoch());
-        (!entries.is_empty()).then_some(Batch { entries, end: None, has_more })
+        (!entries.is_empty()).then_some(Batch {
+            entries,
+            end: None,
+            has_more,
+        })
     }
 
     /// Takes a batch, and returns its bytes for the client.
     fn take(&mut self, batch: &Batch) -> Bytes {
         if let Some(last) = batch.entries.last() {
             (self.after, self.takeovers) = (last.at, 0);
-            // The events come from another process now, so this process's earlier writer must not wait for this client.
-            self.reader = self.reader.take().filter(|reader| last.at.epoch <= reader.epoch());
+            // The events come from another process now, so this process's earlier writer must not
+            // wait for this client.
+            self.reader = self
+                .reader
+                .take()
+                .filter(|reader| last.at.epoch <= reader.epoch());
             self.reader.iter().for_each(|reader| reader.note(last.at));
         }
         self.state = match batch.end {
@@ -192,7 +215,13 @@ impl Follow {
         if batch.entries.is_empty() && batch.end.is_none() && self.has_comments {
             return Bytes::from_static(KEEP_ALIVE);
         }
-        let mut bytes = BytesMut::with_capacity(batch.entries.iter().map(|entry| entry.bytes.len() + LONGEST_ID).sum());
+        let mut bytes = BytesMut::with_capacity(
+            batch
+                .entries
+                .iter()
+                .map(|entry| entry.bytes.len() + LONGEST_ID)
+                .sum(),
+        );
         for entry in &batch.entries {
             if let Some(number) = self.starting_after {
                 if sequence_number(&entry.bytes).is_none_or(|own| own <= number) {
@@ -234,15 +263,21 @@ impl Stream for Follow {
                         }
                     }
                     Err(_) if this.has_moved() => this.state = State::Start,
-                    Err(StoreError::Failed(_)) if this.reader.is_some() && this.failures < MOST_FAILURES => {
+                    Err(StoreError::Failed(_))
+                        if this.reader.is_some() && this.failures < MOST_FAILURES =>
+                    {
                         this.failures += 1;
                         this.state = State::Moving(this.wait_for_writer());
                     }
-                    Err(StoreError::Unwritten) if this.heir.is_some() && this.takeovers < MOST_TAKEOVERS => {
+                    Err(StoreError::Unwritten)
+                        if this.heir.is_some() && this.takeovers < MOST_TAKEOVERS =>
+                    {
                         this.takeovers += 1;
                         this.state = State::Inheriting(this.inherit());
                     }
-                    Err(error) => this.break_off(&error, "a kept answer cannot be followed to its end"),
+                    Err(error) => {
+                        this.break_off(&error, "a kept answer cannot be followed to its end")
+                    }
                 },
                 State::Moving(moving) => {
                     ready!(moving.as_mut().poll(cx));
@@ -266,7 +301,8 @@ impl Stream for Follow {
     }
 }
 
-/// Writes an event with its id. The id is the last line, so that it overrides an id from the upstream.
+/// Writes an event with its id. The id is the last line, so that it overrides an id from the
+/// upstream.
 pub(super) fn write(Entry { at, bytes }: &Entry, out: &mut BytesMut) {
     out.put_slice(bytes);
     out.put_slice(format!("id: {at}\n\n").as_bytes());
@@ -291,8 +327,8 @@ pub(super) fn data<T: serde::de::DeserializeOwned>(event: &[u8]) -> Option<T> {
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 /// The most bytes of an id's line and a blank line.
 const LONGEST_ID: usize = 48;
-/// The most consecutive failures of the store while this process writes the answer: the writer notices a failed store
-/// within a few seconds.
+/// The most consecutive failures of the store while this process writes the answer: the writer
+/// notices a failed store within a few seconds.
 const MOST_FAILURES: u32 = 10;
 /// The most takeovers by one reader without an event between them. Each one calls the model.
 const MOST_TAKEOVERS: u32 = 3;
@@ -311,35 +347,67 @@ mod tests {
     use crate::store::{Memory, Opening, Owner};
 
     fn opening() -> Opening {
-        Opening { caller: [1; 32], keep: Duration::from_secs(60), request: Bytes::new(), owner: Owner::default() }
+        Opening {
+            caller: [1; 32],
+            keep: Duration::from_secs(60),
+            request: Bytes::new(),
+            owner: Owner::default(),
+        }
     }
 
     /// Writes an answer of one event that needs more than half of the store's room.
     async fn write_answer(store: &Memory, id: AnswerId) -> Result<(), StoreError> {
         let _writing = store.open(id, opening()).await?;
         let at = Position { epoch: 1, seq: 1 };
-        store.append(id, vec![Entry { at, bytes: Bytes::from(vec![b'x'; 600]) }]).await?;
+        store
+            .append(
+                id,
+                vec![Entry {
+                    at,
+                    bytes: Bytes::from(vec![b'x'; 600]),
+                }],
+            )
+            .await?;
         store.close(id, at.next(), End::Whole).await
     }
 
     #[tokio::test]
     async fn an_answer_is_read_until_its_body_is_dropped() {
         let (first, second) = (AnswerId([1; 16]), AnswerId([2; 16]));
-        let store = Arc::new(Memory::new(KeepLimits { max_kept_bytes: 2500, ..KeepLimits::default() }));
+        let store = Arc::new(Memory::new(KeepLimits {
+            max_kept_bytes: 2500,
+            ..KeepLimits::default()
+        }));
         write_answer(&store, first).await.unwrap();
         let of = (first, Duration::from_secs(60));
-        let mut follow = Follow::new(Arc::clone(&store) as Arc<dyn Store>, of, Position::START, Duration::ZERO);
+        let mut follow = Follow::new(
+            Arc::clone(&store) as Arc<dyn Store>,
+            of,
+            Position::START,
+            Duration::ZERO,
+        );
         let cx = &mut Context::from_waker(Waker::noop());
-        assert!(matches!(Pin::new(&mut follow).poll_next(cx), Poll::Ready(Some(Ok(bytes))) if bytes.len() > 600));
-        assert!(matches!(Pin::new(&mut follow).poll_next(cx), Poll::Ready(None)));
-        assert!(matches!(write_answer(&store, second).await, Err(StoreError::Full(_))));
+        assert!(
+            matches!(Pin::new(&mut follow).poll_next(cx), Poll::Ready(Some(Ok(bytes))) if bytes.len() > 600)
+        );
+        assert!(matches!(
+            Pin::new(&mut follow).poll_next(cx),
+            Poll::Ready(None)
+        ));
+        assert!(matches!(
+            write_answer(&store, second).await,
+            Err(StoreError::Full(_))
+        ));
         drop(follow);
         write_answer(&store, second).await.unwrap();
         assert!(store.look_up(first).await.unwrap().log.is_err());
     }
 
     fn event(epoch: u64, seq: u64) -> Entry {
-        Entry { at: Position { epoch, seq }, bytes: Bytes::from(format!("data: {epoch}.{seq}\n")) }
+        Entry {
+            at: Position { epoch, seq },
+            bytes: Bytes::from(format!("data: {epoch}.{seq}\n")),
+        }
     }
 
     /// Polls a reader, and returns its output as text.
@@ -348,8 +416,8 @@ mod tests {
         next.map(|bytes| bytes.map(|bytes| String::from_utf8(bytes.unwrap().to_vec()).unwrap()))
     }
 
-    /// A store that has failed for its writer may answer a reader a moment later, with events that another process has
-    /// written since.
+    /// A store that has failed for its writer may answer a reader a moment later, with events that
+    /// another process has written since.
     #[tokio::test]
     async fn events_of_another_process_do_not_follow_those_of_a_writer_without_its_store() {
         let id = AnswerId([1; 16]);
@@ -358,15 +426,26 @@ mod tests {
             let _writing = store.open(id, opening()).await.unwrap();
             let live = Arc::new(Live::after(1, Position::START));
             let of = (id, Duration::from_secs(60));
-            let follow = Follow::new(Arc::clone(&store) as Arc<dyn Store>, of, Position::START, Duration::ZERO);
+            let follow = Follow::new(
+                Arc::clone(&store) as Arc<dyn Store>,
+                of,
+                Position::START,
+                Duration::ZERO,
+            );
             let mut follow = follow.with_reader(Some(live.reader(Position::START)));
             store.append(id, vec![event(1, 1)]).await.unwrap();
             live.push(vec![event(1, 1)]);
-            assert_eq!(next(&mut follow), Poll::Ready(Some("data: 1.1\nid: 1-1\n\n".to_owned())));
+            assert_eq!(
+                next(&mut follow),
+                Poll::Ready(Some("data: 1.1\nid: 1-1\n\n".to_owned()))
+            );
             assert_eq!(next(&mut follow), Poll::Pending);
             store.append(id, vec![event(2, 1)]).await.unwrap();
             if has_read_them {
-                assert_eq!(next(&mut follow), Poll::Ready(Some("data: 2.1\nid: 2-1\n\n".to_owned())));
+                assert_eq!(
+                    next(&mut follow),
+                    Poll::Ready(Some("data: 2.1\nid: 2-1\n\n".to_owned()))
+                );
             }
             live.fail();
             live.push(vec![event(1, 2)]);
@@ -375,9 +454,15 @@ mod tests {
                 // The reader follows the other process, whose answer has not ended.
                 assert_eq!(next(&mut follow), Poll::Pending);
                 store.append(id, vec![event(2, 2)]).await.unwrap();
-                assert_eq!(next(&mut follow), Poll::Ready(Some("data: 2.2\nid: 2-2\n\n".to_owned())));
+                assert_eq!(
+                    next(&mut follow),
+                    Poll::Ready(Some("data: 2.2\nid: 2-2\n\n".to_owned()))
+                );
             } else {
-                assert_eq!(next(&mut follow), Poll::Ready(Some("data: 1.2\nid: 1-2\n\n".to_owned())));
+                assert_eq!(
+                    next(&mut follow),
+                    Poll::Ready(Some("data: 1.2\nid: 1-2\n\n".to_owned()))
+                );
                 assert_eq!(next(&mut follow), Poll::Ready(None));
             }
         }

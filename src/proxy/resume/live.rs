@@ -11,8 +11,9 @@ use crate::store::{Batch, End, Entry, GivenUp, Position, StoreError};
 
 /// The state that the writer of an answer shares with its readers in this process.
 ///
-/// While the store keeps the answer, the readers read from the store and only note their positions here. If the store
-/// is full or fails, they get their missing events from here, at the pace of the slowest reader.
+/// While the store keeps the answer, the readers read from the store and only note their positions
+/// here. If the store is full or fails, they get their missing events from here, at the pace of the
+/// slowest reader.
 #[derive(Debug)]
 pub(super) struct Live {
     /// The writer's epoch. Events of a later epoch come from another process.
@@ -36,9 +37,11 @@ struct State {
 /// The source of the readers' events.
 #[derive(Debug)]
 enum Place {
-    /// The store. The window has a few last events that the slowest reader lacks, in case the store fails.
+    /// The store. The window has a few last events that the slowest reader lacks, in case the store
+    /// fails.
     Store(Window),
-    /// The store has reached this limit. The window has the last events; the store's others have not arrived yet.
+    /// The store has reached this limit. The window has the last events; the store's others have
+    /// not arrived yet.
     Moving(&'static str, Window),
     Here(Window),
 }
@@ -61,10 +64,15 @@ struct Window {
 pub(super) struct LeftError;
 
 impl Live {
-    /// Begins with the events of a writer's epoch after a position. Earlier events are in the store alone.
+    /// Begins with the events of a writer's epoch after a position. Earlier events are in the store
+    /// alone.
     pub(super) fn after(epoch: u64, last: Position) -> Self {
         let place = Place::Store(Window::new(FAILED, last));
-        let state = State { readers: BTreeMap::new(), count: 0, place };
+        let state = State {
+            readers: BTreeMap::new(),
+            count: 0,
+            place,
+        };
         Self {
             epoch,
             state: Mutex::new(state),
@@ -80,11 +88,14 @@ impl Live {
         state.count += 1;
         state.readers.insert(number, after);
         drop(state);
-        Arc::new(Reader { live: Arc::clone(self), number })
+        Arc::new(Reader {
+            live: Arc::clone(self),
+            number,
+        })
     }
 
-    /// Returns whether a reader that has the events up to a position can get all later ones, from the store or from
-    /// here.
+    /// Returns whether a reader that has the events up to a position can get all later ones, from
+    /// the store or from here.
     pub(super) fn reaches(&self, after: Position) -> bool {
         let state = self.state();
         after.epoch <= self.epoch && state.window().is_none_or(|window| after >= window.dropped)
@@ -100,8 +111,8 @@ impl Live {
         self.change(|state| state.place = Place::Moving(limit, state.take_window()));
     }
 
-    /// Takes the store's events after [`begin`](Self::begin). A reader that lacks events which the store has dropped
-    /// gets an error.
+    /// Takes the store's events after [`begin`](Self::begin). A reader that lacks events which the
+    /// store has dropped gets an error.
     pub(super) fn take(&self, GivenUp { dropped, entries }: GivenUp) {
         self.change(|state| {
             if let Place::Moving(limit, _) = state.place {
@@ -111,7 +122,8 @@ impl Live {
         });
     }
 
-    /// Moves the readers from a failed store to the window, which has the last events and gets all new ones.
+    /// Moves the readers from a failed store to the window, which has the last events and gets all
+    /// new ones.
     pub(super) fn fail(&self) {
         self.change(|state| state.place = Place::Here(state.take_window()));
     }
@@ -127,7 +139,10 @@ impl Live {
         loop {
             let (has_readers, bytes) = {
                 let state = self.state();
-                (!state.readers.is_empty(), state.window().map_or(0, |window| window.bytes))
+                (
+                    !state.readers.is_empty(),
+                    state.window().map_or(0, |window| window.bytes),
+                )
             };
             match has_readers {
                 false => return Err(LeftError),
@@ -171,7 +186,12 @@ impl Live {
     /// Is ready when the writer must end.
     pub(super) async fn stopped(&self) {
         // The sender is here, so this does not fail.
-        drop(self.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await);
+        drop(
+            self.is_stopped
+                .subscribe()
+                .wait_for(|is_stopped| *is_stopped)
+                .await,
+        );
     }
 
     /// Ends the answer for its readers in this process. Only the first end counts.
@@ -199,7 +219,13 @@ impl Live {
 
 impl Window {
     fn new(limit: &'static str, dropped: Position) -> Self {
-        Self { limit, entries: VecDeque::new(), bytes: 0, dropped, end: None }
+        Self {
+            limit,
+            entries: VecDeque::new(),
+            bytes: 0,
+            dropped,
+            end: None,
+        }
     }
 
     /// Drops the first events while `goes` returns true for them.
@@ -240,16 +266,20 @@ impl State {
         self.shorten();
     }
 
-    /// Drops the events that all readers have. While the store keeps the answer, also drops events over the limit,
-    /// since the store has them.
+    /// Drops the events that all readers have. While the store keeps the answer, also drops events
+    /// over the limit, since the store has them.
     fn shorten(&mut self) {
         let slowest = self.readers.values().min().copied();
         match &mut self.place {
             Place::Here(window) => {
-                slowest.into_iter().for_each(|slowest| window.shorten(|_, at| at <= slowest));
+                slowest
+                    .into_iter()
+                    .for_each(|slowest| window.shorten(|_, at| at <= slowest));
             }
             Place::Store(window) => {
-                window.shorten(|window, at| slowest.is_none_or(|slowest| at <= slowest) || window.bytes > MOST_UNREAD);
+                window.shorten(|window, at| {
+                    slowest.is_none_or(|slowest| at <= slowest) || window.bytes > MOST_UNREAD
+                });
             }
             Place::Moving(..) => {}
         }
@@ -264,8 +294,8 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Returns whether the events after a position come from here instead of the store. Events of another process never
-    /// do.
+    /// Returns whether the events after a position come from here instead of the store. Events of
+    /// another process never do.
     pub(super) fn serves(&self, after: Position) -> bool {
         after.epoch <= self.live.epoch && self.live.is_live()
     }
@@ -275,14 +305,17 @@ impl Reader {
         self.live.epoch
     }
 
-    /// Is ready when the events come from here. If the answer has already ended when the store fails, moves its last
-    /// events here.
+    /// Is ready when the events come from here. If the answer has already ended when the store
+    /// fails, moves its last events here.
     pub(super) async fn moved(&self) {
         let mut changed = self.live.changed.subscribe();
         loop {
             let (is_live, is_over) = {
                 let state = self.live.state();
-                (state.is_live(), matches!(&state.place, Place::Store(window) if window.end.is_some()))
+                (
+                    state.is_live(),
+                    matches!(&state.place, Place::Store(window) if window.end.is_some()),
+                )
             };
             match (is_live, is_over) {
                 (true, _) => return,
@@ -301,7 +334,11 @@ impl Reader {
     }
 
     /// Returns the events after a position, as the store does.
-    pub(super) async fn read_after(&self, after: Position, wait: Duration) -> Result<Batch, StoreError> {
+    pub(super) async fn read_after(
+        &self,
+        after: Position,
+        wait: Duration,
+    ) -> Result<Batch, StoreError> {
         let until = Instant::now() + wait;
         let mut changed = self.live.changed.subscribe();
         loop {
@@ -317,7 +354,9 @@ impl Reader {
 
     fn read(&self, after: Position) -> Result<Batch, StoreError> {
         let state = self.live.state();
-        let Some(window) = state.window() else { return Ok(Batch::default()) };
+        let Some(window) = state.window() else {
+            return Ok(Batch::default());
+        };
         if after < window.dropped {
             return Err(StoreError::Dropped(window.limit));
         }
@@ -360,7 +399,11 @@ mod tests {
 
     fn entries(seqs: std::ops::RangeInclusive<u64>, bytes: usize) -> Vec<Entry> {
         let at = |seq| Position { epoch: 1, seq };
-        seqs.map(|seq| Entry { at: at(seq), bytes: Bytes::from(vec![0; bytes]) }).collect()
+        seqs.map(|seq| Entry {
+            at: at(seq),
+            bytes: Bytes::from(vec![0; bytes]),
+        })
+        .collect()
     }
 
     fn last(batch: &Batch) -> Position {
@@ -370,20 +413,42 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_slowest_reader_sets_the_pace_and_none_loses_an_event() {
         let live = Arc::new(Live::after(1, Position::START));
-        let (fast, slow) = (live.reader(Position { epoch: 1, seq: 2 }), live.reader(Position::START));
+        let (fast, slow) = (
+            live.reader(Position { epoch: 1, seq: 2 }),
+            live.reader(Position::START),
+        );
         assert!(!fast.serves(Position::START));
         live.begin("max_kept_bytes");
-        assert!(fast.serves(Position { epoch: 1, seq: 2 }) && !fast.serves(Position { epoch: 2, seq: 0 }));
-        assert_eq!(slow.read_after(Position::START, SECOND).await, Ok(Batch::default()), "it is not here yet");
-        let given_up = GivenUp { dropped: Position::START, entries: entries(1..=2, 10) };
+        assert!(
+            fast.serves(Position { epoch: 1, seq: 2 })
+                && !fast.serves(Position { epoch: 2, seq: 0 })
+        );
+        assert_eq!(
+            slow.read_after(Position::START, SECOND).await,
+            Ok(Batch::default()),
+            "it is not here yet"
+        );
+        let given_up = GivenUp {
+            dropped: Position::START,
+            entries: entries(1..=2, 10),
+        };
         live.take(given_up);
         assert_eq!(live.room().await, Ok(()));
-        assert_eq!(fast.read_after(Position { epoch: 1, seq: 2 }, SECOND).await, Ok(Batch::default()));
+        assert_eq!(
+            fast.read_after(Position { epoch: 1, seq: 2 }, SECOND).await,
+            Ok(Batch::default())
+        );
         live.push(entries(3..=3, MOST_UNREAD));
         let room = live.room();
         tokio::pin!(room);
-        assert!(tokio::time::timeout(SECOND, &mut room).await.is_err(), "the slow one lacks too much");
-        let batch = fast.read_after(Position { epoch: 1, seq: 2 }, SECOND).await.unwrap();
+        assert!(
+            tokio::time::timeout(SECOND, &mut room).await.is_err(),
+            "the slow one lacks too much"
+        );
+        let batch = fast
+            .read_after(Position { epoch: 1, seq: 2 }, SECOND)
+            .await
+            .unwrap();
         assert_eq!(batch.entries, entries(3..=3, MOST_UNREAD));
         fast.note(last(&batch));
         assert!(tokio::time::timeout(SECOND, &mut room).await.is_err());
@@ -393,10 +458,16 @@ mod tests {
         assert_eq!(room.await, Ok(()));
         live.close(End::Whole);
         live.close(End::Broken);
-        assert_eq!(slow.read_after(last(&batch), SECOND).await.unwrap().end, Some(End::Whole));
+        assert_eq!(
+            slow.read_after(last(&batch), SECOND).await.unwrap().end,
+            Some(End::Whole)
+        );
         // A new reader that lacks dropped events gets an error.
         let late = live.reader(Position::START);
-        assert_eq!(late.read_after(Position::START, SECOND).await, Err(StoreError::Dropped("max_kept_bytes")));
+        assert_eq!(
+            late.read_after(Position::START, SECOND).await,
+            Err(StoreError::Dropped("max_kept_bytes"))
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -408,7 +479,10 @@ mod tests {
             let (ready, late) = (live.reader(at(4)), live.reader(at(1)));
             live.begin("max_kept_bytes");
             let is_empty = kept.is_empty();
-            live.take(GivenUp { dropped: at(4), entries: kept });
+            live.take(GivenUp {
+                dropped: at(4),
+                entries: kept,
+            });
             live.push(entries(7..=7, 10));
             let lacks = Err(StoreError::Dropped("max_kept_bytes"));
             assert_eq!(late.read_after(at(1), SECOND).await, lacks);
@@ -424,11 +498,20 @@ mod tests {
         let reader = live.reader(Position { epoch: 1, seq: 1 });
         live.begin("max_kept_bytes");
         live.close(End::Broken);
-        let batch = reader.read_after(Position { epoch: 1, seq: 1 }, SECOND).await;
-        assert_eq!(batch, Ok(Batch { end: Some(End::Broken), ..Batch::default() }));
+        let batch = reader
+            .read_after(Position { epoch: 1, seq: 1 }, SECOND)
+            .await;
+        assert_eq!(
+            batch,
+            Ok(Batch {
+                end: Some(End::Broken),
+                ..Batch::default()
+            })
+        );
     }
 
-    /// A reader that has the last event before the window lacks nothing; any other reader gets an error.
+    /// A reader that has the last event before the window lacks nothing; any other reader gets an
+    /// error.
     #[tokio::test(start_paused = true)]
     async fn readers_of_a_store_that_fails_get_what_is_here_or_are_told() {
         let at = |seq| Position { epoch: 1, seq };
@@ -439,16 +522,28 @@ mod tests {
         live.fail();
         live.push(entries(5..=5, 10));
         live.close(End::Whole);
-        assert_eq!(behind.read_after(at(1), SECOND).await, Err(StoreError::Dropped(FAILED)));
+        assert_eq!(
+            behind.read_after(at(1), SECOND).await,
+            Err(StoreError::Dropped(FAILED))
+        );
         let batch = ready.read_after(at(3), SECOND).await.unwrap();
-        assert_eq!((batch.entries, batch.end), (entries(4..=5, 10), Some(End::Whole)));
+        assert_eq!(
+            (batch.entries, batch.end),
+            (entries(4..=5, 10), Some(End::Whole))
+        );
         // The window does not keep many events that the store has.
         let live = Arc::new(Live::after(1, Position::START));
         let slow = live.reader(Position::START);
         live.push(entries(1..=3, MOST_UNREAD));
         live.fail();
-        assert_eq!(slow.read_after(Position::START, SECOND).await, Err(StoreError::Dropped(FAILED)));
-        assert_eq!(slow.read_after(at(2), SECOND).await.unwrap().entries, entries(3..=3, MOST_UNREAD));
+        assert_eq!(
+            slow.read_after(Position::START, SECOND).await,
+            Err(StoreError::Dropped(FAILED))
+        );
+        assert_eq!(
+            slow.read_after(at(2), SECOND).await.unwrap().entries,
+            entries(3..=3, MOST_UNREAD)
+        );
     }
 
     /// The store may fail after the answer has ended, or while it returns its events.
@@ -472,7 +567,11 @@ mod tests {
             }
             live.close(End::Whole);
             let batch = reader.read_after(at(1), SECOND).await.unwrap();
-            assert_eq!((batch.entries, batch.end), (entries(2..=2, 10), Some(End::Whole)), "{is_full}");
+            assert_eq!(
+                (batch.entries, batch.end),
+                (entries(2..=2, 10), Some(End::Whole)),
+                "{is_full}"
+            );
         }
     }
 

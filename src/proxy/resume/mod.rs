@@ -6,7 +6,8 @@
 //! ```
 //! If the store has no room, `live` replaces it for the connected clients.
 //!
-//! Only kept answers take this path: they continue when their client leaves. Other answers end with their client.
+//! Only kept answers take this path: they continue when their client leaves. Other answers end with
+//! their client.
 
 mod blocks;
 mod caller;
@@ -64,7 +65,8 @@ pub(super) struct Answers {
     keep: Duration,
     /// The answers that this process writes.
     running: Mutex<HashMap<AnswerId, Running>>,
-    /// The random keys of the callers' hash, so that a client can't construct a credential with another caller's hash.
+    /// The random keys of the callers' hash, so that a client can't construct a credential with
+    /// another caller's hash.
     owners: RandomState,
     metrics: Option<Arc<Metrics>>,
 }
@@ -72,14 +74,16 @@ pub(super) struct Answers {
 /// An answer that this process writes.
 struct Running {
     epoch: u64,
-    /// The digest of the answer's caller. The store forgets it some time after it has dropped the answer.
+    /// The digest of the answer's caller. The store forgets it some time after it has dropped the
+    /// answer.
     caller: [u8; 32],
     live: Arc<Live>,
 }
 
 impl Answers {
-    /// Opens the store of kept answers, if the operator allows kept answers. `keep`: the default time; `longest`: the
-    /// longest time in the operator's settings. `store`: the address; empty: the process's memory.
+    /// Opens the store of kept answers, if the operator allows kept answers. `keep`: the default
+    /// time; `longest`: the longest time in the operator's settings. `store`: the address; empty:
+    /// the process's memory.
     pub(super) async fn open(
         limits: &Limits,
         (keep, longest, store): (Duration, Duration, &str),
@@ -93,8 +97,9 @@ impl Answers {
             }
             return Ok(None);
         }
-        let store =
-            open_store(store, &limits.keep).await.map_err(|error| io::Error::other(format!("the store: {error}")))?;
+        let store = open_store(store, &limits.keep)
+            .await
+            .map_err(|error| io::Error::other(format!("the store: {error}")))?;
         Ok(Some(Arc::new(Self {
             store,
             max_keep_time,
@@ -119,16 +124,21 @@ impl Answers {
 
     /// Ends the answers that this process writes and that have no readers.
     pub(super) fn stop_unread(&self) {
-        self.running().values().filter(|running| !running.live.has_readers()).for_each(|running| running.live.stop());
+        self.running()
+            .values()
+            .filter(|running| !running.live.has_readers())
+            .for_each(|running| running.live.stop());
     }
 
     /// Ends all answers that this process writes.
     pub(super) fn stop(&self) {
-        self.running().values().for_each(|running| running.live.stop());
+        self.running()
+            .values()
+            .for_each(|running| running.live.stop());
     }
 
-    /// Returns how to keep a request's answer. `None`: the answer is not kept. `asked`: the time in the request's
-    /// headers; `own`: all its headers for the proxy; `route`: its route.
+    /// Returns how to keep a request's answer. `None`: the answer is not kept. `asked`: the time in
+    /// the request's headers; `own`: all its headers for the proxy; `route`: its route.
     pub(super) fn wanted(
         self: &Arc<Self>,
         asked: Option<Duration>,
@@ -136,8 +146,13 @@ impl Answers {
         head: &Head,
         body: &Bytes,
     ) -> Option<Keep> {
-        let of_route = route.keep.map(|seconds| Duration::from_secs(seconds.into()));
-        let time = asked.or(of_route).unwrap_or(self.keep).min(self.max_keep_time);
+        let of_route = route
+            .keep
+            .map(|seconds| Duration::from_secs(seconds.into()));
+        let time = asked
+            .or(of_route)
+            .unwrap_or(self.keep)
+            .min(self.max_keep_time);
         let credential = head.credential();
         (!time.is_zero()).then(|| Keep {
             request: request_name(&credential, head, body),
@@ -159,8 +174,8 @@ impl Answers {
         }
     }
 
-    /// Returns the rest of an answer as a body. `reader`: `None` if another process writes the answer, or no process
-    /// does.
+    /// Returns the rest of an answer as a body. `reader`: `None` if another process writes the
+    /// answer, or no process does.
     fn follow(
         &self,
         (id, keep): (AnswerId, Duration),
@@ -172,11 +187,14 @@ impl Answers {
         Follow::new(Arc::clone(&self.store), (id, keep), after, silence).with_reader(reader)
     }
 
-    /// Registers a client as a reader of an answer that this process writes. `None`: this process does not write it, or
-    /// lacks some of the client's missing events.
+    /// Registers a client as a reader of an answer that this process writes. `None`: this process
+    /// does not write it, or lacks some of the client's missing events.
     fn reader(&self, id: AnswerId, after: Position) -> Option<Arc<Reader>> {
         let running = self.running();
-        let live = running.get(&id).map(|running| &running.live).filter(|live| live.reaches(after));
+        let live = running
+            .get(&id)
+            .map(|running| &running.live)
+            .filter(|live| live.reaches(after));
         live.map(|live| live.reader(after))
     }
 
@@ -186,8 +204,8 @@ impl Answers {
         S: Stream<Item = Result<Bytes, CallError>> + Send + Unpin + 'static,
     {
         let (id, running, span) = (pump.id(), pump.running(), pump.span().clone());
-        // Inserts before it spawns: the task removes the entry at its end, which comes before `spawn` returns if the
-        // runtime has ended.
+        // Inserts before it spawns: the task removes the entry at its end, which comes before
+        // `spawn` returns if the runtime has ended.
         self.running().insert(id, running);
         tokio::spawn(pump.run(stream).instrument(span));
     }
@@ -200,7 +218,9 @@ impl Answers {
 
 impl fmt::Debug for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answers").field("keep", &self.keep).finish_non_exhaustive()
+        f.debug_struct("Answers")
+            .field("keep", &self.keep)
+            .finish_non_exhaustive()
     }
 }
 
@@ -219,7 +239,9 @@ pub(super) struct Keep {
 
 impl fmt::Debug for Keep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keep").field("time", &self.time).finish_non_exhaustive()
+        f.debug_struct("Keep")
+            .field("time", &self.time)
+            .finish_non_exhaustive()
     }
 }
 
@@ -229,8 +251,9 @@ impl Keep {
         self.answers.store.is_shared()
     }
 
-    /// Keeps the answer of `stream`, and writes it in a task of its own. Returns the client's body, and sets the
-    /// headers that report the result. If the store has no room, the stream itself is the body.
+    /// Keeps the answer of `stream`, and writes it in a task of its own. Returns the client's body,
+    /// and sets the headers that report the result. If the store has no room, the stream itself is
+    /// the body.
     pub(super) async fn start<S>(
         self,
         stream: S,
@@ -254,12 +277,24 @@ impl Keep {
         tracing::debug!(keep = self.time.as_secs(), "keeping an answer");
         let live = Arc::new(Live::after(1, Position::START));
         let reader = live.reader(Position::START);
-        let follow = self.answers.follow((id, self.time), Position::START, Some(reader), limits);
+        let follow = self
+            .answers
+            .follow((id, self.time), Position::START, Some(reader), limits);
         let follow = follow.plain(dialect == Dialect::Gemini);
-        let Self { answers, credential, .. } = self;
+        let Self {
+            answers,
+            credential,
+            ..
+        } = self;
         let caller = credential.digest(id);
         let names = (dialect == Dialect::Responses).then_some(credential);
-        let writer = Writer { answers: Arc::clone(&answers), id, caller, _writing: writing, live };
+        let writer = Writer {
+            answers: Arc::clone(&answers),
+            id,
+            caller,
+            _writing: writing,
+            live,
+        };
         let line = KeptLine::new(Arc::clone(exchange));
         let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, line, limits).named_for(names);
         answers.spawn(pump, stream);
@@ -267,7 +302,8 @@ impl Keep {
     }
 
     async fn open(&self) -> Result<(AnswerId, Writing), StoreError> {
-        let id = new_id().ok_or_else(|| StoreError::Failed("the system has no random bits".to_owned()))?;
+        let id = new_id()
+            .ok_or_else(|| StoreError::Failed("the system has no random bits".to_owned()))?;
         let opening = Opening {
             caller: self.credential.digest(id),
             keep: self.time,
@@ -289,7 +325,10 @@ async fn open_store(address: &str, limits: &KeepLimits) -> Result<Arc<dyn Store>
     }
     if let Some(folder) = address.strip_prefix(FILES) {
         let folder = folder.strip_prefix("//").unwrap_or(folder);
-        return Ok(Arc::new(Memory::in_folder(Path::new(folder), limits.clone())?));
+        return Ok(Arc::new(Memory::in_folder(
+            Path::new(folder),
+            limits.clone(),
+        )?));
     }
     #[cfg(feature = "redis")]
     {
@@ -301,7 +340,9 @@ async fn open_store(address: &str, limits: &KeepLimits) -> Result<Arc<dyn Store>
         Ok(Arc::new(store))
     }
     #[cfg(not(feature = "redis"))]
-    Err(StoreError::Failed("this program was built without the feature `redis`".to_owned()))
+    Err(StoreError::Failed(
+        "this program was built without the feature `redis`".to_owned(),
+    ))
 }
 
 /// Returns the name of an answer by its request.
@@ -351,7 +392,10 @@ impl NotKept {
                 Self::Unread => "0; reason=\"unread\"",
                 Self::NoEventStream => "0; reason=\"no_event_stream\"",
             };
-            response.headers_mut().entry(KEEP).or_insert(HeaderValue::from_static(reason));
+            response
+                .headers_mut()
+                .entry(KEEP)
+                .or_insert(HeaderValue::from_static(reason));
         }
         response
     }
@@ -382,8 +426,8 @@ pub(super) const KEEP: HeaderName = HeaderName::from_static("x-restitch-keep");
 const STATE: HeaderName = HeaderName::from_static("x-restitch-state");
 /// The header with the id of a kept answer.
 pub(super) const STREAM: HeaderName = HeaderName::from_static("x-restitch-stream");
-/// The interval at which expired answers are removed, and answers with readers renewed. It is shorter than the shortest
-/// time that a request can get, a second.
+/// The interval at which expired answers are removed, and answers with readers renewed. It is
+/// shorter than the shortest time that a request can get, a second.
 const SWEEP: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
@@ -416,17 +460,34 @@ mod tests {
     fn an_answer_that_begins_when_its_runtime_has_ended_is_stopped() {
         let (done, is_done) = mpsc::channel();
         thread::spawn(move || {
-            let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let runtime = runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .unwrap();
             let store: Arc<dyn Store> = Arc::new(Memory::new(KeepLimits::default()));
-            let (max_keep_time, keep, id) = (Duration::from_secs(60), Duration::ZERO, AnswerId([1; 16]));
+            let (max_keep_time, keep, id) =
+                (Duration::from_secs(60), Duration::ZERO, AnswerId([1; 16]));
             let owner = Owner::default();
-            let opening = Opening { caller: [1; 32], keep: max_keep_time, request: Bytes::new(), owner };
+            let opening = Opening {
+                caller: [1; 32],
+                keep: max_keep_time,
+                request: Bytes::new(),
+                owner,
+            };
             let writing = runtime.block_on(store.open(id, opening)).unwrap();
             let handle = runtime.handle().clone();
             drop(runtime);
             let _entered = handle.enter();
             let (running, owners) = (Mutex::default(), RandomState::new());
-            let answers = Arc::new(Answers { store, max_keep_time, keep, running, owners, metrics: None });
+            let answers = Arc::new(Answers {
+                store,
+                max_keep_time,
+                keep,
+                running,
+                owners,
+                metrics: None,
+            });
             let writer = Writer {
                 answers: Arc::clone(&answers),
                 id,
@@ -436,7 +497,12 @@ mod tests {
             };
             let limits = Limits::default();
             let exchange = Arc::new(Exchange::begin(&Request::new(()), &Shared::new(&limits)));
-            let pump = Pump::new(writer, Position { epoch: 1, seq: 0 }, KeptLine::new(exchange), &limits);
+            let pump = Pump::new(
+                writer,
+                Position { epoch: 1, seq: 0 },
+                KeptLine::new(exchange),
+                &limits,
+            );
             answers.spawn(pump, Silence);
             done.send(answers.running().len()).unwrap();
         });

@@ -22,14 +22,15 @@ use crate::proxy::exchange::KeptLine;
 use crate::sse::DecodeErrorKind;
 use crate::store::{AnswerId, End, Entry, OF_ANSWER, Position, StoreError, Writing};
 
-/// The task that writes an answer. It ends with the answer, when the answer has expired, or when it gets the signal to
-/// stop; the upstream call then ends, too. The end of the task always ends the answer for its readers.
+/// The task that writes an answer. It ends with the answer, when the answer has expired, or when it
+/// gets the signal to stop; the upstream call then ends, too. The end of the task always ends the
+/// answer for its readers.
 pub(super) struct Pump {
     writer: Writer,
     last: Position,
     blocks: Blocks,
-    /// The credential that may look the answer up by its provider's id. `None` once the first event has been checked
-    /// for that id.
+    /// The credential that may look the answer up by its provider's id. `None` once the first event
+    /// has been checked for that id.
     names: Option<Credential>,
     /// Logged events that the resumed session still has to reproduce.
     logged: VecDeque<Bytes>,
@@ -103,7 +104,11 @@ impl Pump {
 
     /// Returns the entry of the running answer for the other tasks of this process.
     pub(super) fn running(&self) -> Running {
-        Running { epoch: self.last.epoch, caller: self.writer.caller, live: Arc::clone(&self.writer.live) }
+        Running {
+            epoch: self.last.epoch,
+            caller: self.writer.caller,
+            live: Arc::clone(&self.writer.live),
+        }
     }
 
     /// Returns the span of the request.
@@ -132,7 +137,9 @@ impl Pump {
                 self.line.note_break();
                 tracing::warn!(%error, "a kept answer cannot be written");
             }
-            Err(Stopped::Left) => tracing::info!("an answer that is no longer kept was stopped: nobody reads it"),
+            Err(Stopped::Left) => {
+                tracing::info!("an answer that is no longer kept was stopped: nobody reads it")
+            }
         }
     }
 
@@ -161,7 +168,13 @@ impl Pump {
             }
         };
         if !live.is_live() {
-            match self.writer.answers.store.close(self.writer.id, self.last.next(), end).await {
+            match self
+                .writer
+                .answers
+                .store
+                .close(self.writer.id, self.last.next(), end)
+                .await
+            {
                 Err(StoreError::Full(limit)) => self.give_up(limit, self.last).await?,
                 closed => self.has_done(closed)?,
             }
@@ -178,7 +191,12 @@ impl Pump {
 
     /// Renews the lease for writing the answer.
     async fn renew(&mut self) -> Result<(), Stopped> {
-        let renewed = self.writer.answers.store.renew(self.writer.id, self.last.epoch).await;
+        let renewed = self
+            .writer
+            .answers
+            .store
+            .renew(self.writer.id, self.last.epoch)
+            .await;
         if let Err(StoreError::Full(limit)) = renewed {
             return self.give_up(limit, self.last).await;
         }
@@ -190,23 +208,36 @@ impl Pump {
         }
     }
 
-    /// Removes the answer from a store without room for it; only its connected readers get its rest. `last`: the
-    /// position of the store's last event.
+    /// Removes the answer from a store without room for it; only its connected readers get its
+    /// rest. `last`: the position of the store's last event.
     async fn give_up(&mut self, limit: &'static str, last: Position) -> Result<(), Stopped> {
-        tracing::warn!(limit, "an answer is no longer kept: only those who are reading it get its rest");
+        tracing::warn!(
+            limit,
+            "an answer is no longer kept: only those who are reading it get its rest"
+        );
         self.writer.live.begin(limit);
-        match self.writer.answers.store.give_up(self.writer.id, last, limit).await {
+        match self
+            .writer
+            .answers
+            .store
+            .give_up(self.writer.id, last, limit)
+            .await
+        {
             Ok(given_up) => self.writer.live.take(given_up),
             failed => self.has_done(failed.map(drop))?,
         }
         Ok(())
     }
 
-    /// Handles a result of the store. If the store has failed, the connected readers get the rest without it.
+    /// Handles a result of the store. If the store has failed, the connected readers get the rest
+    /// without it.
     fn has_done(&mut self, done: Result<(), StoreError>) -> Result<(), Stopped> {
         match done {
             Err(StoreError::Failed(error)) => {
-                tracing::warn!(error, "the store failed: only those who are reading the answer get its rest");
+                tracing::warn!(
+                    error,
+                    "the store failed: only those who are reading the answer get its rest"
+                );
                 self.writer.live.fail();
                 Ok(())
             }
@@ -240,10 +271,14 @@ impl Pump {
             Some(Ok(bytes)) => {
                 let (events, result) = self.blocks.push(&bytes);
                 let Some(events) = self.unlogged(events) else {
-                    tracing::warn!("a kept answer cannot be gone on with: what was sent does not come out again");
+                    tracing::warn!(
+                        "a kept answer cannot be gone on with: what was sent does not come out again"
+                    );
                     return (Vec::new(), Some(End::Broken));
                 };
-                let Err(error) = result else { return (events, None) };
+                let Err(error) = result else {
+                    return (events, None);
+                };
                 let limit = match error.kind {
                     DecodeErrorKind::LineTooLong(_) => "max_line_bytes",
                     DecodeErrorKind::EventTooLong(_) => "max_event_bytes",
@@ -301,8 +336,10 @@ impl Pump {
             .collect();
         self.last = at;
         // Counts the blank line after each event, too.
-        self.line.note_bytes(entries.iter().map(|entry| entry.bytes.len() + 1).sum());
-        // The store may drop earlier events to make room for these, so all readers must have those first.
+        self.line
+            .note_bytes(entries.iter().map(|entry| entry.bytes.len() + 1).sum());
+        // The store may drop earlier events to make room for these, so all readers must have those
+        // first.
         let fits = self.unread.add(&entries, before);
         self.wait_for_room(renewal).await?;
         if !self.writer.live.is_live() {
@@ -347,7 +384,10 @@ impl Drop for Pump {
         let (id, epoch) = (self.writer.id, self.last.epoch);
         let mut running = self.writer.answers.running();
         // The entry may belong to a later epoch that this process writes, too.
-        if running.get(&id).is_some_and(|running| running.epoch == epoch) {
+        if running
+            .get(&id)
+            .is_some_and(|running| running.epoch == epoch)
+        {
             running.remove(&id);
         }
     }

@@ -26,14 +26,21 @@ pub(in crate::proxy) struct Repeat {
 impl Repeat {
     /// Reads the headers of a request. `None`: the request is not a repeated one.
     pub(in crate::proxy) fn of(headers: &HeaderMap) -> Option<Self> {
-        let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
+        let text = |name: HeaderName| {
+            headers
+                .get(name)
+                .map(|value| value.to_str().unwrap_or_default().trim())
+        };
         let last = text(LAST_EVENT_ID)?.parse().ok()?;
-        Some(Self { last, stream: text(STREAM).map(str::parse) })
+        Some(Self {
+            last,
+            stream: text(STREAM).map(str::parse),
+        })
     }
 
-    /// Answers with the rest. `None`: this caller has no kept answer to such a request, so the request goes to the
-    /// upstream. Removes the id then, since an upstream that knows the event would omit the answer's beginning, and the
-    /// proxy could not read the rest.
+    /// Answers with the rest. `None`: this caller has no kept answer to such a request, so the
+    /// request goes to the upstream. Removes the id then, since an upstream that knows the event
+    /// would omit the answer's beginning, and the proxy could not read the rest.
     pub(in crate::proxy) async fn answer(
         self,
         proxy: &Arc<Proxy>,
@@ -49,7 +56,9 @@ impl Repeat {
             Ok(Some(response)) => Some(response),
             Ok(None) => {
                 answers.count("unknown");
-                tracing::info!("a request with an id of an event has no kept answer: it passes without the id");
+                tracing::info!(
+                    "a request with an id of an event has no kept answer: it passes without the id"
+                );
                 head.headers_mut().remove(LAST_EVENT_ID);
                 None
             }
@@ -73,8 +82,13 @@ impl Repeat {
                 None => None,
             },
         };
-        let Some((id, found)) = found else { return Ok(None) };
+        let Some((id, found)) = found else {
+            return Ok(None);
+        };
         found.log.map_err(|gone| answers.refused(&gone.into()))?;
-        answers.rest(id, &found, (self.last, None), heir).await.map(Some)
+        answers
+            .rest(id, &found, (self.last, None), heir)
+            .await
+            .map(Some)
     }
 }

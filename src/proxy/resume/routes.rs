@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, CONTENT_TYPE,
+    HeaderMap, HeaderName, HeaderValue, ORIGIN, VARY,
 };
 use http::{Method, Request, Response, StatusCode};
 
@@ -37,21 +37,28 @@ enum Target {
     /// By its id. `None`: the id is malformed.
     Stream(Option<AnswerId>),
     /// By its id in the Responses API, with the last event that the client has.
-    Response { id: String, starting_after: Option<u64> },
+    Response {
+        id: String,
+        starting_after: Option<u64>,
+    },
     /// A response of the Responses API to delete.
     DeletedResponse { id: String },
 }
 
 impl Asked {
     /// Reads a request. `None`: the request does not name a kept answer.
-    pub(in crate::proxy) fn of<B>(proxy: &Arc<Proxy>, answers: &Arc<Answers>, request: &Request<B>) -> Option<Self> {
+    pub(in crate::proxy) fn of<B>(
+        proxy: &Arc<Proxy>,
+        answers: &Arc<Answers>,
+        request: &Request<B>,
+    ) -> Option<Self> {
         let (path, query) = (request.uri().path(), request.uri().query());
         let target = match path.strip_prefix(STREAMS) {
             Some(id) => Target::Stream(id.parse().ok()),
             None if request.method() == Method::GET => Target::of_response(path, query)?,
-            None if request.method() == Method::DELETE => {
-                Target::DeletedResponse { id: id_of_response(path)?.to_owned() }
-            }
+            None if request.method() == Method::DELETE => Target::DeletedResponse {
+                id: id_of_response(path)?.to_owned(),
+            },
             None => return None,
         };
         let headers = request.headers();
@@ -61,23 +68,31 @@ impl Asked {
             heir: Heir::new(proxy, answers, headers, query, None),
             method: request.method().clone(),
             target,
-            last: headers.get(LAST_EVENT_ID).map(|last| last.as_bytes().to_vec()),
+            last: headers
+                .get(LAST_EVENT_ID)
+                .map(|last| last.as_bytes().to_vec()),
             durable: durable::Query::of(query, headers),
             origin: headers.get(ORIGIN).cloned(),
         })
     }
 
-    /// Answers the request. `None`: the proxy has not issued the id, so the request goes to the upstream.
+    /// Answers the request. `None`: the proxy has not issued the id, so the request goes to the
+    /// upstream.
     pub(in crate::proxy) async fn answer(self) -> Option<Response<Body>> {
         let origin = self.origin.clone();
         let mut response = match &self.target {
             Target::Stream(id) => {
                 let id = *id;
-                let mut response = self.of_stream(id).await.unwrap_or_else(|refusal| refusal.answer(None));
+                let mut response = self
+                    .of_stream(id)
+                    .await
+                    .unwrap_or_else(|refusal| refusal.answer(None));
                 durable::protect(response.headers_mut());
                 response
             }
-            Target::Response { id, starting_after } => self.of_response(id, *starting_after).await?,
+            Target::Response { id, starting_after } => {
+                self.of_response(id, *starting_after).await?
+            }
             Target::DeletedResponse { id } => {
                 self.forget_response(id).await;
                 return None;
@@ -109,25 +124,36 @@ impl Asked {
             return Ok(response);
         }
         let found = self.answers.find(id, &self.credential).await?;
-        let log = found.log.map_err(|gone| self.answers.refused(&gone.into()))?;
+        let log = found
+            .log
+            .map_err(|gone| self.answers.refused(&gone.into()))?;
         match self.durable {
             _ if self.method == Method::HEAD => Ok(described(id, &found, log)),
             Some(query) => {
                 let query = query.map_err(|mistake| self.answers.refuse("refused", mistake))?;
-                self.answers.bytes(id, (&found, log), query, &self.heir).await
+                self.answers
+                    .bytes(id, (&found, log), query, &self.heir)
+                    .await
             }
             None => {
-                let after =
-                    position(self.last.as_deref()).map_err(|mistake| self.answers.refuse("refused", mistake))?;
-                self.answers.rest(id, &found, (after, None), &self.heir).await
+                let after = position(self.last.as_deref())
+                    .map_err(|mistake| self.answers.refuse("refused", mistake))?;
+                self.answers
+                    .rest(id, &found, (after, None), &self.heir)
+                    .await
             }
         }
     }
 
-    /// Deletes the kept answer of a response. The upstream, which stores the response itself, answers the request.
+    /// Deletes the kept answer of a response. The upstream, which stores the response itself,
+    /// answers the request.
     async fn forget_response(&self, id: &str) {
-        let Some(name) = response_name(&self.credential, id) else { return };
-        if let Ok(Some((id, Found { log: Ok(_), .. }))) = self.answers.one_named(name, &self.credential).await {
+        let Some(name) = response_name(&self.credential, id) else {
+            return;
+        };
+        if let Ok(Some((id, Found { log: Ok(_), .. }))) =
+            self.answers.one_named(name, &self.credential).await
+        {
             // `refused` has already logged a failure of the store.
             let _ = self.answers.delete(id, &self.credential).await;
         }
@@ -140,7 +166,11 @@ impl Asked {
             Ok(found) => {
                 let (id, found) = found?;
                 match found.log {
-                    Ok(_) => self.answers.rest(id, &found, (Position::START, starting_after), &self.heir).await,
+                    Ok(_) => {
+                        self.answers
+                            .rest(id, &found, (Position::START, starting_after), &self.heir)
+                            .await
+                    }
                     Err(gone) => Err(self.answers.refused(&gone.into())),
                 }
             }
@@ -160,17 +190,28 @@ impl Target {
     /// Reads `/v1/responses/{id}?stream=true&starting_after=N`, below any prefix.
     fn of_response(path: &str, query: Option<&str>) -> Option<Self> {
         let id = id_of_response(path)?;
-        let has =
-            |wanted: &str| query.into_iter().flat_map(|query| query.split('&')).find_map(|p| p.strip_prefix(wanted));
+        let has = |wanted: &str| {
+            query
+                .into_iter()
+                .flat_map(|query| query.split('&'))
+                .find_map(|p| p.strip_prefix(wanted))
+        };
         let is_stream = has("stream=") == Some("true");
         let starting_after = has("starting_after=").map(str::parse).transpose().ok()?;
-        is_stream.then(|| Self::Response { id: id.to_owned(), starting_after })
+        is_stream.then(|| Self::Response {
+            id: id.to_owned(),
+            starting_after,
+        })
     }
 }
 
 impl Answers {
     /// Returns the store's state of an answer of this caller.
-    pub(super) async fn find(&self, id: AnswerId, credential: &Credential) -> Result<Found, Refusal> {
+    pub(super) async fn find(
+        &self,
+        id: AnswerId,
+        credential: &Credential,
+    ) -> Result<Found, Refusal> {
         match self.store.look_up(id).await {
             Ok(found) if credential.is_of(id, &found.caller) => Ok(found),
             // Another caller gets the same error as for a missing answer.
@@ -185,7 +226,11 @@ impl Answers {
         name: Name,
         credential: &Credential,
     ) -> Result<Option<(AnswerId, Found)>, Refusal> {
-        let ids = self.store.named(name).await.map_err(|error| self.refused(&error))?;
+        let ids = self
+            .store
+            .named(name)
+            .await
+            .map_err(|error| self.refused(&error))?;
         let mut gone = None;
         let mut kept = None;
         for id in ids {
@@ -217,30 +262,45 @@ impl Answers {
         self.check(id, found, after).await?;
         self.revive(id, found, heir).await?;
         // The reader keeps the answer in the store from here on.
-        let follow = self.follow((id, found.keep), after, self.reader(id, after), heir.limits());
+        let follow = self.follow(
+            (id, found.keep),
+            after,
+            self.reader(id, after),
+            heir.limits(),
+        );
         match self.store.read_after(id, after, Duration::ZERO).await {
             Ok(_) | Err(StoreError::Unwritten) => {}
             Err(error) => return Err(self.refused(&error)),
         }
         self.count_read(found);
-        let follow = follow.starting_after(starting_after).with_heir(Arc::clone(heir));
+        let follow = follow
+            .starting_after(starting_after)
+            .with_heir(Arc::clone(heir));
         let mut response = Response::new(Body::stream(follow));
         let headers = response.headers_mut();
         described_by(headers, id, found);
         Ok(response)
     }
 
-    /// Checks before the response begins that a position belongs to the answer. After a failure the store may lack
-    /// events that clients have, and a resuming process writes different ones.
+    /// Checks before the response begins that a position belongs to the answer. After a failure the
+    /// store may lack events that clients have, and a resuming process writes different ones.
     async fn check(&self, id: AnswerId, found: &Found, at: Position) -> Result<(), Refusal> {
         if found.log.is_ok_and(|log| at > log.last) {
             return Err(self.refuse("refused", AHEAD));
         }
-        if at == Position::START || self.store.has(id, at).await.map_err(|error| self.refused(&error))? {
+        if at == Position::START
+            || self
+                .store
+                .has(id, at)
+                .await
+                .map_err(|error| self.refused(&error))?
+        {
             return Ok(());
         }
         match self.store.read_after(id, at, Duration::ZERO).await {
-            Ok(_) | Err(StoreError::Ahead | StoreError::Unwritten) => Err(self.refuse("refused", AHEAD)),
+            Ok(_) | Err(StoreError::Ahead | StoreError::Unwritten) => {
+                Err(self.refuse("refused", AHEAD))
+            }
             // The event was dropped, or the answer is gone.
             Err(error) => Err(self.refused(&error)),
         }
@@ -248,14 +308,23 @@ impl Answers {
 
     /// Resumes an unfinished answer without a writer.
     async fn revive(&self, id: AnswerId, found: &Found, heir: &Arc<Heir>) -> Result<(), Refusal> {
-        if found.log.is_ok_and(|log| log.end.is_none() && !log.is_written) {
-            heir.take_over(id).await.map_err(|error| self.refused(&error))?;
+        if found
+            .log
+            .is_ok_and(|log| log.end.is_none() && !log.is_written)
+        {
+            heir.take_over(id)
+                .await
+                .map_err(|error| self.refused(&error))?;
         }
         Ok(())
     }
 
     fn count_read(&self, found: &Found) {
-        self.count(if found.log.is_ok_and(|log| log.end.is_some()) { "ended" } else { "running" });
+        self.count(if found.log.is_ok_and(|log| log.end.is_some()) {
+            "ended"
+        } else {
+            "running"
+        });
     }
 
     /// Returns the events after an offset in the protocol of Durable Streams.
@@ -277,7 +346,9 @@ impl Answers {
             write: follow::write,
             patience: PATIENCE,
         };
-        let response = durable::answer(source, log, query).await.map_err(|error| self.refused(&error))?;
+        let response = durable::answer(source, log, query)
+            .await
+            .map_err(|error| self.refused(&error))?;
         self.count_read(found);
         Ok(response)
     }
@@ -286,10 +357,14 @@ impl Answers {
     async fn delete(&self, id: AnswerId, credential: &Credential) -> Result<(), Refusal> {
         let is_running = self.stop_running(id, credential);
         if !is_running {
-            self.find(id, credential).await?.log.map_err(|gone| self.refused(&gone.into()))?;
+            self.find(id, credential)
+                .await?
+                .log
+                .map_err(|gone| self.refused(&gone.into()))?;
         }
         match self.store.delete(id).await {
-            // The store has no events of it: none have arrived yet, or only connected readers get them.
+            // The store has no events of it: none have arrived yet, or only connected readers get
+            // them.
             Err(StoreError::Unknown) if is_running => {}
             deleted => deleted.map_err(|error| self.refused(&error))?,
         }
@@ -297,11 +372,13 @@ impl Answers {
         Ok(())
     }
 
-    /// Stops an answer of this caller that this process writes, and returns whether it writes it. Readers of an answer
-    /// that the store no longer keeps lose their connection.
+    /// Stops an answer of this caller that this process writes, and returns whether it writes it.
+    /// Readers of an answer that the store no longer keeps lose their connection.
     fn stop_running(&self, id: AnswerId, credential: &Credential) -> bool {
         let running = self.running();
-        let own = running.get(&id).filter(|running| credential.is_of(id, &running.caller));
+        let own = running
+            .get(&id)
+            .filter(|running| credential.is_of(id, &running.caller));
         own.map(|running| running.live.stop()).is_some()
     }
 
@@ -317,7 +394,10 @@ impl Answers {
             StoreError::Expired => self.refuse("expired", EXPIRED),
             StoreError::Dropped(limit) => self.refuse("expired", dropped(limit)),
             StoreError::Ahead => self.refuse("refused", AHEAD),
-            StoreError::Full(_) | StoreError::Fenced | StoreError::Unwritten | StoreError::Failed(_) => {
+            StoreError::Full(_)
+            | StoreError::Fenced
+            | StoreError::Unwritten
+            | StoreError::Failed(_) => {
                 tracing::warn!(%error, "the store of kept answers failed");
                 self.refuse("failed", UNREACHABLE)
             }
@@ -327,9 +407,15 @@ impl Answers {
 
 /// Reads `Last-Event-ID`. A client without events sends none, or an empty one.
 fn position(last: Option<&[u8]>) -> Result<Position, Refusal> {
-    let Some(last) = last.map(<[u8]>::trim_ascii).filter(|last| !last.is_empty()) else { return Ok(Position::START) };
-    let last = std::str::from_utf8(last).ok().and_then(|last| last.parse().ok());
-    last.ok_or_else(|| Refusal::of_mistake("`Last-Event-ID` is no id of an event of this proxy".to_owned()))
+    let Some(last) = last.map(<[u8]>::trim_ascii).filter(|last| !last.is_empty()) else {
+        return Ok(Position::START);
+    };
+    let last = std::str::from_utf8(last)
+        .ok()
+        .and_then(|last| last.parse().ok());
+    last.ok_or_else(|| {
+        Refusal::of_mistake("`Last-Event-ID` is no id of an event of this proxy".to_owned())
+    })
 }
 
 /// Describes an answer without its events.
@@ -396,6 +482,8 @@ fn dropped(limit: &'static str) -> Refusal {
     Refusal::of_limit(
         StatusCode::GONE,
         limit,
-        format!("the events after this one are no longer kept, since `{limit}` was reached: ask again"),
+        format!(
+            "the events after this one are no longer kept, since `{limit}` was reached: ask again"
+        ),
     )
 }

@@ -32,9 +32,11 @@ pub(super) struct OpenCall {
     pub(super) decoder: Framed,
     pub(super) reader: Box<dyn Reader>,
     pub(super) raw: RawBytes,
-    /// Events that end a slot which is not whole: the end of the answer decides whether they are forwarded.
+    /// Events that end a slot which is not whole: the end of the answer decides whether they are
+    /// forwarded.
     pub(super) held: Option<Held>,
-    /// The original request was repeated after a chunk was sent: the new chunks get the identity of the first answer.
+    /// The original request was repeated after a chunk was sent: the new chunks get the identity of
+    /// the first answer.
     pub(super) adopts: bool,
     /// Bytes of the response have arrived.
     pub(super) opened: bool,
@@ -87,7 +89,10 @@ impl Relay {
     pub(super) fn further_event(&mut self, now: Duration) -> ControlFlow<()> {
         if self.event_summary.is.malformed && self.event_summary.is.opaque {
             // Later text would be joined without the text of this event.
-            self.end_call(now, CallEnd::Error("an event of the stream is not JSON in UTF-8".to_owned()));
+            self.end_call(
+                now,
+                CallEnd::Error("an event of the stream is not JSON in UTF-8".to_owned()),
+            );
             return ControlFlow::Break(());
         }
         self.slots.rest(now, &self.event_summary);
@@ -127,7 +132,9 @@ impl Relay {
             session if session.document().is_complete() => None,
             session if session.is_full() => {
                 let most = LimitReached::new("max_text_bytes", self.limits.parser.max_text_bytes);
-                Some(CallEnd::Error(format!("the text has reached the limit {most}")))
+                Some(CallEnd::Error(format!(
+                    "the text has reached the limit {most}"
+                )))
             }
             // The call ends like one whose request limited its tokens.
             session if session.has_spent_share() => Some(CallEnd::Finished(Finish::Length)),
@@ -140,7 +147,9 @@ impl Relay {
         self.confirm_end(now);
         if let Some(usage) = self.call.usage.take() {
             if let Some(tokens) = answer_tokens(&usage) {
-                self.slots.session_mut().handle_input(now, Input::Tokens(tokens));
+                self.slots
+                    .session_mut()
+                    .handle_input(now, Input::Tokens(tokens));
             }
             // Usages of two APIs have no common sum.
             if self.session().is_first() || !self.slots.is_foreign() {
@@ -154,7 +163,10 @@ impl Relay {
             self.slots.redirect(redirect);
         }
         let is_redirected = matches!(end, CallEnd::Redirected(_));
-        let was_dropped = !matches!(end, CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_));
+        let was_dropped = !matches!(
+            end,
+            CallEnd::Finished(_) | CallEnd::Closed | CallEnd::Error(_)
+        );
         let mut end = match self.end_of_lost() {
             Some(lost) if self.is_first_open() && self.passes(&lost) => {
                 return self.passed(now, lost);
@@ -171,8 +183,12 @@ impl Relay {
             end = self.slots.next().unwrap_or(end);
         }
         loop {
-            self.slots.session_mut().handle_input(now, Input::CallEnd(end));
-            let Some(outcome) = self.drain(now) else { return };
+            self.slots
+                .session_mut()
+                .handle_input(now, Input::CallEnd(end));
+            let Some(outcome) = self.drain(now) else {
+                return;
+            };
             self.slots.keep(outcome);
             match self.slots.next() {
                 Some(other) => end = other,
@@ -192,13 +208,17 @@ impl Relay {
                     let usage_apart = self.call.usage_apart;
                     let framing = self.further_framing.unwrap_or(self.framing());
                     let call = OpenCall::new(self.slots.further_wire(), framing, &self.limits);
-                    self.call = OpenCall { usage_apart, ..call };
+                    self.call = OpenCall {
+                        usage_apart,
+                        ..call
+                    };
                     self.phase = Phase::Open;
                     self.slots.asked();
                     if self.client.introduced {
                         self.call.adopts = self.session().is_first();
                     } else {
-                        // The client has not seen an id of the answer yet, so the new answer's is used.
+                        // The client has not seen an id of the answer yet, so the new answer's is
+                        // used.
                         self.writer = new_writer(self.slots.wire(), self.framing());
                     }
                     if at > now {

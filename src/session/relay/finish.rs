@@ -44,7 +44,11 @@ impl Relay {
     /// Closes the fence of an answer whose own end was never sent.
     fn close_fence(&mut self, out: &mut Vec<u8>, outcome: &Outcome) {
         let slot = self.slots.slot();
-        let fence = self.session().document().open_fence().filter(|_| outcome.finish().is_none());
+        let fence = self
+            .session()
+            .document()
+            .open_fence()
+            .filter(|_| outcome.finish().is_none());
         if let Some(fence) = fence.filter(|_| slot.kind == SlotKind::Text) {
             self.writer.text(out, slot, &fence);
         }
@@ -52,16 +56,25 @@ impl Relay {
 
     /// Writes the end of all choices that the client has not seen end.
     fn write_finish(&mut self, out: &mut Vec<u8>, report: &str) -> TransportEnd {
-        let reasons: Vec<_> = self.open_choices().map(|choice| (choice, self.slots.reason(choice))).collect();
+        let reasons: Vec<_> = self
+            .open_choices()
+            .map(|choice| (choice, self.slots.reason(choice)))
+            .collect();
         let usage = self.upstream.usages.take();
         let usage_apart = self.call.usage_apart;
-        let ending = Ending { reasons: &reasons, usage: usage.as_deref(), usage_apart, report: Some(report) };
+        let ending = Ending {
+            reasons: &reasons,
+            usage: usage.as_deref(),
+            usage_apart,
+            report: Some(report),
+        };
         self.writer.finish(out, &self.slots.texts(), &ending);
         self.writer.done(out);
         TransportEnd::Closed
     }
 
-    /// Writes the known finish reasons of choices that the client has not seen end, where the answer itself has no reason.
+    /// Writes the known finish reasons of choices that the client has not seen end, where the
+    /// answer itself has no reason.
     fn write_known_ends(&mut self, out: &mut Vec<u8>) {
         let known = |choice| Some((choice, self.slots.known_reason(choice)?));
         let reasons: Vec<_> = self.open_choices().filter_map(known).collect();
@@ -74,35 +87,57 @@ impl Relay {
             return;
         }
         let open = |(choice, _): &&(u32, Finish)| !self.client.finished.contains(choice);
-        let reasons: Vec<_> = self.call.ends.reasons().iter().filter(open).cloned().collect();
+        let reasons: Vec<_> = self
+            .call
+            .ends
+            .reasons()
+            .iter()
+            .filter(open)
+            .cloned()
+            .collect();
         let mut out = Vec::new();
         self.write_ends(&mut out, &reasons);
-        self.client.finished.extend(reasons.iter().map(|(choice, _)| *choice));
+        self.client
+            .finished
+            .extend(reasons.iter().map(|(choice, _)| *choice));
         self.send_events(now, out);
     }
 
     /// Writes finish reasons without a report, which the end of the answer will bring.
     fn write_ends(&mut self, out: &mut Vec<u8>, reasons: &[(u32, Finish)]) {
         if !reasons.is_empty() {
-            let ending = Ending { reasons, usage: None, usage_apart: false, report: None };
+            let ending = Ending {
+                reasons,
+                usage: None,
+                usage_apart: false,
+                report: None,
+            };
             self.writer.finish(out, &self.slots.texts(), &ending);
         }
     }
 
     /// Returns the choices that the client has not seen end.
     fn open_choices(&self) -> impl Iterator<Item = u32> {
-        self.slots.choices().into_iter().filter(|choice| !self.client.finished.contains(choice))
+        self.slots
+            .choices()
+            .into_iter()
+            .filter(|choice| !self.client.finished.contains(choice))
     }
 
-    fn write_failure(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
+    fn write_failure(
+        &mut self,
+        out: &mut Vec<u8>,
+        outcome: &Outcome,
+        report: &str,
+    ) -> TransportEnd {
         let began = self.session().has_begun();
         let (message, code) = failure(outcome, began, self.upstream.last_error.as_deref());
         self.writer.error(out, &message, code, report);
         TransportEnd::Closed
     }
 
-    /// Ends the stream like the first cut, or like a later, worse one, so that a client sees the failure which it would
-    /// have seen without a continuation.
+    /// Ends the stream like the first cut, or like a later, worse one, so that a client sees the
+    /// failure which it would have seen without a continuation.
     fn leave(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
         if outcome.finish().is_some() {
             return self.write_finish(out, report);
@@ -135,7 +170,11 @@ impl Relay {
             }
         }
         let limit = end.limit().or(self.client.limit.as_ref()).cloned();
-        let mut transport_end = if end == CallEnd::Closed { TransportEnd::Closed } else { TransportEnd::Dropped };
+        let mut transport_end = if end == CallEnd::Closed {
+            TransportEnd::Closed
+        } else {
+            TransportEnd::Dropped
+        };
         if transport_end == TransportEnd::Dropped && self.is_whole() {
             // The upstream has sent how the answer ended; only the end of the stream was lost.
             self.withhold(now);
@@ -147,13 +186,28 @@ impl Relay {
         } else {
             self.call.held = None;
             // Half an event would hide the error that follows.
-            let is_read = matches!(self.phase, Phase::Open) && limit.is_some() && !self.client.has_end();
-            self.forward(now, if is_read { self.call.decoder.boundary() } else { u64::MAX });
+            let is_read =
+                matches!(self.phase, Phase::Open) && limit.is_some() && !self.client.has_end();
+            self.forward(
+                now,
+                if is_read {
+                    self.call.decoder.boundary()
+                } else {
+                    u64::MAX
+                },
+            );
         }
-        let end = self.call.end.take().unwrap_or_else(|| self.end_or_early(end));
-        self.outputs.extend(self.call.usage.take().map(Output::Usage));
+        let end = self
+            .call
+            .end
+            .take()
+            .unwrap_or_else(|| self.end_or_early(end));
+        self.outputs
+            .extend(self.call.usage.take().map(Output::Usage));
         self.slots.pass();
-        self.slots.session_mut().handle_input(now, Input::CallEnd(end));
+        self.slots
+            .session_mut()
+            .handle_input(now, Input::CallEnd(end));
         let mut outcome = None;
         while let Some(output) = self.slots.session_mut().poll_output() {
             match output {
@@ -162,9 +216,15 @@ impl Relay {
                 session::Output::Text(_) | session::Output::Call { .. } => {}
             }
         }
-        debug_assert!(outcome.is_some(), "a session that passes is done at the end of its call");
+        debug_assert!(
+            outcome.is_some(),
+            "a session that passes is done at the end of its call"
+        );
         let tally = || Tally::clone(self.session().tally());
-        let mut outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough { finish: None, tally: tally() });
+        let mut outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough {
+            finish: None,
+            tally: tally(),
+        });
         outcome.tally_mut().limit.clone_from(&limit);
         self.report_limit(now, &mut outcome, transport_end);
         if let Some(limit) = limit.filter(|_| transport_end == TransportEnd::Dropped) {
@@ -173,8 +233,9 @@ impl Relay {
         self.end_with(outcome, transport_end);
     }
 
-    /// Writes an error with the reason why the stream breaks off, if the client is not in the middle of an event. The
-    /// end of an unread stream can't be detected; clients read nothing after it.
+    /// Writes an error with the reason why the stream breaks off, if the client is not in the
+    /// middle of an event. The end of an unread stream can't be detected; clients read nothing
+    /// after it.
     fn report_break(&mut self, now: Duration, limit: &LimitReached, outcome: &Outcome) {
         let is_between = match self.framing() {
             Framing::Events => self.client.at == LinePlace::Block,
@@ -183,13 +244,16 @@ impl Relay {
         };
         if is_between && !self.client.has_end() {
             let message = format!("the answer breaks off here: the limit `{limit}` is reached");
-            self.write(now, |writer, out| writer.error(out, &message, &limit.name, &outcome.report()));
+            self.write(now, |writer, out| {
+                writer.error(out, &message, &limit.name, &outcome.report())
+            });
         }
     }
 
-    /// Ends the stream of a first answer whose document is whole, and whose upstream sent no finish: it was reset, fell
-    /// silent, or ended too early. Nothing of the document was lost, so the stream ends as the API's streams do. The
-    /// report says that this end is not the upstream's.
+    /// Ends the stream of a first answer whose document is whole, and whose upstream sent no
+    /// finish: it was reset, fell silent, or ended too early. Nothing of the document was lost, so
+    /// the stream ends as the API's streams do. The report says that this end is not the
+    /// upstream's.
     fn end_whole(&mut self, now: Duration, end: &CallEnd) {
         // The held-back events belong to the lost end.
         self.withhold(now);
@@ -202,13 +266,14 @@ impl Relay {
         self.finalize(now, true);
     }
 
-    /// Names the limit that a passing answer has reached: in its outcome, and in a comment after an event stream that
-    /// was not read to its end. A comment does not change the last event.
+    /// Names the limit that a passing answer has reached: in its outcome, and in a comment after an
+    /// event stream that was not read to its end. A comment does not change the last event.
     fn report_limit(&mut self, now: Duration, outcome: &mut Outcome, transport_end: TransportEnd) {
         let limit = &mut outcome.tally_mut().limit;
         *limit = self.slots.limit().cloned().or(limit.take());
-        let is_at_line =
-            matches!(self.phase, Phase::Unread) && self.framing() == Framing::Events && self.client.at.is_at_line();
+        let is_at_line = matches!(self.phase, Phase::Unread)
+            && self.framing() == Framing::Events
+            && self.client.at.is_at_line();
         if is_at_line && transport_end == TransportEnd::Closed && self.slots.limit().is_some() {
             self.send(now, format!(": restitch {}\n", outcome.report()).into());
         }
@@ -217,6 +282,10 @@ impl Relay {
     fn end_with(&mut self, outcome: Outcome, transport_end: TransportEnd) {
         self.phase = Phase::Done;
         let slot = self.slots.slot().kind;
-        self.outputs.push_back(Output::Done { outcome, slot, transport_end });
+        self.outputs.push_back(Output::Done {
+            outcome,
+            slot,
+            transport_end,
+        });
     }
 }

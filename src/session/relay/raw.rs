@@ -17,7 +17,8 @@ pub(super) struct Held {
     pub(super) texts: Vec<(Slot, String)>,
 }
 
-/// Raw bytes of the open call that have not left: first the rest of the chunks before, then the chunk that is being read.
+/// Raw bytes of the open call that have not left: first the rest of the chunks before, then the
+/// chunk that is being read.
 #[derive(Debug, Default)]
 pub(super) struct RawBytes {
     pending: BytesMut,
@@ -31,7 +32,10 @@ pub(super) struct RawBytes {
 
 impl RawBytes {
     pub(super) fn new(framing: Framing) -> Self {
-        Self { framing, ..Self::default() }
+        Self {
+            framing,
+            ..Self::default()
+        }
     }
 
     /// Records the offset at which the range of an event begins.
@@ -39,8 +43,8 @@ impl RawBytes {
         self.event_start = start;
     }
 
-    /// Adds a chunk that is about to be read. It is sent without a copy, even if the start of an event waits: copying a
-    /// whole read costs more than sending one more piece.
+    /// Adds a chunk that is about to be read. It is sent without a copy, even if the start of an
+    /// event waits: copying a whole read costs more than sending one more piece.
     pub(super) fn push(&mut self, bytes: &Bytes) {
         self.keep_chunk();
         self.chunk = bytes.clone();
@@ -48,7 +52,8 @@ impl RawBytes {
 
     /// Keeps the unsent bytes of the chunk.
     pub(super) fn keep_chunk(&mut self) {
-        self.pending.extend_from_slice(&std::mem::take(&mut self.chunk));
+        self.pending
+            .extend_from_slice(&std::mem::take(&mut self.chunk));
     }
 
     /// Takes the bytes up to an absolute offset.
@@ -57,7 +62,10 @@ impl RawBytes {
         let waiting = length.min(self.pending.len());
         let read = (length - waiting).min(self.chunk.len());
         self.forwarded += (waiting + read) as u64;
-        [self.pending.split_to(waiting).freeze(), self.chunk.split_to(read)]
+        [
+            self.pending.split_to(waiting).freeze(),
+            self.chunk.split_to(read),
+        ]
     }
 
     /// Returns the offset of the block that ends at an absolute offset.
@@ -66,8 +74,14 @@ impl RawBytes {
             // The block may begin in the waiting bytes and end in the chunk.
             self.keep_chunk();
         }
-        let raw = if self.pending.is_empty() { &self.chunk[..] } else { &self.pending[..] };
-        let length = usize::try_from(end.saturating_sub(self.forwarded)).unwrap_or(usize::MAX).min(raw.len());
+        let raw = if self.pending.is_empty() {
+            &self.chunk[..]
+        } else {
+            &self.pending[..]
+        };
+        let length = usize::try_from(end.saturating_sub(self.forwarded))
+            .unwrap_or(usize::MAX)
+            .min(raw.len());
         let start = match self.framing {
             Framing::Lines => last_line(&raw[..length]),
             Framing::Events => last_block(&raw[..length]),

@@ -1,4 +1,5 @@
-//! A connection that was lost, to a provider that can send the rest of the same answer: no tokens and no seam.
+//! A connection that was lost, to a provider that can send the rest of the same answer: no tokens
+//! and no seam.
 
 use std::time::Duration;
 
@@ -25,21 +26,24 @@ pub enum Reattach {
     NextByte,
 }
 
-/// The most reconnections for one answer. As many as calls for the rest by default, so that a connection that is lost
-/// every time ends.
+/// The most reconnections for one answer. As many as calls for the rest by default, so that a
+/// connection that is lost every time ends.
 const MAX_ATTACHED: u32 = 8;
 
 impl Relay {
-    /// Asks for the rest of the same answer, if the first call was lost and its provider can send it. Returns whether it
-    /// did.
+    /// Asks for the rest of the same answer, if the first call was lost and its provider can send
+    /// it. Returns whether it did.
     pub(super) fn reattach(&mut self, now: Duration, end: &CallEnd) -> bool {
-        let is_lost = matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_)) && self.is_forwarding();
+        let is_lost =
+            matches!(end, CallEnd::Dropped | CallEnd::TimedOut(_)) && self.is_forwarding();
         if !is_lost || self.is_reattach_unanswered() || self.upstream.reattached >= MAX_ATTACHED {
             return false;
         }
         let query = match self.reattach {
             Reattach::NextEvent if self.call.held.is_none() => self.writer.resume(),
-            Reattach::NextByte if self.call.opened => Some(format!("?from={}", self.call.raw.received())),
+            Reattach::NextByte if self.call.opened => {
+                Some(format!("?from={}", self.call.raw.received()))
+            }
             _ => None,
         };
         let Some(query) = query else { return false };
@@ -53,16 +57,26 @@ impl Relay {
             (call.usage, call.usage_apart) = (before.usage, before.usage_apart);
         }
         self.call.opened = false;
-        self.call.lost = Some(LostConnection { end: end.clone(), has_answered: false });
+        self.call.lost = Some(LostConnection {
+            end: end.clone(),
+            has_answered: false,
+        });
         self.phase = Phase::Open;
         self.slots.session_mut().restart_silence(now);
         let number = self.session().tally().continuations;
-        let request = Request { number, turn: None, reduce_reasoning: false, most_tokens: None, resume: Some(query) };
+        let request = Request {
+            number,
+            turn: None,
+            reduce_reasoning: false,
+            most_tokens: None,
+            resume: Some(query),
+        };
         self.outputs.push_back(Output::Call { request, at: now });
         true
     }
 
-    /// Returns whether the open call was made for the rest of the same answer. Such a call is not made twice.
+    /// Returns whether the open call was made for the rest of the same answer. Such a call is not
+    /// made twice.
     pub(super) fn is_attached_again(&mut self) -> bool {
         let is_attached = self.call.lost.is_some();
         if is_attached {
@@ -71,10 +85,13 @@ impl Relay {
         is_attached
     }
 
-    /// Returns whether the call was reconnected and has brought nothing yet. An answer that must not be continued waits
-    /// for it, too.
+    /// Returns whether the call was reconnected and has brought nothing yet. An answer that must
+    /// not be continued waits for it, too.
     pub(super) fn is_reattach_unanswered(&self) -> bool {
-        self.call.lost.as_ref().is_some_and(|lost| !lost.has_answered)
+        self.call
+            .lost
+            .as_ref()
+            .is_some_and(|lost| !lost.has_answered)
     }
 
     /// Records that the new connection has brought bytes of the answer.
@@ -84,8 +101,12 @@ impl Relay {
         }
     }
 
-    /// Returns how the connection was lost, if it could not be reconnected: the session then asks for the rest.
+    /// Returns how the connection was lost, if it could not be reconnected: the session then asks
+    /// for the rest.
     pub(super) fn end_of_lost(&mut self) -> Option<CallEnd> {
-        self.call.lost.take_if(|lost| !lost.has_answered).map(|lost| lost.end)
+        self.call
+            .lost
+            .take_if(|lost| !lost.has_answered)
+            .map(|lost| lost.end)
     }
 }

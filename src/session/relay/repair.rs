@@ -6,9 +6,9 @@ use super::{Output, Relay};
 use crate::session::{self, CallEnd, Session};
 
 impl Relay {
-    /// Sets the text of an event of a first answer to its repaired text, and edits its data. Returns the data, and
-    /// whether it was changed. `held`: text was held back before the event. Text that does not fit into the event is
-    /// written before it.
+    /// Sets the text of an event of a first answer to its repaired text, and edits its data.
+    /// Returns the data, and whether it was changed. `held`: text was held back before the event.
+    /// Text that does not fit into the event is written before it.
     pub(super) fn repaired_event(
         &mut self,
         now: Duration,
@@ -16,7 +16,9 @@ impl Relay {
         data: String,
         held: bool,
     ) -> (Option<String>, bool) {
-        if self.event_summary.end().is_some() || self.event_summary.ended.contains(&self.slots.slot().id) {
+        if self.event_summary.end().is_some()
+            || self.event_summary.ended.contains(&self.slots.slot().id)
+        {
             self.slots.session_mut().finish_whole();
         }
         let text = self.take_text();
@@ -44,10 +46,15 @@ impl Relay {
         (None, false)
     }
 
-    /// Replaces the texts that an event repeats by the repaired ones. Returns its data, or `None` if nothing changes.
+    /// Replaces the texts that an event repeats by the repaired ones. Returns its data, or `None`
+    /// if nothing changes.
     fn with_whole_texts(&mut self, data: &str) -> Option<String> {
         let texts = self.slots.repaired_texts();
-        if texts.is_empty() { None } else { self.writer.with_whole_texts(data, &texts) }
+        if texts.is_empty() {
+            None
+        } else {
+            self.writer.with_whole_texts(data, &texts)
+        }
     }
 
     /// Takes the text of a first answer from the session's outputs.
@@ -58,14 +65,18 @@ impl Relay {
                 session::Output::Text(more) => text.push_str(&more),
                 session::Output::Event(event) => self.outputs.push_back(Output::Event(event)),
                 session::Output::Call { .. } | session::Output::Done(_) => {
-                    debug_assert!(false, "only the end of a call is followed by another or by the outcome");
+                    debug_assert!(
+                        false,
+                        "only the end of a call is followed by another or by the outcome"
+                    );
                 }
             }
         }
         text
     }
 
-    /// Forwards the bytes before the event that ends at `at`, and writes `data` instead of the event.
+    /// Forwards the bytes before the event that ends at `at`, and writes `data` instead of the
+    /// event.
     pub(super) fn replace_event(&mut self, now: Duration, at: u64, data: &str) {
         self.forward_before(now, at);
         self.call.raw.skip_to(at);
@@ -73,14 +84,15 @@ impl Relay {
         self.write(now, |writer, out| writer.rewrite(out, &event_type, data));
     }
 
-    /// Returns whether the end of an answer that is not continued is written with a report of the repairs.
+    /// Returns whether the end of an answer that is not continued is written with a report of the
+    /// repairs.
     pub(super) fn reports_repairs(&self, end: &CallEnd) -> bool {
         let is_finished = matches!(end, CallEnd::Finished(_)) && !self.session().is_passing();
         is_finished && self.session().document().is_complete() && self.session().has_changed_text()
     }
 
-    /// Writes the held-back text of an answer that is not continued, before the event that ends it. `edited`: the
-    /// event's data, if its text was changed.
+    /// Writes the held-back text of an answer that is not continued, before the event that ends it.
+    /// `edited`: the event's data, if its text was changed.
     pub(super) fn release_before(&mut self, now: Duration, at: u64, edited: Option<String>) {
         self.slots.session_mut().release_first();
         let held = self.take_text();

@@ -79,7 +79,8 @@ impl LinePlace {
             Some(end) => {
                 let (before, last) = bytes.split_at(end);
                 let line = memrchr(b'\n', before).map_or(before, |start| &before[start + 1..]);
-                let is_empty = matches!(line, b"" | b"\r") && (line.len() < before.len() || self.is_at_line());
+                let is_empty =
+                    matches!(line, b"" | b"\r") && (line.len() < before.len() || self.is_at_line());
                 (if is_empty { Self::Block } else { Self::Line }, &last[1..])
             }
         };
@@ -96,7 +97,10 @@ impl LinePlace {
     pub(super) fn has_more_than_comments(self, bytes: &[u8]) -> bool {
         let mut lines = bytes.split(|byte| *byte == b'\n');
         let first = lines.next().unwrap_or_default();
-        let is_more = |line: &[u8]| line.first().is_some_and(|first| !matches!(first, b':' | b'\r'));
+        let is_more = |line: &[u8]| {
+            line.first()
+                .is_some_and(|first| !matches!(first, b':' | b'\r'))
+        };
         let is_first_more = match self {
             Self::Block | Self::Line => is_more(first),
             Self::Comment => false,
@@ -122,7 +126,11 @@ impl Relay {
         self.forward(now, start);
     }
 
-    pub(super) fn write(&mut self, now: Duration, write: impl FnOnce(&mut dyn Writer, &mut Vec<u8>)) {
+    pub(super) fn write(
+        &mut self,
+        now: Duration,
+        write: impl FnOnce(&mut dyn Writer, &mut Vec<u8>),
+    ) {
         let mut out = Vec::new();
         write(&mut *self.writer, &mut out);
         self.send_events(now, out);
@@ -188,7 +196,11 @@ mod tests {
             let mut slow = LinePlace::Block;
             for (end, byte) in text.bytes().enumerate() {
                 if byte == b'\n' {
-                    slow = if matches!(&line[..], b"" | b"\r") { LinePlace::Block } else { LinePlace::Line };
+                    slow = if matches!(&line[..], b"" | b"\r") {
+                        LinePlace::Block
+                    } else {
+                        LinePlace::Line
+                    };
                     line.clear();
                 } else {
                     line.push(byte);
@@ -200,7 +212,11 @@ mod tests {
                 }
                 for cut in 0..=end {
                     let (first, second) = text.as_bytes()[..=end].split_at(cut);
-                    assert_eq!(LinePlace::Block.after(first).after(second), slow, "{first:?} {second:?}");
+                    assert_eq!(
+                        LinePlace::Block.after(first).after(second),
+                        slow,
+                        "{first:?} {second:?}"
+                    );
                 }
             }
         }
@@ -217,7 +233,11 @@ mod tests {
             (LinePlace::Other, "\n: ping\n", false),
             (LinePlace::Block, ": ping\n\ndata: a", true),
         ] {
-            assert_eq!(at.has_more_than_comments(bytes.as_bytes()), is_more, "{at:?} {bytes:?}");
+            assert_eq!(
+                at.has_more_than_comments(bytes.as_bytes()),
+                is_more,
+                "{at:?} {bytes:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The time of a relay: when the open call counts as lost, and when a client that waits is sent a comment.
+//! The time of a relay: when the open call counts as lost, and when a client that waits is sent a
+//! comment.
 
 use std::time::Duration;
 
@@ -10,23 +11,34 @@ use crate::session::CallEnd;
 use crate::session::silence::Silence;
 
 impl Relay {
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless an event arrives earlier.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless an event arrives
+    /// earlier.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let silence = self.silence().map(|silence| silence.at);
         let waits = match self.phase {
             Phase::Withheld(_) => true,
-            // A call for the rest, or the original request again: the client gets no other bytes meanwhile.
+            // A call for the rest, or the original request again: the client gets no other bytes
+            // meanwhile.
             Phase::Open if self.session().is_first() && self.call.opened => {
-                let is_late = self.call.held.is_some() || !self.session().document().pending().is_empty();
+                let is_late =
+                    self.call.held.is_some() || !self.session().document().pending().is_empty();
                 is_late && !self.client.finish
             }
             Phase::Open => true,
             Phase::Unread | Phase::Done => false,
         };
-        let keep_alive = Some(self.client.sent_at.saturating_add(self.limits.transport.keep_alive_interval))
-            // An interval of zero would write comments without a pause.
-            .filter(|_| waits && !self.limits.transport.keep_alive_interval.is_zero());
-        keep_alive.into_iter().chain(silence).chain(self.text_due()).min()
+        let keep_alive = Some(
+            self.client
+                .sent_at
+                .saturating_add(self.limits.transport.keep_alive_interval),
+        )
+        // An interval of zero would write comments without a pause.
+        .filter(|_| waits && !self.limits.transport.keep_alive_interval.is_zero());
+        keep_alive
+            .into_iter()
+            .chain(silence)
+            .chain(self.text_due())
+            .min()
     }
 
     /// Handles a timeout: writes due text, keeps the client's stream alive, or ends a silent call.
@@ -47,7 +59,8 @@ impl Relay {
         }
     }
 
-    /// Records when bytes arrived. Comments do not count: servers send them while a model does not answer.
+    /// Records when bytes arrived. Comments do not count: servers send them while a model does not
+    /// answer.
     pub(super) fn note_bytes(&mut self, now: Duration, bytes: &[u8]) {
         let place = self.call.at;
         self.call.at = place.after(bytes);
@@ -67,13 +80,23 @@ impl Relay {
             false => Some(Silence::new(self.call.heard_at?, transport.first_byte())),
         };
         if let Some(at) = self.call.done_at {
-            return Some(Silence::new(at, TimeLimit { name: "settle", time: SETTLE }));
+            return Some(Silence::new(
+                at,
+                TimeLimit {
+                    name: "settle",
+                    time: SETTLE,
+                },
+            ));
         }
         match self.phase {
-            Phase::Open if self.is_reattach_unanswered() => self.session().silent_at(transport.first_byte()),
+            Phase::Open if self.is_reattach_unanswered() => {
+                self.session().silent_at(transport.first_byte())
+            }
             // The document is whole: the call ends even if the upstream never sends its end.
             Phase::Open if self.session().is_first() && self.is_whole() => idle(),
-            Phase::Open if self.session().is_first() && (self.client.finish || !self.is_cut()) => passing(),
+            Phase::Open if self.session().is_first() && (self.client.finish || !self.is_cut()) => {
+                passing()
+            }
             // `None`: the current slot would pass, but another one is cut.
             Phase::Open => self.session().silence(self.call.opened).or_else(idle),
             Phase::Withheld(_) => idle(),
@@ -84,6 +107,7 @@ impl Relay {
 
     /// Returns whether the answer would be continued if it were lost now.
     fn is_cut(&self) -> bool {
-        self.slots.would_continue(&self.call.ends, &CallEnd::Dropped)
+        self.slots
+            .would_continue(&self.call.ends, &CallEnd::Dropped)
     }
 }

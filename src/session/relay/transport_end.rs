@@ -23,7 +23,11 @@ struct Rest {
 impl Relay {
     /// The transport of the open call has ended.
     pub fn handle_transport_end(&mut self, now: Duration, transport_end: TransportEnd) {
-        let transport = if transport_end == TransportEnd::Closed { CallEnd::Closed } else { CallEnd::Dropped };
+        let transport = if transport_end == TransportEnd::Closed {
+            CallEnd::Closed
+        } else {
+            CallEnd::Dropped
+        };
         match self.phase {
             Phase::Done => return,
             Phase::Unread => return self.passed(now, transport),
@@ -43,8 +47,8 @@ impl Relay {
         self.finish_whole(now);
         let (forwards, passes) = (self.is_forwarding(), self.passes(&transport));
         let is_text = !self.event_summary.text.is_empty() && self.session().document().is_json();
-        let counts =
-            rest.is_unterminated && (is_text || !passes) || rest.is_known && is_whole && self.call.raw.has_bytes();
+        let counts = rest.is_unterminated && (is_text || !passes)
+            || rest.is_known && is_whole && self.call.raw.has_bytes();
         if counts && forwards && !self.client.finish {
             self.terminate(now);
         }
@@ -59,17 +63,28 @@ impl Relay {
         }
     }
 
-    /// Reads the text after the last whole event. Several servers end without the last blank line: that text is an event
-    /// all the same. Breaks when the call is over.
+    /// Reads the text after the last whole event. Several servers end without the last blank line:
+    /// that text is an event all the same. Breaks when the call is over.
     fn read_rest(&mut self, now: Duration, is_whole: bool) -> ControlFlow<(), Rest> {
         let (wanted, observed) = (self.wants_data(), self.is_forwarding());
         let kept = !observed && self.keeps_raw();
-        let OpenCall { decoder, reader, raw, adopts, .. } = &mut self.call;
-        // An incomplete event after the document holds nothing that is missed. In a repeated answer it is dropped, too:
-        // the relay would write it with an end, and clients would fail on it.
+        let OpenCall {
+            decoder,
+            reader,
+            raw,
+            adopts,
+            ..
+        } = &mut self.call;
+        // An incomplete event after the document holds nothing that is missed. In a repeated answer
+        // it is dropped, too: the relay would write it with an end, and clients would fail on it.
         let is_dropped = is_whole || *adopts;
         let is_of_end = |data: &str| is_dropped && (data.is_empty() || breaks_off(data));
-        let Some(event) = decoder.finish().ok().flatten().filter(|event| !is_of_end(&event.data)) else {
+        let Some(event) = decoder
+            .finish()
+            .ok()
+            .flatten()
+            .filter(|event| !is_of_end(&event.data))
+        else {
             return ControlFlow::Continue(Rest::default());
         };
         raw.begin_event(event.range.start);
@@ -88,8 +103,8 @@ impl Relay {
         })
     }
 
-    /// Forwards the rest, which counts or has others written after it, with the line end that it lacks. A client drops it
-    /// without one.
+    /// Forwards the rest, which counts or has others written after it, with the line end that it
+    /// lacks. A client drops it without one.
     fn terminate(&mut self, now: Duration) {
         self.forward(now, u64::MAX);
         let end: &[u8] = match self.framing() {
@@ -102,7 +117,8 @@ impl Relay {
 
     /// Returns whether a first answer with this end is forwarded unchanged.
     pub(super) fn passes(&self, end: &CallEnd) -> bool {
-        let continues = !self.call.withheld.is_empty() || self.slots.would_continue(&self.call.ends, end);
+        let continues =
+            !self.call.withheld.is_empty() || self.slots.would_continue(&self.call.ends, end);
         self.client.finish || self.is_forwarding() && !continues
     }
 }

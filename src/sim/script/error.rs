@@ -45,19 +45,35 @@ impl fmt::Display for ScriptErrorKind {
             Self::InvalidNumber(text) => write!(f, "`{text}` is not a number that fits"),
             Self::InvalidStatus(code) => write!(f, "{code} is not an HTTP error (400 to 599)"),
             Self::Misplaced(behaviour) if behaviour.fits(Side::First) => {
-                write!(f, "`{behaviour}` answers first calls and cannot come after the `|`")
+                write!(
+                    f,
+                    "`{behaviour}` answers first calls and cannot come after the `|`"
+                )
             }
             Self::Misplaced(behaviour) => {
-                write!(f, "`{behaviour}` continues an answer and cannot come before the `|`")
+                write!(
+                    f,
+                    "`{behaviour}` continues an answer and cannot come before the `|`"
+                )
             }
             Self::UnexpectedBytes(behaviour) => {
-                write!(f, "`{behaviour}` delivers nothing of the document and takes no `@`")
+                write!(
+                    f,
+                    "`{behaviour}` delivers nothing of the document and takes no `@`"
+                )
             }
-            Self::UnexpectedLead(behaviour) if behaviour.takes_end() && *behaviour != Behaviour::Reasoning => {
-                write!(f, "only `tool` has text or a call before it, not `{behaviour}`")
+            Self::UnexpectedLead(behaviour)
+                if behaviour.takes_end() && *behaviour != Behaviour::Reasoning =>
+            {
+                write!(
+                    f,
+                    "only `tool` has text or a call before it, not `{behaviour}`"
+                )
             }
             Self::UnexpectedLead(behaviour) => write!(f, "nothing comes before `{behaviour}`"),
-            Self::UnexpectedEnd(behaviour) => write!(f, "`{behaviour}` is an end itself and takes no `!`"),
+            Self::UnexpectedEnd(behaviour) => {
+                write!(f, "`{behaviour}` is an end itself and takes no `!`")
+            }
             Self::SecondBar => f.write_str("a second `|`"),
         }
     }

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use super::super::style::ContinuationStyle;
 use super::{
-    AnswerEnd, BEHAVIOURS, Behaviour, CALL, ENDS, Lead, REASONING, Script, ScriptError, ScriptErrorKind, Side, Step,
-    TEXT,
+    AnswerEnd, BEHAVIOURS, Behaviour, CALL, ENDS, Lead, REASONING, Script, ScriptError,
+    ScriptErrorKind, Side, Step, TEXT,
 };
 
 impl FromStr for Script {
@@ -24,7 +24,10 @@ impl FromStr for Script {
         if let Some(then) = then {
             let base = first.len() + 1;
             if let Some(at) = then.find('|') {
-                return Err(ScriptError { kind: ScriptErrorKind::SecondBar, offset: base + at });
+                return Err(ScriptError {
+                    kind: ScriptErrorKind::SecondBar,
+                    offset: base + at,
+                });
             }
             let steps = self::steps(then, base, Side::Then)?;
             if !steps.is_empty() {
@@ -51,7 +54,12 @@ fn steps(text: &str, base: usize, side: Side) -> Result<Vec<Step>, ScriptError> 
 }
 
 fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
-    let fail = |kind, offset| Err(ScriptError { kind, offset: base + offset });
+    let fail = |kind, offset| {
+        Err(ScriptError {
+            kind,
+            offset: base + offset,
+        })
+    };
     let (head, end) = match word.split_once('!') {
         None => (word, None),
         Some((head, end)) => (head, Some((end, head.len()))),
@@ -68,7 +76,10 @@ fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
     if !behaviour.takes_lead(lead) {
         return fail(ScriptErrorKind::UnexpectedLead(behaviour), 0);
     }
-    let mut step = Step { lead, ..Step::plain(behaviour) };
+    let mut step = Step {
+        lead,
+        ..Step::plain(behaviour)
+    };
     if let Some((bytes, at)) = bytes {
         if !behaviour.takes_bytes() {
             return fail(ScriptErrorKind::UnexpectedBytes(behaviour), at);
@@ -80,7 +91,9 @@ fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
             return fail(ScriptErrorKind::UnexpectedEnd(behaviour), at);
         }
         step.end = Some(match end.split_once('=') {
-            Some(("drop", bytes)) => AnswerEnd::Reset(number(bytes, base + at + 1 + "drop=".len())?),
+            Some(("drop", bytes)) => {
+                AnswerEnd::Reset(number(bytes, base + at + 1 + "drop=".len())?)
+            }
             _ => match ENDS.iter().find(|(known, _)| *known == end) {
                 Some(&(_, end)) => end,
                 None => return fail(ScriptErrorKind::UnknownEnd(end.to_owned()), at + 1),
@@ -93,7 +106,11 @@ fn step(word: &str, base: usize, side: Side) -> Result<Step, ScriptError> {
 /// Reads the parts before a behaviour. Returns them, the behaviour's name and its offset.
 fn lead(word: &str) -> (Lead, &str, usize) {
     let (mut lead, mut name) = (Lead::default(), word);
-    for (word, flag) in [(REASONING, &mut lead.reasoning), (TEXT, &mut lead.text), (CALL, &mut lead.call)] {
+    for (word, flag) in [
+        (REASONING, &mut lead.reasoning),
+        (TEXT, &mut lead.text),
+        (CALL, &mut lead.call),
+    ] {
         if let Some(rest) = name.strip_prefix(word) {
             (*flag, name) = (true, rest);
         }
@@ -129,7 +146,10 @@ fn number<T: FromStr>(text: &str, offset: usize) -> Result<T, ScriptError> {
     let digits = text.bytes().all(|b| b.is_ascii_digit());
     match text.parse() {
         Ok(number) if digits => Ok(number),
-        _ => Err(ScriptError { kind: ScriptErrorKind::InvalidNumber(text.to_owned()), offset }),
+        _ => Err(ScriptError {
+            kind: ScriptErrorKind::InvalidNumber(text.to_owned()),
+            offset,
+        }),
     }
 }
 
@@ -141,7 +161,9 @@ mod tests {
     #[test]
     fn the_text_form_round_trips() {
         for side in [Side::First, Side::Then] {
-            let styles = ContinuationStyle::ALL.iter().map(|&style| (style.name(), Behaviour::Style(style)));
+            let styles = ContinuationStyle::ALL
+                .iter()
+                .map(|&style| (style.name(), Behaviour::Style(style)));
             for (name, behaviour) in BEHAVIOURS.iter().copied().chain(styles) {
                 // `empty` and `refusal` are names of styles, too.
                 if !behaviour.fits(side) || !behaviour_is(name, behaviour) {
@@ -178,7 +200,10 @@ mod tests {
     #[test]
     fn names_of_styles_are_behaviours() {
         let read = |name| behaviour(name, 0).unwrap();
-        assert_eq!(read("element-reformatted"), Behaviour::Style(ContinuationStyle::ElementReformatted));
+        assert_eq!(
+            read("element-reformatted"),
+            Behaviour::Style(ContinuationStyle::ElementReformatted)
+        );
         assert_eq!(read("anchor"), Behaviour::Anchor);
         let own: Vec<&str> = ContinuationStyle::ALL
             .iter()
@@ -191,7 +216,11 @@ mod tests {
     #[test]
     fn empty_sides_have_defaults() {
         for text in ["", "|", "answer", " answer | anchor ", ",;|\n", "|anchor"] {
-            assert_eq!(text.parse::<Script>().unwrap(), Script::default(), "{text:?}");
+            assert_eq!(
+                text.parse::<Script>().unwrap(),
+                Script::default(),
+                "{text:?}"
+            );
         }
         assert_eq!(Script::default().to_string(), "answer | anchor");
     }
@@ -201,11 +230,20 @@ mod tests {
         let cases = [
             ("answr", "no behaviour is called `answr` (byte 0)"),
             ("answer  , fenc", "no behaviour is called `fenc` (byte 10)"),
-            ("answer\u{2003}fenc", "no behaviour is called `fenc` (byte 9)"),
-            ("answer | exact@1 foo", "no behaviour is called `foo` (byte 17)"),
+            (
+                "answer\u{2003}fenc",
+                "no behaviour is called `fenc` (byte 9)",
+            ),
+            (
+                "answer | exact@1 foo",
+                "no behaviour is called `foo` (byte 17)",
+            ),
             ("answer@", "`` is not a number that fits (byte 7)"),
             ("answer@+1", "`+1` is not a number that fits (byte 7)"),
-            ("answer@99999999999999999999", "`99999999999999999999` is not a number that fits (byte 7)"),
+            (
+                "answer@99999999999999999999",
+                "`99999999999999999999` is not a number that fits (byte 7)",
+            ),
             ("answer@1!lenght", "no end is called `lenght` (byte 9)"),
             ("answer!", "no end is called `` (byte 7)"),
             ("answer!drop=x", "`x` is not a number that fits (byte 12)"),
@@ -213,20 +251,51 @@ mod tests {
             ("399", "399 is not an HTTP error (400 to 599) (byte 0)"),
             ("4290", "no behaviour is called `4290` (byte 0)"),
             ("429~x", "`x` is not a number that fits (byte 4)"),
-            ("500!stop", "`500` is an end itself and takes no `!` (byte 3)"),
-            ("drop@3", "`drop` delivers nothing of the document and takes no `@` (byte 4)"),
-            ("answer | refusal@3", "`refusal` delivers nothing of the document and takes no `@` (byte 16)"),
-            ("exact", "`exact` continues an answer and cannot come before the `|` (byte 0)"),
-            ("root", "`root` continues an answer and cannot come before the `|` (byte 0)"),
-            ("answer|answer", "`answer` answers first calls and cannot come after the `|` (byte 7)"),
-            ("text+reasoning+tool", "no behaviour is called `reasoning+tool` (byte 5)"),
-            ("text+answer", "only `tool` has text or a call before it, not `answer` (byte 0)"),
+            (
+                "500!stop",
+                "`500` is an end itself and takes no `!` (byte 3)",
+            ),
+            (
+                "drop@3",
+                "`drop` delivers nothing of the document and takes no `@` (byte 4)",
+            ),
+            (
+                "answer | refusal@3",
+                "`refusal` delivers nothing of the document and takes no `@` (byte 16)",
+            ),
+            (
+                "exact",
+                "`exact` continues an answer and cannot come before the `|` (byte 0)",
+            ),
+            (
+                "root",
+                "`root` continues an answer and cannot come before the `|` (byte 0)",
+            ),
+            (
+                "answer|answer",
+                "`answer` answers first calls and cannot come after the `|` (byte 7)",
+            ),
+            (
+                "text+reasoning+tool",
+                "no behaviour is called `reasoning+tool` (byte 5)",
+            ),
+            (
+                "text+answer",
+                "only `tool` has text or a call before it, not `answer` (byte 0)",
+            ),
             ("reasoning+500", "nothing comes before `500` (byte 0)"),
-            ("answer | tool", "`tool` answers first calls and cannot come after the `|` (byte 9)"),
+            (
+                "answer | tool",
+                "`tool` answers first calls and cannot come after the `|` (byte 9)",
+            ),
             ("answer | anchor | anchor", "a second `|` (byte 16)"),
         ];
         for (text, message) in cases {
-            assert_eq!(text.parse::<Script>().unwrap_err().to_string(), message, "{text:?}");
+            assert_eq!(
+                text.parse::<Script>().unwrap_err().to_string(),
+                message,
+                "{text:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Fragments whose text is not quite the document's: other words, a quote too many, a space too few.
+//! Fragments whose text is not quite the document's: other words, a quote too many, a space too
+//! few.
 
 use std::ops::Range;
 
@@ -23,7 +24,8 @@ pub(super) fn trimmed(site: &Site<'_>) -> Option<String> {
 pub(super) fn differs(site: &Site<'_>, from: Start, random: &mut Random) -> Option<String> {
     let start = from.offset(site)?;
     let mut places = places(site, start, random);
-    // A word that the cut divides keeps its other half, so it is changed only if there is nothing else.
+    // A word that the cut divides keeps its other half, so it is changed only if there is nothing
+    // else.
     if places.iter().any(|place| place.is_whole) {
         places.retain(|place| place.is_whole);
     }
@@ -67,12 +69,24 @@ fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<Place> {
         if node.is_string {
             words(site, span, random, &mut places);
         } else if delivered.starts_with(['t', 'f', 'n']) {
-            let other = if delivered.starts_with('t') { "false" } else { "true" };
-            places.push(Place { range: span.range(), other: other.to_owned(), is_whole: true });
+            let other = if delivered.starts_with('t') {
+                "false"
+            } else {
+                "true"
+            };
+            places.push(Place {
+                range: span.range(),
+                other: other.to_owned(),
+                is_whole: true,
+            });
         } else if let Some(digit) = digit(delivered) {
             let at = span.start + digit;
             let other = other_digit(&document[at..], random);
-            places.push(Place { range: at..at + 1, other, is_whole: true });
+            places.push(Place {
+                range: at..at + 1,
+                other,
+                is_whole: true,
+            });
         }
     }
     places
@@ -82,10 +96,17 @@ fn places(site: &Site<'_>, start: usize, random: &mut Random) -> Vec<Place> {
 fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<Place>) {
     let (document, cut) = (site.cut.document, site.cut.offset);
     let base = span.start + 1;
-    let inner = site.text(Span { start: base, end: span.end - 1 });
+    let inner = site.text(Span {
+        start: base,
+        end: span.end - 1,
+    });
     let mut word: Option<Range<usize>> = None;
     // A last unit that is not a letter ends a word at the end of the string.
-    let end = spell::Unit { at: inner.len(), written: "", says: None };
+    let end = spell::Unit {
+        at: inner.len(),
+        written: "",
+        says: None,
+    };
     for unit in spell::units(inner).chain([end]) {
         let at = base + unit.at;
         if at < cut && !unit.is_escaped() && unit.says.is_some_and(char::is_alphanumeric) {
@@ -98,24 +119,44 @@ fn words(site: &Site<'_>, span: Span, random: &mut Random, places: &mut Vec<Plac
         let old = &document[range.clone()];
         if old.bytes().all(|byte| byte.is_ascii_digit()) {
             let other = other_digit(old, random);
-            places.push(Place { range: range.start..range.start + 1, other, is_whole: true });
+            places.push(Place {
+                range: range.start..range.start + 1,
+                other,
+                is_whole: true,
+            });
         } else {
             let other = random.pick(&WORDS);
-            let other = if old.chars().next() == other.chars().next() { INSTEAD } else { other };
-            places.push(Place { range, other: other.to_owned(), is_whole });
+            let other = if old.chars().next() == other.chars().next() {
+                INSTEAD
+            } else {
+                other
+            };
+            places.push(Place {
+                range,
+                other: other.to_owned(),
+                is_whole,
+            });
         }
     }
 }
 
 /// Returns the first digit of a number that is not 0, or the only 0.
 fn digit(number: &str) -> Option<usize> {
-    number.find(|c: char| matches!(c, '1'..='9')).or_else(|| number.find('0'))
+    number
+        .find(|c: char| matches!(c, '1'..='9'))
+        .or_else(|| number.find('0'))
 }
 
 /// Returns another digit than the first of `text`, and not 0.
 fn other_digit(text: &str, random: &mut Random) -> String {
-    debug_assert!(text.starts_with(|c: char| c.is_ascii_digit()), "no digit: {text}");
-    let old = text.bytes().next().map_or(0, |byte| usize::from(byte.wrapping_sub(b'0')));
+    debug_assert!(
+        text.starts_with(|c: char| c.is_ascii_digit()),
+        "no digit: {text}"
+    );
+    let old = text
+        .bytes()
+        .next()
+        .map_or(0, |byte| usize::from(byte.wrapping_sub(b'0')));
     let other = 1 + (old + random.below(8)) % 9;
     other.to_string()
 }

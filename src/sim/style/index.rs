@@ -41,7 +41,12 @@ pub(super) struct Site<'a> {
 impl<'a> Site<'a> {
     /// Indexes a document; `None` if it is not JSON, or the cut is not inside it.
     pub(super) fn new(cut: &Cut<'a>) -> Option<Self> {
-        let &Cut { document, offset, anchor, .. } = cut;
+        let &Cut {
+            document,
+            offset,
+            anchor,
+            ..
+        } = cut;
         let is_cut = offset > 0 && offset < document.len() && anchor <= offset;
         if !is_cut || !document.is_char_boundary(offset) || !document.is_char_boundary(anchor) {
             return None;
@@ -54,9 +59,16 @@ impl<'a> Site<'a> {
             open.push(node);
             let children = &nodes[node].children;
             let after = children.partition_point(|&child| nodes[child].span.end <= offset);
-            next = children.get(after).copied().filter(|&child| holds(&nodes[child]));
+            next = children
+                .get(after)
+                .copied()
+                .filter(|&child| holds(&nodes[child]));
         }
-        Some(Self { cut: *cut, nodes, open })
+        Some(Self {
+            cut: *cut,
+            nodes,
+            open,
+        })
     }
 
     pub(super) fn exact(&self) -> &'a str {
@@ -97,12 +109,18 @@ impl<'a> Site<'a> {
         value.filter(holds).or(node.key.filter(holds))
     }
 
-    /// Returns the string or key that contains the cut, with its quotes; `None` if the cut divides an escape.
+    /// Returns the string or key that contains the cut, with its quotes; `None` if the cut divides
+    /// an escape.
     pub(super) fn string(&self) -> Option<Span> {
-        let token = self.token().filter(|token| self.text(*token).starts_with('"'))?;
+        let token = self
+            .token()
+            .filter(|token| self.text(*token).starts_with('"'))?;
         let cut = self.cut.offset - token.start - 1;
         let is_edge = |unit: spell::Unit<'_>| unit.at == cut;
-        let inner = self.text(Span { start: token.start + 1, end: token.end - 1 });
+        let inner = self.text(Span {
+            start: token.start + 1,
+            end: token.end - 1,
+        });
         (cut == inner.len() || spell::units(inner).any(is_edge)).then_some(token)
     }
 
@@ -117,29 +135,37 @@ impl<'a> Site<'a> {
 
     /// Returns the innermost member that contains the cut, as an index of `open`.
     pub(super) fn member(&self) -> Option<usize> {
-        self.open.iter().rposition(|&node| self.nodes[node].key.is_some())
+        self.open
+            .iter()
+            .rposition(|&node| self.nodes[node].key.is_some())
     }
 
     /// Returns the innermost array element that contains the cut, as an index of `open`.
     pub(super) fn element(&self) -> Option<usize> {
         self.open.iter().rposition(|&node| {
-            self.nodes[node].parent.is_some_and(|parent| self.nodes[parent].container == Some(Kind::Array))
+            self.nodes[node]
+                .parent
+                .is_some_and(|parent| self.nodes[parent].container == Some(Kind::Array))
         })
     }
 
-    /// Returns the innermost container whose bracket is before the cut, as an index of `open`: of the given type, or of
-    /// any type.
+    /// Returns the innermost container whose bracket is before the cut, as an index of `open`: of
+    /// the given type, or of any type.
     pub(super) fn container(&self, kind: Option<Kind>) -> Option<usize> {
         self.open.iter().rposition(|&node| {
             let node = &self.nodes[node];
-            node.container.is_some_and(|own| kind.is_none_or(|kind| kind == own)) && node.span.start < self.cut.offset
+            node.container
+                .is_some_and(|own| kind.is_none_or(|kind| kind == own))
+                && node.span.start < self.cut.offset
         })
     }
 
     /// Returns the first undelivered child of a node.
     pub(super) fn next(&self, node: usize) -> Option<usize> {
         let children = &self.nodes[node].children;
-        children.get(children.partition_point(|&child| self.nodes[child].lead() < self.cut.offset)).copied()
+        children
+            .get(children.partition_point(|&child| self.nodes[child].lead() < self.cut.offset))
+            .copied()
     }
 }
 
@@ -152,7 +178,11 @@ fn nodes(document: &str) -> Option<Vec<Node>> {
             let node = Node {
                 span: event.span(),
                 key: key.take(),
-                container: if let Event::Begin { kind, .. } = event { Some(kind) } else { None },
+                container: if let Event::Begin { kind, .. } = event {
+                    Some(kind)
+                } else {
+                    None
+                },
                 is_string: matches!(event, Event::StringBegin(_)),
                 parent: open.last().copied(),
                 children: Vec::new(),
@@ -167,9 +197,18 @@ fn nodes(document: &str) -> Option<Vec<Node>> {
             nodes.push(node);
         }
         match event {
-            Event::Key(span) => key = Some(Span { start: span.start - 1, end: span.end + 1 }),
+            Event::Key(span) => {
+                key = Some(Span {
+                    start: span.start - 1,
+                    end: span.end + 1,
+                })
+            }
             // The last node is the string: no node begins inside a string.
-            Event::StringEnd(span) => nodes.iter_mut().next_back().into_iter().for_each(|node| node.span = span),
+            Event::StringEnd(span) => nodes
+                .iter_mut()
+                .next_back()
+                .into_iter()
+                .for_each(|node| node.span = span),
             Event::End { span, .. } => open.pop().into_iter().for_each(|at| nodes[at].span = span),
             _ => {}
         }
@@ -177,6 +216,8 @@ fn nodes(document: &str) -> Option<Vec<Node>> {
     let mut machine = Machine::new(usize::MAX);
     let end = machine.feed_text(document, &mut each(&mut take)).ok()?;
     machine.finish_text(document, &mut each(&mut take)).ok()?;
-    let rest = document.get(end..)?.trim_start_matches([' ', '\t', '\n', '\r']);
+    let rest = document
+        .get(end..)?
+        .trim_start_matches([' ', '\t', '\n', '\r']);
     rest.is_empty().then_some(nodes)
 }

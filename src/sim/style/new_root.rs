@@ -1,4 +1,5 @@
-//! Fragments with a root of their own, and bare elements. Delivered values beside them are left out.
+//! Fragments with a root of their own, and bare elements. Delivered values beside them are left
+//! out.
 
 use super::index::Site;
 use super::print::{Layout, View};
@@ -7,20 +8,28 @@ use super::restart::{lay_out, shuffle};
 use super::spell::Spelling;
 use crate::json::Kind;
 
-/// A root that has less than the document: its containers from the root down, each with the first child that it keeps.
-/// That is the next container, if there is one.
+/// A root that has less than the document: its containers from the root down, each with the first
+/// child that it keeps. That is the next container, if there is one.
 struct Kept(Vec<(usize, usize)>);
 
 impl Kept {
-    /// Returns the path down to the open container at `place`, which keeps its children from `first` on.
+    /// Returns the path down to the open container at `place`, which keeps its children from
+    /// `first` on.
     fn new(site: &Site<'_>, place: usize, first: usize) -> Self {
         let path = &site.open[..=place];
-        Self(path.iter().copied().zip(path.iter().copied().skip(1).chain([first])).collect())
+        Self(
+            path.iter()
+                .copied()
+                .zip(path.iter().copied().skip(1).chain([first]))
+                .collect(),
+        )
     }
 
     /// Returns whether it leaves out something that was delivered.
     fn leaves_out(&self, site: &Site<'_>) -> bool {
-        self.0.iter().any(|&(container, first)| site.nodes[container].children.first() != Some(&first))
+        self.0
+            .iter()
+            .any(|&(container, first)| site.nodes[container].children.first() != Some(&first))
     }
 
     fn view<'s, 'a>(&self, site: &'s Site<'a>) -> View<'s, 'a> {
@@ -38,8 +47,12 @@ impl Kept {
         let mut rest = 0;
         for &(container, first) in &self.0 {
             let (own, first) = (&site.nodes[container], &site.nodes[first]);
-            let opened = own.children.first().map_or(own.span.end, |&child| site.nodes[child].lead());
-            // The bracket and the white space after it, then the key of the child that is kept, if it is a member.
+            let opened = own
+                .children
+                .first()
+                .map_or(own.span.end, |&child| site.nodes[child].lead());
+            // The bracket and the white space after it, then the key of the child that is kept, if
+            // it is a member.
             text.push_str(&document[own.span.start..opened]);
             text.push_str(&document[first.lead()..first.span.start]);
             rest = first.span.start;
@@ -55,7 +68,11 @@ impl Kept {
         }
         Some(match random.below(2) {
             0 => self.verbatim(site),
-            _ => self.view(site).print(Layout::Spaced, Spelling::Same, 0).text,
+            _ => {
+                self.view(site)
+                    .print(Layout::Spaced, Spelling::Same, 0)
+                    .text
+            }
         })
     }
 }
@@ -81,7 +98,9 @@ pub(super) fn reformatted(site: &Site<'_>, random: &mut Random) -> Option<String
     }
     let mut view = kept.view(site);
     shuffle(site, &mut view, site.nodes[element].span.start, random);
-    lay_out(site, random, |layout, spelling| Some(view.print(layout, spelling, 0).text))
+    lay_out(site, random, |layout, spelling| {
+        Some(view.print(layout, spelling, 0).text)
+    })
 }
 
 /// Writes the same with one or two complete elements before the cut one.
@@ -101,7 +120,11 @@ pub(super) fn rest(site: &Site<'_>, random: &mut Random) -> Option<String> {
     if own.container != Some(Kind::Object) {
         return None;
     }
-    let first = own.children.iter().copied().find(|&child| site.nodes[child].span.end > site.cut.offset)?;
+    let first = own
+        .children
+        .iter()
+        .copied()
+        .find(|&child| site.nodes[child].span.end > site.cut.offset)?;
     if own.children.first() == Some(&first) {
         return None;
     }
@@ -119,12 +142,18 @@ pub(super) fn bare(site: &Site<'_>, with_cut: bool) -> Option<String> {
     let array = site.open[site.container(Some(Kind::Array))?];
     let children = &site.nodes[array].children;
     let first = match with_cut {
-        true => children.iter().copied().find(|child| site.open.contains(child))?,
+        true => children
+            .iter()
+            .copied()
+            .find(|child| site.open.contains(child))?,
         false => site.next(array)?,
     };
     let last = *children.last()?;
     debug_assert!(first <= last, "the first element is not after the last one");
-    site.cut.document.get(site.nodes[first].span.start..site.nodes[last].span.end).map(str::to_owned)
+    site.cut
+        .document
+        .get(site.nodes[first].span.start..site.nodes[last].span.end)
+        .map(str::to_owned)
 }
 
 /// Writes the one element after the cut one.

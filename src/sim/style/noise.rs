@@ -1,4 +1,5 @@
-//! Anchors as models really repeat them: nearly letter by letter, or with something around them. The rest is verbatim.
+//! Anchors as models really repeat them: nearly letter by letter, or with something around them.
+//! The rest is verbatim.
 
 use super::anchor_tag;
 use super::index::Site;
@@ -17,10 +18,18 @@ pub(super) fn typo(site: &Site<'_>, random: &mut Random) -> Option<String> {
         return None;
     }
     // Two mistakes in a few characters would make the anchor unrecognizable.
-    let mistakes = if chars.len() < 3 * SHORTEST_TYPO { 1 } else { 1 + random.below(2) };
+    let mistakes = if chars.len() < 3 * SHORTEST_TYPO {
+        1
+    } else {
+        1 + random.below(2)
+    };
     for _ in 0..mistakes {
         let at = random.below(chars.len() - UNCHANGED_END);
-        let letters: Vec<char> = LETTERS.iter().copied().filter(|letter| *letter != chars[at]).collect();
+        let letters: Vec<char> = LETTERS
+            .iter()
+            .copied()
+            .filter(|letter| *letter != chars[at])
+            .collect();
         match random.below(3) {
             0 => chars[at] = random.pick(&letters),
             1 => drop(chars.remove(at)),
@@ -43,11 +52,21 @@ enum White {
 
 /// Returns the anchor with other white space between its tokens.
 pub(super) fn white(site: &Site<'_>, random: &mut Random) -> Option<String> {
-    const KINDS: [White; 4] =
-        [White::LineEnds(" "), White::LineEnds(""), White::Separators(""), White::Separators(" ")];
+    const KINDS: [White; 4] = [
+        White::LineEnds(" "),
+        White::LineEnds(""),
+        White::Separators(""),
+        White::Separators(" "),
+    ];
     let first = random.below(KINDS.len());
-    let changed = |kind: &White| Some(with_white(*kind, site)).filter(|anchor| anchor != site.anchor());
-    let anchor = KINDS.iter().cycle().skip(first).take(KINDS.len()).find_map(changed)?;
+    let changed =
+        |kind: &White| Some(with_white(*kind, site)).filter(|anchor| anchor != site.anchor());
+    let anchor = KINDS
+        .iter()
+        .cycle()
+        .skip(first)
+        .take(KINDS.len())
+        .find_map(changed)?;
     Some(with_anchor(&anchor, site))
 }
 
@@ -56,7 +75,11 @@ fn with_white(kind: White, site: &Site<'_>) -> String {
     while let Some(c) = rest.chars().next() {
         let at = site.cut.offset - rest.len();
         let in_string = site.is_in_string(at);
-        let run = if in_string { 0 } else { rest.len() - rest.trim_start_matches(WHITE_SPACE).len() };
+        let run = if in_string {
+            0
+        } else {
+            rest.len() - rest.trim_start_matches(WHITE_SPACE).len()
+        };
         let after = rest.get(c.len_utf8()..).unwrap_or_default();
         match kind {
             White::LineEnds(other) if rest[..run].contains('\n') => out.push_str(other),
@@ -115,7 +138,11 @@ pub(super) fn unescaped(site: &Site<'_>) -> String {
 
 /// Returns the anchor after an ellipsis.
 pub(super) fn ellipsis(site: &Site<'_>, random: &mut Random) -> String {
-    format!("{}{}", random.pick(&["...", "…", "... ", "… "]), site.anchored())
+    format!(
+        "{}{}",
+        random.pick(&["...", "…", "... ", "… "]),
+        site.anchored()
+    )
 }
 
 /// Returns the anchor, a line end, and the rest.
@@ -131,8 +158,14 @@ pub(super) fn twice(site: &Site<'_>) -> String {
 /// Returns the anchor without its first word, or the sign that it begins with.
 pub(super) fn wordless(site: &Site<'_>) -> Option<String> {
     let anchor = site.anchor().trim_start_matches(WHITE_SPACE);
-    let word = anchor.find(|c: char| !c.is_alphanumeric()).unwrap_or(anchor.len());
-    let first = if word > 0 { word } else { anchor.chars().next()?.len_utf8() };
+    let word = anchor
+        .find(|c: char| !c.is_alphanumeric())
+        .unwrap_or(anchor.len());
+    let first = if word > 0 {
+        word
+    } else {
+        anchor.chars().next()?.len_utf8()
+    };
     let rest = &anchor[first..];
     (!rest.is_empty()).then(|| with_anchor(rest, site))
 }
@@ -142,7 +175,11 @@ pub(super) fn quoted(site: &Site<'_>, random: &mut Random) -> String {
     let anchor = site.anchor();
     let quote = match random.below(2) {
         0 => anchor,
-        _ => anchor.char_indices().rev().nth(QUOTED_END - 1).map_or(anchor, |(at, _)| &anchor[at..]),
+        _ => anchor
+            .char_indices()
+            .rev()
+            .nth(QUOTED_END - 1)
+            .map_or(anchor, |(at, _)| &anchor[at..]),
     };
     let rest = site.anchored();
     match random.below(3) {
@@ -155,7 +192,12 @@ pub(super) fn quoted(site: &Site<'_>, random: &mut Random) -> String {
 /// Returns the anchor in a code fence, then the rest.
 pub(super) fn fence_alone(site: &Site<'_>, random: &mut Random) -> String {
     let (language, gap) = (random.pick(&["json", ""]), random.pick(&["\n", "\n\n"]));
-    format!("```{language}\n{}{}\n```{gap}{}", site.anchor(), site.mark(), site.exact())
+    format!(
+        "```{language}\n{}{}\n```{gap}{}",
+        site.anchor(),
+        site.mark(),
+        site.exact()
+    )
 }
 
 /// Returns the anchor between the request's tags, or after or before one tag, in one line.
@@ -173,7 +215,12 @@ pub(super) fn tags_line(site: &Site<'_>, random: &mut Random) -> String {
 /// Returns the anchor between the request's tags, each on a line of its own.
 pub(super) fn tags_lines(site: &Site<'_>) -> String {
     let tag = anchor_tag(site.delivered());
-    format!("<{tag}>\n{}{}\n</{tag}>\n{}", site.anchor(), site.mark(), site.exact())
+    format!(
+        "<{tag}>\n{}{}\n</{tag}>\n{}",
+        site.anchor(),
+        site.mark(),
+        site.exact()
+    )
 }
 
 /// Characters of the shortest anchor in which a mistake leaves something to recognise.

@@ -13,7 +13,9 @@ pub(super) fn refusal(random: &mut Random) -> String {
 /// Returns the last delivered bytes once more, like a model in a loop.
 pub(super) fn same_again(site: &Site<'_>, random: &mut Random) -> Option<String> {
     let delivered = site.delivered();
-    let mut from = delivered.len().checked_sub(50 + random.below(251).min(delivered.len().checked_sub(50)?))?;
+    let mut from = delivered
+        .len()
+        .checked_sub(50 + random.below(251).min(delivered.len().checked_sub(50)?))?;
     while !delivered.is_char_boundary(from) {
         from += 1;
     }
@@ -38,7 +40,8 @@ pub(super) fn only_delivered(site: &Site<'_>, random: &mut Random) -> Option<Str
     Some(slice[..end].to_owned())
 }
 
-/// Returns the complete part of the delivered text, closed; `None` if that is empty, or all of the document.
+/// Returns the complete part of the delivered text, closed; `None` if that is empty, or all of the
+/// document.
 pub(super) fn closed_delivered(site: &Site<'_>) -> Option<String> {
     let mut machine = Machine::new(usize::MAX);
     let fed = machine.feed(site.delivered().as_bytes());
@@ -46,7 +49,11 @@ pub(super) fn closed_delivered(site: &Site<'_>) -> Option<String> {
     fed.ok()?;
     let mut suffix = String::new();
     let end = machine.close_into(CloseOptions::default(), &mut suffix)?;
-    let is_all = site.from(end).chars().filter(|c| !WHITE_SPACE.contains(c)).eq(suffix.chars());
+    let is_all = site
+        .from(end)
+        .chars()
+        .filter(|c| !WHITE_SPACE.contains(c))
+        .eq(suffix.chars());
     (!is_all).then(|| format!("{}{suffix}", &site.delivered()[..end]))
 }
 

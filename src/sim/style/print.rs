@@ -1,4 +1,5 @@
-//! Prints a document from its spans: in another layout, with other escapes, with children left out or moved.
+//! Prints a document from its spans: in another layout, with other escapes, with children left out
+//! or moved.
 
 use super::index::Site;
 use super::spell::{Spelling, respell};
@@ -16,8 +17,13 @@ pub(super) enum Layout {
 }
 
 impl Layout {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Compact, Self::Spaced, Self::Lines("  "), Self::Lines("    "), Self::Lines("\t")];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Compact,
+        Self::Spaced,
+        Self::Lines("  "),
+        Self::Lines("    "),
+        Self::Lines("\t"),
+    ];
 
     fn space(self, depth: usize, out: &mut String) {
         if let Self::Lines(indent) = self {
@@ -46,7 +52,14 @@ pub(super) struct Printed {
 impl<'s, 'a> View<'s, 'a> {
     /// Takes all of the document.
     pub(super) fn new(site: &'s Site<'a>) -> Self {
-        Self { site, children: site.nodes.iter().map(|node| node.children.clone()).collect() }
+        Self {
+            site,
+            children: site
+                .nodes
+                .iter()
+                .map(|node| node.children.clone())
+                .collect(),
+        }
     }
 
     /// Leaves out the children of `node` that are before `child`.
@@ -56,7 +69,11 @@ impl<'s, 'a> View<'s, 'a> {
 
     /// Prints it, and returns where the node `mark` is.
     pub(super) fn print(&self, layout: Layout, spelling: Spelling, mark: usize) -> Printed {
-        let mut printed = Printed { text: String::new(), lead: 0, value: 0 };
+        let mut printed = Printed {
+            text: String::new(),
+            lead: 0,
+            value: 0,
+        };
         // The open containers, each with the number of children that are printed.
         let mut open: Vec<(usize, usize)> = Vec::new();
         let mut next = Some(0);
@@ -67,24 +84,38 @@ impl<'s, 'a> View<'s, 'a> {
                 open.push((node, 0));
             }
             let depth = open.len();
-            let Some((node, done)) = open.last_mut() else { return printed };
+            let Some((node, done)) = open.last_mut() else {
+                return printed;
+            };
             if let Some(&child) = self.children[*node].get(*done) {
                 if *done > 0 {
-                    printed.text.push_str(if layout == Layout::Spaced { ", " } else { "," });
+                    printed
+                        .text
+                        .push_str(if layout == Layout::Spaced { ", " } else { "," });
                 }
                 layout.space(depth, &mut printed.text);
                 *done += 1;
                 next = Some(child);
             } else {
                 layout.space(depth - 1, &mut printed.text);
-                printed.text.extend(self.site.nodes[*node].container.map(Kind::closer));
+                printed
+                    .text
+                    .extend(self.site.nodes[*node].container.map(Kind::closer));
                 open.pop();
             }
         }
     }
 
-    /// Prints the key and the value, or its opener. Returns whether something follows before its closer.
-    fn begin(&self, node: usize, layout: Layout, spelling: Spelling, mark: usize, printed: &mut Printed) -> bool {
+    /// Prints the key and the value, or its opener. Returns whether something follows before its
+    /// closer.
+    fn begin(
+        &self,
+        node: usize,
+        layout: Layout,
+        spelling: Spelling,
+        mark: usize,
+        printed: &mut Printed,
+    ) -> bool {
         let Printed { text, lead, value } = printed;
         let is_marked = node == mark;
         let own = &self.site.nodes[node];
@@ -114,7 +145,14 @@ impl<'s, 'a> View<'s, 'a> {
 
     fn string(&self, span: Span, spelling: Spelling, text: &mut String) {
         text.push('"');
-        respell(self.site.text(Span { start: span.start + 1, end: span.end - 1 }), spelling, text);
+        respell(
+            self.site.text(Span {
+                start: span.start + 1,
+                end: span.end - 1,
+            }),
+            spelling,
+            text,
+        );
         text.push('"');
     }
 }

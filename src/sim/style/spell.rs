@@ -35,7 +35,11 @@ pub(super) fn units(inner: &str) -> impl Iterator<Item = Unit<'_>> {
     std::iter::from_fn(move || {
         let rest = &inner[at..];
         let (length, says) = first(rest)?;
-        let unit = Unit { at, written: &rest[..length], says };
+        let unit = Unit {
+            at,
+            written: &rest[..length],
+            says,
+        };
         at += length;
         Some(unit)
     })
@@ -52,12 +56,18 @@ fn first(rest: &str) -> Option<(usize, Option<char>)> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => {
-                let Some(high) = code(rest) else { return Some((2, None)) };
-                let low = rest.get(6..).and_then(code).filter(|low| (0xDC00..0xE000).contains(low));
+                let Some(high) = code(rest) else {
+                    return Some((2, None));
+                };
+                let low = rest
+                    .get(6..)
+                    .and_then(code)
+                    .filter(|low| (0xDC00..0xE000).contains(low));
                 return Some(match low {
-                    Some(low) if (0xD800..0xDC00).contains(&high) => {
-                        (12, char::from_u32(0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00)))
-                    }
+                    Some(low) if (0xD800..0xDC00).contains(&high) => (
+                        12,
+                        char::from_u32(0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00)),
+                    ),
                     _ => (6, char::from_u32(high)),
                 });
             }
@@ -81,7 +91,8 @@ pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
             continue;
         };
         let is_long = unit.written.starts_with("\\u");
-        // Returns whether to use the longer of two spellings. `has`: the document has the longer one.
+        // Returns whether to use the longer of two spellings. `has`: the document has the longer
+        // one.
         let longer = |has: bool| match spelling {
             Spelling::Same => has,
             Spelling::Ascii => true,
@@ -103,7 +114,11 @@ pub(super) fn respell(inner: &str, spelling: Spelling, out: &mut String) {
             Some(short) if matches!(says, '"' | '\\') || !longer(is_long) => out.push_str(short),
             Some(_) => escape(says, out),
             None if says < ' ' => escape(says, out),
-            None if says == '/' => out.push_str(if longer(unit.is_escaped()) { "\\/" } else { "/" }),
+            None if says == '/' => out.push_str(if longer(unit.is_escaped()) {
+                "\\/"
+            } else {
+                "/"
+            }),
             None if says.is_ascii() || !longer(unit.is_escaped()) => out.push(says),
             None => escape(says, out),
         }

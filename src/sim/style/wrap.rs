@@ -25,7 +25,11 @@ pub(super) fn preamble(text: &str, random: &mut Random) -> String {
 
 /// Puts a sentence that quotes some JSON before a text, with a key of the document if there is one.
 pub(super) fn preamble_quotes(text: &str, site: &Site<'_>, random: &mut Random) -> String {
-    let key = site.open.iter().rev().find_map(|&node| site.nodes[node].key);
+    let key = site
+        .open
+        .iter()
+        .rev()
+        .find_map(|&node| site.nodes[node].key);
     let key = key.map_or("\"items\"", |key| site.text(key));
     match random.below(3) {
         0 => format!("I continue after {key} in {{\"id\":1}}:\n{text}"),
@@ -49,15 +53,22 @@ pub(super) fn think(text: &str, site: &Site<'_>, random: &mut Random) -> String 
     let piece = &delivered[from..];
     let thought = match random.below(3) {
         0 => format!("The text stops at {piece} and then [the rest] is due."),
-        1 => format!("So {{\"a\": [1, 2]}} is the shape. I have\n{piece}\nand must not repeat \"too much\"."),
-        _ => format!("They want what follows.\n\n{piece}\n\nThat is open: a quote \", a brace }}, a bracket ]."),
+        1 => format!(
+            "So {{\"a\": [1, 2]}} is the shape. I have\n{piece}\nand must not repeat \"too much\"."
+        ),
+        _ => format!(
+            "They want what follows.\n\n{piece}\n\nThat is open: a quote \", a brace }}, a bracket ]."
+        ),
     };
     format!("<think>\n{thought}\n</think>\n\n{text}")
 }
 
 /// Puts a line with the delivered percentage before a text.
 pub(super) fn progress(text: &str, site: &Site<'_>) -> String {
-    format!("PROGRESS: {}\n{text}", site.cut.offset * 100 / site.cut.document.len())
+    format!(
+        "PROGRESS: {}\n{text}",
+        site.cut.offset * 100 / site.cut.document.len()
+    )
 }
 
 const FENCES: [&str; 3] = ["```json\n", "```\n", "```JSON\n"];

@@ -14,7 +14,10 @@ impl Wire for Chat {
     }
 
     fn turns(&self, body: &Value, _document: &str) -> Option<Turns> {
-        let messages = body.get("messages")?.as_array().filter(|messages| !messages.is_empty())?;
+        let messages = body
+            .get("messages")?
+            .as_array()
+            .filter(|messages| !messages.is_empty())?;
         Some(messages.clone().into())
     }
 
@@ -48,7 +51,10 @@ impl Wire for Chat {
                 event("{}", message.finish.map(super::Finish::as_str));
                 if message.include_usage {
                     let open = open(message, "chat.completion.chunk");
-                    out.push(data(&format!(r#"{open}"choices":[],"usage":{}}}"#, usage(message))));
+                    out.push(data(&format!(
+                        r#"{open}"choices":[],"usage":{}}}"#,
+                        usage(message)
+                    )));
                 }
                 out.push(data("[DONE]"));
             }
@@ -60,12 +66,18 @@ impl Wire for Chat {
     fn body(&self, message: &Message) -> String {
         let reasoning = message.joined(|part| matches!(part, Part::Reasoning(_)));
         let call = |(at, part): (usize, &Part)| match part {
-            Part::Call { tool, arguments, .. } => Some(call(message, at, tool, arguments, false)),
+            Part::Call {
+                tool, arguments, ..
+            } => Some(call(message, at, tool, arguments, false)),
             _ => None,
         };
         let calls: Vec<String> = message.parts.iter().enumerate().filter_map(call).collect();
         let text = message.joined(|part| matches!(part, Part::Text(_)));
-        let content = if text.is_empty() && !calls.is_empty() { "null".to_owned() } else { quoted(&text) };
+        let content = if text.is_empty() && !calls.is_empty() {
+            "null".to_owned()
+        } else {
+            quoted(&text)
+        };
         let mut more = String::new();
         if !reasoning.is_empty() {
             more = format!(r#","reasoning_content":{}"#, quoted(&reasoning));
@@ -89,7 +101,12 @@ impl Wire for Chat {
 
 /// Returns the body of an error, as OpenAI writes it.
 pub(super) fn error(problem: &Problem<'_>) -> String {
-    let Problem { kind, code, message, .. } = problem;
+    let Problem {
+        kind,
+        code,
+        message,
+        ..
+    } = problem;
     json!({"error": {"message": message, "type": kind, "param": null, "code": code}}).to_string()
 }
 
@@ -113,7 +130,11 @@ fn open(message: &Message, object: &str) -> String {
 }
 
 fn event(message: &Message, delta: &str, finish: Option<&str>) -> String {
-    let usage = if message.include_usage { r#","usage":null"# } else { "" };
+    let usage = if message.include_usage {
+        r#","usage":null"#
+    } else {
+        ""
+    };
     data(&format!(
         "{}\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\"finish_reason\":{}}}]{usage}}}",
         open(message, "chat.completion.chunk"),
@@ -126,7 +147,11 @@ fn call(message: &Message, part: usize, tool: &str, arguments: &str, has_index: 
     let index = message.call_index(part);
     format!(
         r#"{{{}"id":"call_sim_{}_{index}","type":"function","function":{{"name":{},"arguments":{}}}}}"#,
-        if has_index { format!(r#""index":{index},"#) } else { String::new() },
+        if has_index {
+            format!(r#""index":{index},"#)
+        } else {
+            String::new()
+        },
         message.number,
         quoted(tool),
         quoted(arguments),

@@ -74,8 +74,12 @@ impl Wire for Cohere {
             let text = quoted(part.text());
             match Slot::new(message, at) {
                 Some(Slot::Plan) => plan = format!(r#","tool_plan":{text}"#),
-                Some(Slot::Content(_, kind)) => content.push(format!(r#"{{"type":"{kind}","{kind}":{text}}}"#)),
-                Some(Slot::Call(index, tool)) => calls.push(call(message, index, tool, part.text())),
+                Some(Slot::Content(_, kind)) => {
+                    content.push(format!(r#"{{"type":"{kind}","{kind}":{text}}}"#))
+                }
+                Some(Slot::Call(index, tool)) => {
+                    calls.push(call(message, index, tool, part.text()))
+                }
                 None => {}
             }
         }
@@ -112,7 +116,12 @@ impl<'a> Slot<'a> {
     fn new(message: &'a Message, at: usize) -> Option<Self> {
         let has_calls = message.parts.iter().any(Part::is_call);
         // The one text beside calls is the plan.
-        let index = message.parts.iter().take(at).filter(|part| !part.is_call()).count();
+        let index = message
+            .parts
+            .iter()
+            .take(at)
+            .filter(|part| !part.is_call())
+            .count();
         Some(match message.parts.get(at)? {
             Part::Reasoning(_) => Self::Content(index, "thinking"),
             Part::Text(_) if has_calls => Self::Plan,
@@ -125,12 +134,19 @@ impl<'a> Slot<'a> {
 /// Returns an event; `members` are those of its message, if it has any.
 fn event(kind: &str, index: Option<usize>, members: &str) -> String {
     let index = index.map_or(String::new(), |index| format!(r#","index":{index}"#));
-    let delta = if members.is_empty() { String::new() } else { format!(r#","delta":{{"message":{{{members}}}}}"#) };
+    let delta = if members.is_empty() {
+        String::new()
+    } else {
+        format!(r#","delta":{{"message":{{{members}}}}}"#)
+    };
     text::event(kind, &format!(r#"{{"type":"{kind}"{index}{delta}}}"#))
 }
 
 fn end(delta: &str) -> String {
-    text::event("message-end", &format!(r#"{{"type":"message-end","delta":{delta}}}"#))
+    text::event(
+        "message-end",
+        &format!(r#"{{"type":"message-end","delta":{delta}}}"#),
+    )
 }
 
 fn call(message: &Message, index: usize, tool: &str, arguments: &str) -> String {

@@ -33,7 +33,11 @@ impl Wire for Completions {
 
     fn write(&self, moment: Moment<'_>, message: &Message, out: &mut Vec<String>) {
         match moment {
-            Moment::Delta { part, text, is_last } => {
+            Moment::Delta {
+                part,
+                text,
+                is_last,
+            } => {
                 if let Some(Part::Text(_)) = message.parts.get(part) {
                     // The last text has the finish, and the next event repeats it.
                     out.push(event(message, text, message.finish.filter(|_| is_last)));
@@ -43,7 +47,10 @@ impl Wire for Completions {
                 out.push(event(message, "", message.finish));
                 if message.include_usage {
                     let usage = chat::usage(message);
-                    out.push(data(&format!(r#"{}"choices":[],"usage":{usage}}}"#, open(message))));
+                    out.push(data(&format!(
+                        r#"{}"choices":[],"usage":{usage}}}"#,
+                        open(message)
+                    )));
                 }
                 out.push(data("[DONE]"));
             }
@@ -72,7 +79,10 @@ pub(super) fn continued(prompt: &str, document: &str) -> Turns {
     if !delivered.is_empty() {
         messages.push(plain("assistant", delivered));
     }
-    Turns { is_prefill: messages.len() > 1, ..messages.into() }
+    Turns {
+        is_prefill: messages.len() > 1,
+        ..messages.into()
+    }
 }
 
 /// Returns the members before `choices`.
@@ -87,10 +97,21 @@ fn open(message: &Message) -> String {
 
 fn choice(text: &str, finish: Option<Finish>) -> String {
     let finish = Value::from(finish.map(Finish::as_str));
-    format!(r#"{{"text":{},"index":0,"logprobs":null,"finish_reason":{finish}}}"#, quoted(text))
+    format!(
+        r#"{{"text":{},"index":0,"logprobs":null,"finish_reason":{finish}}}"#,
+        quoted(text)
+    )
 }
 
 fn event(message: &Message, text: &str, finish: Option<Finish>) -> String {
-    let usage = if message.include_usage { r#","usage":null"# } else { "" };
-    data(&format!(r#"{}"choices":[{}]{usage}}}"#, open(message), choice(text, finish)))
+    let usage = if message.include_usage {
+        r#","usage":null"#
+    } else {
+        ""
+    };
+    data(&format!(
+        r#"{}"choices":[{}]{usage}}}"#,
+        open(message),
+        choice(text, finish)
+    ))
 }

@@ -26,7 +26,8 @@ impl Iterator for Frames {
     }
 }
 
-/// An answer as events. An event is written when it is polled, because it is many times longer than its text.
+/// An answer as events. An event is written when it is polled, because it is many times longer than
+/// its text.
 pub(in super::super) struct Events {
     wire: &'static dyn Wire,
     message: Message,
@@ -51,31 +52,65 @@ enum Stage {
 }
 
 impl Events {
-    pub(in super::super) fn new(wire: &'static dyn Wire, message: Message, end: AnswerEnd, chunk: usize) -> Self {
-        Self { wire, message, end, chunk: chunk.max(1), stage: Stage::Start, ready: VecDeque::new() }
+    pub(in super::super) fn new(
+        wire: &'static dyn Wire,
+        message: Message,
+        end: AnswerEnd,
+        chunk: usize,
+    ) -> Self {
+        Self {
+            wire,
+            message,
+            end,
+            chunk: chunk.max(1),
+            stage: Stage::Start,
+            ready: VecDeque::new(),
+        }
     }
 
     /// Writes the events of the next moment, if any, and moves on to the moment after it.
     fn advance(&mut self) {
         let (moment, next) = match self.stage {
             Stage::Start => (Some(Moment::Start), Stage::Open(0)),
-            Stage::Open(part) if part < self.message.parts.len() => (Some(Moment::Open(part)), Stage::Delta(part, 0)),
+            Stage::Open(part) if part < self.message.parts.len() => {
+                (Some(Moment::Open(part)), Stage::Delta(part, 0))
+            }
             Stage::Open(_) => (None, Stage::End),
-            Stage::Delta(part, at) => match self.message.parts.get(part).and_then(|part| delta(part, at, self.chunk)) {
+            Stage::Delta(part, at) => match self
+                .message
+                .parts
+                .get(part)
+                .and_then(|part| delta(part, at, self.chunk))
+            {
                 Some(text) => {
                     let end = at + text.len();
                     let is_last = self.is_finished()
                         && part + 1 == self.message.parts.len()
-                        && self.message.parts.get(part).is_some_and(|part| end == part.text().len());
-                    (Some(Moment::Delta { part, text, is_last }), Stage::Delta(part, end))
+                        && self
+                            .message
+                            .parts
+                            .get(part)
+                            .is_some_and(|part| end == part.text().len());
+                    (
+                        Some(Moment::Delta {
+                            part,
+                            text,
+                            is_last,
+                        }),
+                        Stage::Delta(part, end),
+                    )
                 }
                 None => (None, Stage::Close(part)),
             },
             // A part has an end if another part follows, or if the answer is finished.
             Stage::Close(part) => {
-                let is_closed =
-                    part + 1 < self.message.parts.len() || self.is_finished() || self.end == AnswerEnd::Done;
-                (is_closed.then_some(Moment::Close(part)), Stage::Open(part + 1))
+                let is_closed = part + 1 < self.message.parts.len()
+                    || self.is_finished()
+                    || self.end == AnswerEnd::Done;
+                (
+                    is_closed.then_some(Moment::Close(part)),
+                    Stage::Open(part + 1),
+                )
             }
             Stage::End => {
                 if self.end == AnswerEnd::Malformed {
@@ -127,7 +162,10 @@ fn delta(part: &Part, at: usize, chunk: usize) -> Option<&str> {
     let rest = part.text().get(at..)?;
     let length = match part {
         Part::Reasoning(_) => rest.len(),
-        _ => rest.char_indices().nth(chunk).map_or(rest.len(), |(at, _)| at),
+        _ => rest
+            .char_indices()
+            .nth(chunk)
+            .map_or(rest.len(), |(at, _)| at),
     };
     rest.get(..length).filter(|text| !text.is_empty())
 }

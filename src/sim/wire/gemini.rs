@@ -28,14 +28,19 @@ impl Wire for Gemini {
     }
 
     fn turns(&self, body: &Value, _document: &str) -> Option<Turns> {
-        let contents = body.get("contents")?.as_array().filter(|contents| !contents.is_empty())?;
+        let contents = body
+            .get("contents")?
+            .as_array()
+            .filter(|contents| !contents.is_empty())?;
         let role = |content: &Value| match content.get("role").and_then(Value::as_str) {
             Some("model") => "assistant".to_owned(),
             Some(role) => role.to_owned(),
             None => "user".to_owned(),
         };
-        let turns: Vec<Value> =
-            contents.iter().map(|content| turn(content, &role(content), text(content.get("parts")))).collect();
+        let turns: Vec<Value> = contents
+            .iter()
+            .map(|content| turn(content, &role(content), text(content.get("parts"))))
+            .collect();
         Some(turns.into())
     }
 
@@ -48,19 +53,37 @@ impl Wire for Gemini {
     }
 
     fn content_type(&self) -> &'static str {
-        if *self == Self::Events { "text/event-stream" } else { "application/json" }
+        if *self == Self::Events {
+            "text/event-stream"
+        } else {
+            "application/json"
+        }
     }
 
     fn write(&self, moment: Moment<'_>, message: &Message, out: &mut Vec<String>) {
         match moment {
-            Moment::Delta { part: at, text, is_last } => {
+            Moment::Delta {
+                part: at,
+                text,
+                is_last,
+            } => {
                 let finish = message.finish.filter(|_| is_last);
                 match message.parts.get(at) {
                     Some(Part::Reasoning(_)) => {
-                        self.push(message, &format!(r#"{{"text":{},"thought":true}}"#, quoted(text)), None, out);
+                        self.push(
+                            message,
+                            &format!(r#"{{"text":{},"thought":true}}"#, quoted(text)),
+                            None,
+                            out,
+                        );
                     }
                     Some(Part::Text(_)) => {
-                        self.push(message, &format!(r#"{{"text":{}}}"#, quoted(text)), finish, out);
+                        self.push(
+                            message,
+                            &format!(r#"{{"text":{}}}"#, quoted(text)),
+                            finish,
+                            out,
+                        );
                     }
                     _ => {}
                 }
@@ -89,12 +112,23 @@ impl Wire for Gemini {
     }
 
     fn body(&self, message: &Message) -> String {
-        let parts = message.parts.iter().enumerate().filter_map(|(at, part)| match part {
-            Part::Reasoning(text) => Some(format!(r#"{{"text":{},"thought":true}}"#, quoted(text))),
-            Part::Text(text) => Some(format!(r#"{{"text":{}}}"#, quoted(text))),
-            Part::Call { .. } => call(message, at),
-        });
-        chunk(message, &parts.collect::<Vec<_>>().join(","), message.finish, true)
+        let parts = message
+            .parts
+            .iter()
+            .enumerate()
+            .filter_map(|(at, part)| match part {
+                Part::Reasoning(text) => {
+                    Some(format!(r#"{{"text":{},"thought":true}}"#, quoted(text)))
+                }
+                Part::Text(text) => Some(format!(r#"{{"text":{}}}"#, quoted(text))),
+                Part::Call { .. } => call(message, at),
+            });
+        chunk(
+            message,
+            &parts.collect::<Vec<_>>().join(","),
+            message.finish,
+            true,
+        )
     }
 
     fn error(&self, problem: &Problem<'_>) -> String {
@@ -114,7 +148,11 @@ impl Wire for Gemini {
 
 impl Gemini {
     fn push(self, message: &Message, part: &str, finish: Option<Finish>, out: &mut Vec<String>) {
-        self.frame(message, &chunk(message, part, finish, finish.is_some()), out);
+        self.frame(
+            message,
+            &chunk(message, part, finish, finish.is_some()),
+            out,
+        );
     }
 
     /// Writes a chunk: as an event, or as an element of the array.
@@ -147,12 +185,29 @@ fn has_finish(message: &Message) -> bool {
 
 /// Returns a whole call. After reasoning it is signed.
 fn call(message: &Message, at: usize) -> Option<String> {
-    let Some(Part::Call { tool, arguments, is_whole }) = message.parts.get(at) else { return None };
+    let Some(Part::Call {
+        tool,
+        arguments,
+        is_whole,
+    }) = message.parts.get(at)
+    else {
+        return None;
+    };
     let args = object(arguments, *is_whole)?;
-    let is_signed = at.checked_sub(1).and_then(|before| message.parts.get(before)).is_some_and(|part| !part.is_call())
+    let is_signed = at
+        .checked_sub(1)
+        .and_then(|before| message.parts.get(before))
+        .is_some_and(|part| !part.is_call())
         && matches!(message.parts.first(), Some(Part::Reasoning(_)));
-    let signature = if is_signed { r#","thoughtSignature":"c2lnbmF0dXJlIG9mIHNpbQ==""# } else { "" };
-    Some(format!(r#"{{"functionCall":{{"name":{},"args":{args}}}{signature}}}"#, quoted(tool)))
+    let signature = if is_signed {
+        r#","thoughtSignature":"c2lnbmF0dXJlIG9mIHNpbQ==""#
+    } else {
+        ""
+    };
+    Some(format!(
+        r#"{{"functionCall":{{"name":{},"args":{args}}}{signature}}}"#,
+        quoted(tool)
+    ))
 }
 
 /// Returns a response. The count of tokens is complete in the last one.
@@ -165,7 +220,9 @@ fn chunk(message: &Message, parts: &str, finish: Option<Finish>, is_last: bool) 
     let prompt = message.prompt_tokens;
     let usage = if is_last {
         let (candidates, total) = (message.completion_tokens(), message.total_tokens());
-        format!(r#""promptTokenCount":{prompt},"candidatesTokenCount":{candidates},"totalTokenCount":{total}"#)
+        format!(
+            r#""promptTokenCount":{prompt},"candidatesTokenCount":{candidates},"totalTokenCount":{total}"#
+        )
     } else {
         format!(r#""promptTokenCount":{prompt},"totalTokenCount":{prompt}"#)
     };

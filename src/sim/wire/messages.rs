@@ -22,14 +22,21 @@ impl Wire for Messages {
         match moment {
             Moment::Start => {
                 let start = head(message, "[]", "null", &usage(message, 1));
-                out.push(event("message_start", &format!(r#"{{"type":"message_start","message":{start}}}"#)));
+                out.push(event(
+                    "message_start",
+                    &format!(r#"{{"type":"message_start","message":{start}}}"#),
+                ));
             }
             Moment::Open(at) => {
-                let Some(part) = message.parts.get(at) else { return };
+                let Some(part) = message.parts.get(at) else {
+                    return;
+                };
                 let block = block(message, at, part, true);
                 out.push(event(
                     "content_block_start",
-                    &format!(r#"{{"type":"content_block_start","index":{at},"content_block":{block}}}"#),
+                    &format!(
+                        r#"{{"type":"content_block_start","index":{at},"content_block":{block}}}"#
+                    ),
                 ));
                 if at == 0 {
                     out.push(event("ping", r#"{"type": "ping"}"#));
@@ -52,7 +59,10 @@ impl Wire for Messages {
                         ),
                     ));
                 }
-                out.push(event("content_block_stop", &format!(r#"{{"type":"content_block_stop","index":{at}}}"#)));
+                out.push(event(
+                    "content_block_stop",
+                    &format!(r#"{{"type":"content_block_stop","index":{at}}}"#),
+                ));
             }
             Moment::Finish => {
                 let reason = stop_reason(message.finish);
@@ -71,8 +81,12 @@ impl Wire for Messages {
     }
 
     fn body(&self, message: &Message) -> String {
-        let blocks: Vec<String> =
-            message.parts.iter().enumerate().map(|(at, part)| block(message, at, part, false)).collect();
+        let blocks: Vec<String> = message
+            .parts
+            .iter()
+            .enumerate()
+            .map(|(at, part)| block(message, at, part, false))
+            .collect();
         let content = format!("[{}]", blocks.join(","));
         let usage = usage(message, message.completion_tokens());
         head(message, &content, &stop_reason(message.finish), &usage)
@@ -102,20 +116,35 @@ fn head(message: &Message, content: &str, reason: &str, usage: &str) -> String {
     )
 }
 
-/// Returns a block: its start in a stream, or the whole block. Cut arguments become an empty object, because a body
-/// can't have incomplete ones.
+/// Returns a block: its start in a stream, or the whole block. Cut arguments become an empty
+/// object, because a body can't have incomplete ones.
 fn block(message: &Message, at: usize, part: &Part, is_start: bool) -> String {
     let content = |text: &str| if is_start { quoted("") } else { quoted(text) };
     match part {
         Part::Reasoning(reasoning) => {
-            let signature = if is_start { String::new() } else { signature(message) };
-            format!(r#"{{"type":"thinking","thinking":{},"signature":{}}}"#, content(reasoning), quoted(&signature),)
+            let signature = if is_start {
+                String::new()
+            } else {
+                signature(message)
+            };
+            format!(
+                r#"{{"type":"thinking","thinking":{},"signature":{}}}"#,
+                content(reasoning),
+                quoted(&signature),
+            )
         }
         Part::Text(text) => format!(r#"{{"type":"text","text":{}}}"#, content(text)),
-        Part::Call { tool, arguments, is_whole } => {
-            let input = text::object(arguments, *is_whole && !is_start).unwrap_or_else(|| "{}".to_owned());
+        Part::Call {
+            tool,
+            arguments,
+            is_whole,
+        } => {
+            let input =
+                text::object(arguments, *is_whole && !is_start).unwrap_or_else(|| "{}".to_owned());
             let (number, name) = (message.number, quoted(tool));
-            format!(r#"{{"type":"tool_use","id":"toolu_sim_{number}_{at}","name":{name},"input":{input}}}"#)
+            format!(
+                r#"{{"type":"tool_use","id":"toolu_sim_{number}_{at}","name":{name},"input":{input}}}"#
+            )
         }
     }
 }
@@ -129,7 +158,9 @@ fn delta(at: usize, part: &Part, text: &str) -> String {
     let text = quoted(text);
     event(
         "content_block_delta",
-        &format!(r#"{{"type":"content_block_delta","index":{at},"delta":{{"type":"{kind}","{key}":{text}}}}}"#),
+        &format!(
+            r#"{{"type":"content_block_delta","index":{at},"delta":{{"type":"{kind}","{key}":{text}}}}}"#
+        ),
     )
 }
 
@@ -137,7 +168,8 @@ fn stop() -> String {
     event("message_stop", r#"{"type":"message_stop"}"#)
 }
 
-/// Returns the signature of the reasoning. Only the provider can create one, so a client has to keep it.
+/// Returns the signature of the reasoning. Only the provider can create one, so a client has to
+/// keep it.
 fn signature(message: &Message) -> String {
     format!("c2lnbmF0dXJl/sim{:08}", message.number % 100_000_000)
 }

@@ -1,7 +1,8 @@
 //! The APIs that the server speaks: a file for each, and a row in [`ALL`].
 //!
-//! A wire reads the messages of its requests and writes the parts of an answer. It knows no scripts and no sockets. It
-//! is written apart from the readers and writers in `provider`, because it is the other side of their tests.
+//! A wire reads the messages of its requests and writes the parts of an answer. It knows no scripts
+//! and no sockets. It is written apart from the readers and writers in `provider`, because it is
+//! the other side of their tests.
 
 mod chat;
 mod cohere;
@@ -46,9 +47,9 @@ pub(super) trait Wire: fmt::Debug + Sync {
     /// Returns whether requests to this path and query are of this API.
     fn takes(&self, path: &str, query: &str) -> bool;
 
-    /// Returns the messages of a request in the format of the Chat Completions API: each has a `role` of `system`,
-    /// `user`, `assistant` or another, and its text as `content`. Every other member stays, because it distinguishes
-    /// conversations. `None`: the request has no messages.
+    /// Returns the messages of a request in the format of the Chat Completions API: each has a
+    /// `role` of `system`, `user`, `assistant` or another, and its text as `content`. Every other
+    /// member stays, because it distinguishes conversations. `None`: the request has no messages.
     fn turns(&self, body: &Value, document: &str) -> Option<Turns>;
 
     /// Returns the member that [`turns`](Self::turns) reads, for error messages.
@@ -73,7 +74,11 @@ pub(super) trait Wire: fmt::Debug + Sync {
 
     /// Writes an event that is not JSON.
     fn malformed(&self) -> String {
-        if self.content_type() == "text/event-stream" { text::data(MALFORMED) } else { format!("{MALFORMED}\n") }
+        if self.content_type() == "text/event-stream" {
+            text::data(MALFORMED)
+        } else {
+            format!("{MALFORMED}\n")
+        }
     }
 
     /// Writes the events of a moment.
@@ -100,7 +105,10 @@ pub(super) struct Turns {
 
 impl From<Vec<Value>> for Turns {
     fn from(messages: Vec<Value>) -> Self {
-        Self { messages, is_prefill: false }
+        Self {
+            messages,
+            is_prefill: false,
+        }
     }
 }
 
@@ -121,7 +129,11 @@ impl Part {
     /// Returns the text, the reasoning or the arguments.
     pub(super) fn text(&self) -> &str {
         match self {
-            Self::Reasoning(text) | Self::Text(text) | Self::Call { arguments: text, .. } => text,
+            Self::Reasoning(text)
+            | Self::Text(text)
+            | Self::Call {
+                arguments: text, ..
+            } => text,
         }
     }
 
@@ -173,8 +185,12 @@ impl Message {
 
     /// Returns the estimated tokens of everything but reasoning.
     fn completion_tokens(&self) -> usize {
-        let bytes: usize =
-            self.parts.iter().filter(|part| !matches!(part, Part::Reasoning(_))).map(|part| part.text().len()).sum();
+        let bytes: usize = self
+            .parts
+            .iter()
+            .filter(|part| !matches!(part, Part::Reasoning(_)))
+            .map(|part| part.text().len())
+            .sum();
         bytes / 4
     }
 
@@ -184,12 +200,20 @@ impl Message {
 
     /// Returns the position of a part among the calls.
     fn call_index(&self, part: usize) -> usize {
-        self.parts.iter().take(part).filter(|part| part.is_call()).count()
+        self.parts
+            .iter()
+            .take(part)
+            .filter(|part| part.is_call())
+            .count()
     }
 
     /// Returns all text of the answer: `Text` or `Reasoning`.
     fn joined(&self, is_wanted: impl Fn(&Part) -> bool) -> String {
-        self.parts.iter().filter(|part| is_wanted(part)).map(Part::text).collect()
+        self.parts
+            .iter()
+            .filter(|part| is_wanted(part))
+            .map(Part::text)
+            .collect()
     }
 }
 
@@ -238,5 +262,6 @@ impl Problem<'_> {
 /// Text that is sent instead of JSON.
 const MALFORMED: &str = r#"{"malformed": tru"#;
 
-/// The time of answer 0, in seconds since 1970. A constant, so that answers are the same in every run.
+/// The time of answer 0, in seconds since 1970. A constant, so that answers are the same in every
+/// run.
 const CREATED: u64 = 1_750_000_000;

@@ -18,9 +18,16 @@ impl Wire for Responses {
             Value::String(text) => return Some(vec![plain("user", text)].into()),
             input => input.as_array().filter(|items| !items.is_empty())?,
         };
-        let role = |item: &Value| item.get("role").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let turns: Vec<Value> =
-            items.iter().map(|item| turn(item, &role(item), text::text(item.get("content")))).collect();
+        let role = |item: &Value| {
+            item.get("role")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let turns: Vec<Value> = items
+            .iter()
+            .map(|item| turn(item, &role(item), text::text(item.get("content"))))
+            .collect();
         Some(turns.into())
     }
 
@@ -29,7 +36,10 @@ impl Wire for Responses {
     }
 
     fn write(&self, moment: Moment<'_>, message: &Message, out: &mut Vec<String>) {
-        let mut out = Out { message, events: out };
+        let mut out = Out {
+            message,
+            events: out,
+        };
         match moment {
             Moment::Start => {
                 let response = response(message, "in_progress", "[]", "null");
@@ -48,22 +58,37 @@ impl Wire for Responses {
             }
             Moment::Done => out.events.push(text::data("[DONE]")),
             Moment::Error => {
-                let Problem { kind, code, message: words, .. } = Problem::UPSTREAM;
+                let Problem {
+                    kind,
+                    code,
+                    message: words,
+                    ..
+                } = Problem::UPSTREAM;
                 let error = json!({"type": kind, "code": code, "message": words, "param": null});
                 out.push("error", &format!(r#""error":{error}"#));
-                out.push("response.failed", &format!(r#""response":{}"#, self.failed(message)));
+                out.push(
+                    "response.failed",
+                    &format!(r#""response":{}"#, self.failed(message)),
+                );
             }
         }
     }
 
     fn body(&self, message: &Message) -> String {
-        let items: Vec<String> = (0..message.parts.len()).filter_map(|at| item(message, at, false)).collect();
+        let items: Vec<String> = (0..message.parts.len())
+            .filter_map(|at| item(message, at, false))
+            .collect();
         let usage = json!({
             "input_tokens": message.prompt_tokens, "input_tokens_details": {"cached_tokens": 0},
             "output_tokens": message.completion_tokens(), "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": message.total_tokens(),
         });
-        response(message, status(message), &format!("[{}]", items.join(",")), &usage.to_string())
+        response(
+            message,
+            status(message),
+            &format!("[{}]", items.join(",")),
+            &usage.to_string(),
+        )
     }
 
     fn failed(&self, message: &Message) -> String {
@@ -91,15 +116,26 @@ impl Out<'_> {
 
 fn open(at: usize, out: &mut Out<'_>) {
     let message = out.message;
-    let Some(item) = item(message, at, true) else { return };
-    out.push("response.output_item.added", &format!(r#""output_index":{at},"item":{item}"#));
+    let Some(item) = item(message, at, true) else {
+        return;
+    };
+    out.push(
+        "response.output_item.added",
+        &format!(r#""output_index":{at},"item":{item}"#),
+    );
     let place = place(message, at);
     match message.parts.get(at) {
         Some(Part::Text(_)) => {
-            out.push("response.content_part.added", &format!(r#"{place},"part":{}"#, text_part("")));
+            out.push(
+                "response.content_part.added",
+                &format!(r#"{place},"part":{}"#, text_part("")),
+            );
         }
         Some(Part::Reasoning(_)) => {
-            out.push("response.reasoning_summary_part.added", &format!(r#"{place},"part":{}"#, summary_part("")));
+            out.push(
+                "response.reasoning_summary_part.added",
+                &format!(r#"{place},"part":{}"#, summary_part("")),
+            );
         }
         _ => {}
     }
@@ -113,28 +149,51 @@ fn delta(at: usize, text: &str, out: &mut Out<'_>) {
         Some(Part::Call { .. }) => ("response.function_call_arguments.delta", ""),
         _ => ("response.output_text.delta", r#","logprobs":[]"#),
     };
-    out.push(name, &format!(r#"{place},"delta":{text}{more},"obfuscation":"{padding}""#));
+    out.push(
+        name,
+        &format!(r#"{place},"delta":{text}{more},"obfuscation":"{padding}""#),
+    );
 }
 
 /// A part has its end events whether it is whole or not.
 fn close(at: usize, out: &mut Out<'_>) {
     let message = out.message;
-    let (Some(part), Some(item)) = (message.parts.get(at), item(message, at, false)) else { return };
+    let (Some(part), Some(item)) = (message.parts.get(at), item(message, at, false)) else {
+        return;
+    };
     let (place, text) = (place(message, at), quoted(part.text()));
     match part {
         Part::Text(all) => {
-            out.push("response.output_text.done", &format!(r#"{place},"text":{text},"logprobs":[]"#));
-            out.push("response.content_part.done", &format!(r#"{place},"part":{}"#, text_part(all)));
+            out.push(
+                "response.output_text.done",
+                &format!(r#"{place},"text":{text},"logprobs":[]"#),
+            );
+            out.push(
+                "response.content_part.done",
+                &format!(r#"{place},"part":{}"#, text_part(all)),
+            );
         }
         Part::Reasoning(all) => {
-            out.push("response.reasoning_summary_text.done", &format!(r#"{place},"text":{text}"#));
-            out.push("response.reasoning_summary_part.done", &format!(r#"{place},"part":{}"#, summary_part(all)));
+            out.push(
+                "response.reasoning_summary_text.done",
+                &format!(r#"{place},"text":{text}"#),
+            );
+            out.push(
+                "response.reasoning_summary_part.done",
+                &format!(r#"{place},"part":{}"#, summary_part(all)),
+            );
         }
         Part::Call { .. } => {
-            out.push("response.function_call_arguments.done", &format!(r#"{place},"arguments":{text}"#));
+            out.push(
+                "response.function_call_arguments.done",
+                &format!(r#"{place},"arguments":{text}"#),
+            );
         }
     }
-    out.push("response.output_item.done", &format!(r#""output_index":{at},"item":{item}"#));
+    out.push(
+        "response.output_item.done",
+        &format!(r#""output_index":{at},"item":{item}"#),
+    );
 }
 
 /// Returns the members for the position of a part.
@@ -144,7 +203,10 @@ fn place(message: &Message, at: usize) -> String {
         Some(Part::Reasoning(_)) => r#","summary_index":0"#,
         _ => "",
     };
-    format!(r#""item_id":"{}","output_index":{at}{inner}"#, id(message, at))
+    format!(
+        r#""item_id":"{}","output_index":{at}{inner}"#,
+        id(message, at)
+    )
 }
 
 fn id(message: &Message, at: usize) -> String {
@@ -167,14 +229,26 @@ fn item(message: &Message, at: usize, is_start: bool) -> Option<String> {
     };
     Some(match message.parts.get(at)? {
         Part::Text(text) => {
-            let content = if is_start { String::new() } else { text_part(text) };
-            format!(r#"{{"id":"{id}","type":"message","status":"{status}","content":[{content}],"role":"assistant"}}"#)
+            let content = if is_start {
+                String::new()
+            } else {
+                text_part(text)
+            };
+            format!(
+                r#"{{"id":"{id}","type":"message","status":"{status}","content":[{content}],"role":"assistant"}}"#
+            )
         }
         Part::Reasoning(text) => {
-            let summary = if is_start { String::new() } else { summary_part(text) };
+            let summary = if is_start {
+                String::new()
+            } else {
+                summary_part(text)
+            };
             format!(r#"{{"id":"{id}","type":"reasoning","summary":[{summary}]}}"#)
         }
-        Part::Call { tool, arguments, .. } => {
+        Part::Call {
+            tool, arguments, ..
+        } => {
             let arguments = quoted(if is_start { "" } else { arguments });
             let (call, name) = (format!("call_sim_{}_{at}", message.number), quoted(tool));
             format!(
@@ -185,7 +259,10 @@ fn item(message: &Message, at: usize, is_start: bool) -> Option<String> {
 }
 
 fn text_part(text: &str) -> String {
-    format!(r#"{{"type":"output_text","annotations":[],"logprobs":[],"text":{}}}"#, quoted(text))
+    format!(
+        r#"{{"type":"output_text","annotations":[],"logprobs":[],"text":{}}}"#,
+        quoted(text)
+    )
 }
 
 fn summary_part(text: &str) -> String {
@@ -224,6 +301,10 @@ fn response(message: &Message, status: &str, output: &str, usage: &str) -> Strin
 /// Returns letters that hide the length of a delta: others in each event.
 fn obfuscation(number: u64, length: usize) -> String {
     let letters = b"nRq7cXw2LhT5zKbYmE0aJvP9";
-    let at = |step: u64| usize::try_from((number * 7 + step * 5) % letters.len() as u64).unwrap_or_default();
-    (0..16 - (length % 16) as u64).filter_map(|step| letters.get(at(step)).map(|byte| char::from(*byte))).collect()
+    let at = |step: u64| {
+        usize::try_from((number * 7 + step * 5) % letters.len() as u64).unwrap_or_default()
+    };
+    (0..16 - (length % 16) as u64)
+        .filter_map(|step| letters.get(at(step)).map(|byte| char::from(*byte)))
+        .collect()
 }

@@ -32,7 +32,10 @@ pub(super) fn is_true(value: Option<&Value>) -> bool {
 pub(in super::super) fn text(content: Option<&Value>) -> String {
     match content {
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),
+        Some(Value::Array(parts)) => parts
+            .iter()
+            .filter_map(|part| part.get("text")?.as_str())
+            .collect(),
         _ => String::new(),
     }
 }
@@ -52,16 +55,33 @@ pub(super) fn plain(role: &str, text: &str) -> Value {
 
 /// Returns a member `messages` as turns: the content of each is its text.
 pub(super) fn messages(body: &Value) -> Option<Vec<Value>> {
-    let messages = body.get("messages")?.as_array().filter(|messages| !messages.is_empty())?;
-    let role = |message: &Value| message.get("role").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Some(messages.iter().map(|message| turn(message, &role(message), text(message.get("content")))).collect())
+    let messages = body
+        .get("messages")?
+        .as_array()
+        .filter(|messages| !messages.is_empty())?;
+    let role = |message: &Value| {
+        message
+            .get("role")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Some(
+        messages
+            .iter()
+            .map(|message| turn(message, &role(message), text(message.get("content"))))
+            .collect(),
+    )
 }
 
 /// Returns how many bytes at the end of `prompt` are the start of `document`: the longest such end.
 pub(super) fn delivered(prompt: &str, document: &str) -> usize {
     let (document, prompt) = (document.as_bytes(), prompt.as_bytes());
-    let prompt = prompt.get(prompt.len().saturating_sub(document.len())..).unwrap_or_default();
-    // `borders[n]`: the longest proper prefix of the first n + 1 bytes of the document that also ends them.
+    let prompt = prompt
+        .get(prompt.len().saturating_sub(document.len())..)
+        .unwrap_or_default();
+    // `borders[n]`: the longest proper prefix of the first n + 1 bytes of the document that also
+    // ends them.
     let mut borders = vec![0; document.len().min(prompt.len())];
     let mut length = 0;
     for at in 1..borders.len() {
@@ -70,13 +90,20 @@ pub(super) fn delivered(prompt: &str, document: &str) -> usize {
             *border = length;
         }
     }
-    prompt.iter().fold(0, |length, byte| longer(document, &borders, length, Some(byte)))
+    prompt.iter().fold(0, |length, byte| {
+        longer(document, &borders, length, Some(byte))
+    })
 }
 
-/// Returns the length of the longest prefix of `document` that ends with `byte`, after one of `length` bytes.
+/// Returns the length of the longest prefix of `document` that ends with `byte`, after one of
+/// `length` bytes.
 fn longer(document: &[u8], borders: &[usize], mut length: usize, byte: Option<&u8>) -> usize {
     while length > 0 && (length == borders.len() || document.get(length) != byte) {
-        length = length.checked_sub(1).and_then(|last| borders.get(last)).copied().unwrap_or(0);
+        length = length
+            .checked_sub(1)
+            .and_then(|last| borders.get(last))
+            .copied()
+            .unwrap_or(0);
     }
     length + usize::from(length < borders.len() && document.get(length) == byte)
 }

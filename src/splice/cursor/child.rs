@@ -28,7 +28,11 @@ pub(super) struct Level {
 
 impl Level {
     pub(super) fn new() -> Self {
-        Self { pairing: Pairing::Unknown, seen: 0, child_at: 1 }
+        Self {
+            pairing: Pairing::Unknown,
+            seen: 0,
+            child_at: 1,
+        }
     }
 
     /// Whether the repeated children may be the last of `count` delivered ones.
@@ -45,8 +49,18 @@ const PLACES: usize = 8;
 
 impl Cursor {
     /// Takes the beginning of a child, which may be the open one.
-    pub(super) fn begin(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) -> Option<Self> {
-        let Innermost { frame, depth, count: at, .. } = innermost;
+    pub(super) fn begin(
+        &mut self,
+        event: Event,
+        innermost: Innermost,
+        sides: &Sides<'_>,
+    ) -> Option<Self> {
+        let Innermost {
+            frame,
+            depth,
+            count: at,
+            ..
+        } = innermost;
         if frame.kind == Kind::Object {
             self.open_child(event, depth + 1, sides);
             return None;
@@ -56,9 +70,13 @@ impl Cursor {
         let place = frame.count.checked_sub(at);
         let is_first = at == 0;
         // New scalars between repeated brackets look like delivered scalars that differ.
-        let is_new =
-            sides.is_innermost(depth) && matches!(sides.scene.cut_token, CutToken::Element | CutToken::AfterValue);
-        let is_recognizable = !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
+        let is_new = sides.is_innermost(depth)
+            && matches!(
+                sides.scene.cut_token,
+                CutToken::Element | CutToken::AfterValue
+            );
+        let is_recognizable =
+            !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
         let may_be_open = match &level.pairing {
             Pairing::Unknown => is_first && (frame.count == 0 || is_recognizable),
             Pairing::One(places) => place.is_some_and(|place| places.contains(&place)),
@@ -79,7 +97,12 @@ impl Cursor {
         if let (Some(level), Some(place)) = (open.levels.last_mut(), place) {
             level.pairing = Pairing::One(vec![place]);
             // The text before the first child was left out.
-            let first = sides.slot.child_index().children(depth).get(place).filter(|_| !is_first && place > 0);
+            let first = sides
+                .slot
+                .child_index()
+                .children(depth)
+                .get(place)
+                .filter(|_| !is_first && place > 0);
             if let Some(first) = first {
                 (open.is_reentry, open.repeated.from) = (true, first.span.start);
             }
@@ -94,7 +117,11 @@ impl Cursor {
             *self = open;
             return None;
         }
-        if let Some(Level { pairing: Pairing::One(places), .. }) = self.levels.last_mut() {
+        if let Some(Level {
+            pairing: Pairing::One(places),
+            ..
+        }) = self.levels.last_mut()
+        {
             places.retain(|&other| Some(other) != place);
         }
         Some(open)
@@ -103,17 +130,30 @@ impl Cursor {
     /// Takes the end of a child that is not the open one.
     pub(super) fn end(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) {
         let Innermost { depth, index, .. } = innermost;
-        let Some(&own) = sides.children.children(index).last() else { return self.die(None) };
+        let Some(&own) = sides.children.children(index).last() else {
+            return self.die(None);
+        };
         match std::mem::replace(&mut self.role, Role::None) {
             Role::None => {}
             Role::New(key) => {
-                let span = Span { start: key, end: event.span().end };
+                let span = Span {
+                    start: key,
+                    end: event.span().end,
+                };
                 // The comma before it is new, too.
-                let before = sides.live.text.get(..key).unwrap_or_default().trim_end_matches(is_space);
+                let before = sides
+                    .live
+                    .text
+                    .get(..key)
+                    .unwrap_or_default()
+                    .trim_end_matches(is_space);
                 let from = before.strip_suffix(',').map_or(key, str::len);
                 self.repeated.new_bits += sides.bits_at_cut(from, span.end);
                 self.repeated.end = if self.has_repeated() { span.end } else { 0 };
-                self.deferred.push(DeferredMember { depth: depth + 1, text: span.of(sides.live.text).to_owned() });
+                self.deferred.push(DeferredMember {
+                    depth: depth + 1,
+                    text: span.of(sides.live.text).to_owned(),
+                });
             }
             Role::Same(child) => {
                 if !sides.is_same(&child, &own) {
@@ -129,14 +169,24 @@ impl Cursor {
         }
     }
 
-    /// Takes a key of a whole child of an array. Ends the cursor where the key is nowhere in the delivered array.
+    /// Takes a key of a whole child of an array. Ends the cursor where the key is nowhere in the
+    /// delivered array.
     pub(super) fn key_of_some(&mut self, span: Span, innermost: Innermost, sides: &Sides<'_>) {
         let Innermost { frame, depth, .. } = innermost;
-        let key = sides.live.text.get(span.start.saturating_sub(1)..=span.end).unwrap_or_default();
+        let key = sides
+            .live
+            .text
+            .get(span.start.saturating_sub(1)..=span.end)
+            .unwrap_or_default();
         let delivered = sides.slot.text().get(frame.start..).unwrap_or_default();
         // Other characters may have been escaped, and a long array is not searched for each key.
-        let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"\"_-. ".contains(&byte));
-        if is_plain && delivered.len() <= LOOKED_AT && memmem::find(delivered.as_bytes(), key.as_bytes()).is_none() {
+        let is_plain = key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"\"_-. ".contains(&byte));
+        if is_plain
+            && delivered.len() <= LOOKED_AT
+            && memmem::find(delivered.as_bytes(), key.as_bytes()).is_none()
+        {
             let first = sides.slot.child_index().children(depth).first();
             self.die(first.map(|child| child.span.start));
         }
@@ -144,32 +194,57 @@ impl Cursor {
 
     /// Takes the end of a whole child of an array, and finds the delivered children that it may be.
     fn end_of_some(&mut self, own: Child, innermost: Innermost, sides: &Sides<'_>) {
-        let Innermost { frame, depth, count: at, .. } = innermost;
+        let Innermost {
+            frame,
+            depth,
+            count: at,
+            ..
+        } = innermost;
         let delivered = sides.slot.child_index().children(depth);
         if !sides.slot.child_index().remembers_all(depth) || delivered.len() < frame.count {
             return self.die(None);
         }
         let delivered = delivered.get(..frame.count).unwrap_or_default();
         let first_start = delivered.first().map(|child| child.span.start);
-        let is_same = |place: usize| delivered.get(place).is_some_and(|child| sides.is_same(child, &own));
-        if sides.slot.child_index().find(depth, own.digest).nth(1).is_some() {
+        let is_same = |place: usize| {
+            delivered
+                .get(place)
+                .is_some_and(|child| sides.is_same(child, &own))
+        };
+        if sides
+            .slot
+            .child_index()
+            .find(depth, own.digest)
+            .nth(1)
+            .is_some()
+        {
             // The element was delivered more than once, and may recur once more.
-            self.repeated.new_bits += (sides.bits_at_cut(own.span.start, own.span.end) - RECURS).max(0.0);
+            self.repeated.new_bits +=
+                (sides.bits_at_cut(own.span.start, own.span.end) - RECURS).max(0.0);
         }
-        let Some(level) = self.levels.last_mut() else { return };
+        let Some(level) = self.levels.last_mut() else {
+            return;
+        };
         let places = match &level.pairing {
             Pairing::Unknown => {
                 let found = sides.slot.child_index().find(depth, own.digest);
                 // The children are in the order of the text.
-                let place = |child: &Child| delivered.partition_point(|other| other.span.start < child.span.start);
+                let place = |child: &Child| {
+                    delivered.partition_point(|other| other.span.start < child.span.start)
+                };
                 let found = found.map(place);
-                let mut places: Vec<usize> = found.take(PLACES).filter(|&place| is_same(place)).collect();
+                let mut places: Vec<usize> =
+                    found.take(PLACES).filter(|&place| is_same(place)).collect();
                 if is_same(0) && !places.contains(&0) {
                     places.push(0);
                 }
                 places
             }
-            Pairing::One(places) => places.iter().copied().filter(|place| is_same(place + at)).collect(),
+            Pairing::One(places) => places
+                .iter()
+                .copied()
+                .filter(|place| is_same(place + at))
+                .collect(),
         };
         if places.is_empty() {
             return self.die(first_start);
@@ -179,9 +254,11 @@ impl Cursor {
         if let Some(&earliest) = places.iter().min() {
             self.is_reentry |= earliest > 0;
             let is_bare = self.base.is_bare(depth, &sides.scene);
-            if let (Pairing::Unknown, true, Some(child)) =
-                (&level.pairing, earliest > 0 || is_bare, delivered.get(earliest))
-            {
+            if let (Pairing::Unknown, true, Some(child)) = (
+                &level.pairing,
+                earliest > 0 || is_bare,
+                delivered.get(earliest),
+            ) {
                 self.repeated.from = child.span.start;
             }
         }

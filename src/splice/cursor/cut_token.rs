@@ -41,11 +41,20 @@ impl CutToken {
             let said = string::exact(text.get(from..certain).unwrap_or_default()).into_owned();
             let escape = text.get(certain..).unwrap_or_default().to_owned();
             let string = CutString { said, escape };
-            return if is_in_key(slot) { Self::Key(string) } else { Self::String(string) };
+            return if is_in_key(slot) {
+                Self::Key(string)
+            } else {
+                Self::String(string)
+            };
         }
-        let in_object = slot.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
+        let in_object = slot
+            .frames()
+            .last()
+            .is_some_and(|frame| frame.kind == Kind::Object);
         match machine.cut_state() {
-            CutState::Number | CutState::Literal => Self::Scalar(text.get(token..).unwrap_or_default().to_owned()),
+            CutState::Number | CutState::Literal => {
+                Self::Scalar(text.get(token..).unwrap_or_default().to_owned())
+            }
             CutState::Key if text.trim_end().ends_with('"') => Self::Colon,
             CutState::Key => Self::MemberKey,
             CutState::AfterValue => Self::AfterValue,
@@ -55,8 +64,8 @@ impl CutToken {
     }
 }
 
-/// Returns where the open value at this depth begins: a container of the path, or the value that was cut; the cut
-/// itself if the value has not begun.
+/// Returns where the open value at this depth begins: a container of the path, or the value that
+/// was cut; the cut itself if the value has not begun.
 pub(in crate::splice) fn value_start(slot: &Slot, depth: usize) -> usize {
     let machine = slot.document().machine();
     match slot.frames().get(depth) {
@@ -69,14 +78,22 @@ pub(in crate::splice) fn value_start(slot: &Slot, depth: usize) -> usize {
 /// Whether the string that is open at the end of the text is a key.
 pub(in crate::splice) fn is_in_key(slot: &Slot) -> bool {
     let machine = slot.document().machine();
-    let before = slot.text().get(..machine.token_start()).unwrap_or_default().trim_end();
-    let in_object = slot.frames().last().is_some_and(|frame| frame.kind == Kind::Object);
+    let before = slot
+        .text()
+        .get(..machine.token_start())
+        .unwrap_or_default()
+        .trim_end();
+    let in_object = slot
+        .frames()
+        .last()
+        .is_some_and(|frame| frame.kind == Kind::Object);
     machine.in_string() && in_object && before.ends_with(['{', ','])
 }
 
 /// How a string of the fragment compares with the one that was cut.
 pub(super) enum Follow {
-    /// The first `end` bytes repeat the string up to the cut; `rest` is the missing end of the cut escape.
+    /// The first `end` bytes repeat the string up to the cut; `rest` is the missing end of the cut
+    /// escape.
     Arrived {
         end: usize,
         rest: String,
@@ -87,32 +104,48 @@ pub(super) enum Follow {
 }
 
 impl CutString {
-    /// Returns how many bytes of `text`, which has no escape, repeat the decoded bytes from `from` on, without their
-    /// last one.
+    /// Returns how many bytes of `text`, which has no escape, repeat the decoded bytes from `from`
+    /// on, without their last one.
     pub(in crate::splice) fn same_len(&self, text: &[u8], from: usize) -> usize {
         let left = self.said.get(from..).unwrap_or_default();
         let left = left.get(..left.len().saturating_sub(1)).unwrap_or_default();
-        text.iter().zip(left).take_while(|(own, said)| own == said).count()
+        text.iter()
+            .zip(left)
+            .take_while(|(own, said)| own == said)
+            .count()
     }
 
-    /// Compares `raw`, as written, with the decoded bytes from `from` on and with the escape after them.
+    /// Compares `raw`, as written, with the decoded bytes from `from` on and with the escape after
+    /// them.
     pub(super) fn follow(&self, raw: &str, from: usize) -> Follow {
         let (mut at, mut compared) = (0, from);
-        let is_same = self.said.get(from..from + raw.len()).is_some_and(|said| said == raw.as_bytes());
-        if is_same && from + raw.len() < self.said.len() && memchr(b'\\', raw.as_bytes()).is_none() {
+        let is_same = self
+            .said
+            .get(from..from + raw.len())
+            .is_some_and(|said| said == raw.as_bytes());
+        if is_same && from + raw.len() < self.said.len() && memchr(b'\\', raw.as_bytes()).is_none()
+        {
             return Follow::On(raw.len());
         }
         loop {
             if compared == self.said.len() && self.escape.is_empty() {
-                return Follow::Arrived { end: at, rest: String::new() };
+                return Follow::Arrived {
+                    end: at,
+                    rest: String::new(),
+                };
             }
             let Some(rest) = raw.get(at..).filter(|rest| !rest.is_empty()) else {
                 return Follow::On(compared - from);
             };
             let (code, length) = string::first_unit(rest);
-            if compared == self.said.len() && begins(rest.get(..length).unwrap_or_default(), &self.escape) {
+            if compared == self.said.len()
+                && begins(rest.get(..length).unwrap_or_default(), &self.escape)
+            {
                 // The fragment completes the escape as it began.
-                return Follow::Arrived { end: at + self.escape.len(), rest: String::new() };
+                return Follow::Arrived {
+                    end: at + self.escape.len(),
+                    rest: String::new(),
+                };
             }
             at += length;
             if compared == self.said.len() {
@@ -143,7 +176,11 @@ fn complete_escape(begun: &str, code: u32) -> Option<String> {
     let long = match code {
         0x1_0000.. => {
             let code = code - 0x1_0000;
-            format!("\\u{}\\u{}", digits(0xd800 + (code >> 10)), digits(0xdc00 + (code & 0x3ff)))
+            format!(
+                "\\u{}\\u{}",
+                digits(0xd800 + (code >> 10)),
+                digits(0xdc00 + (code & 0x3ff))
+            )
         }
         _ => format!("\\u{}", digits(code)),
     };
@@ -158,6 +195,8 @@ fn complete_escape(begun: &str, code: u32) -> Option<String> {
         0x09 => "\\t",
         _ => "",
     };
-    let whole = [short, long.as_str()].into_iter().find(|whole| begins(whole, begun))?;
+    let whole = [short, long.as_str()]
+        .into_iter()
+        .find(|whole| begins(whole, begun))?;
     whole.get(begun.len()..).map(str::to_owned)
 }

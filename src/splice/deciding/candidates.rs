@@ -1,7 +1,9 @@
-//! Finds the offsets at which the fragment may begin, by the cut, the mark, the matchers and the cursors: each becomes
-//! a candidate with its evidence.
+//! Finds the offsets at which the fragment may begin, by the cut, the mark, the matchers and the
+//! cursors: each becomes a candidate with its evidence.
 
-use super::{ANNOUNCEMENT, ATTEMPTS, Deciding, FEW, LISTED, LOST, OVERLAPS, Rejected, is_line_start};
+use super::{
+    ANNOUNCEMENT, ATTEMPTS, Deciding, FEW, LISTED, LOST, OVERLAPS, Rejected, is_line_start,
+};
 use crate::json::{Frame, Kind};
 use crate::overlap::{Edits, Hits};
 use crate::splice::attempt::{Attempt, Lead};
@@ -17,33 +19,72 @@ use crate::work;
 impl Deciding {
     /// Adds the candidate that the fragment's text from `at` on continues at the cut.
     pub(super) fn exact(&mut self, slot: &Slot, at: usize) {
-        let start = if self.place.expect == Expect::Exact && at == 0 { Start::Requested } else { Start::Cut };
+        let start = if self.place.expect == Expect::Exact && at == 0 {
+            Start::Requested
+        } else {
+            Start::Cut
+        };
         let candidate = Candidate::new(Alignment::Exact, start, at, 0);
-        self.add(slot, Candidate { from: self.place.end, ..candidate }, Lead::default());
+        self.add(
+            slot,
+            Candidate {
+                from: self.place.end,
+                ..candidate
+            },
+            Lead::default(),
+        );
     }
 
-    /// Handles the request's mark. The text after it is new if the text before it is the end of the delivered text, or
-    /// empty.
+    /// Handles the request's mark. The text after it is new if the text before it is the end of the
+    /// delivered text, or empty.
     pub(in crate::splice) fn mark(&mut self, slot: &Slot) {
-        let content = self.fragment.text.get(self.fragment.begin..).unwrap_or_default();
+        let content = self
+            .fragment
+            .text
+            .get(self.fragment.begin..)
+            .unwrap_or_default();
         let delivered = slot.text().get(..self.place.tail).unwrap_or_default();
-        let said =
-            |text: &str| text.chars().rev().filter(|c| !c.is_whitespace() && *c != '\\').take(24).collect::<String>();
+        let said = |text: &str| {
+            text.chars()
+                .rev()
+                .filter(|c| !c.is_whitespace() && *c != '\\')
+                .take(24)
+                .collect::<String>()
+        };
         let (own, end) = (said(content), said(delivered));
         if own.is_empty() || own == end {
             let overlap = content.trim_matches(is_space).len().min(self.place.tail);
-            let candidate = Candidate::new(Alignment::Anchor, Start::Mark, self.fragment.text.len(), overlap);
+            let candidate = Candidate::new(
+                Alignment::Anchor,
+                Start::Mark,
+                self.fragment.text.len(),
+                overlap,
+            );
             self.add(slot, candidate, self.lead());
         }
     }
 
     fn lead(&self) -> Lead {
-        Lead { skip: self.place.end - self.place.tail, ..Lead::default() }
+        Lead {
+            skip: self.place.end - self.place.tail,
+            ..Lead::default()
+        }
     }
 
     /// Adds the candidate of a cursor that has reached the cut.
     pub(super) fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
-        let Arrival { at, rest, deferred, from, start, bits, container, element, leaves_out, is_reentry } = arrival;
+        let Arrival {
+            at,
+            rest,
+            deferred,
+            from,
+            start,
+            bits,
+            container,
+            element,
+            leaves_out,
+            is_reentry,
+        } = arrival;
         let mut at = self.fragment.begin + at;
         if at == self.fragment.begin && from == slot.text().len() && deferred.is_empty() {
             // It repeats nothing, so it equals the candidate that continues at the cut.
@@ -52,20 +93,42 @@ impl Deciding {
         let mut skip = 0;
         if self.place.token_start.is_none() {
             // White space before it belongs to the document, unless the document already has it.
-            at = self.fragment.text.get(..at).map_or(0, |before| before.trim_end_matches(is_space).len());
+            at = self
+                .fragment
+                .text
+                .get(..at)
+                .map_or(0, |before| before.trim_end_matches(is_space).len());
             skip = self.place.end - self.place.tail;
         }
-        let alignment = if is_reentry { Alignment::Reentry } else { Alignment::Restart };
+        let alignment = if is_reentry {
+            Alignment::Reentry
+        } else {
+            Alignment::Restart
+        };
         let is_requested = self.place.is_rerooted && matches!(start, Start::Root | Start::Rerooted);
-        let kind = if is_requested { Start::Requested } else { start };
+        let kind = if is_requested {
+            Start::Requested
+        } else {
+            start
+        };
         let prior = kind.prior(self.place.expect) + if leaves_out { prior::LEFT_OUT } else { 0.0 };
         // Repeated whole elements may also be new rows with equal values.
-        let is_row = element.is_none() && self.place.is_element_due() && (is_reentry || start == Start::Member);
-        let bits = if is_row { bits.min(self.place.most_in_a_row(slot, from)) } else { bits };
+        let is_row = element.is_none()
+            && self.place.is_element_due()
+            && (is_reentry || start == Start::Member);
+        let bits = if is_row {
+            bits.min(self.place.most_in_a_row(slot, from))
+        } else {
+            bits
+        };
         let mut evidence = Evidence::new(prior, bits.max(0.0), 0.0);
         evidence.element = element.map(|element| {
             let whole = if leaves_out { -prior::LEFT_OUT } else { 0.0 };
-            let lost = if element.is_after_values { prior::LOST_AFTER_VALUES } else { prior::LOST };
+            let lost = if element.is_after_values {
+                prior::LOST_AFTER_VALUES
+            } else {
+                prior::LOST
+            };
             TakenElement {
                 depth: element.depth,
                 at: self.fragment.begin + element.at - 1,
@@ -74,10 +137,24 @@ impl Deciding {
             }
         });
         let overlap = slot.text().len().saturating_sub(from);
-        let candidate = Candidate { from, evidence, ..Candidate::new(alignment, start, at, overlap) };
+        let candidate = Candidate {
+            from,
+            evidence,
+            ..Candidate::new(alignment, start, at, overlap)
+        };
         let outside = container.filter(|_| bits < prior::ENOUGH);
         let is_proven = self.place.expect == Expect::Any && self.place.is_proof(slot, from);
-        self.add(slot, candidate, Lead { rest, deferred, skip, outside, is_proven });
+        self.add(
+            slot,
+            candidate,
+            Lead {
+                rest,
+                deferred,
+                skip,
+                outside,
+                is_proven,
+            },
+        );
     }
 
     /// Adds the candidates of verbatim repeats that end at `end`.
@@ -86,7 +163,9 @@ impl Deciding {
             self.anchored(slot, start, end);
         }
         // Whether that is the open element or the next one, a cursor finds out.
-        let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else { return };
+        let Some(from) = hits.overlap.filter(|&from| !begins_element(slot, from)) else {
+            return;
+        };
         if self.attempts.len() >= ATTEMPTS || self.overlaps >= OVERLAPS {
             self.rejected.is_crowded = true;
             return;
@@ -94,52 +173,91 @@ impl Deciding {
         self.overlaps += 1;
         let (start, prior) = self.place.start_at(slot, from, self.near.from);
         let is_proven = self.place.is_proof(slot, from);
-        // The anchor without its first characters proves as much as the whole anchor, so it counts as a nearly exact
-        // repeat.
+        // The anchor without its first characters proves as much as the whole anchor, so it counts
+        // as a nearly exact repeat.
         let is_nearly_anchor = is_proven
             && self.place.expect == Expect::Anchor
             && !self.near.is_ambiguous
             && (self.near.from..=self.near.from + LOST).contains(&from);
-        let prior = if is_nearly_anchor { prior.max(Start::Nearly.prior(self.place.expect)) } else { prior };
+        let prior = if is_nearly_anchor {
+            prior.max(Start::Nearly.prior(self.place.expect))
+        } else {
+            prior
+        };
         let begin = self.fragment.begin;
-        let recurring =
-            if is_nearly_anchor { 0.0 } else { self.place.recurring(slot, from, begin, &self.fragment.at_cut) };
+        let recurring = if is_nearly_anchor {
+            0.0
+        } else {
+            self.place
+                .recurring(slot, from, begin, &self.fragment.at_cut)
+        };
         let surprise = (self.fragment.surprise(begin, end) - recurring).max(0.0);
         let is_in_a_row = !is_nearly_anchor && self.place.is_in_a_row(slot, from);
-        let surprise = if is_in_a_row { surprise.min(self.place.most_in_a_row(slot, from)) } else { surprise };
+        let surprise = if is_in_a_row {
+            surprise.min(self.place.most_in_a_row(slot, from))
+        } else {
+            surprise
+        };
         let whole = from <= self.near.from || start == Start::Root;
-        let alignment = if whole { Alignment::Restart } else { Alignment::Overlap };
+        let alignment = if whole {
+            Alignment::Restart
+        } else {
+            Alignment::Overlap
+        };
         let evidence = Evidence::new(prior, surprise, 0.0);
         let candidate = Candidate::new(alignment, start, end, self.place.tail - from);
         // A bracket alone is no evidence: it may open a separate object, for example a refusal.
         let begins = |frame: &Frame| frame.kind == Kind::Object && frame.start == from;
         let says_nothing = !has_words(slot.text().get(from..).unwrap_or_default());
-        let outside = slot.frames().iter().position(begins).filter(|_| says_nothing);
-        self.add(slot, Candidate { from, evidence, ..candidate }, Lead { outside, is_proven, ..self.lead() });
+        let outside = slot
+            .frames()
+            .iter()
+            .position(begins)
+            .filter(|_| says_nothing);
+        self.add(
+            slot,
+            Candidate {
+                from,
+                evidence,
+                ..candidate
+            },
+            Lead {
+                outside,
+                is_proven,
+                ..self.lead()
+            },
+        );
     }
 
     /// Adds the candidate of the anchor, which begins at `start` in the fragment and ends at `end`.
     fn anchored(&mut self, slot: &Slot, start: usize, end: usize) {
         let fragment = &self.fragment;
         let before = fragment.text.get(..start).unwrap_or_default();
-        let is_again = fragment.anchor_end.and_then(|end| fragment.text.get(end..start));
+        let is_again = fragment
+            .anchor_end
+            .and_then(|end| fragment.text.get(end..start));
         let is_next = is_again.is_some_and(|between| between.trim_matches(is_space).is_empty());
-        let is_first = start == fragment.begin || before.trim_end_matches(is_space).is_empty() || is_next;
+        let is_first =
+            start == fragment.begin || before.trim_end_matches(is_space).is_empty() || is_next;
         let on_own_line = is_line_start(before);
         let is_after_bracket = fragment.bracket.is_some_and(|bracket| bracket < start);
         let is_envelope = fragment.scanner.is_after_prose() && (!is_after_bracket || on_own_line);
-        let is_quoted = on_own_line && (is_again.is_some() || self.attempts.is_empty() && end - start >= FEW);
+        let is_quoted =
+            on_own_line && (is_again.is_some() || self.attempts.is_empty() && end - start >= FEW);
         // Where text may be missing, lines before the anchor may be that text.
         let is_quoted = is_quoted && !self.place.is_after_gap;
         if !is_first && (fragment.scanner.in_reasoning() || !is_envelope && !is_quoted) {
             // The text before it is not an envelope: it counts only as the end of a restart.
             return;
         }
-        // A bracket in the middle of a sentence is not an anchor, and neither is text that only ends with it.
+        // A bracket in the middle of a sentence is not an anchor, and neither is text that only
+        // ends with it.
         let is_announced = || {
-            // Anchors may follow each other without end in one line: it is searched only where it may announce one.
+            // Anchors may follow each other without end in one line: it is searched only where it
+            // may announce one.
             before.trim_end_matches(is_space).ends_with([':', '`'])
-                && last_line(before, ANNOUNCEMENT).is_some_and(|line| !line.contains(['{', '[', '"']))
+                && last_line(before, ANNOUNCEMENT)
+                    .is_some_and(|line| !line.contains(['{', '[', '"']))
         };
         if !is_first && !on_own_line && (end - start < FEW || !is_announced()) {
             return;
@@ -149,11 +267,22 @@ impl Deciding {
             self.reject_exact(start);
         }
         let fragment = &self.fragment;
-        let is_cut_tried = self.attempts.iter().any(|attempt| attempt.candidate.alignment == Alignment::Exact);
+        let is_cut_tried = self
+            .attempts
+            .iter()
+            .any(|attempt| attempt.candidate.alignment == Alignment::Exact);
         let is_requested = is_first || on_own_line && !is_cut_tried && !is_after_bracket;
-        let start_kind = if is_requested { Start::Requested } else { Start::Nearly };
+        let start_kind = if is_requested {
+            Start::Requested
+        } else {
+            Start::Nearly
+        };
         let from = self.place.tail - (end - start).min(self.place.tail);
-        let mut evidence = Evidence::new(start_kind.prior(self.place.expect), fragment.surprise(start, end), 0.0);
+        let mut evidence = Evidence::new(
+            start_kind.prior(self.place.expect),
+            fragment.surprise(start, end),
+            0.0,
+        );
         let mut candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
         if is_next {
             // The anchor may occur twice, or new text may begin like it.
@@ -166,14 +295,23 @@ impl Deciding {
             candidate.start = Start::Nearly;
         }
         self.fragment.anchor_end = (end - start >= FEW).then_some(end);
-        self.add(slot, Candidate { from, evidence, ..candidate }, self.lead());
+        self.add(
+            slot,
+            Candidate {
+                from,
+                evidence,
+                ..candidate
+            },
+            self.lead(),
+        );
     }
 
     /// Rejects the candidates that take text from the cut on, up to `last`, for new.
     fn reject_exact(&mut self, last: usize) {
         let rejected = &mut self.rejected;
         self.attempts.retain(|attempt| {
-            let is_new = attempt.candidate.alignment == Alignment::Exact && attempt.candidate.at <= last;
+            let is_new =
+                attempt.candidate.alignment == Alignment::Exact && attempt.candidate.at <= last;
             if is_new {
                 rejected.list(attempt, RejectReason::Repeats);
             }
@@ -184,25 +322,51 @@ impl Deciding {
     /// Adds the candidate in which the fragment repeats the anchor with this number of edits.
     pub(super) fn repeated_nearly(&mut self, slot: &Slot, edits: Edits) {
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
-        let is_known = |attempt: &Attempt| attempt.candidate.start == Start::Requested && attempt.candidate.at == end;
+        let is_known = |attempt: &Attempt| {
+            attempt.candidate.start == Start::Requested && attempt.candidate.at == end
+        };
         if self.attempts.iter().any(is_known) {
             return;
         }
-        let is_new = |attempt: &Attempt| attempt.candidate.alignment == Alignment::Exact && attempt.is_verified();
+        let is_new = |attempt: &Attempt| {
+            attempt.candidate.alignment == Alignment::Exact && attempt.is_verified()
+        };
         let surprise = self.fragment.surprise(begin, end);
-        // Text that continues at the cut and costs as little as a row among rows is not an anchor with a wrong letter.
-        // If the anchor is all of the delivered text, rows are too little known.
+        // Text that continues at the cut and costs as little as a row among rows is not an anchor
+        // with a wrong letter. If the anchor is all of the delivered text, rows are too little
+        // known.
         let is_whole = Some(self.near.from) == slot.document().root_start();
         let is_typical = is_whole || surprise < prior::TYPICAL * (end - begin) as f32;
         let is_row = edits.count > 0 && is_typical && self.attempts.iter().any(is_new);
-        let surprise = if is_row { surprise.min(prior::IN_A_ROW) } else { surprise };
+        let surprise = if is_row {
+            surprise.min(prior::IN_A_ROW)
+        } else {
+            surprise
+        };
         let prior = Start::Nearly.prior(self.place.expect) - prior::EDIT * edits.count as f32;
-        let candidate = Candidate::new(Alignment::Anchor, Start::Nearly, end, self.place.tail - self.near.from);
+        let candidate = Candidate::new(
+            Alignment::Anchor,
+            Start::Nearly,
+            end,
+            self.place.tail - self.near.from,
+        );
         let mut evidence = Evidence::new(prior, surprise, 0.0);
         evidence.has_other_structure = edits.structural > 0;
         // Escapes of white space at the end of the anchor do not count as its end.
-        let skip = self.place.end - significant_end(slot.text().get(..self.place.tail).unwrap_or_default());
-        self.add(slot, Candidate { from: self.near.from, evidence, ..candidate }, Lead { skip, ..Lead::default() });
+        let skip = self.place.end
+            - significant_end(slot.text().get(..self.place.tail).unwrap_or_default());
+        self.add(
+            slot,
+            Candidate {
+                from: self.near.from,
+                evidence,
+                ..candidate
+            },
+            Lead {
+                skip,
+                ..Lead::default()
+            },
+        );
     }
 
     /// Tries a candidate: the attempt takes the fragment's text from its beginning.
@@ -212,7 +376,10 @@ impl Deciding {
             return;
         }
         let mut attempt = Attempt::new(slot, candidate, lead, self.caps.pending);
-        match attempt.feed(slot, self.fragment.text.get(attempt.next..).unwrap_or_default()) {
+        match attempt.feed(
+            slot,
+            self.fragment.text.get(attempt.next..).unwrap_or_default(),
+        ) {
             Ok(()) => self.attempts.push(attempt),
             Err(error) => self.rejected.note(&attempt, &error),
         }
@@ -232,7 +399,10 @@ fn last_line(text: &str, most: usize) -> Option<&str> {
 /// Returns where the text ends without trailing white space, raw or escaped.
 fn significant_end(text: &str) -> usize {
     let mut end = text.trim_end_matches(is_space);
-    while let Some(rest) = ["\\n", "\\t", "\\r"].iter().find_map(|escape| end.strip_suffix(escape)) {
+    while let Some(rest) = ["\\n", "\\t", "\\r"]
+        .iter()
+        .find_map(|escape| end.strip_suffix(escape))
+    {
         end = rest.trim_end_matches(is_space);
     }
     end.len()
@@ -248,7 +418,13 @@ impl Rejected {
             self.unlisted += 1;
             return;
         }
-        let status = AttemptStatus::Rejected { byte: attempt.next, reason };
-        self.listed.push(Candidate { status, ..attempt.candidate.clone() });
+        let status = AttemptStatus::Rejected {
+            byte: attempt.next,
+            reason,
+        };
+        self.listed.push(Candidate {
+            status,
+            ..attempt.candidate.clone()
+        });
     }
 }

@@ -1,4 +1,5 @@
-//! Members in the new text that repeat delivered ones, or that belong after the member that was cut.
+//! Members in the new text that repeat delivered ones, or that belong after the member that was
+//! cut.
 
 use super::{Flow, FlowError, State, Target};
 use crate::children::{Child, ChildIndex, KeyHash, same_value};
@@ -32,7 +33,14 @@ impl MemberAgain {
         let text = format!("{{{key}");
         let (mut machine, mut children) = (Machine::new(usize::MAX), ChildIndex::of_newest(limit));
         machine.feed_text(&text, &mut children)?;
-        Ok(Self { head: text.len(), text, machine, children, hash, has_comma })
+        Ok(Self {
+            head: text.len(),
+            text,
+            machine,
+            children,
+            hash,
+            has_comma,
+        })
     }
 
     /// Returns the number of bytes of the value so far.
@@ -51,12 +59,18 @@ impl MemberAgain {
         Ok(())
     }
 
-    /// Whether the value is that of a delivered member. A number ends after its text, and has no digest yet.
+    /// Whether the value is that of a delivered member. A number ends after its text, and has no
+    /// digest yet.
     fn is_same(&self, delivered: &Child, delivered_text: &str) -> bool {
         match self.children.children(0).last() {
             Some(child) => delivered.is_same(delivered_text, child, &self.text),
             None => {
-                let value = self.text.get(self.head..).unwrap_or_default().trim_start().strip_prefix(':');
+                let value = self
+                    .text
+                    .get(self.head..)
+                    .unwrap_or_default()
+                    .trim_start()
+                    .strip_prefix(':');
                 same_value(delivered.span.of(delivered_text), value.unwrap_or_default())
             }
         }
@@ -67,7 +81,11 @@ impl Flow {
     /// Passes on the members that belong after the innermost object's open one, which has ended.
     pub(super) fn move_deferred<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
         let depth = target.machine().frames().len();
-        while let Some(at) = self.deferred.iter().position(|member| member.depth == depth) {
+        while let Some(at) = self
+            .deferred
+            .iter()
+            .position(|member| member.depth == depth)
+        {
             let member = self.deferred.remove(at);
             self.note(target, Rule::MemberMoved);
             target.take(",")?;
@@ -89,7 +107,11 @@ impl Flow {
             let depth = target.machine().frames().len().saturating_sub(1);
             // The member that was open at the cut has ended by now.
             let is_open = self.open.get(depth).is_some_and(|open| *open == Some(hash));
-            return if is_open { Err(FlowError::Overwrites) } else { self.release(target) };
+            return if is_open {
+                Err(FlowError::Overwrites)
+            } else {
+                self.release(target)
+            };
         }
         let has_comma = self.pending.starts_with(',');
         let again = MemberAgain::new(key, hash, has_comma, self.cap)?;
@@ -98,33 +120,59 @@ impl Flow {
         Ok(())
     }
 
-    /// Takes text of a member that was delivered before, and compares its value when that has ended.
-    pub(super) fn again<T: Target>(&mut self, target: &mut T, c: char, text: &str) -> Result<(), FlowError> {
-        let State::Again(again) = &mut self.state else { return Ok(()) };
-        let is_last = matches!(c, ',' | '}') && again.machine.frames().len() == 1 && !again.machine.in_string();
+    /// Takes text of a member that was delivered before, and compares its value when that has
+    /// ended.
+    pub(super) fn again<T: Target>(
+        &mut self,
+        target: &mut T,
+        c: char,
+        text: &str,
+    ) -> Result<(), FlowError> {
+        let State::Again(again) = &mut self.state else {
+            return Ok(());
+        };
+        let is_last = matches!(c, ',' | '}')
+            && again.machine.frames().len() == 1
+            && !again.machine.in_string();
         if !is_last {
             again.take(text)?;
         } else if again.machine.cut_state() != CutState::AfterValue {
             // A number ends with the byte after it; any other value does not end here.
             again.machine.clone().feed(text.as_bytes())?;
         }
-        let ended = is_last || again.machine.frames().len() == 1 && again.machine.cut_state() == CutState::AfterValue;
+        let ended = is_last
+            || again.machine.frames().len() == 1
+                && again.machine.cut_state() == CutState::AfterValue;
         if !ended {
             return Ok(());
         }
         let has_comma = again.has_comma;
-        let State::Again(again) = std::mem::replace(&mut self.state, State::AfterAgain { has_comma }) else {
+        let State::Again(again) =
+            std::mem::replace(&mut self.state, State::AfterAgain { has_comma })
+        else {
             return Ok(());
         };
-        if !self.delivered(target, again.hash).is_some_and(|child| again.is_same(child, target.slot().text())) {
+        if !self
+            .delivered(target, again.hash)
+            .is_some_and(|child| again.is_same(child, target.slot().text()))
+        {
             return Err(FlowError::Overwrites);
         }
         self.note(target, Rule::MemberDropped);
-        if is_last { self.step(target, c, text) } else { Ok(()) }
+        if is_last {
+            self.step(target, c, text)
+        } else {
+            Ok(())
+        }
     }
 
-    /// Returns the member with this key in the innermost object, if it was delivered before the cut.
-    pub(super) fn delivered<'a, T: Target>(&self, target: &'a T, hash: KeyHash) -> Option<&'a Child> {
+    /// Returns the member with this key in the innermost object, if it was delivered before the
+    /// cut.
+    pub(super) fn delivered<'a, T: Target>(
+        &self,
+        target: &'a T,
+        hash: KeyHash,
+    ) -> Option<&'a Child> {
         let depth = target.machine().frames().len().checked_sub(1)?;
         target.slot().member(depth, hash, self.cut)
     }

@@ -20,7 +20,8 @@ pub(in crate::splice) struct Tried<'a> {
     pub(in crate::splice) sum: &'a mut Sum,
 }
 
-/// A hash of text without white space between tokens: two attempts with the same hash give the same document.
+/// A hash of text without white space between tokens: two attempts with the same hash give the same
+/// document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::splice) struct Sum {
     hash: u64,
@@ -94,7 +95,8 @@ impl<S: Sink + ?Sized> Target for Delivered<'_, S> {
     }
 }
 
-/// Returns the number of bytes that neither end a string nor begin an escape in it, and are legal there.
+/// Returns the number of bytes that neither end a string nor begin an escape in it, and are legal
+/// there.
 pub(in crate::splice) fn skippable_len(text: &[u8]) -> usize {
     let is_stop = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
     text.iter().position(is_stop).unwrap_or(text.len())

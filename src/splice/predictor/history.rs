@@ -9,7 +9,8 @@ pub(super) const LONGEST: u32 = 64;
 pub(in crate::splice) struct History {
     /// The last fifteen, the newest one lowest.
     bytes: u128,
-    /// The last ones of the longest context, in a ring, and rolling hashes of the two long contexts.
+    /// The last ones of the longest context, in a ring, and rolling hashes of the two long
+    /// contexts.
     ring: [u8; LONGEST as usize],
     long: [u64; 2],
     /// All bytes, up to the longest context.
@@ -21,7 +22,14 @@ pub(in crate::splice) struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { bytes: 0, ring: [0; LONGEST as usize], long: [0; 2], count: 0, at: 0, in_layout: false }
+        Self {
+            bytes: 0,
+            ring: [0; LONGEST as usize],
+            long: [0; 2],
+            count: 0,
+            at: 0,
+            in_layout: false,
+        }
     }
 }
 
@@ -29,9 +37,15 @@ impl History {
     /// The history at the end of `text`.
     pub(in crate::splice) fn of(text: &str) -> Self {
         // White space that is left out may be long.
-        let from = (text.len().saturating_sub(LOOKED_AT)..).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let from = (text.len().saturating_sub(LOOKED_AT)..)
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(0);
         let mut history = Self::default();
-        text.as_bytes().get(from..).unwrap_or_default().iter().for_each(|&byte| history.push(byte));
+        text.as_bytes()
+            .get(from..)
+            .unwrap_or_default()
+            .iter()
+            .for_each(|&byte| history.push(byte));
         history
     }
 
@@ -42,16 +56,24 @@ impl History {
         history
     }
 
-    /// The last two bytes only: for a longer history, the counts know only the byte that followed it before.
+    /// The last two bytes only: for a longer history, the counts know only the byte that followed
+    /// it before.
     pub(in crate::splice) fn short(self) -> Self {
-        Self { count: self.count.min(2), ..self }
+        Self {
+            count: self.count.min(2),
+            ..self
+        }
     }
 
     /// Whether the byte is white space between tokens, judging by its neighbours.
     pub(super) fn is_layout(&self, byte: u8) -> bool {
         match byte {
             b'\n' | b'\r' | b'\t' => true,
-            b' ' => self.in_layout || self.count == 0 || matches!(self.bytes as u8, b'{' | b'[' | b',' | b':'),
+            b' ' => {
+                self.in_layout
+                    || self.count == 0
+                    || matches!(self.bytes as u8, b'{' | b'[' | b',' | b':')
+            }
             _ => false,
         }
     }
@@ -72,7 +94,10 @@ impl History {
             let place = (self.at + (LONGEST - length) as usize) % LONGEST as usize;
             let oldest = self.ring.get(place).copied().unwrap_or_default();
             let out = u64::from(oldest).wrapping_mul(power);
-            *hash = hash.wrapping_mul(BASE).wrapping_add(u64::from(byte)).wrapping_sub(out);
+            *hash = hash
+                .wrapping_mul(BASE)
+                .wrapping_add(u64::from(byte))
+                .wrapping_sub(out);
         }
         if let Some(place) = self.ring.get_mut(self.at) {
             *place = byte;
@@ -82,9 +107,13 @@ impl History {
 
     /// Returns how many of the last bytes `text` ends with, up to the longest context.
     pub(super) fn common(&self, text: &[u8]) -> u32 {
-        let ring = |back: usize| self.ring.get((self.at + LONGEST as usize - back) % LONGEST as usize);
+        let ring = |back: usize| {
+            self.ring
+                .get((self.at + LONGEST as usize - back) % LONGEST as usize)
+        };
         let last = text.iter().rev().take(self.count as usize).enumerate();
-        last.take_while(|&(at, byte)| ring(at + 1) == Some(byte)).count() as u32
+        last.take_while(|&(at, byte)| ring(at + 1) == Some(byte))
+            .count() as u32
     }
 
     /// A hash of the last bytes.
@@ -95,7 +124,10 @@ impl History {
             _ => {}
         }
         let last = self.bytes & ((1 << (8 * bytes)) - 1);
-        mix((last as u64).wrapping_mul(BASE) ^ ((last >> 64) as u64).rotate_left(29), bytes)
+        mix(
+            (last as u64).wrapping_mul(BASE) ^ ((last >> 64) as u64).rotate_left(29),
+            bytes,
+        )
     }
 }
 
@@ -109,10 +141,13 @@ fn mix(hash: u64, bytes: u32) -> u64 {
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The lengths of the two long contexts, and the weight of the byte that leaves each.
-const LEAVING: [(u32, u64); 2] = [(LONG, BASE.wrapping_pow(LONG)), (LONGEST, BASE.wrapping_pow(LONGEST))];
+const LEAVING: [(u32, u64); 2] = [
+    (LONG, BASE.wrapping_pow(LONG)),
+    (LONGEST, BASE.wrapping_pow(LONGEST)),
+];
 
-/// Bytes before an offset that are examined for its history: more than the longest context, since layout does not
-/// count.
+/// Bytes before an offset that are examined for its history: more than the longest context, since
+/// layout does not count.
 const LOOKED_AT: usize = 512;
 
 /// The hash of a context with this hash and the byte after it.

@@ -9,7 +9,9 @@ use tokio::time::Instant;
 
 use super::files::LogFile;
 use crate::store::shares::Room;
-use crate::store::{AnswerId, End, Entry, Gone, Name, OF_ANSWER, Opening, Position, Readers, allocated, held};
+use crate::store::{
+    AnswerId, End, Entry, Gone, Name, OF_ANSWER, Opening, Position, Readers, allocated, held,
+};
 
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -18,8 +20,8 @@ pub(super) struct Answer {
     pub(super) entries: VecDeque<Entry>,
     /// The bytes that the events hold.
     pub(super) bytes: usize,
-    /// Set to a limit if another caller needs the room: the answer no longer counts, and is dropped once its writer
-    /// learns of it.
+    /// Set to a limit if another caller needs the room: the answer no longer counts, and is dropped
+    /// once its writer learns of it.
     pub(super) revoked: Option<&'static str>,
     /// The last event that was dropped at the limit on one answer.
     pub(super) dropped: Option<Position>,
@@ -84,8 +86,9 @@ impl Answer {
         self.changed.send_replace(());
     }
 
-    /// Returns the memory that the answer gains, and the memory that it frees, if it is [shortened](Self::shorten) to
-    /// `most` bytes and these events are added. The list keeps the slots of dropped events.
+    /// Returns the memory that the answer gains, and the memory that it frees, if it is
+    /// [shortened](Self::shorten) to `most` bytes and these events are added. The list keeps the
+    /// slots of dropped events.
     pub(super) fn growth(&self, entries: &[Entry], most: usize) -> (usize, usize) {
         let (mut events, mut dropped) = (0, 0);
         while self.bytes - dropped > most
@@ -94,9 +97,17 @@ impl Answer {
             (events, dropped) = (events + 1, dropped + size(entry));
         }
         let needed = self.entries.len() - events + entries.len();
-        let places = self.capacity_for(needed).saturating_sub(self.entries.capacity());
-        let bytes: usize = entries.iter().map(|entry| size(entry) - size_of::<Entry>()).sum();
-        (bytes + places * size_of::<Entry>(), dropped - events * size_of::<Entry>())
+        let places = self
+            .capacity_for(needed)
+            .saturating_sub(self.entries.capacity());
+        let bytes: usize = entries
+            .iter()
+            .map(|entry| size(entry) - size_of::<Entry>())
+            .sum();
+        (
+            bytes + places * size_of::<Entry>(),
+            dropped - events * size_of::<Entry>(),
+        )
     }
 
     /// Adds events. Each is copied: a slice would hold the whole buffer of the read.
@@ -105,13 +116,21 @@ impl Answer {
         self.entries.reserve_exact(capacity - self.entries.len());
         for entry in entries {
             self.bytes += size(entry);
-            self.entries.push_back(Entry { at: entry.at, bytes: Bytes::copy_from_slice(&entry.bytes) });
+            self.entries.push_back(Entry {
+                at: entry.at,
+                bytes: Bytes::copy_from_slice(&entry.bytes),
+            });
         }
     }
 
-    /// Returns the capacity of a list for `needed` events: a quarter more if the present capacity is too small.
+    /// Returns the capacity of a list for `needed` events: a quarter more if the present capacity
+    /// is too small.
     fn capacity_for(&self, needed: usize) -> usize {
-        if needed <= self.entries.capacity() { self.entries.capacity() } else { needed + needed / 4 }
+        if needed <= self.entries.capacity() {
+            self.entries.capacity()
+        } else {
+            needed + needed / 4
+        }
     }
 
     /// Drops its first events until it has no more than these bytes, or none.
@@ -121,23 +140,32 @@ impl Answer {
         {
             self.bytes -= size(&entry);
             if self.dropped.is_none() {
-                tracing::warn!(limit = OF_ANSWER, "a kept answer has reached a limit: its first events are dropped");
+                tracing::warn!(
+                    limit = OF_ANSWER,
+                    "a kept answer has reached a limit: its first events are dropped"
+                );
             }
             self.dropped = Some(entry.at);
         }
     }
 
-    /// Writes to its file, if it has one. An answer whose file can't be written is in memory alone from then on.
+    /// Writes to its file, if it has one. An answer whose file can't be written is in memory alone
+    /// from then on.
     pub(super) fn write(&mut self, write: impl FnOnce(&mut LogFile) -> io::Result<()>) {
         if let Some(Err(error)) = self.log.as_mut().map(write) {
             tracing::warn!(%error, "the file of a kept answer cannot be written: it is in memory alone");
-            self.log.take().into_iter().for_each(|log| log.close().remove());
+            self.log
+                .take()
+                .into_iter()
+                .for_each(|log| log.close().remove());
         }
     }
 
     /// Leaves nothing in its file but why it is gone.
     pub(super) fn end_log(&mut self, why: Gone) {
-        let Some(mut log) = self.log.take() else { return };
+        let Some(mut log) = self.log.take() else {
+            return;
+        };
         match log.replace(&self.opening, &self.names, why) {
             Ok(()) => self.log = Some(log),
             Err(error) => {
@@ -161,12 +189,16 @@ impl Answer {
 
     /// Returns the room that it counts for.
     pub(super) fn room(&self) -> Room {
-        if self.revoked.is_some() { Room::default() } else { Room::of_answer(self.cost()) }
+        if self.revoked.is_some() {
+            Room::default()
+        } else {
+            Room::of_answer(self.cost())
+        }
     }
 }
 
-/// The memory of an answer without its events and its request: itself, its slot in the map, which may be half empty,
-/// the channel that notifies its readers, and two names with their slots.
+/// The memory of an answer without its events and its request: itself, its slot in the map, which
+/// may be half empty, the channel that notifies its readers, and two names with their slots.
 pub(super) const OVERHEAD: usize =
     2 * size_of::<(AnswerId, Answer)>() + 256 + 2 * (size_of::<(Name, Vec<AnswerId>)>() * 2 + 64);
 

@@ -1,9 +1,10 @@
 //! The logs of answers in files, to which records are only appended.
 //!
-//! Each answer has a file. A record is a line with its kind, its fields and a checksum. If the last field is a length, that many
-//! bytes and a line end follow the line. A checksum covers the answer's id and all records up to its own, so a record that is
-//! damaged, missing, repeated or moved fails the check, and so do all records after it. Reading ends before that
-//! record. The rest of the file is cut off, like a half-written record, and the answer counts as broken off there.
+//! Each answer has a file. A record is a line with its kind, its fields and a checksum. If the last
+//! field is a length, that many bytes and a line end follow the line. A checksum covers the
+//! answer's id and all records up to its own, so a record that is damaged, missing, repeated or
+//! moved fails the check, and so do all records after it. Reading ends before that record. The rest
+//! of the file is cut off, like a half-written record, and the answer counts as broken off there.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -32,8 +33,13 @@ impl Folder {
         builder.recursive(true).create(path)?;
         let lock = private().create(true).open(path.join(LOCK))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(io::Error::other("another process uses the folder")),
+            Ok(()) => Ok(Self {
+                path: path.to_owned(),
+                _lock: lock,
+            }),
+            Err(TryLockError::WouldBlock) => {
+                Err(io::Error::other("another process uses the folder"))
+            }
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
@@ -42,9 +48,22 @@ impl Folder {
     pub(super) fn begin(&self, id: AnswerId, opening: &Opening) -> io::Result<LogFile> {
         let path = self.path_of(id);
         let mut log = LogFile::new(id, private().create_new(true).open(&path)?, path);
-        let Opening { caller, keep, request, owner: _ } = opening;
+        let Opening {
+            caller,
+            keep,
+            request,
+            owner: _,
+        } = opening;
         let mut records = log.records();
-        records.add(&format!("answer {} {} {}", hex(caller), keep.as_millis(), request.len()), Some(request));
+        records.add(
+            &format!(
+                "answer {} {} {}",
+                hex(caller),
+                keep.as_millis(),
+                request.len()
+            ),
+            Some(request),
+        );
         log.write(&records).map(|()| log)
     }
 
@@ -52,21 +71,31 @@ impl Folder {
     pub(super) fn ids(&self) -> io::Result<Vec<AnswerId>> {
         let names = fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name()));
         let names = names.collect::<io::Result<Vec<_>>>()?;
-        Ok(names.iter().filter_map(|name| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok()).collect())
+        Ok(names
+            .iter()
+            .filter_map(|name| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok())
+            .collect())
     }
 
-    /// Reads the log of an answer, and the reason if the answer is gone. Removes a file without a valid beginning and
-    /// returns `None`.
+    /// Reads the log of an answer, and the reason if the answer is gone. Removes a file without a
+    /// valid beginning and returns `None`.
     pub(super) fn read(&self, id: AnswerId) -> io::Result<Option<(Answer, Option<Gone>)>> {
         let path = self.path_of(id);
         let text = fs::read(&path)?;
-        let mut records = Records { text: &text, at: 0, checksum: Checksum::of(id) };
+        let mut records = Records {
+            text: &text,
+            at: 0,
+            checksum: Checksum::of(id),
+        };
         let (opening, gone) = match records.next() {
             Some(Record::Answer(opening)) => (opening, None),
             Some(Record::Gone(opening, why)) => (opening, Some(why)),
             _ => {
                 // The log leaves out the file name: the id in it gives access to the answer.
-                tracing::warn!(bytes = text.len(), "removing the file of a kept answer: its first record is not valid");
+                tracing::warn!(
+                    bytes = text.len(),
+                    "removing the file of a kept answer: its first record is not valid"
+                );
                 fs::remove_file(&path)?;
                 return Ok(None);
             }
@@ -90,16 +119,29 @@ impl Folder {
         }
         let lost = text.len() - length;
         if lost > 0 {
-            tracing::warn!(kept = length, lost, "the file of a kept answer is damaged, or was not written to its end");
+            tracing::warn!(
+                kept = length,
+                lost,
+                "the file of a kept answer is damaged, or was not written to its end"
+            );
         }
         answer.phase = end.map_or(Phase::Unwritten, Phase::Ended);
         let file = private().open(&path)?;
         file.set_len(length as u64)?;
-        answer.log =
-            Some(LogFile { path: LogPath(path), file, length: length as u64, start: Checksum::of(id), checksum });
-        // Several processes may have written the lost events. No later process may give their positions to other text.
+        answer.log = Some(LogFile {
+            path: LogPath(path),
+            file,
+            length: length as u64,
+            start: Checksum::of(id),
+            checksum,
+        });
+        // Several processes may have written the lost events. No later process may give their
+        // positions to other text.
         let lost_events = (lost / SHORTEST_EVENT) as u64;
-        answer.next_epoch = answer.next_epoch.max(answer.last.epoch.saturating_add(1)).saturating_add(lost_events);
+        answer.next_epoch = answer
+            .next_epoch
+            .max(answer.last.epoch.saturating_add(1))
+            .saturating_add(lost_events);
         if lost_events > 0 {
             let epoch = answer.next_epoch;
             answer.write(|log| log.epoch(epoch));
@@ -141,13 +183,23 @@ pub(super) struct LogFile {
 impl LogFile {
     /// Returns the log of an answer in an empty file.
     fn new(id: AnswerId, file: File, path: PathBuf) -> Self {
-        Self { path: LogPath(path), file, length: 0, start: Checksum::of(id), checksum: Checksum::of(id) }
+        Self {
+            path: LogPath(path),
+            file,
+            length: 0,
+            start: Checksum::of(id),
+            checksum: Checksum::of(id),
+        }
     }
 
     /// Returns a file that takes no bytes.
     #[cfg(all(test, target_os = "linux"))]
     pub(super) fn full(path: PathBuf) -> io::Result<Self> {
-        Ok(Self::new(AnswerId([0; 16]), File::options().append(true).open("/dev/full")?, path))
+        Ok(Self::new(
+            AnswerId([0; 16]),
+            File::options().append(true).open("/dev/full")?,
+            path,
+        ))
     }
 
     pub(super) fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
@@ -166,7 +218,10 @@ impl LogFile {
 
     pub(super) fn end(&mut self, end: End) -> io::Result<()> {
         let mut records = self.records();
-        records.add(&format!("end {}", if end == End::Whole { WHOLE } else { BROKEN }), None);
+        records.add(
+            &format!("end {}", if end == End::Whole { WHOLE } else { BROKEN }),
+            None,
+        );
         self.write(&records)
     }
 
@@ -177,8 +232,14 @@ impl LogFile {
         self.write(&records)
     }
 
-    /// Replaces all records: of an answer that is gone only the reason stays, in the first record, and its names.
-    pub(super) fn replace(&mut self, opening: &Opening, names: &[Name], why: Gone) -> io::Result<()> {
+    /// Replaces all records: of an answer that is gone only the reason stays, in the first record,
+    /// and its names.
+    pub(super) fn replace(
+        &mut self,
+        opening: &Opening,
+        names: &[Name],
+        why: Gone,
+    ) -> io::Result<()> {
         self.file.set_len(0)?;
         (self.length, self.checksum) = (0, self.start);
         let reason = match why {
@@ -186,7 +247,14 @@ impl LogFile {
             Gone::Dropped(limit) => limit,
         };
         let mut records = self.records();
-        records.add(&format!("gone {} {} {reason}", hex(&opening.caller), opening.keep.as_millis()), None);
+        records.add(
+            &format!(
+                "gone {} {} {reason}",
+                hex(&opening.caller),
+                opening.keep.as_millis()
+            ),
+            None,
+        );
         names.iter().for_each(|name| records.name(*name));
         self.write(&records)
     }
@@ -198,14 +266,20 @@ impl LogFile {
 
     /// Begins a batch of records after the last one.
     fn records(&self) -> NewRecords {
-        NewRecords { text: Vec::new(), checksum: self.checksum }
+        NewRecords {
+            text: Vec::new(),
+            checksum: self.checksum,
+        }
     }
 
     /// Appends whole records. After an error the file has its former length.
     fn write(&mut self, records: &NewRecords) -> io::Result<()> {
         let written = self.file.write_all(&records.text);
         match written {
-            Ok(()) => (self.length, self.checksum) = (self.length + records.text.len() as u64, records.checksum),
+            Ok(()) => {
+                (self.length, self.checksum) =
+                    (self.length + records.text.len() as u64, records.checksum)
+            }
             // If this fails, too, a later reader stops at the half of a record.
             Err(_) => self.file.set_len(self.length)?,
         }
@@ -224,7 +298,8 @@ impl NewRecords {
     /// Adds a record. `line`: its kind and fields. The last field is the length of `bytes`, if any.
     fn add(&mut self, line: &str, bytes: Option<&[u8]>) {
         self.checksum = self.checksum.after(line, bytes.unwrap_or_default());
-        self.text.extend(format!("{line} {}\n", self.checksum).into_bytes());
+        self.text
+            .extend(format!("{line} {}\n", self.checksum).into_bytes());
         if let Some(bytes) = bytes {
             self.text.extend([bytes, b"\n"].concat());
         }
@@ -240,7 +315,8 @@ impl NewRecords {
 struct Checksum(u32);
 
 impl Checksum {
-    /// Returns the checksum before the first record. A file with the name of another answer fails the check.
+    /// Returns the checksum before the first record. A file with the name of another answer fails
+    /// the check.
     fn of(id: AnswerId) -> Self {
         Self(crc32fast::hash(&id.0))
     }
@@ -284,12 +360,16 @@ impl Records<'_> {
     fn next(&mut self) -> Option<Record> {
         let rest = self.text.get(self.at..)?;
         let line_end = memchr::memchr(b'\n', rest)?;
-        let (line, written) = std::str::from_utf8(&rest[..line_end]).ok()?.rsplit_once(' ')?;
+        let (line, written) = std::str::from_utf8(&rest[..line_end])
+            .ok()?
+            .rsplit_once(' ')?;
         let (mut words, mut payload, mut after) = (line.split(' '), &b""[..], line_end + 1);
         let kind = words.next()?;
         let mut bytes = |length: &str| {
             let end = after.checked_add(length.parse().ok()?)?;
-            payload = rest.get(after..end).filter(|_| rest.get(end) == Some(&b'\n'))?;
+            payload = rest
+                .get(after..end)
+                .filter(|_| rest.get(end) == Some(&b'\n'))?;
             after = end + 1;
             Some(Bytes::copy_from_slice(payload))
         };
@@ -301,7 +381,10 @@ impl Records<'_> {
                 owner: Owner::default(),
             }),
             "name" => Record::Name(Name(from_hex(words.next()?)?)),
-            "event" => Record::Event(Entry { at: words.next()?.parse().ok()?, bytes: bytes(words.next()?)? }),
+            "event" => Record::Event(Entry {
+                at: words.next()?.parse().ok()?,
+                bytes: bytes(words.next()?)?,
+            }),
             "end" => Record::End(match words.next()? {
                 WHOLE => End::Whole,
                 BROKEN => End::Broken,
@@ -309,12 +392,23 @@ impl Records<'_> {
             }),
             "epoch" => Record::Epoch(words.next()?.parse().ok()?),
             "gone" => {
-                let (caller, keep) = (from_hex(words.next()?)?, Duration::from_millis(words.next()?.parse().ok()?));
+                let (caller, keep) = (
+                    from_hex(words.next()?)?,
+                    Duration::from_millis(words.next()?.parse().ok()?),
+                );
                 let why = match words.next()? {
                     EXPIRED => Gone::Expired,
                     limit => Gone::Dropped(limit_of(limit)),
                 };
-                Record::Gone(Opening { caller, keep, request: Bytes::new(), owner: Owner::default() }, why)
+                Record::Gone(
+                    Opening {
+                        caller,
+                        keep,
+                        request: Bytes::new(),
+                        owner: Owner::default(),
+                    },
+                    why,
+                )
             }
             _ => return None,
         };
@@ -327,7 +421,8 @@ impl Records<'_> {
     }
 }
 
-/// Returns options with which only the user of the process can read a new file, and with which writes append.
+/// Returns options with which only the user of the process can read a new file, and with which
+/// writes append.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

@@ -1,7 +1,9 @@
-//! The scripts. The server runs each script as one atomic step. Keys: the log, the record of the answer, and the lease.
+//! The scripts. The server runs each script as one atomic step. Keys: the log, the record of the
+//! answer, and the lease.
 
-/// Precedes each script. `gone` returns why an answer has no log. `remember` keeps the record of an answer, and its
-/// names, for longer than the answer itself, so that an expired answer differs from an unknown one.
+/// Precedes each script. `gone` returns why an answer has no log. `remember` keeps the record of an
+/// answer, and its names, for longer than the answer itself, so that an expired answer differs from
+/// an unknown one.
 pub(super) const COMMON: &str = "
 local function gone()
     return redis.call('EXISTS', KEYS[2]) == 1 and 'expired' or 'unknown'
@@ -51,8 +53,8 @@ pub(super) const KEEP: &str = "
 local keep = redis.call('HGET', KEYS[2], 'keep')
 if keep and redis.call('PEXPIRE', KEYS[1], keep) == 1 then remember(keep) end
 return 'ok'";
-/// Adds an answer to a name. Removes answers from the name that are gone and forgotten: of a few, so that a name with many
-/// answers takes no longer, and does not grow for ever.
+/// Adds an answer to a name. Removes answers from the name that are gone and forgotten: of a few,
+/// so that a name with many answers takes no longer, and does not grow for ever.
 pub(super) const NAME: &str = "
 local meta = redis.call('HMGET', KEYS[2], 'keep', 'names')
 if not meta[1] then return 'unknown' end
@@ -69,7 +71,8 @@ local meta = redis.call('HMGET', KEYS[2], 'caller', 'keep', 'gone')
 if not meta[1] then return 'unknown' end
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 2)
 return {meta[1], meta[2], meta[3], last, redis.call('EXISTS', KEYS[3])}";
-/// Drops the events, and remembers the limit. An epoch that is not empty has to be that of the answer.
+/// Drops the events, and remembers the limit. An epoch that is not empty has to be that of the
+/// answer.
 pub(super) const DROP: &str = "
 local meta = redis.call('HMGET', KEYS[2], 'keep', 'epoch')
 if not meta[1] then return 'unknown' end
@@ -84,8 +87,8 @@ if redis.call('EXISTS', KEYS[1]) == 0 then return gone() end
 if redis.call('HGET', KEYS[2], 'epoch') ~= ARGV[1] then return 'fenced' end
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 return 'ok'";
-/// The lease, the epoch and the entry that fences all others off are one step. An answer may have ended since the last
-/// look.
+/// The lease, the epoch and the entry that fences all others off are one step. An answer may have
+/// ended since the last look.
 pub(super) const TAKE_OVER: &str = "
 if redis.call('EXISTS', KEYS[1]) == 0 then return gone() end
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]

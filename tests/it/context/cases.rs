@@ -45,9 +45,19 @@ fn contexts_are_as_their_files_say() {
         for cuts in [vec![], by_character, by_chance] {
             let found = contexts(text, &cuts, budget, case.block("fragment"));
             for name in CONTEXTS {
-                assert_eq!(found[name], wanted(case, name, text), "{}: {name}", case.name);
+                assert_eq!(
+                    found[name],
+                    wanted(case, name, text),
+                    "{}: {name}",
+                    case.name
+                );
             }
-            assert_eq!(found.as_object().unwrap().len(), CONTEXTS.len(), "{}", case.name);
+            assert_eq!(
+                found.as_object().unwrap().len(),
+                CONTEXTS.len(),
+                "{}",
+                case.name
+            );
         }
     }
     println!("covered: {} files", cases.len());
@@ -74,6 +84,8 @@ fn contexts(text: &str, cuts: &[usize], budget: usize, fragment: Option<&str>) -
         document.push_with(&text[start..end], &mut index).unwrap();
         start = end;
     }
-    let options = ContextOptions::default().budget(budget).last_raw_json(fragment.unwrap_or(text));
+    let options = ContextOptions::default()
+        .budget(budget)
+        .last_raw_json(fragment.unwrap_or(text));
     serde_json::to_value(Contexts::of(&document, &index, &options)).unwrap()
 }

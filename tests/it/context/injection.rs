@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use restitch::internal::chat::{self, Changes, Rest};
 use restitch::internal::context::{Sections, hierarchy_context_for_prompt};
-use restitch::session::{CallEnd, ContinuationStrategy, Input, Output, Part, Prompt, Session, Turn};
+use restitch::session::{
+    CallEnd, ContinuationStrategy, Input, Output, Part, Prompt, Session, Turn,
+};
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
@@ -38,28 +40,46 @@ fn a_section_is_one_line() {
         let said = quoted(text);
         for member in ["id", "title", "name", "type", "content_type"] {
             let (mut document, mut sections) = (Document::new(64), Sections::default());
-            let text = format!("{{\"sections\": [{{{}: {said}, \"items\": [1, 2]}}, {{\"id\": 2}}", quoted(member));
+            let text = format!(
+                "{{\"sections\": [{{{}: {said}, \"items\": [1, 2]}}, {{\"id\": 2}}",
+                quoted(member)
+            );
             document.push_with(&text, &mut sections).unwrap();
             let summary = sections.summary(&document);
-            let lines: Vec<&str> = summary.split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']).collect();
+            let lines: Vec<&str> = summary
+                .split(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'])
+                .collect();
             assert_eq!((lines.len(), lines[1]), (2, "- section \"2\""), "{summary}");
-            assert!(lines[0].starts_with("- ") && lines[0].ends_with(" with 2 items"), "{summary}");
+            assert!(
+                lines[0].starts_with("- ") && lines[0].ends_with(" with 2 items"),
+                "{summary}"
+            );
             assert!(!summary.contains('\u{202e}'));
         }
         // As the key of a member, and as the key of an array.
         let (mut document, mut sections) = (Document::new(64), Sections::default());
-        document.push_with(&format!("{{{said}: {{{said}: [1]}}, \"x\": \""), &mut sections).unwrap();
+        document
+            .push_with(
+                &format!("{{{said}: {{{said}: [1]}}, \"x\": \""),
+                &mut sections,
+            )
+            .unwrap();
         assert_eq!(sections.summary(&document).lines().count(), 2);
     }
 }
 
-/// The rendering of a document with such text has the same brackets, keys and hints as one with `x`.
+/// The rendering of a document with such text has the same brackets, keys and hints as one with
+/// `x`.
 #[test]
 fn hints_are_outside_of_quotes() {
     let document = |said: &str| {
         let mut document = Document::new(64);
         let row = format!("{{\"a\": {said}, \"b\": [{said}, {said}]}}");
-        document.push(&format!("{{\"m\": {said}, \"rows\": [{row}, {row}, {{\"a\": {said}, \"b\": \"cut")).unwrap();
+        document
+            .push(&format!(
+                "{{\"m\": {said}, \"rows\": [{row}, {row}, {{\"a\": {said}, \"b\": \"cut"
+            ))
+            .unwrap();
         document
     };
     for text in TEXTS {
@@ -68,7 +88,11 @@ fn hints_are_outside_of_quotes() {
         for budget in [0, 40, 60, 80, 100, 150, 200, 500] {
             let found = hierarchy_context_for_prompt(&document(&said), None, budget);
             let plain = hierarchy_context_for_prompt(&document(&x), None, budget);
-            assert_eq!(found.text.replace(&said, &x), plain.text, "{text} at {budget}");
+            assert_eq!(
+                found.text.replace(&said, &x),
+                plain.text,
+                "{text} at {budget}"
+            );
         }
     }
 }
@@ -78,25 +102,43 @@ fn turn(said: &str, prompt: &Prompt, limits: &Limits) -> Turn {
     let mut session = Session::new(limits.clone());
     session.set_strategy(ContinuationStrategy::with(prompt.clone()));
     let row = format!("{{\"id\": {said}, \"type\": {said}, \"items\": [{said}]}}");
-    let text =
-        format!("{{\"title\": {said}, \"sections\": [{row}, {row}, {{\"id\": {said}, \"items\": [{said}, \"cut he");
+    let text = format!(
+        "{{\"title\": {said}, \"sections\": [{row}, {row}, {{\"id\": {said}, \"items\": [{said}, \"cut he"
+    );
     session.handle_input(Duration::ZERO, Input::Text(&text));
     session.handle_input(Duration::ZERO, Input::CallEnd(CallEnd::Dropped));
     let mut outputs = std::iter::from_fn(|| session.poll_output());
-    let turn = outputs.find_map(|output| if let Output::Call { request, .. } = output { request.turn } else { None });
+    let turn = outputs.find_map(|output| {
+        if let Output::Call { request, .. } = output {
+            request.turn
+        } else {
+            None
+        }
+    });
     turn.unwrap_or_else(|| panic!("{text}"))
 }
 
-/// The tags in a prompt of the default templates, in order: each occurs twice there and nowhere else.
+/// The tags in a prompt of the default templates, in order: each occurs twice there and nowhere
+/// else.
 fn tags(turn: &Turn) -> Vec<String> {
     let rest = turn.prompt.rsplit_once("</overlap_context").unwrap().1;
     let suffix = rest.strip_suffix('>').unwrap();
-    let names = ["delivered_summary", "element_before_cutoff", "cut_off_element", "overlap_context"];
+    let names = [
+        "delivered_summary",
+        "element_before_cutoff",
+        "cut_off_element",
+        "overlap_context",
+    ];
     let tags = names.map(|name| (format!("<{name}{suffix}>"), format!("</{name}{suffix}>")));
     let mut end = 0;
     for (open, close) in &tags {
         for tag in [open, close] {
-            assert_eq!(turn.prompt.matches(tag.as_str()).count(), 1, "{tag}: {}", turn.prompt);
+            assert_eq!(
+                turn.prompt.matches(tag.as_str()).count(),
+                1,
+                "{tag}: {}",
+                turn.prompt
+            );
             assert!(!turn.delivered.contains(tag.as_str()), "{tag}");
             let at = turn.prompt.find(tag.as_str()).unwrap();
             assert!(at >= end, "{tag}: {}", turn.prompt);
@@ -109,9 +151,17 @@ fn tags(turn: &Turn) -> Vec<String> {
 /// A request has the same messages, roles, members, parts and words with any document.
 #[test]
 fn a_request_has_the_same_structure_for_any_document() {
-    let words = |part| if part == Part::Instruction { "GO ON" } else { "<{{tag}}>\n{{text}}\n</{{tag}}>" };
+    let words = |part| {
+        if part == Part::Instruction {
+            "GO ON"
+        } else {
+            "<{{tag}}>\n{{text}}\n</{{tag}}>"
+        }
+    };
     let parts = Part::ALL.into_iter().filter(|part| *part != Part::Progress);
-    let prompt = parts.fold(Prompt::default(), |prompt, part| prompt.with(part, Some(words(part))).unwrap());
+    let prompt = parts.fold(Prompt::default(), |prompt, part| {
+        prompt.with(part, Some(words(part))).unwrap()
+    });
     let mut texts: Vec<String> = TEXTS.map(str::to_owned).into();
     texts.extend(corpus_strings());
     let body = r#"{"model":"m","messages":[{"role":"system","content":"S"},{"role":"user","content":"U"}],"seed":7}"#;
@@ -121,12 +171,18 @@ fn a_request_has_the_same_structure_for_any_document() {
         for full_context in [1 << 20, 0] {
             let limits = Limits::default().with_max_verbatim_context(full_context);
             let turn = turn(&quoted(text), &prompt, &limits);
-            assert!(turn.prompt.ends_with('>') && turn.delivered.ends_with("\"cut he"), "{text}");
+            assert!(
+                turn.prompt.ends_with('>') && turn.delivered.ends_with("\"cut he"),
+                "{text}"
+            );
             if full_context > 0 {
                 let tags = tags(&turn);
                 numbered += usize::from(tags[3] != "<overlap_context>");
             }
-            let rest = Rest::Reprompt { delivered: &turn.delivered, prompt: &turn.prompt };
+            let rest = Rest::Reprompt {
+                delivered: &turn.delivered,
+                prompt: &turn.prompt,
+            };
             let asked = chat::ask(body, Some(&rest), &Changes::default()).unwrap();
             let asked: Value = serde_json::from_str(&asked).unwrap();
             let wanted = json!({"model": "m", "seed": 7, "messages": [
@@ -139,5 +195,8 @@ fn a_request_has_the_same_structure_for_any_document() {
         }
     }
     assert!(numbered >= 2, "texts with our own tags were seen");
-    println!("covered: {} texts, {numbered} with tags of ours", texts.len());
+    println!(
+        "covered: {} texts, {numbered} with tags of ours",
+        texts.len()
+    );
 }

@@ -92,7 +92,11 @@ fn three_stalled_reports_in_a_row_are_the_end() {
         (Some(3), false, 3, Some(11)),
     ];
     for (kpi, goes_on, stalled, last) in steps {
-        assert_eq!((progress.note(kpi), progress.stalled(), progress.last_kpi()), (goes_on, stalled, last), "{kpi:?}");
+        assert_eq!(
+            (progress.note(kpi), progress.stalled(), progress.last_kpi()),
+            (goes_on, stalled, last),
+            "{kpi:?}"
+        );
     }
     // At least one stalled report is needed to end.
     for limit in [0, 1] {
@@ -108,7 +112,9 @@ fn text_in_a_document_is_not_a_percentage() {
     for (name, text) in corpus_documents("docs") {
         for _ in 0..200 {
             let (start, length) = (rng.below(text.len()), rng.below(3000));
-            let Some(fragment) = text.get(start..text.len().min(start + length)) else { continue };
+            let Some(fragment) = text.get(start..text.len().min(start + length)) else {
+                continue;
+            };
             // An answer that is nothing but a number is a percentage.
             if fragment.trim().parse::<u32>().is_ok() {
                 continue;

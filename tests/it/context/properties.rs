@@ -3,8 +3,8 @@
 use restitch::context::{ContextIndex, ContextOptions, Contexts};
 use restitch::internal::children::ChildIndex;
 use restitch::internal::context::{
-    complete_part, cut_off_element, element_before_cutoff, hierarchy_context, hierarchy_context_for_prompt,
-    overlap_context,
+    complete_part, cut_off_element, element_before_cutoff, hierarchy_context,
+    hierarchy_context_for_prompt, overlap_context,
 };
 use restitch::internal::overlap::Matcher;
 use restitch::json::CutState;
@@ -24,12 +24,17 @@ struct Seen {
     shortened: usize,
 }
 
-/// Returns the characters of values that a rendering shows, read forwards. `cut` is the number of them in a cut value
-/// that is shown by its end.
+/// Returns the characters of values that a rendering shows, read forwards. `cut` is the number of
+/// them in a cut value that is shown by its end.
 fn shown(rendering: &str) -> usize {
     let chars: Vec<char> = rendering.chars().collect();
     let (mut at, mut count) = (0, 0);
-    let word = |at: usize| chars[at..].iter().take_while(|c| c.is_ascii_alphanumeric() || "+-.".contains(**c)).count();
+    let word = |at: usize| {
+        chars[at..]
+            .iter()
+            .take_while(|c| c.is_ascii_alphanumeric() || "+-.".contains(**c))
+            .count()
+    };
     while at < chars.len() {
         match chars[at] {
             '"' => {
@@ -40,14 +45,20 @@ fn shown(rendering: &str) -> usize {
                 }
                 let end = at.min(chars.len());
                 at += 1;
-                let next = chars.get(at..).unwrap_or_default().iter().find(|c| !c.is_ascii_whitespace());
+                let next = chars
+                    .get(at..)
+                    .unwrap_or_default()
+                    .iter()
+                    .find(|c| !c.is_ascii_whitespace());
                 if next != Some(&':') {
                     count += end - start;
                 }
             }
             // A hint, or a count of members.
             '<' => at += 1 + chars[at..].iter().take_while(|&&c| c != '>').count(),
-            '…' if chars.get(at + 1) == Some(&' ') && chars.get(at + 2).is_some_and(char::is_ascii_digit) => {
+            '…' if chars.get(at + 1) == Some(&' ')
+                && chars.get(at + 2).is_some_and(char::is_ascii_digit) =>
+            {
                 let rest: String = chars[at..].iter().collect();
                 let digits = rest[4..].bytes().take_while(u8::is_ascii_digit).count();
                 assert!(rest[4 + digits..].starts_with(" members …"), "{rest}");
@@ -85,20 +96,33 @@ fn left_open(rendering: &str) -> String {
 }
 
 fn occurs_once(text: &str, part: &str) -> bool {
-    memchr::memmem::find(text.as_bytes(), part.as_bytes()) == memchr::memmem::rfind(text.as_bytes(), part.as_bytes())
+    memchr::memmem::find(text.as_bytes(), part.as_bytes())
+        == memchr::memmem::rfind(text.as_bytes(), part.as_bytes())
 }
 
-/// Returns whether the text has a border that is longer than the rule allows: a proper prefix that is a suffix.
+/// Returns whether the text has a border that is longer than the rule allows: a proper prefix that
+/// is a suffix.
 fn has_long_border(text: &str) -> bool {
     let least = (text.chars().count() / 4).max(8);
-    text.char_indices().skip(least).any(|(at, _)| text.ends_with(&text[..at]))
+    text.char_indices()
+        .skip(least)
+        .any(|(at, _)| text.ends_with(&text[..at]))
 }
 
-fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: &mut Rng, seen: &mut Seen) {
+fn check(
+    document: &Document,
+    index: &ContextIndex,
+    children: &ChildIndex,
+    rng: &mut Rng,
+    seen: &mut Seen,
+) {
     let text = document.text();
     seen.cuts += 1;
     match complete_part(document) {
-        Some(part) => assert!(serde_json::from_str::<serde::de::IgnoredAny>(&part.to_string()).is_ok(), "{part}"),
+        Some(part) => assert!(
+            serde_json::from_str::<serde::de::IgnoredAny>(&part.to_string()).is_ok(),
+            "{part}"
+        ),
         None => {
             seen.none_yet += 1;
             assert!(document.machine().frames().is_empty());
@@ -106,31 +130,59 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
     }
     let unlimited = hierarchy_context_for_prompt(document, Some(children), usize::MAX);
     assert_eq!(unlimited.text, hierarchy_context(document));
-    assert_eq!(hierarchy_context_for_prompt(document, None, text.len() + 50).text, unlimited.text);
+    assert_eq!(
+        hierarchy_context_for_prompt(document, None, text.len() + 50).text,
+        unlimited.text
+    );
 
     let budget = [0, 30, 60, 100, 500, 2000][rng.below(6)];
     let limited = hierarchy_context_for_prompt(document, Some(children), budget);
     // An open key reads like a value; text after "…" in a cut value is its end.
     let machine = document.machine();
-    let in_key =
-        document.cut_state() == CutState::Key || (machine.in_token() && document.path().len() < machine.frames().len());
+    let in_key = document.cut_state() == CutState::Key
+        || (machine.in_token() && document.path().len() < machine.frames().len());
     if !in_key {
-        let value = if machine.in_token() { &text[machine.token_start()..] } else { "" };
+        let value = if machine.in_token() {
+            &text[machine.token_start()..]
+        } else {
+            ""
+        };
         let value = value.strip_prefix('"').unwrap_or(value);
         let is_short = value.chars().count() > budget;
         // In a string the sign "…" was counted.
         let sign = usize::from(is_short && machine.in_string());
         // The end of an escape may read as another token.
         if !(is_short && value.contains(['\\', '"'])) {
-            assert_eq!(shown(&limited.text) - sign, limited.spent, "{} at {budget}", limited.text);
-            let frames: String = machine.frames().iter().map(|frame| frame.kind.opener()).collect();
-            assert_eq!(left_open(&limited.text), frames, "{} at {budget}", limited.text);
+            assert_eq!(
+                shown(&limited.text) - sign,
+                limited.spent,
+                "{} at {budget}",
+                limited.text
+            );
+            let frames: String = machine
+                .frames()
+                .iter()
+                .map(|frame| frame.kind.opener())
+                .collect();
+            assert_eq!(
+                left_open(&limited.text),
+                frames,
+                "{} at {budget}",
+                limited.text
+            );
             if budget == 0 {
                 let without = hierarchy_context_for_prompt(document, None, 200).text;
                 assert_eq!(left_open(&without), frames, "{without}");
             }
         }
-        let end: String = value.chars().rev().take(budget).collect::<Vec<_>>().into_iter().rev().collect();
+        let end: String = value
+            .chars()
+            .rev()
+            .take(budget)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect();
         assert!(limited.text.ends_with(&end));
     }
     assert!(limited.spent <= budget);
@@ -145,7 +197,11 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
         seen.anchors += 1;
         seen.ambiguous += usize::from(overlap.ambiguous);
         if !overlap.ambiguous {
-            assert!(occurs_once(text, overlap.text) && !has_long_border(overlap.text), "{}", overlap.text);
+            assert!(
+                occurs_once(text, overlap.text) && !has_long_border(overlap.text),
+                "{}",
+                overlap.text
+            );
         }
         let anchor = end.len() - overlap.text.len()..end.len();
         let mut matcher = Matcher::new(text, anchor.clone(), document.root_start().unwrap(), 4096);
@@ -156,7 +212,11 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
         }
         // A short text is its own anchor, and its envelope need not come again.
         ends -= anchor.start.max(document.root_start().unwrap()) - anchor.start;
-        assert!(ends > 0 && hits.contains(&overlap.text.len()), "{}", overlap.text);
+        assert!(
+            ends > 0 && hits.contains(&overlap.text.len()),
+            "{}",
+            overlap.text
+        );
     }
 
     let held = cut_off_element(document);
@@ -167,31 +227,54 @@ fn check(document: &Document, index: &ContextIndex, children: &ChildIndex, rng: 
         seen.elements += 1;
     }
     if let Some(before) = before {
-        assert!(serde_json::from_str::<serde::de::IgnoredAny>(before).is_ok(), "{before}");
+        assert!(
+            serde_json::from_str::<serde::de::IgnoredAny>(before).is_ok(),
+            "{before}"
+        );
         if let Some(held) = held {
-            let between = text[..text.len() - held.len()].trim_end().strip_suffix(',').unwrap().trim_end();
+            let between = text[..text.len() - held.len()]
+                .trim_end()
+                .strip_suffix(',')
+                .unwrap()
+                .trim_end();
             assert!(between.ends_with(before));
         }
     }
     for section in index.sections(document) {
         if let Some(closed) = section.closed(document) {
-            assert!(serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_ok(), "{closed}");
+            assert!(
+                serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_ok(),
+                "{closed}"
+            );
         }
     }
     let contexts = Contexts::of(document, index, &ContextOptions::default());
-    assert_eq!(contexts.json_parsing_success, contexts.complete_part.is_some());
+    assert_eq!(
+        contexts.json_parsing_success,
+        contexts.complete_part.is_some()
+    );
     assert!(contexts.delivered_summary.lines().count() <= 21);
-    assert!(contexts.delivered_summary.lines().all(|line| line.starts_with("- ") || line.starts_with("… ")));
+    assert!(
+        contexts
+            .delivered_summary
+            .lines()
+            .all(|line| line.starts_with("- ") || line.starts_with("… "))
+    );
 }
 
 /// Checks all cuts of a short text, some of a long one.
 fn cuts(text: &str, most: usize, rng: &mut Rng, seen: &mut Seen) {
-    let (mut document, mut sinks) =
-        (Document::with_roots(1024, AllowedRoots::Any), (ContextIndex::default(), ChildIndex::new(1 << 16)));
+    let (mut document, mut sinks) = (
+        Document::with_roots(1024, AllowedRoots::Any),
+        (ContextIndex::default(), ChildIndex::new(1 << 16)),
+    );
     let mut start = 0;
     let all = text.len() <= most;
-    let mut ends: Vec<usize> =
-        if all { (1..=text.len()).collect() } else { (0..most).map(|_| 1 + rng.below(text.len())).collect() };
+    let mut ends: Vec<usize> = if all {
+        (1..=text.len()).collect()
+    } else {
+        (0..most).map(|_| 1 + rng.below(text.len())).collect()
+    };
     ends.push(text.len());
     ends.retain(|&end| text.is_char_boundary(end));
     ends.sort_unstable();
@@ -210,13 +293,31 @@ fn at_every_cut_of_generated_documents() {
         cuts(&text, 1000, &mut rng, &mut seen);
     }
     for _ in 0..6 {
-        let rows: Vec<String> = (0..20).map(|_| Tree::random(&mut rng, 3).write(&mut rng)).collect();
-        cuts(&format!("```json\n{{\"sections\": [{}]}}\n```", rows.join(", ")), 400, &mut rng, &mut seen);
+        let rows: Vec<String> = (0..20)
+            .map(|_| Tree::random(&mut rng, 3).write(&mut rng))
+            .collect();
+        cuts(
+            &format!("```json\n{{\"sections\": [{}]}}\n```", rows.join(", ")),
+            400,
+            &mut rng,
+            &mut seen,
+        );
     }
-    cuts(&format!("[{}1]", "0, ".repeat(2000)), 60, &mut rng, &mut seen);
+    cuts(
+        &format!("[{}1]", "0, ".repeat(2000)),
+        60,
+        &mut rng,
+        &mut seen,
+    );
     println!("covered: {seen:?}");
-    assert!(seen.cuts > 5000 && seen.ambiguous > 10 && seen.none_yet > 10 && seen.elements > 1000, "{seen:?}");
-    assert!(seen.shortened > 500 && seen.ambiguous < seen.anchors / 4, "{seen:?}");
+    assert!(
+        seen.cuts > 5000 && seen.ambiguous > 10 && seen.none_yet > 10 && seen.elements > 1000,
+        "{seen:?}"
+    );
+    assert!(
+        seen.shortened > 500 && seen.ambiguous < seen.anchors / 4,
+        "{seen:?}"
+    );
 }
 
 /// Values so large that the start of others is out of reach.
@@ -224,10 +325,23 @@ fn at_every_cut_of_generated_documents() {
 fn at_cuts_of_documents_with_large_values() {
     fn inflated(tree: &Tree, rng: &mut Rng) -> Tree {
         match tree {
-            Tree::Text(text) if rng.below(3) == 0 => Tree::Text(format!("{text}{}", "x\"é".repeat(rng.below(5000)))),
+            Tree::Text(text) if rng.below(3) == 0 => {
+                Tree::Text(format!("{text}{}", "x\"é".repeat(rng.below(5000))))
+            }
             Tree::Map(members) => {
-                let key = |key: &str, rng: &mut Rng| if rng.below(20) == 0 { key.repeat(3000) } else { key.to_owned() };
-                Tree::Map(members.iter().map(|(name, value)| (key(name, rng), inflated(value, rng))).collect())
+                let key = |key: &str, rng: &mut Rng| {
+                    if rng.below(20) == 0 {
+                        key.repeat(3000)
+                    } else {
+                        key.to_owned()
+                    }
+                };
+                Tree::Map(
+                    members
+                        .iter()
+                        .map(|(name, value)| (key(name, rng), inflated(value, rng)))
+                        .collect(),
+                )
             }
             Tree::List(items) => Tree::List(items.iter().map(|item| inflated(item, rng)).collect()),
             other => other.clone(),
@@ -241,7 +355,12 @@ fn at_cuts_of_documents_with_large_values() {
                 inflated(&row, &mut rng).write(&mut rng)
             })
             .collect();
-        cuts(&format!("{{\"a\": [{}], \"b\": {{\"c\": [1, 2]}}}}", rows.join(", ")), 40, &mut rng, &mut seen);
+        cuts(
+            &format!("{{\"a\": [{}], \"b\": {{\"c\": [1, 2]}}}}", rows.join(", ")),
+            40,
+            &mut rng,
+            &mut seen,
+        );
     }
     println!("covered: {seen:?}");
     assert!(seen.cuts > 1000 && seen.shortened > 800, "{seen:?}");
@@ -257,6 +376,9 @@ fn at_cuts_of_recorded_documents() {
         cuts(text, most, &mut rng, &mut seen);
     }
     println!("covered: {} documents, {seen:?}", documents.len());
-    println!("ambiguous anchors: {:.1} %", 100.0 * seen.ambiguous as f64 / seen.anchors as f64);
+    println!(
+        "ambiguous anchors: {:.1} %",
+        100.0 * seen.ambiguous as f64 / seen.anchors as f64
+    );
     assert!(documents.len() >= at_least(20, 90) && seen.cuts > at_least(1500, 3000));
 }

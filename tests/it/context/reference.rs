@@ -1,4 +1,5 @@
-//! The rule of the budget as written: the whole text is parsed into a tree, and each container renders itself.
+//! The rule of the budget as written: the whole text is parsed into a tree, and each container
+//! renders itself.
 
 use std::collections::HashSet;
 
@@ -33,7 +34,12 @@ impl Reader<'_> {
             at += if self.0[at] == b'\\' { 2 } else { 1 };
         }
         let whole = at < self.0.len();
-        Node { start, end: if whole { at + 1 } else { self.0.len() }, whole, members: None }
+        Node {
+            start,
+            end: if whole { at + 1 } else { self.0.len() },
+            whole,
+            members: None,
+        }
     }
 
     fn value(&self, start: usize) -> Node {
@@ -46,7 +52,12 @@ impl Reader<'_> {
                     match self.0.get(at) {
                         None => break,
                         Some(b'}' | b']') => {
-                            return Node { start, end: at + 1, whole: true, members: Some(members) };
+                            return Node {
+                                start,
+                                end: at + 1,
+                                whole: true,
+                                members: Some(members),
+                            };
                         }
                         Some(b',') => at = self.space(at + 1),
                         Some(b'"') if open == b'{' => {
@@ -66,14 +77,32 @@ impl Reader<'_> {
                         }
                     }
                 }
-                Node { start, end: self.0.len(), whole: false, members: Some(members) }
+                Node {
+                    start,
+                    end: self.0.len(),
+                    whole: false,
+                    members: Some(members),
+                }
             }
             first => {
                 let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-                let end = start + self.0[start..].iter().take_while(|byte| is_part(byte)).count();
+                let end = start
+                    + self.0[start..]
+                        .iter()
+                        .take_while(|byte| is_part(byte))
+                        .count();
                 let literal = matches!(&self.0[start..end], b"true" | b"false" | b"null");
-                let whole = if first.is_ascii_alphabetic() { literal } else { end < self.0.len() };
-                Node { start, end, whole, members: None }
+                let whole = if first.is_ascii_alphabetic() {
+                    literal
+                } else {
+                    end < self.0.len()
+                };
+                Node {
+                    start,
+                    end,
+                    whole,
+                    members: None,
+                }
             }
         }
     }
@@ -121,8 +150,15 @@ impl Rule<'_> {
         }
     }
 
-    /// Returns the text of a container after its bracket at `start`, up to the end of its last complete member.
-    fn inside(&mut self, start: usize, members: &[Node], mut style: Style, is_open: bool) -> String {
+    /// Returns the text of a container after its bracket at `start`, up to the end of its last
+    /// complete member.
+    fn inside(
+        &mut self,
+        start: usize,
+        members: &[Node],
+        mut style: Style,
+        is_open: bool,
+    ) -> String {
         let is_object = self.text.as_bytes()[start] == b'{';
         let mut shown = Vec::new();
         let mut hidden = 0;
@@ -140,7 +176,9 @@ impl Rule<'_> {
                 (Style::Values, Some(inner)) => Some(self.container(node, inner, Style::Values)),
                 (Style::Values, None) => {
                     let written = &self.text[node.start..node.end];
-                    let between = written.strip_prefix('"').map_or(written, |rest| rest.strip_suffix('"').unwrap());
+                    let between = written
+                        .strip_prefix('"')
+                        .map_or(written, |rest| rest.strip_suffix('"').unwrap());
                     let size = between.chars().count();
                     if size <= self.left {
                         self.spend(size);
@@ -181,7 +219,8 @@ impl Rule<'_> {
                     (false, false, true) => Style::Keys,
                     (false, false, false) => Style::Nothing,
                 };
-                self.met.insert(if is_here { "out here" } else { "out below" });
+                self.met
+                    .insert(if is_here { "out here" } else { "out below" });
             }
         }
         let mut out = String::new();
@@ -212,7 +251,11 @@ impl Rule<'_> {
     fn container(&mut self, node: &Node, members: &[Node], style: Style) -> String {
         let inside = self.inside(node.start, members, style, false);
         let behind = members.last().map_or(node.start + 1, |last| last.end);
-        format!("{}{inside}{}", &self.text[node.start..=node.start], &self.text[behind..node.end])
+        format!(
+            "{}{inside}{}",
+            &self.text[node.start..=node.start],
+            &self.text[behind..node.end]
+        )
     }
 }
 
@@ -221,9 +264,21 @@ fn reference(text: &str, budget: usize, met: &mut HashSet<&'static str>) -> Stri
     let reader = Reader(text.as_bytes());
     let start = reader.space(0);
     let root = reader.value(start);
-    let mut rule = Rule { text, left: budget, out: false, hints: 16, full: false, met: HashSet::new() };
+    let mut rule = Rule {
+        text,
+        left: budget,
+        out: false,
+        hints: 16,
+        full: false,
+        met: HashSet::new(),
+    };
     let mut path = vec![&root];
-    while let Some(last) = path.last().unwrap().members.as_ref().and_then(|members| members.last())
+    while let Some(last) = path
+        .last()
+        .unwrap()
+        .members
+        .as_ref()
+        .and_then(|members| members.last())
         && !last.whole
     {
         path.push(last);
@@ -237,7 +292,11 @@ fn reference(text: &str, budget: usize, met: &mut HashSet<&'static str>) -> Stri
         let from = last.start + usize::from(text.as_bytes()[last.start] == b'"');
         let size = text[from..].chars().count();
         if size > budget {
-            let skipped = text[from..].chars().take(size - budget).map(char::len_utf8).sum::<usize>();
+            let skipped = text[from..]
+                .chars()
+                .take(size - budget)
+                .map(char::len_utf8)
+                .sum::<usize>();
             out = format!("…{}", &text[from + skipped..]);
             (rule.left, rule.out) = (0, true);
             end = from;
@@ -254,10 +313,20 @@ fn reference(text: &str, budget: usize, met: &mut HashSet<&'static str>) -> Stri
         let whole = members.iter().take_while(|member| member.whole).count();
         (rule.hints, rule.full) = (16, false);
         let inside = rule.inside(node.start, &members[..whole], style, true);
-        let behind = members[..whole].last().map_or(node.start + 1, |last| last.end);
-        out = format!("{}{inside}{}{out}", &text[node.start..=node.start], &text[behind..end]);
+        let behind = members[..whole]
+            .last()
+            .map_or(node.start + 1, |last| last.end);
+        out = format!(
+            "{}{inside}{}{out}",
+            &text[node.start..=node.start],
+            &text[behind..end]
+        );
         end = node.start;
-        style = if rule.out { Style::Outline } else { Style::Values };
+        style = if rule.out {
+            Style::Outline
+        } else {
+            Style::Values
+        };
     }
     met.extend(rule.met);
     out
@@ -271,7 +340,9 @@ fn the_rendering_follows_the_rule() {
         let text = match seed % 8 {
             // Many members.
             0 => {
-                let rows: Vec<String> = (0..30).map(|_| Tree::random(&mut rng, 2).write(&mut rng)).collect();
+                let rows: Vec<String> = (0..30)
+                    .map(|_| Tree::random(&mut rng, 2).write(&mut rng))
+                    .collect();
                 format!("{{\"rows\": [{}], \"more\": 1}}", rows.join(",\n"))
             }
             _ => Tree::random(&mut rng, 5).write(&mut rng),
@@ -283,7 +354,12 @@ fn the_rendering_follows_the_rule() {
         for cut in (1..text.len()).filter(|cut| cut % step == 0 && text.is_char_boundary(*cut)) {
             let text = &text[..cut];
             let (document, index) = read(text);
-            for budget in [0, 1 + rng.below(49), 50 + rng.below(30), 80 + rng.below(200)] {
+            for budget in [
+                0,
+                1 + rng.below(49),
+                50 + rng.below(30),
+                80 + rng.below(200),
+            ] {
                 let expect = reference(text, budget, &mut met);
                 for index in [None, Some(&index)] {
                     let found = hierarchy_context_for_prompt(&document, index, budget);
@@ -294,7 +370,17 @@ fn the_rendering_follows_the_rule() {
             }
         }
     }
-    for what in ["cut value", "out here", "out below", "outline", "members", "…", "<str>", "<number>", "<array>"] {
+    for what in [
+        "cut value",
+        "out here",
+        "out below",
+        "outline",
+        "members",
+        "…",
+        "<str>",
+        "<number>",
+        "<array>",
+    ] {
         assert!(met.contains(what), "{what}");
     }
     println!("covered: {cuts} renderings");

@@ -1,4 +1,5 @@
-//! An event that resembles the one before means what it means to a reader that has seen no such event.
+//! An event that resembles the one before means what it means to a reader that has seen no such
+//! event.
 //!
 //! The first byte of an input chooses the API. The rest is the data of its events, one a line.
 
@@ -12,19 +13,28 @@ pub(crate) type Event = (String, String);
 pub(crate) const WIRES: [Dialect; 3] = [Dialect::Chat, Dialect::Messages, Dialect::Responses];
 
 pub(crate) fn check(input: &[u8]) {
-    let Some((first, data)) = input.split_first() else { return };
+    let Some((first, data)) = input.split_first() else {
+        return;
+    };
     let data = String::from_utf8_lossy(data);
-    let events: Vec<Event> = data.split('\n').map(|data| ("message".to_owned(), data.to_owned())).collect();
+    let events: Vec<Event> = data
+        .split('\n')
+        .map(|data| ("message".to_owned(), data.to_owned()))
+        .collect();
     check_events(WIRES[usize::from(*first) % WIRES.len()], &events);
 }
 
 /// Compares with the same events, none of which is familiar.
 pub(crate) fn check_events(dialect: Dialect, events: &[Event]) {
-    assert_eq!(deltas(dialect, events), deltas(dialect, &unfamiliar(dialect, events)), "{events:?}");
+    assert_eq!(
+        deltas(dialect, events),
+        deltas(dialect, &unfamiliar(dialect, events)),
+        "{events:?}"
+    );
 }
 
-/// Returns events that mean the same and of which none is familiar: a reader of chats takes events of one name for
-/// familiar alone, and in front of an object white space means nothing.
+/// Returns events that mean the same and of which none is familiar: a reader of chats takes events
+/// of one name for familiar alone, and in front of an object white space means nothing.
 fn unfamiliar(dialect: Dialect, events: &[Event]) -> Vec<Event> {
     let mut apart = events.to_vec();
     for (at, (name, data)) in apart.iter_mut().enumerate() {

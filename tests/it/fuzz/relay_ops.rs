@@ -1,8 +1,9 @@
-//! A relay under any sequence of what can happen to it: events that come, whole or in part, calls that end, fail or are
-//! refused, and times that pass. What its client reads is compared with a model that knows what was told.
+//! A relay under any sequence of what can happen to it: events that come, whole or in part, calls
+//! that end, fail or are refused, and times that pass. What its client reads is compared with a
+//! model that knows what was told.
 //!
-//! The first bytes of an input choose the API, the document and the settings. Each of the others is an operation, or says
-//! more about the one before.
+//! The first bytes of an input choose the API, the document and the settings. Each of the others is
+//! an operation, or says more about the one before.
 
 #[path = "relay_ops/client.rs"]
 mod client;
@@ -23,18 +24,31 @@ use setup::Setup;
 use upstream::Call;
 
 pub(crate) fn check(input: &[u8]) {
-    let Some((head, ops)) = input.split_first_chunk::<6>() else { return };
+    let Some((head, ops)) = input.split_first_chunk::<6>() else {
+        return;
+    };
     let setup = Setup::of(head);
     let [whole, split] = [usize::MAX, 1].map(|size| Run::of(&setup, ops, size));
     let context = || format!("{setup:?}\n{}\n\n{}", show(&whole.body), show(&split.body));
-    assert_eq!(show(&whole.body), show(&split.body), "the chunks are visible: {}", context());
-    assert_eq!(whole.steps, split.steps, "the chunks are visible: {}", context());
+    assert_eq!(
+        show(&whole.body),
+        show(&split.body),
+        "the chunks are visible: {}",
+        context()
+    );
+    assert_eq!(
+        whole.steps,
+        split.steps,
+        "the chunks are visible: {}",
+        context()
+    );
 }
 
 /// Bytes that follow the settings in one input: more find nothing that fewer do not.
 const MAX_OPS: usize = 96;
 
-/// Outputs that one operation may have: it brings one event of the upstream, or what was left of some.
+/// Outputs that one operation may have: it brings one event of the upstream, or what was left of
+/// some.
 const MAX_OUTPUTS: usize = 200;
 
 /// One answer, and all that is known about it.
@@ -75,7 +89,12 @@ struct Known {
 impl<'a> Run<'a> {
     /// Plays the operations, and then lets the answer come to its end.
     fn of(setup: &'a Setup, ops: &[u8], size: usize) -> Self {
-        let call = Call::new(setup.dialect, setup.kind, 1, vec![setup.document.to_owned()]);
+        let call = Call::new(
+            setup.dialect,
+            setup.kind,
+            1,
+            vec![setup.document.to_owned()],
+        );
         let mut run = Self {
             setup,
             relay: setup.relay(),
@@ -106,7 +125,9 @@ impl<'a> Run<'a> {
             0..=5 => self.send(|call| call.tell(number >> 6, 1 + number % 64)),
             6 | 7 => self.send(|call| call.tell(number >> 6, usize::MAX)),
             8 => self.send(|call| call.invent(&setup::snippets(argument))),
-            9 | 10 => self.send(|call| call.other(if code % 32 == 10 { number % 4 } else { number })),
+            9 | 10 => {
+                self.send(|call| call.other(if code % 32 == 10 { number % 4 } else { number }))
+            }
             11 | 12 => self.send(|call| call.finish(setup::REASONS[number % 8], number & 8 == 8)),
             13 => self.send(Call::done),
             14 => self.send(Call::error),
@@ -135,14 +156,19 @@ impl<'a> Run<'a> {
     fn send(&mut self, write: impl FnOnce(&mut Call)) {
         self.open();
         if self.state == State::Done {
-            return self.relay.handle_bytes(self.now, b"data: late\n\n".to_vec().into());
+            return self
+                .relay
+                .handle_bytes(self.now, b"data: late\n\n".to_vec().into());
         }
         write(&mut self.call);
         let is_first = self.relay.session().is_first();
         self.known.is_irregular |= self.call.is_irregular && is_first;
         self.known.is_invented |= self.call.is_invented;
         let waiting = self.call.stream.len() - self.call.sent;
-        let most = self.torn.take().map_or(waiting, |torn| (waiting * torn).div_ceil(256));
+        let most = self
+            .torn
+            .take()
+            .map_or(waiting, |torn| (waiting * torn).div_ceil(256));
         let start = self.call.sent;
         let bytes = self.call.take(most);
         let number = self.call_number();
@@ -171,7 +197,11 @@ impl<'a> Run<'a> {
         self.open();
         if self.state == State::Open {
             self.relay.handle_transport_end(self.now, transport_end);
-            assert!(self.drain(), "nothing follows the end of a call: {}", self.context());
+            assert!(
+                self.drain(),
+                "nothing follows the end of a call: {}",
+                self.context()
+            );
         }
     }
 
@@ -179,13 +209,19 @@ impl<'a> Run<'a> {
         if let State::Asked(at) = self.state {
             self.now = self.now.max(at);
             self.relay.handle_rejection(self.now, end);
-            assert!(self.drain(), "nothing follows a refusal: {}", self.context());
+            assert!(
+                self.drain(),
+                "nothing follows a refusal: {}",
+                self.context()
+            );
         }
     }
 
     /// Lets the time pass until something is due.
     fn time_out(&mut self) {
-        let Some(due) = self.relay.poll_timeout() else { return };
+        let Some(due) = self.relay.poll_timeout() else {
+            return;
+        };
         self.now = self.now.max(due);
         // A call that was silent is over, and then the client may wait for a comment.
         for _ in 0..2 {
@@ -194,7 +230,11 @@ impl<'a> Run<'a> {
                 return;
             }
         }
-        panic!("{:?} is due again: {}", self.relay.poll_timeout(), self.context());
+        panic!(
+            "{:?} is due again: {}",
+            self.relay.poll_timeout(),
+            self.context()
+        );
     }
 
     fn pass_time(&mut self) {
@@ -209,7 +249,11 @@ impl<'a> Run<'a> {
         let mut is_over = false;
         let mut count = 0;
         while let Some(output) = self.relay.poll_output() {
-            assert_ne!(self.state, State::Done, "something follows the end: {output:?}");
+            assert_ne!(
+                self.state,
+                State::Done,
+                "something follows the end: {output:?}"
+            );
             count += 1;
             assert!(count <= MAX_OUTPUTS, "{}", self.context());
             match output {
@@ -237,37 +281,65 @@ impl<'a> Run<'a> {
 
     /// A call is asked for: what it is to go on from is what the client has.
     fn ask(&mut self, request: &Request) {
-        assert!(self.call_number() <= self.setup.most_calls(), "{}", self.context());
+        assert!(
+            self.call_number() <= self.setup.most_calls(),
+            "{}",
+            self.context()
+        );
         self.torn = None;
         if let Some(resume) = &request.resume {
-            assert_eq!(*resume, format!("?from={}", self.call.sent), "{}", self.context());
+            assert_eq!(
+                *resume,
+                format!("?from={}", self.call.sent),
+                "{}",
+                self.context()
+            );
             return;
         }
         let delivered = self.relay.session().document().text().to_owned();
         let text = Reading::of(self.setup.dialect, &self.body).text();
         if request.turn.is_some() && !self.known.has_other_call {
-            assert_eq!(text, delivered, "the client has another text: {}", self.context());
+            assert_eq!(
+                text,
+                delivered,
+                "the client has another text: {}",
+                self.context()
+            );
         }
         if !self.known.is_invented && !self.known.has_other_call {
             let is_told = root(self.setup.document).starts_with(root(&delivered));
             assert!(is_told, "{delivered:?} {}", self.context());
         }
         let told = (self.setup.document, delivered.as_str());
-        self.call = Call::of(self.setup.dialect, self.setup.kind, self.call_number() + 2, request, told);
+        self.call = Call::of(
+            self.setup.dialect,
+            self.setup.kind,
+            self.call_number() + 2,
+            request,
+            told,
+        );
     }
 
     /// Returns how many calls were asked for.
     fn call_number(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, Output::Call { .. })).count()
+        self.steps
+            .iter()
+            .filter(|step| matches!(step, Output::Call { .. }))
+            .count()
     }
 
     /// While the rest of a document is owed, somebody watches the time.
     fn check_timeout(&self) {
         let session = self.relay.session();
         let is_regular = !self.call.has_finish && !self.call.is_irregular;
-        let is_owed = !session.is_first() || is_regular && session.would_continue(&CallEnd::Dropped);
+        let is_owed =
+            !session.is_first() || is_regular && session.would_continue(&CallEnd::Dropped);
         if self.state != State::Done && is_owed {
-            assert!(self.relay.poll_timeout().is_some(), "nobody watches the time: {}", self.context());
+            assert!(
+                self.relay.poll_timeout().is_some(),
+                "nobody watches the time: {}",
+                self.context()
+            );
         }
     }
 
@@ -286,14 +358,25 @@ impl<'a> Run<'a> {
     }
 
     fn context(&self) -> String {
-        let steps: Vec<_> = self.steps.iter().map(|step| format!("{step:?}\n")).collect();
+        let steps: Vec<_> = self
+            .steps
+            .iter()
+            .map(|step| format!("{step:?}\n"))
+            .collect();
         let call = show(&self.call.stream[..self.call.sent]);
         let size = self.size;
-        format!("{:?} {:?} {size}\n{}\n---\n{call}\n---\n{}", self.setup, self.known, steps.concat(), show(&self.body))
+        format!(
+            "{:?} {:?} {size}\n{}\n---\n{call}\n---\n{}",
+            self.setup,
+            self.known,
+            steps.concat(),
+            show(&self.body)
+        )
     }
 }
 
-/// Returns a text from the beginning of its document. The texts that are told have no brackets before it.
+/// Returns a text from the beginning of its document. The texts that are told have no brackets
+/// before it.
 fn root(text: &str) -> &str {
     &text[text.find(['{', '[']).unwrap_or(text.len())..]
 }

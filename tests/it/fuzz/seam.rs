@@ -1,7 +1,7 @@
 //! Documents that models continue in their styles: the result must be the document.
 //!
-//! The first bytes of an input say where the document is cut, how it is continued and what the request asked for. The
-//! rest is the document, if it is JSON; otherwise a document is made of it.
+//! The first bytes of an input say where the document is cut, how it is continued and what the
+//! request asked for. The rest is the document, if it is JSON; otherwise a document is made of it.
 
 use restitch::splice::{Expect, Repair, Seam, Slot, Splice, SpliceError};
 use restitch::{Document, Limits};
@@ -21,39 +21,79 @@ const FEW: usize = 8;
 const MANY: usize = 16;
 
 pub(crate) fn check(input: &[u8]) {
-    let Some((head, body)) = input.split_first_chunk::<HEAD>() else { return };
+    let Some((head, body)) = input.split_first_chunk::<HEAD>() else {
+        return;
+    };
     let document = document(body);
-    let Some(end) = root_end(&document) else { return };
-    let Some(truth) = read(&document).filter(|node| is_container(node) && is_unique(node)) else { return };
-    let &[asked, cut, cut_low, first, second, again, again_low, seed, raw] = head;
+    let Some(end) = root_end(&document) else {
+        return;
+    };
+    let Some(truth) = read(&document).filter(|node| is_container(node) && is_unique(node)) else {
+        return;
+    };
+    let &[
+        asked,
+        cut,
+        cut_low,
+        first,
+        second,
+        again,
+        again_low,
+        seed,
+        raw,
+    ] = head;
     let mut rng = Rng::of(input);
     let ambiguous = is_ambiguous(&truth);
     let place = |high: u8, low: u8, text: &str, end: usize| {
         let at = usize::from(u16::from_be_bytes([high, low])) % end.max(1);
-        (1..=at.max(1)).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+        (1..=at.max(1))
+            .rev()
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(0)
     };
     let cut = place(cut, cut_low, &document, end);
     if cut == 0 {
         return;
     }
-    let mut row = Row { document, cut, truth: &truth, ambiguous, asked, seed: u64::from(seed) };
-    let Some((fragment, line)) = row.fragment(first) else { return };
+    let mut row = Row {
+        document,
+        cut,
+        truth: &truth,
+        ambiguous,
+        asked,
+        seed: u64::from(seed),
+    };
+    let Some((fragment, line)) = row.fragment(first) else {
+        return;
+    };
     let is_cut_again = raw % 2 == 1 && fragment.len() > 1;
     let (part, is_part) = if is_cut_again {
-        (&fragment[..place(again, again_low, &fragment, fragment.len())], true)
+        (
+            &fragment[..place(again, again_low, &fragment, fragment.len())],
+            true,
+        )
     } else {
         (fragment.as_str(), false)
     };
     // A fragment that was cut inside its repetition adds nothing: it may be anything.
     let is_repeat = is_part && !row.brings_more(&fragment, part);
-    let line = Line { is_sure: line.is_sure && !is_repeat, is_told: line.is_told && !is_repeat, ..line };
+    let line = Line {
+        is_sure: line.is_sure && !is_repeat,
+        is_told: line.is_told && !is_repeat,
+        ..line
+    };
     let text = row.check(part, line, is_part, &mut rng);
-    // The result is another beginning of the same document, perhaps in another layout: continue from there.
-    let Some(node) = read(&text).filter(|node| node.may_become(&truth)) else { return };
+    // The result is another beginning of the same document, perhaps in another layout: continue
+    // from there.
+    let Some(node) = read(&text).filter(|node| node.may_become(&truth)) else {
+        return;
+    };
     if !is_part || root_end(&text).is_some() {
         return;
     }
-    let Some(rest) = row.rest(&text, &node) else { return };
+    let Some(rest) = row.rest(&text, &node) else {
+        return;
+    };
     row.cut = text.len();
     row.document = text + &rest;
     if let Some((fragment, line)) = row.fragment(second) {
@@ -88,7 +128,10 @@ impl Row<'_> {
 
     /// Returns what would make `text` the document.
     fn rest(&self, text: &str, node: &Node) -> Option<String> {
-        self.document.strip_prefix(text).map(str::to_owned).or_else(|| missing(text, node, self.truth))
+        self.document
+            .strip_prefix(text)
+            .map(str::to_owned)
+            .or_else(|| missing(text, node, self.truth))
     }
 
     fn fragment(&self, style: u8) -> Option<(String, Line)> {
@@ -102,21 +145,38 @@ impl Row<'_> {
         slot.push(self.delivered()).unwrap();
         let splice = Splice::new(&slot, expect, &limits);
         let anchor = splice.anchor()?;
-        let place = Cut { document: &self.document, offset: self.cut, anchor: anchor.range.start, mark: None };
+        let place = Cut {
+            document: &self.document,
+            offset: self.cut,
+            anchor: anchor.range.start,
+            mark: None,
+        };
         let fragment = write(style, &place, self.seed)?;
         let text = &self.document[anchor.range.clone()];
         let says_little = text.chars().filter(|c| !c.is_whitespace()).count() < FEW;
         let is_sure = !anchor.ambiguous && !says_little && !text.starts_with("```");
         // Digits after digits: the number goes on, or is repeated.
         let digit = |c: char| c.is_ascii_digit();
-        let in_number =
-            self.delivered().ends_with(digit) && fragment.trim_start_matches([',', '-', ' ', '\n']).starts_with(digit);
+        let in_number = self.delivered().ends_with(digit)
+            && fragment
+                .trim_start_matches([',', '-', ' ', '\n'])
+                .starts_with(digit);
         // A few characters of half an anchor may just occur again.
-        let half = fragment.len().saturating_sub(self.document.len() - self.cut);
-        let is_border = |n: usize| fragment.get(..n).is_some_and(|begun| fragment[..half].ends_with(begun));
-        let is_short = style == ContinuationStyle::HalfAnchor && (half < MANY || (FEW..half).any(is_border));
+        let half = fragment
+            .len()
+            .saturating_sub(self.document.len() - self.cut);
+        let is_border = |n: usize| {
+            fragment
+                .get(..n)
+                .is_some_and(|begun| fragment[..half].ends_with(begun))
+        };
+        let is_short =
+            style == ContinuationStyle::HalfAnchor && (half < MANY || (FEW..half).any(is_border));
         // The innermost container is empty: a fragment with brackets of its own may be all of it.
-        let is_bare = self.delivered().trim_end_matches(['"', ' ', '\n']).ends_with(['{', '[']);
+        let is_bare = self
+            .delivered()
+            .trim_end_matches(['"', ' ', '\n'])
+            .ends_with(['{', '[']);
         let is_bare = is_bare && style == ContinuationStyle::Refusal;
         let is_told = !says_little
             && !in_number
@@ -124,21 +184,32 @@ impl Row<'_> {
             && !is_bare
             && !self.is_nested_alike()
             && !self.looks_honoured(anchor.range.start);
-        Some((fragment, Line { style, expect, is_sure, is_told }))
+        Some((
+            fragment,
+            Line {
+                style,
+                expect,
+                is_sure,
+                is_told,
+            },
+        ))
     }
 
-    /// Returns whether the text after the cut begins as the delivered text ends, with the complete anchor or with a
-    /// complete open container: it looks like a repetition.
+    /// Returns whether the text after the cut begins as the delivered text ends, with the complete
+    /// anchor or with a complete open container: it looks like a repetition.
     fn looks_honoured(&self, anchor: usize) -> bool {
         let significant = |text: &str| text.split_ascii_whitespace().collect::<String>();
         let rest = significant(&self.document[self.cut..]);
         let tails = (0..self.cut).filter_map(|start| Some((start, self.delivered().get(start..)?)));
-        let repeats = tails.filter(|(start, tail)| *start <= anchor || tail.starts_with(['{', '[']));
-        repeats.map(|(_, tail)| significant(tail)).any(|tail| rest.starts_with(&tail))
+        let repeats =
+            tails.filter(|(start, tail)| *start <= anchor || tail.starts_with(['{', '[']));
+        repeats
+            .map(|(_, tail)| significant(tail))
+            .any(|tail| rest.starts_with(&tail))
     }
 
-    /// Returns whether two open objects inside each other are at the same key: a fragment may start either of them
-    /// again.
+    /// Returns whether two open objects inside each other are at the same key: a fragment may start
+    /// either of them again.
     fn is_nested_alike(&self) -> bool {
         let (mut node, mut keys) = (read(self.delivered()), Vec::new());
         while let Some(open) = node {
@@ -164,10 +235,13 @@ impl Row<'_> {
         fragment.rfind(rest).is_some_and(|at| part.len() > at + FEW)
     }
 
-    /// Joins the fragment in every chunking and compares the result with the document. Returns the result.
+    /// Joins the fragment in every chunking and compares the result with the document. Returns the
+    /// result.
     fn check(&self, fragment: &str, line: Line, is_part: bool, rng: &mut Rng) -> String {
         let whole = self.join(fragment, line.expect, &[]);
-        let bytewise: Vec<_> = (1..fragment.len()).filter(|&at| fragment.is_char_boundary(at)).collect();
+        let bytewise: Vec<_> = (1..fragment.len())
+            .filter(|&at| fragment.is_char_boundary(at))
+            .collect();
         let cuts = text_cuts(fragment, rng);
         for cuts in [bytewise, cuts] {
             assert_eq!(
@@ -178,11 +252,20 @@ impl Row<'_> {
             );
         }
         let (text, outcome, repairs) = whole;
-        let show = || format!("{outcome:?} {repairs:?} {text:?}: {}", self.show(fragment, line));
+        let show = || {
+            format!(
+                "{outcome:?} {repairs:?} {text:?}: {}",
+                self.show(fragment, line)
+            )
+        };
         // The reader rejects numbers that are too large for it.
         let Some(node) = read(&text) else { return text };
         let before = read(self.delivered()).unwrap();
-        assert!(overwrites_nothing(&before, &node), "a delivered member comes again: {}", show());
+        assert!(
+            overwrites_nothing(&before, &node),
+            "a delivered member comes again: {}",
+            show()
+        );
         let is_whole = root_end(&text).is_some();
         // The seam reports that the text may also fit elsewhere.
         let is_said = outcome.as_ref().is_ok_and(|seam| seam.ambiguous);
@@ -205,7 +288,11 @@ impl Row<'_> {
                 assert!(node.is(self.truth), "{}", show());
             }
             Group::Rest
-                if line.is_told && matches!(line.style, ContinuationStyle::Empty | ContinuationStyle::Refusal) =>
+                if line.is_told
+                    && matches!(
+                        line.style,
+                        ContinuationStyle::Empty | ContinuationStyle::Refusal
+                    ) =>
             {
                 assert_eq!(text, self.delivered(), "{}", show());
             }
@@ -215,11 +302,21 @@ impl Row<'_> {
     }
 
     fn show(&self, fragment: &str, line: Line) -> String {
-        format!("{} {:?}\n  {:?}\n  {fragment:?}", line.style.name(), line.expect, self.delivered())
+        format!(
+            "{} {:?}\n  {:?}\n  {fragment:?}",
+            line.style.name(),
+            line.expect,
+            self.delivered()
+        )
     }
 
     /// Returns the text after a fragment, the result of the join, and the repairs.
-    fn join(&self, fragment: &str, expect: Expect, cuts: &[usize]) -> (String, Result<Seam, SpliceError>, Vec<Repair>) {
+    fn join(
+        &self,
+        fragment: &str,
+        expect: Expect,
+        cuts: &[usize],
+    ) -> (String, Result<Seam, SpliceError>, Vec<Repair>) {
         let limits = Limits::default();
         let mut slot = Slot::new(&limits);
         slot.push(self.delivered()).unwrap();
@@ -228,21 +325,35 @@ impl Row<'_> {
         for chunk in chunks(fragment.as_bytes(), cuts) {
             let before = slot.document().text().len();
             let fed = splice.feed(&mut slot, std::str::from_utf8(chunk).unwrap());
-            assert!(slot.document().text().len() >= before, "text was taken back");
+            assert!(
+                slot.document().text().len() >= before,
+                "text was taken back"
+            );
             assert!(outcome.is_ok() || fed == outcome, "a failure is final");
             outcome = fed;
         }
         let finished = splice.finish(&mut slot);
         let document = slot.document();
-        assert!(document.text().starts_with(self.delivered()), "text was taken back");
+        assert!(
+            document.text().starts_with(self.delivered()),
+            "text was taken back"
+        );
         assert!(outcome.is_ok() || finished.as_ref().err() == outcome.as_ref().err());
         if let Ok(seam) = &finished {
             assert_eq!((seam.offset, splice.pending()), (self.cut, 0));
         } else if splice.seam().is_none() {
-            assert_eq!(document.text(), self.delivered(), "a fragment that fails to merge changes nothing");
+            assert_eq!(
+                document.text(),
+                self.delivered(),
+                "a fragment that fails to merge changes nothing"
+            );
         }
         check_closing(document);
-        (document.text().to_owned(), finished, splice.repairs().to_vec())
+        (
+            document.text().to_owned(),
+            finished,
+            splice.repairs().to_vec(),
+        )
     }
 }
 
@@ -277,7 +388,9 @@ fn all(node: &Node) -> Vec<&Node> {
 /// Returns whether no object has a key twice: the meaning of such a document is not agreed on.
 fn is_unique(node: &Node) -> bool {
     all(node).iter().all(|node| {
-        let Node::Object(members, _) = node else { return true };
+        let Node::Object(members, _) = node else {
+            return true;
+        };
         let mut keys: Vec<_> = members.iter().map(|(key, _)| key).collect();
         keys.sort();
         keys.windows(2).all(|pair| pair[0] != pair[1])
@@ -287,9 +400,12 @@ fn is_unique(node: &Node) -> bool {
 /// Returns whether the document explains some fragments in two ways that cannot be told apart.
 fn is_ambiguous(truth: &Node) -> bool {
     all(truth).iter().any(|node| {
-        let Node::Array(elements, _) = node else { return false };
+        let Node::Array(elements, _) = node else {
+            return false;
+        };
         // The next value, or the last one again.
-        let equal = |(n, element): (usize, &Node)| elements[..n].iter().any(|other| other.is(element));
+        let equal =
+            |(n, element): (usize, &Node)| elements[..n].iter().any(|other| other.is(element));
         elements.iter().enumerate().any(equal) || elements.iter().any(is_short)
     })
 }
@@ -312,10 +428,15 @@ fn overwrites_nothing(before: &Node, after: &Node) -> bool {
         match (before, after) {
             (Node::Object(old, _), Node::Object(new, _)) => {
                 let (known, rest) = new.split_at(old.len());
-                if rest.iter().any(|(key, _)| known.iter().any(|(other, _)| other == key)) {
+                if rest
+                    .iter()
+                    .any(|(key, _)| known.iter().any(|(other, _)| other == key))
+                {
                     return false;
                 }
-                let (Some((_, last)), Some((_, same))) = (old.last(), known.last()) else { return true };
+                let (Some((_, last)), Some((_, same))) = (old.last(), known.last()) else {
+                    return true;
+                };
                 (before, after) = (last, same);
             }
             (Node::Array(old, _), Node::Array(new, _)) => {
@@ -334,14 +455,19 @@ fn document(body: &[u8]) -> String {
     {
         return text.to_owned();
     }
-    let mut source = Source { bytes: body.iter(), count: 0 };
+    let mut source = Source {
+        bytes: body.iter(),
+        count: 0,
+    };
     let layout = source.below(3);
     let mut out = String::new();
     source.value(&mut out, layout, 0, true);
     out
 }
 
-const KEYS: [&str; 12] = ["id", "t", "name", "kids", "a b", "\\u00e9", "", "note", "rows", "é", "value", "x\\\"y"];
+const KEYS: [&str; 12] = [
+    "id", "t", "name", "kids", "a b", "\\u00e9", "", "note", "rows", "é", "value", "x\\\"y",
+];
 const WORDS: [&str; 20] = [
     "growth",
     "of",
@@ -374,13 +500,20 @@ struct Source<'a> {
 impl Source<'_> {
     fn below(&mut self, end: usize) -> usize {
         self.count += 1;
-        self.bytes.next().map_or(self.count * 7 / 3, |&byte| usize::from(byte)) % end
+        self.bytes
+            .next()
+            .map_or(self.count * 7 / 3, |&byte| usize::from(byte))
+            % end
     }
 
     fn value(&mut self, out: &mut String, layout: usize, level: usize, is_root: bool) {
         let deepest = if self.bytes.len() == 0 { 3 } else { 6 };
         let kinds = if level < deepest { 8 } else { 6 };
-        match if is_root { 6 + self.below(2) } else { self.below(kinds) } {
+        match if is_root {
+            6 + self.below(2)
+        } else {
+            self.below(kinds)
+        } {
             0 | 1 => out.push_str(&(self.count * 17).to_string()),
             2 => out.push_str(["true", "false", "null", "-1.5e3", "0"][self.below(5)]),
             3..=5 => {

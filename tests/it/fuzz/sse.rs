@@ -1,5 +1,5 @@
-//! Event streams: the result does not depend on the chunks, the ranges cover the stream, and the decoder reads what the
-//! encoder writes.
+//! Event streams: the result does not depend on the chunks, the ranges cover the stream, and the
+//! decoder reads what the encoder writes.
 
 use std::ops::Range;
 
@@ -36,7 +36,11 @@ pub(crate) fn decode(limits: &Limits, input: &[u8], cuts: &[usize]) -> Record {
     let error = drain(&mut decoder, input, cuts, &mut events).err();
     if let Some(error) = error {
         let mut more = &b"data: more\n\n"[..];
-        assert_eq!(decoder.next_event(&mut more), Err(error), "a failure is final");
+        assert_eq!(
+            decoder.next_event(&mut more),
+            Err(error),
+            "a failure is final"
+        );
         assert_eq!(more.len(), 12, "a failed decoder takes nothing");
         assert_eq!(decoder.finish(), Err(error));
     }
@@ -50,7 +54,12 @@ pub(crate) fn decode(limits: &Limits, input: &[u8], cuts: &[usize]) -> Record {
     }
 }
 
-fn drain(decoder: &mut Decoder, input: &[u8], cuts: &[usize], events: &mut Vec<Seen>) -> Result<(), DecodeError> {
+fn drain(
+    decoder: &mut Decoder,
+    input: &[u8],
+    cuts: &[usize],
+    events: &mut Vec<Seen>,
+) -> Result<(), DecodeError> {
     let mut pushed = 0;
     for mut chunk in chunks(input, cuts) {
         pushed += chunk.len() as u64;
@@ -59,7 +68,11 @@ fn drain(decoder: &mut Decoder, input: &[u8], cuts: &[usize], events: &mut Vec<S
             let Some(event) = event.map(seen) else { break };
             events.push(event);
             assert_eq!(decoder.offset(), pushed - chunk.len() as u64);
-            assert_eq!(decoder.boundary(), decoder.offset(), "an event ends at a blank line");
+            assert_eq!(
+                decoder.boundary(),
+                decoder.offset(),
+                "an event ends at a blank line"
+            );
         }
         assert!(chunk.is_empty(), "`None` means drained");
         assert_eq!(decoder.offset(), pushed);
@@ -80,8 +93,8 @@ fn seen(event: Event<'_>) -> Seen {
     }
 }
 
-/// Ranges start at 0, have no gap, and end at the boundary or, in a CRLF, one byte before it. Only the last event can
-/// lack its blank line; then it has the rest of the stream.
+/// Ranges start at 0, have no gap, and end at the boundary or, in a CRLF, one byte before it. Only
+/// the last event can lack its blank line; then it has the rest of the stream.
 pub(crate) fn assert_tiles(record: &Record) {
     let mut end = 0;
     for (at, event) in record.events.iter().enumerate() {
@@ -91,7 +104,11 @@ pub(crate) fn assert_tiles(record: &Record) {
         if event.terminated {
             assert!(end <= record.boundary, "event {at}");
         } else {
-            assert_eq!(at + 1, record.events.len(), "an unterminated event is the last one");
+            assert_eq!(
+                at + 1,
+                record.events.len(),
+                "an unterminated event is the last one"
+            );
             assert_eq!(end, record.offset);
         }
     }
@@ -99,9 +116,13 @@ pub(crate) fn assert_tiles(record: &Record) {
 }
 
 pub(crate) fn check(input: &[u8]) {
-    let seed = input.iter().fold(input.len() as u64, |seed, &byte| seed.rotate_left(8) ^ u64::from(byte));
+    let seed = input.iter().fold(input.len() as u64, |seed, &byte| {
+        seed.rotate_left(8) ^ u64::from(byte)
+    });
     let mut rng = Rng::new(seed);
-    let tight = Limits::default().with_max_line_bytes(1 + rng.below(40)).with_max_event_bytes(1 + rng.below(80));
+    let tight = Limits::default()
+        .with_max_line_bytes(1 + rng.below(40))
+        .with_max_event_bytes(1 + rng.below(80));
     for limits in [&Limits::default(), &tight] {
         let whole = decode(limits, input, &[]);
         assert_tiles(&whole);
@@ -123,7 +144,11 @@ fn assert_round_trip(events: &[Seen]) {
         let start = out.len() as u64;
         Encoder::comment(&mut out, &event.data);
         Encoder::event(&mut out, Some(&event.event), Some(&event.id), &event.data);
-        expect.push(Seen { range: start..out.len() as u64, terminated: true, ..event.clone() });
+        expect.push(Seen {
+            range: start..out.len() as u64,
+            terminated: true,
+            ..event.clone()
+        });
     }
     let record = decode(&Limits::default(), &out, &[]);
     assert_eq!(record.events, expect);

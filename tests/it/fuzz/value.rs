@@ -34,27 +34,45 @@ impl Tree {
             ValueKind::Array => {
                 let elements: Vec<_> = view.elements().collect();
                 assert_eq!((view.len(), view.members().count()), (elements.len(), 0));
-                assert_eq!(view.last().map(View::path), elements.last().map(|element| element.path()));
+                assert_eq!(
+                    view.last().map(View::path),
+                    elements.last().map(|element| element.path())
+                );
                 assert!(elements.iter().all(|element| element.key().is_none()));
                 Self::Array(elements.into_iter().map(Self::of).collect(), whole)
             }
             ValueKind::Object => {
                 let members: Vec<_> = view.members().collect();
                 assert_eq!((view.len(), view.elements().count()), (members.len(), 0));
-                assert_eq!(view.last().and_then(View::key), members.last().map(|(key, _)| *key));
+                assert_eq!(
+                    view.last().and_then(View::key),
+                    members.last().map(|(key, _)| *key)
+                );
                 assert!(members.iter().all(|(key, value)| value.key() == Some(key)));
-                Self::Object(members.into_iter().map(|(key, value)| (key.to_owned(), Self::of(value))).collect(), whole)
+                Self::Object(
+                    members
+                        .into_iter()
+                        .map(|(key, value)| (key.to_owned(), Self::of(value)))
+                        .collect(),
+                    whole,
+                )
             }
         }
     }
 
-    /// Returns whether everything that was visible is still there: only the end of the last open part may have grown.
+    /// Returns whether everything that was visible is still there: only the end of the last open
+    /// part may have grown.
     pub(crate) fn is_prefix_of(&self, later: &Self) -> bool {
         fn children<T>(now: &[T], later: &[T], whole: bool, same: impl Fn(&T, &T) -> bool) -> bool {
-            let Some((last, before)) = now.split_last() else { return !whole || later.is_empty() };
+            let Some((last, before)) = now.split_last() else {
+                return !whole || later.is_empty();
+            };
             later.len() >= now.len()
                 && (!whole || later.len() == now.len())
-                && before.iter().zip(later).all(|(now, later)| same(now, later))
+                && before
+                    .iter()
+                    .zip(later)
+                    .all(|(now, later)| same(now, later))
                 && same(last, &later[before.len()])
         }
         match (self, later) {
@@ -66,7 +84,9 @@ impl Tree {
             }
             (Self::Object(now, was), Self::Object(later, whole)) => {
                 (*whole || !was)
-                    && children(now, later, *was, |now, later| now.0 == later.0 && now.1.is_prefix_of(&later.1))
+                    && children(now, later, *was, |now, later| {
+                        now.0 == later.0 && now.1.is_prefix_of(&later.1)
+                    })
             }
             _ => false,
         }
@@ -80,17 +100,25 @@ fn repeated(text: &str, told: &[Told]) -> Vec<(usize, usize)> {
         match *name {
             "begin" => open.push(HashSet::new()),
             "end" => drop(open.pop()),
-            "key" if !open.last_mut().unwrap().insert(units(&text[span.0..span.1])) => repeated.push(*span),
+            "key"
+                if !open
+                    .last_mut()
+                    .unwrap()
+                    .insert(units(&text[span.0..span.1])) =>
+            {
+                repeated.push(*span)
+            }
             _ => {}
         }
     }
     repeated
 }
 
-/// The slow twin: valid JSON without white space, whose strings are read by serde_json and written again.
+/// The slow twin: valid JSON without white space, whose strings are read by serde_json and written
+/// again.
 ///
-/// serde_json rejects half of a surrogate pair: in a value it is U+FFFD, and a key that has one is kept as it is
-/// written.
+/// serde_json rejects half of a surrogate pair: in a value it is U+FFFD, and a key that has one is
+/// kept as it is written.
 pub(crate) fn compact(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (String::new(), 0);
@@ -107,8 +135,13 @@ pub(crate) fn compact(text: &str) -> String {
         at += 1;
         let raw = &text[start + 1..at - 1];
         let is_key = text[at..].trim_start().starts_with(':');
-        let said = serde_json::from_str(&text[start..at])
-            .unwrap_or_else(|_| if is_key { raw.to_owned() } else { String::from_utf16_lossy(&units(raw)) });
+        let said = serde_json::from_str(&text[start..at]).unwrap_or_else(|_| {
+            if is_key {
+                raw.to_owned()
+            } else {
+                String::from_utf16_lossy(&units(raw))
+            }
+        });
         out.push_str(&serde_json::to_string(&said).unwrap());
     }
     out
@@ -125,7 +158,11 @@ fn units(raw: &str) -> Vec<u16> {
                 6
             }
             [b'\\', ..] => {
-                units.extend(serde_json::from_str::<String>(&format!("\"{}\"", &rest[..2])).unwrap().encode_utf16());
+                units.extend(
+                    serde_json::from_str::<String>(&format!("\"{}\"", &rest[..2]))
+                        .unwrap()
+                        .encode_utf16(),
+                );
                 2
             }
             _ => {
@@ -145,9 +182,14 @@ pub(crate) fn same(ours: &Value, theirs: &Value) -> bool {
             let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
             a == b || (a - b).abs() <= f64::EPSILON * a.abs().max(b.abs())
         }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|((ka, a), (kb, b))| ka == kb && same(a, b))
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b)
+                    .all(|((ka, a), (kb, b))| ka == kb && same(a, b))
         }
         _ => ours == theirs,
     }
@@ -155,7 +197,8 @@ pub(crate) fn same(ours: &Value, theirs: &Value) -> bool {
 
 /// The slow twin's reading of the newest root of a document, and the text that it read.
 fn known(document: &Document, is_finished: bool) -> (Scan, String) {
-    let mut text = document.text()[document.root_start().unwrap_or(document.text().len())..].to_owned();
+    let mut text =
+        document.text()[document.root_start().unwrap_or(document.text().len())..].to_owned();
     // Ends a number at the root, and changes no other complete value.
     text.push_str(if is_finished { " " } else { "" });
     (oracle(text.as_bytes(), DEPTH), text)
@@ -176,8 +219,16 @@ fn check_known(document: &Document, value: &LiveValue, known: &(Scan, String)) {
     assert!(!value.is_stale());
     if !known.0.told.is_empty() {
         let start = document.root_start().unwrap();
-        let flagged = value.duplicates().iter().map(|one| (one.span.start - start, one.span.end - start));
-        assert_eq!(flagged.collect::<Vec<_>>(), repeated(&known.1, &known.0.told), "{}", document.text());
+        let flagged = value
+            .duplicates()
+            .iter()
+            .map(|one| (one.span.start - start, one.span.end - start));
+        assert_eq!(
+            flagged.collect::<Vec<_>>(),
+            repeated(&known.1, &known.0.told),
+            "{}",
+            document.text()
+        );
     }
     for strings in [Partial::Include, Partial::Omit] {
         let part = complete(known, strings);
@@ -186,7 +237,12 @@ fn check_known(document: &Document, value: &LiveValue, known: &(Scan, String)) {
             continue;
         }
         let shown = value.view_with(strings).map(|view| view.to_string());
-        assert_eq!(shown, part.as_deref().map(compact), "{strings:?} at the end of {:?}", document.text());
+        assert_eq!(
+            shown,
+            part.as_deref().map(compact),
+            "{strings:?} at the end of {:?}",
+            document.text()
+        );
         let Some(part) = part else {
             let error = value.snapshot_with::<Value>(strings).unwrap_err();
             assert_eq!(error.kind(), SnapshotErrorKind::Nothing);
@@ -200,23 +256,40 @@ fn check_known(document: &Document, value: &LiveValue, known: &(Scan, String)) {
             }
             // One open container more than serde_json allows.
             Err(error) if error.to_string().contains("recursion limit") => {
-                assert!(ours.is_ok() || ours.is_err_and(|error| error.kind() == SnapshotErrorKind::TooDeep));
+                assert!(
+                    ours.is_ok()
+                        || ours.is_err_and(|error| error.kind() == SnapshotErrorKind::TooDeep)
+                );
             }
             Err(error) => {
                 let error = error.to_string();
-                assert!(["surrogate", "hex escape"].iter().any(|known| error.contains(known)), "{error} in {part}");
+                assert!(
+                    ["surrogate", "hex escape"]
+                        .iter()
+                        .any(|known| error.contains(known)),
+                    "{error} in {part}"
+                );
             }
         }
     }
 }
 
 /// Pushes `text` in pieces and checks after each `every` of them; stops at a deviation.
-pub(crate) fn run(text: &str, cuts: &[usize], trailing: Trailing, every: usize) -> (Document, LiveValue) {
+pub(crate) fn run(
+    text: &str,
+    cuts: &[usize],
+    trailing: Trailing,
+    every: usize,
+) -> (Document, LiveValue) {
     let mut document = Document::with_options(DEPTH, AllowedRoots::Any, trailing);
     let mut value = LiveValue::new();
     // The newest root that has something visible: where it begins, and its value.
     let mut shown: Option<(Option<usize>, Tree)> = None;
-    let cuts: Vec<_> = cuts.iter().copied().filter(|&cut| text.is_char_boundary(cut)).collect();
+    let cuts: Vec<_> = cuts
+        .iter()
+        .copied()
+        .filter(|&cut| text.is_char_boundary(cut))
+        .collect();
     for (n, chunk) in chunks(text.as_bytes(), &cuts).into_iter().enumerate() {
         let result = document.push_with(std::str::from_utf8(chunk).unwrap(), &mut value);
         if n % every == 0 || result.is_err() {
@@ -240,7 +313,9 @@ pub(crate) fn run(text: &str, cuts: &[usize], trailing: Trailing, every: usize) 
 }
 
 pub(crate) fn check(input: &[u8]) {
-    let Some((&how, rest)) = input.split_first() else { return };
+    let Some((&how, rest)) = input.split_first() else {
+        return;
+    };
     let text = String::from_utf8_lossy(rest);
     let trailing = [Trailing::Stop, Trailing::Error, Trailing::Next][usize::from(how) % 3];
     let size = usize::from(how) / 3 % 16;
@@ -254,17 +329,25 @@ pub(crate) fn check(input: &[u8]) {
     let (document, value) = run(&text, &cuts, trailing, every);
     let (_, whole) = run(&text, &[], trailing, 1);
     let print = |value: &LiveValue| value.view().map(|view| view.to_string());
-    assert_eq!((print(&value), value.duplicates()), (print(&whole), whole.duplicates()), "chunking shows");
+    assert_eq!(
+        (print(&value), value.duplicates()),
+        (print(&whole), whole.duplicates()),
+        "chunking shows"
+    );
     for duplicate in value.duplicates() {
         let raw = duplicate.span.of(document.text());
-        let key: String = serde_json::from_str(&format!("\"{raw}\"")).unwrap_or_else(|_| raw.to_owned());
+        let key: String =
+            serde_json::from_str(&format!("\"{raw}\"")).unwrap_or_else(|_| raw.to_owned());
         let token = format!("/{}", key.replace('~', "~0").replace('/', "~1"));
         assert!(value.path_of(duplicate).ends_with(&token), "{token}");
     }
     // Read late, from the start.
     let mut late = LiveValue::new();
     document.replay(&mut late);
-    assert_eq!((print(&late), late.duplicates()), (print(&value), value.duplicates()));
+    assert_eq!(
+        (print(&late), late.duplicates()),
+        (print(&value), value.duplicates())
+    );
 }
 
 /// More than the depth of any document here.

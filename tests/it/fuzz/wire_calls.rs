@@ -1,7 +1,8 @@
-//! Tool calls that are written in turn, in an answer that breaks off at any byte: each call that is cut becomes whole.
+//! Tool calls that are written in turn, in an answer that breaks off at any byte: each call that is
+//! cut becomes whole.
 //!
-//! The first bytes of an input choose how many calls there are and where the stream breaks off. The rest becomes a text
-//! in the arguments.
+//! The first bytes of an input choose how many calls there are and where the stream breaks off. The
+//! rest becomes a text in the arguments.
 
 use restitch::internal::relay::Relay;
 use restitch::internal::wire::{Dialect, SlotKind};
@@ -13,19 +14,28 @@ use super::continued::{Fault, check_form, read, relay, relayed};
 use crate::support::{Rng, chunks, random_cuts, text_cuts};
 
 pub(crate) fn check(input: &[u8]) {
-    let Some((&[count, at, at_low, fault], text)) = input.split_first_chunk::<4>() else { return };
+    let Some((&[count, at, at_low, fault], text)) = input.split_first_chunk::<4>() else {
+        return;
+    };
     let mut rng = Rng::of(input);
     let text = String::from_utf8_lossy(text);
-    let arguments: Vec<_> =
-        (0..=count % 3).map(|call| json!({"call": call, "list": [1, {"n": 2}], "text": text}).to_string()).collect();
+    let arguments: Vec<_> = (0..=count % 3)
+        .map(|call| json!({"call": call, "list": [1, {"n": 2}], "text": text}).to_string())
+        .collect();
     let mut stream = String::new();
-    let mut left: Vec<_> = arguments.iter().map(|arguments| parts(arguments, &mut rng)).collect();
+    let mut left: Vec<_> = arguments
+        .iter()
+        .map(|arguments| parts(arguments, &mut rng))
+        .collect();
     let mut begun = vec![false; left.len()];
     while left.iter().any(|parts| !parts.is_empty()) {
         let call = rng.below(left.len());
         if !left[call].is_empty() {
             let part = left[call].remove(0);
-            stream += &chunk(&piece(call, part, std::mem::replace(&mut begun[call], true)), None);
+            stream += &chunk(
+                &piece(call, part, std::mem::replace(&mut begun[call], true)),
+                None,
+            );
         }
     }
     stream += &(chunk(&json!({}), Some("tool_calls")) + "data: [DONE]\n\n");
@@ -42,19 +52,44 @@ pub(crate) fn check(input: &[u8]) {
     let fault = [Fault::Clean, Fault::Dropped, Fault::Stall][usize::from(fault) % 3];
     // A server that closes the connection may leave the last blank line out.
     let is_torn = fault != Fault::Clean;
-    let before = read(Dialect::Chat, if is_torn { whole_events(&first) } else { &first });
+    let before = read(
+        Dialect::Chat,
+        if is_torn {
+            whole_events(&first)
+        } else {
+            &first
+        },
+    );
     let seed = rng.next();
     let split = |body: &[u8]| random_cuts(body.len(), &mut Rng::new(seed ^ body.len() as u64));
     let reply = |_: &Relay, request: &Request| {
-        let prompt = request.turn.as_ref().map(|turn| turn.prompt.as_str()).unwrap_or_default();
-        let asked = arguments.iter().enumerate().find(|(call, _)| prompt.contains(&format!("save_{call}")));
+        let prompt = request
+            .turn
+            .as_ref()
+            .map(|turn| turn.prompt.as_str())
+            .unwrap_or_default();
+        let asked = arguments
+            .iter()
+            .enumerate()
+            .find(|(call, _)| prompt.contains(&format!("save_{call}")));
         let (_, rest) = asked.unwrap_or_else(|| panic!("no tool is named: {request:?}"));
-        (answer(Dialect::Chat, SlotKind::Text, rest, Some("stop")).stream().into_bytes(), Fault::Clean)
+        (
+            answer(Dialect::Chat, SlotKind::Text, rest, Some("stop"))
+                .stream()
+                .into_bytes(),
+            Fault::Clean,
+        )
     };
     if before.tool_args.is_empty() {
         return;
     }
-    let found = relayed(relay(Dialect::Chat), first.as_bytes(), fault, |body| chunks(body, &split(body)), reply);
+    let found = relayed(
+        relay(Dialect::Chat),
+        first.as_bytes(),
+        fault,
+        |body| chunks(body, &split(body)),
+        reply,
+    );
     let (outcome, _) = found.end().unwrap();
     let body = String::from_utf8_lossy(&found.body);
     let context = format!("{:?} {outcome:?}\n{first}\n\n{body}", fault);
@@ -69,11 +104,18 @@ pub(crate) fn check(input: &[u8]) {
     assert_eq!(after.tool_args.len(), before.tool_args.len(), "{context}");
     for (slot, call) in &before.tool_args {
         let whole = &arguments[slot.trim_start_matches("0.").parse::<usize>().unwrap()];
-        let expected = if call.args.is_empty() { "" } else { whole.as_str() };
+        let expected = if call.args.is_empty() {
+            ""
+        } else {
+            whole.as_str()
+        };
         assert_eq!(after.tool_args[slot].args, expected, "{slot} {context}");
         assert_eq!(after.tool_args[slot].id, call.id, "{slot} {context}");
     }
-    assert!(is_whole || outcome.status() == Status::PassedThrough, "{context}");
+    assert!(
+        is_whole || outcome.status() == Status::PassedThrough,
+        "{context}"
+    );
 }
 
 /// Returns a stream without an event that breaks off.
@@ -83,14 +125,23 @@ fn whole_events(stream: &str) -> &str {
 
 /// Returns the last place at or before `at` that is between two characters.
 fn floor(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+    (0..=at)
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)
 }
 
 /// Returns arguments in pieces. Several servers begin a call without arguments.
 fn parts<'a>(arguments: &'a str, rng: &mut Rng) -> Vec<&'a str> {
     let parts = chunks(arguments.as_bytes(), &text_cuts(arguments, rng));
-    let parts = parts.into_iter().map(|part| std::str::from_utf8(part).unwrap());
-    (rng.below(2) == 0).then_some("").into_iter().chain(parts).collect()
+    let parts = parts
+        .into_iter()
+        .map(|part| std::str::from_utf8(part).unwrap());
+    (rng.below(2) == 0)
+        .then_some("")
+        .into_iter()
+        .chain(parts)
+        .collect()
 }
 
 /// Returns a delta with more of a call.
@@ -104,6 +155,7 @@ fn piece(call: usize, arguments: &str, has_begun: bool) -> Value {
 }
 
 fn chunk(delta: &Value, reason: Option<&str>) -> String {
-    let chunk = json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+    let chunk =
+        json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
     format!("data: {chunk}\n\n")
 }

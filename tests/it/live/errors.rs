@@ -11,51 +11,106 @@ fn lost(text: &'static str) -> Source<Result<&'static str, Lost>> {
 fn what_was_read_before_an_error_comes_before_it() {
     let text = "[[1], [2], [3, ";
     let error = "! the stream failed: connection lost";
-    assert_eq!(lines(lost(text).completed::<Vec<u8>>("/*")), ["[1]", "[2]", error]);
-    assert_eq!(lines(lost(text).snapshots::<Vec<Vec<u8>>>()), ["[[1], [2], [3]]", error]);
+    assert_eq!(
+        lines(lost(text).completed::<Vec<u8>>("/*")),
+        ["[1]", "[2]", error]
+    );
+    assert_eq!(
+        lines(lost(text).snapshots::<Vec<Vec<u8>>>()),
+        ["[[1], [2], [3]]", error]
+    );
     let events = lines(lost(text).events());
-    assert_eq!((events.len(), events[9].as_str()), (10, error), "{events:?}");
+    assert_eq!(
+        (events.len(), events[9].as_str()),
+        (10, error),
+        "{events:?}"
+    );
     let mut whole = lost(text).into_final::<Vec<Vec<u8>>>();
     assert!(matches!(root(&mut whole), Err(LiveError::Stream(Lost))));
-    assert_eq!((whole.document().text(), whole.document().pending()), ("[[1], [2], [3", ", "));
+    assert_eq!(
+        (whole.document().text(), whole.document().pending()),
+        ("[[1], [2], [3", ", ")
+    );
 
     // After the root the stream is not polled, so it cannot fail.
     assert_eq!(lines(lost("[[1]]").completed::<Vec<u8>>("/*")), ["[1]"]);
-    assert_eq!(wait(lost("[[1]]").into_final::<Vec<Vec<u8>>>()).unwrap(), [[1]]);
+    assert_eq!(
+        wait(lost("[[1]]").into_final::<Vec<Vec<u8>>>()).unwrap(),
+        [[1]]
+    );
     // Unless more roots may follow.
-    assert_eq!(lines(lost("[[1]]").completed::<Vec<u8>>("/*").trailing(Trailing::Next)), ["[1]", error]);
+    assert_eq!(
+        lines(
+            lost("[[1]]")
+                .completed::<Vec<u8>>("/*")
+                .trailing(Trailing::Next)
+        ),
+        ["[1]", error]
+    );
 }
 
 #[test]
 fn a_stream_that_ends_early_says_where() {
     for (text, path, said) in [
         ("", "", "the stream ended before any JSON (byte 0)"),
-        ("I'm sorry.", "", "the stream ended before any JSON (byte 10)"),
+        (
+            "I'm sorry.",
+            "",
+            "the stream ended before any JSON (byte 10)",
+        ),
         ("[", "/0", "the stream ended at /0 (byte 1)"),
         ("{", "", "the stream ended inside the root (byte 1)"),
-        ("{\"a\": [1, {\"b~\": \"c", "/a/1/b~0", "the stream ended at /a/1/b~0 (byte 19)"),
+        (
+            "{\"a\": [1, {\"b~\": \"c",
+            "/a/1/b~0",
+            "the stream ended at /a/1/b~0 (byte 19)",
+        ),
     ] {
         let mut events = Source::of([text]).events();
-        let Some(Err(error)) = all(&mut events).pop() else { panic!("{text} is not whole") };
+        let Some(Err(error)) = all(&mut events).pop() else {
+            panic!("{text} is not whole")
+        };
         assert_eq!(error.to_string(), said);
-        assert_eq!((error.path(), error.offset()), (Some(path), Some(text.len())));
-        let LiveError::Truncated(cut) = error else { panic!("{error} is not about the end") };
+        assert_eq!(
+            (error.path(), error.offset()),
+            (Some(path), Some(text.len()))
+        );
+        let LiveError::Truncated(cut) = error else {
+            panic!("{error} is not about the end")
+        };
         assert_eq!(cut, events.document().cut());
-        assert!(matches!(root(Source::of([text]).into_final::<serde_json::Value>()), Err(LiveError::Truncated(_))));
-        assert!(matches!(all(&mut Source::of([text]).snapshots::<Report>()).pop(), Some(Err(LiveError::Truncated(_)))));
+        assert!(matches!(
+            root(Source::of([text]).into_final::<serde_json::Value>()),
+            Err(LiveError::Truncated(_))
+        ));
+        assert!(matches!(
+            all(&mut Source::of([text]).snapshots::<Report>()).pop(),
+            Some(Err(LiveError::Truncated(_)))
+        ));
     }
 }
 
 #[test]
 fn wherever_a_stream_ends_the_whole_elements_come_first() {
     let text = REPORT.trim();
-    let ends = [text.find("}, {").unwrap() + 1, text.find("}], \"").unwrap() + 1];
+    let ends = [
+        text.find("}, {").unwrap() + 1,
+        text.find("}], \"").unwrap() + 1,
+    ];
     for cut in 0..text.len() {
         let pieces = [&text.as_bytes()[..cut]];
         let mut found = all(&mut Source::of(pieces).completed::<Section>("/sections/*"));
-        let Some(Err(LiveError::Truncated(place))) = found.pop() else { panic!("{cut}: {found:?}") };
+        let Some(Err(LiveError::Truncated(place))) = found.pop() else {
+            panic!("{cut}: {found:?}")
+        };
         // Half a character is not text.
-        assert_eq!(place.offset, (0..=cut).rev().find(|&at| text.is_char_boundary(at)).unwrap());
+        assert_eq!(
+            place.offset,
+            (0..=cut)
+                .rev()
+                .find(|&at| text.is_char_boundary(at))
+                .unwrap()
+        );
         let expected = ends.iter().filter(|&&end| end <= cut).count();
         let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
         assert_eq!(found, sections()[..expected], "{cut}");
@@ -66,11 +121,17 @@ fn wherever_a_stream_ends_the_whole_elements_come_first() {
 fn malformed_text_is_an_error_with_its_place() {
     for cuts in splits(17) {
         let text = "{\"a\": [1,\n 2, x]}";
-        let mut found = all(&mut Source::of(chunks(text.as_bytes(), &cuts)).completed::<u8>("/a/*"));
+        let mut found =
+            all(&mut Source::of(chunks(text.as_bytes(), &cuts)).completed::<u8>("/a/*"));
         let error = found.pop().unwrap().unwrap_err();
-        assert_eq!(found.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(
+            found.into_iter().map(Result::unwrap).collect::<Vec<_>>(),
+            [1, 2]
+        );
         assert!(
-            error.to_string().starts_with("unexpected `x`, line 2, column 5 (byte 14), at /a/2: ` 2, →x"),
+            error
+                .to_string()
+                .starts_with("unexpected `x`, line 2, column 5 (byte 14), at /a/2: ` 2, →x"),
             "{error}"
         );
         assert_eq!((error.path(), error.offset()), (Some("/a/2"), Some(14)));
@@ -80,7 +141,9 @@ fn malformed_text_is_an_error_with_its_place() {
     let deep = lines(Source::of(["[[", "[1]]]"]).completed::<u8>("/*/*").depth(2));
     assert_eq!(
         deep,
-        ["! more open containers than the limit `max_depth`, 2, line 1, column 3 (byte 2), at /0/0: `[[→[1]]]`"]
+        [
+            "! more open containers than the limit `max_depth`, 2, line 1, column 3 (byte 2), at /0/0: `[[→[1]]]`"
+        ]
     );
 }
 
@@ -94,15 +157,25 @@ fn bytes_that_are_not_utf8_are_an_error_with_their_offset() {
         for cuts in splits(bytes.len()) {
             let mut items = all(&mut Source::of(chunks(bytes, &cuts)).completed::<u8>("/*"));
             let error = items.pop().unwrap().unwrap_err();
-            assert!(matches!(error, LiveError::Encoding { offset: at } if at == offset), "{error} {cuts:?}");
-            assert_eq!(items.into_iter().map(Result::unwrap).collect::<Vec<_>>(), found);
+            assert!(
+                matches!(error, LiveError::Encoding { offset: at } if at == offset),
+                "{error} {cuts:?}"
+            );
+            assert_eq!(
+                items.into_iter().map(Result::unwrap).collect::<Vec<_>>(),
+                found
+            );
         }
     }
     // Bytes after the root are not read.
     assert_eq!(lines(Source::of([b"[1]\xff"]).completed::<u8>("/*")), ["1"]);
     // Where more roots may follow, half a character is an error.
     assert_eq!(
-        lines(Source::of([b"[1]\xe2"]).completed::<u8>("/*").trailing(Trailing::Next)),
+        lines(
+            Source::of([b"[1]\xe2"])
+                .completed::<u8>("/*")
+                .trailing(Trailing::Next)
+        ),
         ["1", "! not UTF-8 (byte 3)"]
     );
 }
@@ -119,7 +192,10 @@ fn an_invalid_pattern_is_the_only_item() {
 #[test]
 fn errors_say_what_they_are_about() {
     let error = |source: Source<Result<&'static str, Lost>>| {
-        all(&mut source.completed::<u8>("/*")).into_iter().find_map(Result::err).unwrap()
+        all(&mut source.completed::<u8>("/*"))
+            .into_iter()
+            .find_map(Result::err)
+            .unwrap()
     };
     let stream = error(lost("["));
     assert_eq!((stream.path(), stream.offset()), (None, None));
@@ -133,7 +209,8 @@ fn a_type_is_read_to_the_depth_of_serde() {
     let nested = |depth: usize| ["[".repeat(depth), "]".repeat(depth)].concat();
     for (depth, fits) in [(127, true), (128, false)] {
         let text = nested(depth);
-        let found = all(&mut Source::of([format!("[{text}]")]).completed::<serde_json::Value>("/*"));
+        let found =
+            all(&mut Source::of([format!("[{text}]")]).completed::<serde_json::Value>("/*"));
         let whole = root(Source::of([text]).into_final::<serde_json::Value>());
         for result in [found.into_iter().next().unwrap(), whole] {
             assert_eq!(result.is_ok(), fits, "{depth}");
@@ -160,17 +237,37 @@ fn a_chain_of_errors_repeats_nothing() {
         let mut items = all(&mut Source::of([text]).completed::<u8>(pattern));
         chain(&items.pop().unwrap().unwrap_err())
     };
-    assert_eq!(of("[x", "/*"), "unexpected `x`, line 1, column 2 (byte 1), at /0: `[→x`");
+    assert_eq!(
+        of("[x", "/*"),
+        "unexpected `x`, line 1, column 2 (byte 1), at /0: `[→x`"
+    );
     assert_eq!(of("[1", "/*"), "the stream ended at /0 (byte 2)");
-    assert_eq!(of("[]", "a"), "pattern \"a\": must be empty or start with `/` (byte 0)");
-    assert_eq!(of("[true]", "/*"), "/0: invalid type: boolean `true`, expected u8 at line 1 column 4");
+    assert_eq!(
+        of("[]", "a"),
+        "pattern \"a\": must be empty or start with `/` (byte 0)"
+    );
+    assert_eq!(
+        of("[true]", "/*"),
+        "/0: invalid type: boolean `true`, expected u8 at line 1 column 4"
+    );
     let mut items = all(&mut Source::of([b"\xff"]).events());
-    assert_eq!(chain(&items.pop().unwrap().unwrap_err()), "not UTF-8 (byte 0)");
+    assert_eq!(
+        chain(&items.pop().unwrap().unwrap_err()),
+        "not UTF-8 (byte 0)"
+    );
     let mut items = all(&mut Source::of(["[true]"]).snapshots::<Vec<u8>>());
     let error = items.pop().unwrap().unwrap_err();
-    assert_eq!(chain(&error), "invalid type: boolean `true`, expected u8 (at /0)");
-    let LiveError::Type(error) = error else { panic!("{error} is not about a type") };
-    assert_eq!(chain(&error), "invalid type: boolean `true`, expected u8 (at /0)");
+    assert_eq!(
+        chain(&error),
+        "invalid type: boolean `true`, expected u8 (at /0)"
+    );
+    let LiveError::Type(error) = error else {
+        panic!("{error} is not about a type")
+    };
+    assert_eq!(
+        chain(&error),
+        "invalid type: boolean `true`, expected u8 (at /0)"
+    );
 
     // The sources of the stream's own error are kept.
     #[derive(Debug)]
@@ -186,5 +283,8 @@ fn a_chain_of_errors_repeats_nothing() {
         }
     }
     let mut items = all(&mut Source::of([Ok("["), Err(Outer(Lost))]).completed::<u8>("/*"));
-    assert_eq!(chain(&items.pop().unwrap().unwrap_err()), "the stream failed: no answer: connection lost");
+    assert_eq!(
+        chain(&items.pop().unwrap().unwrap_err()),
+        "the stream failed: no answer: connection lost"
+    );
 }

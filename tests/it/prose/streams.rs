@@ -18,12 +18,18 @@ fn relay() -> Relay {
 
 fn chunk(choice: u32, text: &str) -> String {
     let choices = json!([{"index": choice, "delta": {"content": text}, "finish_reason": null}]);
-    format!("data: {}\n\n", json!({"id": "a", "object": "chat.completion.chunk", "choices": choices}))
+    format!(
+        "data: {}\n\n",
+        json!({"id": "a", "object": "chat.completion.chunk", "choices": choices})
+    )
 }
 
 fn finish(choice: u32, reason: &str) -> String {
     let choices = json!([{"index": choice, "delta": {}, "finish_reason": reason}]);
-    format!("data: {}\n\n", json!({"id": "a", "object": "chat.completion.chunk", "choices": choices}))
+    format!(
+        "data: {}\n\n",
+        json!({"id": "a", "object": "chat.completion.chunk", "choices": choices})
+    )
 }
 
 #[derive(Debug)]
@@ -41,14 +47,24 @@ impl Ended {
 
     fn text(&self, choice: u64) -> String {
         let events = self.events();
-        let choices = events.iter().flat_map(|event| event["choices"].as_array().into_iter().flatten());
-        choices.filter(|of| of["index"] == choice).filter_map(|of| of["delta"]["content"].as_str()).collect()
+        let choices = events
+            .iter()
+            .flat_map(|event| event["choices"].as_array().into_iter().flatten());
+        choices
+            .filter(|of| of["index"] == choice)
+            .filter_map(|of| of["delta"]["content"].as_str())
+            .collect()
     }
 
     fn finishes(&self) -> Vec<String> {
         let events = self.events();
-        let choices = events.iter().flat_map(|event| event["choices"].as_array().into_iter().flatten());
-        choices.filter_map(|of| of["finish_reason"].as_str()).map(str::to_owned).collect()
+        let choices = events
+            .iter()
+            .flat_map(|event| event["choices"].as_array().into_iter().flatten());
+        choices
+            .filter_map(|of| of["finish_reason"].as_str())
+            .map(str::to_owned)
+            .collect()
     }
 }
 
@@ -80,7 +96,11 @@ fn run(
                         call = Some((bytes.into_bytes(), end));
                         requests.push(request);
                     }
-                    Output::Done { outcome: done, transport_end, .. } => outcome = Some((done, transport_end)),
+                    Output::Done {
+                        outcome: done,
+                        transport_end,
+                        ..
+                    } => outcome = Some((done, transport_end)),
                     _ => {}
                 }
             }
@@ -90,13 +110,21 @@ fn run(
         }
     }
     let (outcome, transport_end) = outcome.expect("the stream ends");
-    Ended { body: String::from_utf8(body).unwrap(), requests, outcome, transport_end }
+    Ended {
+        body: String::from_utf8(body).unwrap(),
+        requests,
+        outcome,
+        transport_end,
+    }
 }
 
 /// Returns an answer's stream in events of a few letters.
 fn stream(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
-    let chunks: String = chars.chunks(9).map(|piece| chunk(0, &piece.iter().collect::<String>())).collect();
+    let chunks: String = chars
+        .chunks(9)
+        .map(|piece| chunk(0, &piece.iter().collect::<String>()))
+        .collect();
     chunks + &finish(0, "stop") + DONE
 }
 
@@ -106,42 +134,102 @@ fn a_stream_that_drops_at_any_byte_becomes_whole() {
     let events: Vec<usize> = whole.match_indices("\n\n").map(|(at, _)| at + 2).collect();
     for cut in 0..whole.len() {
         let settled = &whole[..events.iter().copied().rfind(|&end| end <= cut).unwrap_or(0)];
-        let received: String = LETTER.chars().take(settled.matches("\"content\"").count() * 9).collect();
-        let ended = run(relay(), &whole.as_bytes()[..cut], TransportEnd::Dropped, 50, |request| {
-            if request.turn.is_none() {
-                // Nothing was delivered.
-                return (stream(LETTER), TransportEnd::Closed);
-            }
-            (chunk(0, &rest(LETTER, request, &received)) + &finish(0, "stop") + DONE, TransportEnd::Closed)
-        });
+        let received: String = LETTER
+            .chars()
+            .take(settled.matches("\"content\"").count() * 9)
+            .collect();
+        let ended = run(
+            relay(),
+            &whole.as_bytes()[..cut],
+            TransportEnd::Dropped,
+            50,
+            |request| {
+                if request.turn.is_none() {
+                    // Nothing was delivered.
+                    return (stream(LETTER), TransportEnd::Closed);
+                }
+                (
+                    chunk(0, &rest(LETTER, request, &received)) + &finish(0, "stop") + DONE,
+                    TransportEnd::Closed,
+                )
+            },
+        );
         assert!(ended.body.starts_with(settled), "{cut}");
         if received.trim().is_empty() {
-            assert_eq!((ended.text(0).as_str(), ended.requests.len()), (LETTER, 1), "{cut}");
+            assert_eq!(
+                (ended.text(0).as_str(), ended.requests.len()),
+                (LETTER, 1),
+                "{cut}"
+            );
             continue;
         }
         if settled.contains("\"stop\"") || received.trim().len() < 16 {
-            assert_eq!((ended.text(0), ended.requests.len()), (received, 0), "{cut}");
+            assert_eq!(
+                (ended.text(0), ended.requests.len()),
+                (received, 0),
+                "{cut}"
+            );
             continue;
         }
         assert_eq!(ended.text(0), LETTER, "{cut}");
         // That nothing follows must be said twice.
         let calls = if received == LETTER { 2 } else { 1 };
-        assert_eq!((ended.outcome.status(), ended.requests.len()), (Status::Complete, calls), "{cut}");
-        assert_eq!((ended.finishes(), ended.transport_end), (vec!["stop".to_owned()], TransportEnd::Closed));
-        assert_eq!((ended.body.matches("[DONE]").count(), ended.body.matches("\"restitch\"").count()), (1, 1));
+        assert_eq!(
+            (ended.outcome.status(), ended.requests.len()),
+            (Status::Complete, calls),
+            "{cut}"
+        );
+        assert_eq!(
+            (ended.finishes(), ended.transport_end),
+            (vec!["stop".to_owned()], TransportEnd::Closed)
+        );
+        assert_eq!(
+            (
+                ended.body.matches("[DONE]").count(),
+                ended.body.matches("\"restitch\"").count()
+            ),
+            (1, 1)
+        );
     }
 }
 
 #[test]
 fn after_the_last_failure_the_client_sees_the_cut() {
     let first: String = stream(LETTER).split_inclusive("\n\n").take(12).collect();
-    let refusal = |_: &Request| (chunk(0, "I can't.") + &finish(0, "stop") + DONE, TransportEnd::Closed);
-    let without = run(Relay::new(Limits::default()), &first, TransportEnd::Dropped, 40, refusal);
-    assert_eq!((without.body.as_str(), without.requests.len()), (first.as_str(), 0));
+    let refusal = |_: &Request| {
+        (
+            chunk(0, "I can't.") + &finish(0, "stop") + DONE,
+            TransportEnd::Closed,
+        )
+    };
+    let without = run(
+        Relay::new(Limits::default()),
+        &first,
+        TransportEnd::Dropped,
+        40,
+        refusal,
+    );
+    assert_eq!(
+        (without.body.as_str(), without.requests.len()),
+        (first.as_str(), 0)
+    );
     let give_up = restitch::session::GiveUp::Leave;
-    let ended = run(relay().give_up(give_up), &first, TransportEnd::Dropped, 40, refusal);
-    assert_eq!((ended.requests.len(), ended.transport_end), (3, without.transport_end));
-    assert!(ended.body.starts_with(&first) && ended.finishes().is_empty(), "{}", ended.body);
+    let ended = run(
+        relay().give_up(give_up),
+        &first,
+        TransportEnd::Dropped,
+        40,
+        refusal,
+    );
+    assert_eq!(
+        (ended.requests.len(), ended.transport_end),
+        (3, without.transport_end)
+    );
+    assert!(
+        ended.body.starts_with(&first) && ended.finishes().is_empty(),
+        "{}",
+        ended.body
+    );
     assert_eq!(ended.text(0), without.text(0));
     assert_eq!(
         ended.outcome.to_string(),
@@ -154,10 +242,18 @@ fn a_stream_that_its_server_ends_passes() {
     let text = chunk(0, &LETTER[..80]);
     let never = |_: &Request| -> (String, TransportEnd) { panic!("the answer passes") };
     // Several servers name no finish reason. A limit is no lost connection.
-    for end in [DONE.to_owned(), finish(0, "length") + DONE, finish(0, "length"), finish(0, "stop")] {
+    for end in [
+        DONE.to_owned(),
+        finish(0, "length") + DONE,
+        finish(0, "length"),
+        finish(0, "stop"),
+    ] {
         let first = text.clone() + &end;
         let ended = run(relay(), &first, TransportEnd::Closed, 30, never);
-        assert_eq!((ended.body.as_str(), ended.outcome.status()), (first.as_str(), Status::PassedThrough));
+        assert_eq!(
+            (ended.body.as_str(), ended.outcome.status()),
+            (first.as_str(), Status::PassedThrough)
+        );
     }
 }
 
@@ -165,13 +261,32 @@ fn a_stream_that_its_server_ends_passes() {
 fn each_choice_is_continued_in_its_turn() {
     let other = LETTER.replace("harbour", "market");
     let first = chunk(0, &LETTER[..100]) + &chunk(1, &other[..70]) + &chunk(0, &LETTER[100..150]);
-    let ended = run(relay().request(Vec::new(), 2), &first, TransportEnd::Dropped, 64, |request| {
-        let delivered = &request.turn.as_ref().unwrap().delivered;
-        let whole = if delivered.contains("market") { &other } else { LETTER };
-        (chunk(0, &rest(whole, request, delivered)) + &finish(0, "stop") + DONE, TransportEnd::Closed)
-    });
-    assert_eq!((ended.text(0).as_str(), ended.text(1).as_str()), (LETTER, other.as_str()));
-    assert_eq!((ended.outcome.status(), ended.requests.len()), (Status::Complete, 2));
+    let ended = run(
+        relay().request(Vec::new(), 2),
+        &first,
+        TransportEnd::Dropped,
+        64,
+        |request| {
+            let delivered = &request.turn.as_ref().unwrap().delivered;
+            let whole = if delivered.contains("market") {
+                &other
+            } else {
+                LETTER
+            };
+            (
+                chunk(0, &rest(whole, request, delivered)) + &finish(0, "stop") + DONE,
+                TransportEnd::Closed,
+            )
+        },
+    );
+    assert_eq!(
+        (ended.text(0).as_str(), ended.text(1).as_str()),
+        (LETTER, other.as_str())
+    );
+    assert_eq!(
+        (ended.outcome.status(), ended.requests.len()),
+        (Status::Complete, 2)
+    );
     assert_eq!(ended.finishes(), ["stop", "stop"]);
 }
 
@@ -179,28 +294,38 @@ fn each_choice_is_continued_in_its_turn() {
 fn message(text: &str) -> Vec<(&'static str, Value)> {
     let message = json!({"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [],
         "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1}});
-    let delta =
-        |text: &str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}});
+    let delta = |text: &str| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}});
     let (half, other) = text.split_at(text.len() / 2);
     vec![
-        ("message_start", json!({"type": "message_start", "message": message})),
+        (
+            "message_start",
+            json!({"type": "message_start", "message": message}),
+        ),
         (
             "content_block_start",
             json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
         ),
         ("content_block_delta", delta(half)),
         ("content_block_delta", delta(other)),
-        ("content_block_stop", json!({"type": "content_block_stop", "index": 0})),
+        (
+            "content_block_stop",
+            json!({"type": "content_block_stop", "index": 0}),
+        ),
     ]
 }
 
 fn events(list: &[(&'static str, Value)]) -> String {
-    list.iter().map(|(name, data)| format!("event: {name}\ndata: {data}\n\n")).collect()
+    list.iter()
+        .map(|(name, data)| format!("event: {name}\ndata: {data}\n\n"))
+        .collect()
 }
 
 fn message_end() -> Vec<(&'static str, Value)> {
     let delta = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": null}, "usage": {"output_tokens": 9}});
-    vec![("message_delta", delta), ("message_stop", json!({"type": "message_stop"}))]
+    vec![
+        ("message_delta", delta),
+        ("message_stop", json!({"type": "message_stop"})),
+    ]
 }
 
 #[test]
@@ -210,20 +335,45 @@ fn a_block_of_text_ends_once() {
         let relay = || relay().dialect(Dialect::Messages);
         let first = events(&message(text)[..count]);
         let ended = run(relay(), &first, TransportEnd::Dropped, 33, |request| {
-            (events(&[&message(&rest(&whole, request, text))[..], &message_end()[..]].concat()), TransportEnd::Closed)
+            (
+                events(
+                    &[
+                        &message(&rest(&whole, request, text))[..],
+                        &message_end()[..],
+                    ]
+                    .concat(),
+                ),
+                TransportEnd::Closed,
+            )
         });
-        let texts: String =
-            ended.events().iter().filter_map(|event| event["delta"]["text"].as_str().map(str::to_owned)).collect();
+        let texts: String = ended
+            .events()
+            .iter()
+            .filter_map(|event| event["delta"]["text"].as_str().map(str::to_owned))
+            .collect();
         let calls = if text == whole { 2 } else { 1 };
-        assert_eq!((texts.as_str(), ended.requests.len()), (whole.as_str(), calls), "{count}");
-        let names: Vec<String> =
-            ended.events().iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(
+            (texts.as_str(), ended.requests.len()),
+            (whole.as_str(), calls),
+            "{count}"
+        );
+        let names: Vec<String> = ended
+            .events()
+            .iter()
+            .map(|event| event["type"].as_str().unwrap().to_owned())
+            .collect();
         for name in ["content_block_start", "content_block_stop", "message_stop"] {
-            assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{names:?}");
+            assert_eq!(
+                names.iter().filter(|other| *other == name).count(),
+                1,
+                "{names:?}"
+            );
         }
         // A healthy stream leaves as it came.
         let healthy = events(&[&message(&whole)[..], &message_end()[..]].concat());
-        let ended = run(relay(), &healthy, TransportEnd::Closed, 33, |_| panic!("it is whole"));
+        let ended = run(relay(), &healthy, TransportEnd::Closed, 33, |_| {
+            panic!("it is whole")
+        });
         assert_eq!(ended.body, healthy);
     }
 }
@@ -231,22 +381,38 @@ fn a_block_of_text_ends_once() {
 #[test]
 fn arguments_after_prose_stay_json() {
     let call = |arguments: &str, begins: bool| {
-        let function =
-            if begins { json!({"name": "f", "arguments": arguments}) } else { json!({"arguments": arguments}) };
+        let function = if begins {
+            json!({"name": "f", "arguments": arguments})
+        } else {
+            json!({"arguments": arguments})
+        };
         let mut call = json!({"index": 0, "type": "function", "function": function});
         if begins {
             call["id"] = "c".into();
         }
         let choices = json!([{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": null}]);
-        format!("data: {}\n\n", json!({"id": "a", "object": "chat.completion.chunk", "choices": choices}))
+        format!(
+            "data: {}\n\n",
+            json!({"id": "a", "object": "chat.completion.chunk", "choices": choices})
+        )
     };
     let first = chunk(0, &LETTER[..60]) + &call("", true) + &call("{\"city\": \"Os", false);
     for relay in [relay(), Relay::new(Limits::default())] {
         let ended = run(relay, &first, TransportEnd::Dropped, 64, |request| {
             assert!(request.turn.as_ref().unwrap().delivered.starts_with('{'));
-            (chunk(0, "{\"city\": \"Oslo\"}") + &finish(0, "stop") + DONE, TransportEnd::Closed)
+            (
+                chunk(0, "{\"city\": \"Oslo\"}") + &finish(0, "stop") + DONE,
+                TransportEnd::Closed,
+            )
         });
-        assert_eq!((ended.text(0).as_str(), ended.requests.len()), (&LETTER[..60], 1));
-        assert!(ended.body.contains("lo\\\"}") && ended.outcome.status() == Status::Complete, "{}", ended.body);
+        assert_eq!(
+            (ended.text(0).as_str(), ended.requests.len()),
+            (&LETTER[..60], 1)
+        );
+        assert!(
+            ended.body.contains("lo\\\"}") && ended.outcome.status() == Status::Complete,
+            "{}",
+            ended.body
+        );
     }
 }

@@ -24,16 +24,26 @@ fn words(words: &[&str]) -> Vec<String> {
 
 async fn serve(raw: &Raw, access: Access) -> Server {
     let upstream = Upstream::parse(&format!("http://{}/prefix", raw.addr)).unwrap();
-    Proxy::new(Client::new(upstream).unwrap()).access(access).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+    Proxy::new(Client::new(upstream).unwrap())
+        .access(access)
+        .bind(([127, 0, 0, 1], 0).into())
+        .await
+        .unwrap()
 }
 
 /// Returns an upstream that answers every request of a test.
 async fn upstream() -> Raw {
-    Raw::new(vec![vec![send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")]; 40]).await
+    Raw::new(vec![
+        vec![send(
+            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+        )];
+        40
+    ])
+    .await
 }
 
-/// Sends requests, each a request line and headers, to one proxy. An expected reason of `""` stands for an answer of the
-/// upstream's.
+/// Sends requests, each a request line and headers, to one proxy. An expected reason of `""` stands
+/// for an answer of the upstream's.
 async fn check(access: Access, rows: &[(&str, &str)]) {
     let raw = upstream().await;
     let proxy = serve(&raw, access).await;
@@ -51,9 +61,13 @@ async fn check(access: Access, rows: &[(&str, &str)]) {
         let body = body_of(&answer).0;
         if reason.is_empty() {
             passed += 1;
-            assert!(answer.starts_with("HTTP/1.1 200 ") && body == "ok", "{request}: {answer}");
+            assert!(
+                answer.starts_with("HTTP/1.1 200 ") && body == "ok",
+                "{request}: {answer}"
+            );
         } else {
-            let body: Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{request}: {answer}"));
+            let body: Value =
+                serde_json::from_str(&body).unwrap_or_else(|_| panic!("{request}: {answer}"));
             assert_eq!(body["error"]["code"], *reason, "{request}: {answer}");
             assert_eq!(body["error"]["type"], "proxy_error", "{request}: {answer}");
         }
@@ -92,25 +106,50 @@ async fn pages_in_browsers_are_refused_unless_allowed() {
         ("GET /x\nSec-Fetch-Site: same-origin", ""),
         ("GET /x\nSec-Fetch-Site: cross-site", "site_refused"),
         ("GET /x\nSec-Fetch-Site: same-site", "site_refused"),
-        ("GET /x\nSec-Fetch-Site: none\nSec-Fetch-Site: cross-site", "site_refused"),
+        (
+            "GET /x\nSec-Fetch-Site: none\nSec-Fetch-Site: cross-site",
+            "site_refused",
+        ),
         ("GET /x\nOrigin: https://evil.example", "origin_refused"),
         ("GET /x\nOrigin: null", "origin_refused"),
         ("GET /x\nOrigin:", "origin_refused"),
-        ("POST /v1/chat/completions\nOrigin: http://127.0.0.1:3000\nSec-Fetch-Site: same-origin", "origin_refused"),
-        ("OPTIONS /x\nOrigin: https://evil.example\nAccess-Control-Request-Method: POST", "origin_refused"),
+        (
+            "POST /v1/chat/completions\nOrigin: http://127.0.0.1:3000\nSec-Fetch-Site: same-origin",
+            "origin_refused",
+        ),
+        (
+            "OPTIONS /x\nOrigin: https://evil.example\nAccess-Control-Request-Method: POST",
+            "origin_refused",
+        ),
     ];
     check(Access::default(), &rows).await;
     let rows = [
         ("GET /x\nOrigin: https://app.example", ""),
-        ("GET /x\nOrigin: HTTPS://APP.example\nSec-Fetch-Site: cross-site", ""),
+        (
+            "GET /x\nOrigin: HTTPS://APP.example\nSec-Fetch-Site: cross-site",
+            "",
+        ),
         ("GET /x\nOrigin: https://app.example:444", "origin_refused"),
         ("GET /x\nOrigin: http://app.example", "origin_refused"),
-        ("GET /x\nOrigin: https://app.example.evil.example", "origin_refused"),
-        ("GET /x\nOrigin: https://app.example\nOrigin: https://evil.example", "origin_refused"),
+        (
+            "GET /x\nOrigin: https://app.example.evil.example",
+            "origin_refused",
+        ),
+        (
+            "GET /x\nOrigin: https://app.example\nOrigin: https://evil.example",
+            "origin_refused",
+        ),
         ("GET /x\nSec-Fetch-Site: cross-site", "site_refused"),
     ];
-    check(access(|access| access.origins = words(&["https://app.example"])), &rows).await;
-    let rows = [("GET /x\nOrigin: https://evil.example", ""), ("GET /x\nSec-Fetch-Site: cross-site", "")];
+    check(
+        access(|access| access.origins = words(&["https://app.example"])),
+        &rows,
+    )
+    .await;
+    let rows = [
+        ("GET /x\nOrigin: https://evil.example", ""),
+        ("GET /x\nSec-Fetch-Site: cross-site", ""),
+    ];
     check(access(|access| access.origins = words(&["*"])), &rows).await;
 }
 
@@ -137,10 +176,25 @@ async fn methods_and_paths_are_accepted_by_name() {
     ];
     check(allowed, &rows).await;
     let raw = upstream().await;
-    let proxy = serve(&raw, access(|access| access.methods = words(&["GET", "POST"]))).await;
-    let answer = exchange(proxy.addr(), "PUT /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await;
-    assert!(answer.starts_with("HTTP/1.1 405 ") && answer.contains("\r\nallow: GET, POST\r\n"), "{answer}");
-    let answer = exchange(proxy.addr(), "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").await;
+    let proxy = serve(
+        &raw,
+        access(|access| access.methods = words(&["GET", "POST"])),
+    )
+    .await;
+    let answer = exchange(
+        proxy.addr(),
+        "PUT /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+    )
+    .await;
+    assert!(
+        answer.starts_with("HTTP/1.1 405 ") && answer.contains("\r\nallow: GET, POST\r\n"),
+        "{answer}"
+    );
+    let answer = exchange(
+        proxy.addr(),
+        "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+    )
+    .await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }
 
@@ -151,36 +205,74 @@ async fn a_token_is_asked_for_and_stays_here() {
         ("GET /x".to_owned(), "no_token"),
         ("GET /x\nAuthorization: Bearer sk-1".to_owned(), "no_token"),
         ("GET /x\nx-restitch-token:".to_owned(), "no_token"),
-        (format!("GET /x\nx-restitch-token: {}", &TOKEN[1..]), "no_token"),
+        (
+            format!("GET /x\nx-restitch-token: {}", &TOKEN[1..]),
+            "no_token",
+        ),
         (format!("GET /x\nx-restitch-token: {TOKEN}x"), "no_token"),
-        (format!("GET /x\nx-restitch-token: {}", TOKEN.to_uppercase()), "no_token"),
+        (
+            format!("GET /x\nx-restitch-token: {}", TOKEN.to_uppercase()),
+            "no_token",
+        ),
         (format!("GET /x\nAuthorization: Basic {TOKEN}"), "no_token"),
         (format!("GET /x\nCookie: token={TOKEN}"), "no_token"),
         (format!("GET /x?key={TOKEN}"), "no_token"),
         (format!("GET /x\nX-Restitch-Token: {TOKEN}"), ""),
         (format!("GET /x\nX-Restitch-Token: Bearer {TOKEN}"), ""),
     ];
-    for name in ["Authorization: Bearer", "authorization: bearer ", "X-Api-Key:", "x-goog-api-key:", "api-key:"] {
+    for name in [
+        "Authorization: Bearer",
+        "authorization: bearer ",
+        "X-Api-Key:",
+        "x-goog-api-key:",
+        "api-key:",
+    ] {
         rows.push((format!("GET /x\n{name} {TOKEN}"), ""));
     }
-    let rows: Vec<(&str, &str)> = rows.iter().map(|(request, reason)| (request.as_str(), *reason)).collect();
+    let rows: Vec<(&str, &str)> = rows
+        .iter()
+        .map(|(request, reason)| (request.as_str(), *reason))
+        .collect();
     check(with_token(), &rows).await;
 
     let raw = upstream().await;
     let proxy = serve(&raw, with_token()).await;
     let ask = |path: &str, headers: &str| {
-        let request = format!("POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{headers}\r\n\r\n");
+        let request =
+            format!("POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{headers}\r\n\r\n");
         let addr = proxy.addr();
         async move { exchange(addr, &request).await }
     };
     // The upstream gets its key. It never gets the token, whichever header the token came in.
     for (headers, key) in [
-        (format!("x-restitch-token: {TOKEN}\r\nAuthorization: Bearer sk-1"), Some("authorization: Bearer sk-1")),
-        (format!("x-restitch-token: {TOKEN}\r\nx-api-key: sk-1"), Some("x-api-key: sk-1")),
-        (format!("x-api-key: {TOKEN}\r\nAuthorization: Bearer sk-1"), Some("authorization: Bearer sk-1")),
-        (format!("x-restitch-token: {TOKEN}\r\nAuthorization: Bearer {TOKEN}\r\nx-api-key: {TOKEN}"), None),
-        (format!("x-restitch-token: x\r\nx-restitch-token: {TOKEN}"), None),
-        (format!("x-restitch-token: {TOKEN}\r\napi-key: {TOKEN}\r\nx-goog-api-key: Bearer {TOKEN}"), None),
+        (
+            format!("x-restitch-token: {TOKEN}\r\nAuthorization: Bearer sk-1"),
+            Some("authorization: Bearer sk-1"),
+        ),
+        (
+            format!("x-restitch-token: {TOKEN}\r\nx-api-key: sk-1"),
+            Some("x-api-key: sk-1"),
+        ),
+        (
+            format!("x-api-key: {TOKEN}\r\nAuthorization: Bearer sk-1"),
+            Some("authorization: Bearer sk-1"),
+        ),
+        (
+            format!(
+                "x-restitch-token: {TOKEN}\r\nAuthorization: Bearer {TOKEN}\r\nx-api-key: {TOKEN}"
+            ),
+            None,
+        ),
+        (
+            format!("x-restitch-token: x\r\nx-restitch-token: {TOKEN}"),
+            None,
+        ),
+        (
+            format!(
+                "x-restitch-token: {TOKEN}\r\napi-key: {TOKEN}\r\nx-goog-api-key: Bearer {TOKEN}"
+            ),
+            None,
+        ),
         // A header that no API reads a key from.
         (
             format!("authorization: Bearer {TOKEN}\r\nx-gateway-key: {TOKEN}\r\nx-api-key: sk-1"),
@@ -192,13 +284,22 @@ async fn a_token_is_asked_for_and_stays_here() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{headers}: {answer}");
         let sent = raw.request(before);
         assert!(!sent.contains(TOKEN), "{headers}: {sent}");
-        assert!(key.is_none_or(|key| sent.contains(key)), "{headers}: {sent}");
+        assert!(
+            key.is_none_or(|key| sent.contains(key)),
+            "{headers}: {sent}"
+        );
         assert_eq!(sent.contains("sk-1"), key.is_some(), "{headers}: {sent}");
     }
     let answer = ask("/healthz", "x: 1").await;
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok\n"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok\n"),
+        "{answer}"
+    );
     let answer = ask("/v1/x", "x: 1").await;
-    assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("\r\nwww-authenticate: Bearer\r\n"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 401 ") && answer.contains("\r\nwww-authenticate: Bearer\r\n"),
+        "{answer}"
+    );
     assert!(!format!("{:?}", with_token()).contains(TOKEN));
 }
 
@@ -213,9 +314,21 @@ async fn a_refusal_has_the_form_of_the_api() {
             "/error/message",
             r#"{"error":{"code":"no_token","param":null,"type":"proxy_error"}}"#,
         ),
-        ("/v1/responses", "/error/message", r#"{"error":{"code":"no_token","param":null,"type":"proxy_error"}}"#),
-        ("/v1/models", "/error/message", r#"{"error":{"code":"no_token","param":null,"type":"proxy_error"}}"#),
-        ("/v1/messages", "/error/message", r#"{"error":{"type":"authentication_error"},"type":"error"}"#),
+        (
+            "/v1/responses",
+            "/error/message",
+            r#"{"error":{"code":"no_token","param":null,"type":"proxy_error"}}"#,
+        ),
+        (
+            "/v1/models",
+            "/error/message",
+            r#"{"error":{"code":"no_token","param":null,"type":"proxy_error"}}"#,
+        ),
+        (
+            "/v1/messages",
+            "/error/message",
+            r#"{"error":{"type":"authentication_error"},"type":"error"}"#,
+        ),
         (
             "/v1beta/models/m:generateContent",
             "/error/message",
@@ -224,14 +337,26 @@ async fn a_refusal_has_the_form_of_the_api() {
         ("/api/chat", "/error", r#"{"code":"no_token"}"#),
         ("/v2/chat", "/message", r#"{"code":"no_token"}"#),
     ] {
-        let request = format!("POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}");
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+        );
         let answer = exchange(proxy.addr(), &request).await;
-        assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("application/json"), "{path}: {answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 401 ") && answer.contains("application/json"),
+            "{path}: {answer}"
+        );
         let mut body: Value = serde_json::from_str(&body_of(&answer).0).unwrap();
         let said = body.pointer_mut(message).unwrap().take();
-        assert!(said.as_str().unwrap().contains("`x-restitch-token`"), "{path}: {said}");
+        assert!(
+            said.as_str().unwrap().contains("`x-restitch-token`"),
+            "{path}: {said}"
+        );
         let (parent, name) = message.rsplit_once('/').unwrap();
-        body.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
+        body.pointer_mut(parent)
+            .unwrap()
+            .as_object_mut()
+            .unwrap()
+            .remove(name);
         assert_eq!(body, serde_json::from_str::<Value>(rest).unwrap(), "{path}");
     }
     assert_eq!(raw.state.borrow().requests, 0);
@@ -245,7 +370,11 @@ async fn a_refused_head_is_answered_in_the_form_of_the_api() {
     for (path, pointer, value) in [
         ("/v1/chat/completions", "/error/type", "proxy_error"),
         ("/v1/messages", "/type", "error"),
-        ("/v1beta/models/m:generateContent", "/error/status", "INVALID_ARGUMENT"),
+        (
+            "/v1beta/models/m:generateContent",
+            "/error/status",
+            "INVALID_ARGUMENT",
+        ),
         ("/api/chat", "/code", ""),
         ("/v2/chat", "/code", ""),
     ] {
@@ -254,13 +383,18 @@ async fn a_refused_head_is_answered_in_the_form_of_the_api() {
             (path.to_owned(), "", "bad_host"),
             (format!("/{path}"), "h", "two_slashes"),
         ] {
-            let request =
-                format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}");
+            let request = format!(
+                "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+            );
             let answer = exchange(proxy.addr(), &request).await;
             assert!(answer.starts_with("HTTP/1.1 400 "), "{path}: {answer}");
             let body: Value = serde_json::from_str(&body_of(&answer).0).unwrap();
             let value = if value.is_empty() { reason } else { value };
-            assert_eq!(body.pointer(pointer).and_then(Value::as_str), Some(value), "{path}: {body}");
+            assert_eq!(
+                body.pointer(pointer).and_then(Value::as_str),
+                Some(value),
+                "{path}: {body}"
+            );
         }
     }
     assert_eq!(raw.state.borrow().requests, 0);
@@ -287,21 +421,48 @@ async fn a_refusal_is_logged_with_its_reason() {
         ("GET /refused?secret", "host: h\r\nhost: i", "bad_host"),
         ("GET //refused?secret", "host: h", "two_slashes"),
         ("GET *", "host: h", "no_path"),
-        ("GET /refused?secret", "host: h\r\ntransfer-encoding: gzip, chunked", "transfer_coding"),
+        (
+            "GET /refused?secret",
+            "host: h\r\ntransfer-encoding: gzip, chunked",
+            "transfer_coding",
+        ),
         ("GET /refused?secret", "host: i", "host_refused"),
-        ("GET /refused?secret", "host: h\r\norigin: http://secret.example", "origin_refused"),
-        ("GET /refused?secret", "host: h\r\nsec-fetch-site: cross-site", "site_refused"),
-        ("GET /refused?secret", "host: h\r\nx-restitch-token: secret", "no_token"),
+        (
+            "GET /refused?secret",
+            "host: h\r\norigin: http://secret.example",
+            "origin_refused",
+        ),
+        (
+            "GET /refused?secret",
+            "host: h\r\nsec-fetch-site: cross-site",
+            "site_refused",
+        ),
+        (
+            "GET /refused?secret",
+            "host: h\r\nx-restitch-token: secret",
+            "no_token",
+        ),
         ("POST /refused?secret", "host: h", "method_refused"),
         ("GET /refused?secret", "host: h", "path_refused"),
-        ("GET /x", "host: h\r\nconnection: upgrade\r\nupgrade: websocket", "websocket"),
+        (
+            "GET /x",
+            "host: h\r\nconnection: upgrade\r\nupgrade: websocket",
+            "websocket",
+        ),
         ("GET /refused?secret", "bad header: secret", "no_http"),
     ] {
         text.lock().unwrap().clear();
         let own = if reason == "no_token" { "" } else { &secret };
-        exchange(proxy.addr(), &format!("{line} HTTP/1.1\r\n{headers}\r\n{own}connection: close\r\n\r\n")).await;
+        exchange(
+            proxy.addr(),
+            &format!("{line} HTTP/1.1\r\n{headers}\r\n{own}connection: close\r\n\r\n"),
+        )
+        .await;
         let said = text.lock().unwrap().clone();
-        assert!(said.contains(&format!("reason={reason:?}")), "{reason}: {said}");
+        assert!(
+            said.contains(&format!("reason={reason:?}")),
+            "{reason}: {said}"
+        );
         assert!(!said.contains("secret") && !said.contains(TOKEN), "{said}");
     }
     assert_eq!(raw.state.borrow().requests, 0);
@@ -313,9 +474,11 @@ async fn an_open_listener_is_told() {
     let log = Log::default();
     let text = Arc::clone(&log.0);
     let _guard = listen(log);
-    for (ip, token, is_told) in
-        [("0.0.0.0:0", None, true), ("0.0.0.0:0", Some(TOKEN.to_owned()), false), ("127.0.0.1:0", None, false)]
-    {
+    for (ip, token, is_told) in [
+        ("0.0.0.0:0", None, true),
+        ("0.0.0.0:0", Some(TOKEN.to_owned()), false),
+        ("127.0.0.1:0", None, false),
+    ] {
         text.lock().unwrap().clear();
         let client = Client::new(Upstream::parse("http://127.0.0.1:9").unwrap()).unwrap();
         let proxy = Proxy::new(client).access(access(|access| access.token = token));

@@ -1,5 +1,5 @@
-//! Certificates that expire, and handshakes that fail. The certificates are those of `tls.rs`; `expired.pem` was valid until
-//! 3 February 2021, 04:05:06 UTC.
+//! Certificates that expire, and handshakes that fail. The certificates are those of `tls.rs`;
+//! `expired.pem` was valid until 3 February 2021, 04:05:06 UTC.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,20 @@ use super::listeners::{at, file, handshake, tcp};
 use super::logged::{Log, listen};
 use super::raw::*;
 
-const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+const LOOPBACK: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// Starts a proxy that answers TLS with these files.
 async fn started(proxy: Proxy, cert: &Path, key: &Path) -> Listening {
     let tls = Some(ServerTls::from_files(cert, key).unwrap());
-    proxy.admin(Some(LOOPBACK)).listen(&Listen { tls, ..at("127.0.0.1:0") }).await.unwrap()
+    proxy
+        .admin(Some(LOOPBACK))
+        .listen(&Listen {
+            tls,
+            ..at("127.0.0.1:0")
+        })
+        .await
+        .unwrap()
 }
 
 async fn unasked(limits: Limits) -> Proxy {
@@ -27,13 +35,20 @@ async fn unasked(limits: Limits) -> Proxy {
 }
 
 async fn metrics(proxy: &Listening) -> String {
-    exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await
+    exchange(
+        proxy.admin_addr().unwrap(),
+        "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    )
+    .await
 }
 
 /// Returns the lines of the log about certificates.
 fn warnings(log: &Log) -> Vec<String> {
     let log = log.0.lock().unwrap();
-    log.split("message=").filter(|line| line.contains("certificate")).map(str::to_owned).collect()
+    log.split("message=")
+        .filter(|line| line.contains("certificate"))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn shows(role: &str, seconds: u64) -> String {
@@ -44,7 +59,11 @@ fn shows(role: &str, seconds: u64) -> String {
 async fn a_certificate_that_has_expired_is_shown_at_the_start() {
     let log = Log::default();
     let _listening = listen(log.clone());
-    let files = TlsFiles { ca_file: Some(file("expired.pem")), client_cert: None, client_key: None };
+    let files = TlsFiles {
+        ca_file: Some(file("expired.pem")),
+        client_cert: None,
+        client_key: None,
+    };
     let upstream = Upstream::parse("http://127.0.0.1:9").unwrap();
     let proxy = Proxy::new(Client::with_tls(upstream, &files).unwrap());
     let proxy = started(proxy, &file("expired.pem"), &file("expired.key")).await;
@@ -61,8 +80,14 @@ async fn a_certificate_that_has_expired_is_shown_at_the_start() {
         }
     }
     let metrics = metrics(&proxy).await;
-    assert!(metrics.contains(&shows("server", 1_612_325_106)), "{metrics}");
-    assert!(metrics.contains(&shows("ca", 1_612_325_106)) && !metrics.contains("\"client\""), "{metrics}");
+    assert!(
+        metrics.contains(&shows("server", 1_612_325_106)),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains(&shows("ca", 1_612_325_106)) && !metrics.contains("\"client\""),
+        "{metrics}"
+    );
     proxy.shutdown().await;
 }
 
@@ -80,16 +105,32 @@ async fn a_reload_shows_the_new_certificate() {
     copy("server");
     let proxy = started(unasked(Limits::default()).await, &own[0], &own[1]).await;
     assert_eq!(warnings(&log), Vec::<String>::new());
-    assert!(metrics(&proxy).await.contains(&shows("server", 4_949_047_119)));
+    assert!(
+        metrics(&proxy)
+            .await
+            .contains(&shows("server", 4_949_047_119))
+    );
     copy("expired");
     proxy.reloader().reload().await.unwrap();
     let warned = warnings(&log);
-    assert!(warned.len() == 1 && warned[0].contains("a certificate has expired"), "{warned:?}");
-    assert!(metrics(&proxy).await.contains(&shows("server", 1_612_325_106)));
+    assert!(
+        warned.len() == 1 && warned[0].contains("a certificate has expired"),
+        "{warned:?}"
+    );
+    assert!(
+        metrics(&proxy)
+            .await
+            .contains(&shows("server", 1_612_325_106))
+    );
     std::fs::remove_file(&own[0]).unwrap();
     let missing = proxy.reloader().reload().await.unwrap_err().to_string();
     assert!(missing.contains("x.pem"), "{missing}");
-    assert!(metrics(&proxy).await.contains(&shows("server", 1_612_325_106)), "it is still the one in use");
+    assert!(
+        metrics(&proxy)
+            .await
+            .contains(&shows("server", 1_612_325_106)),
+        "it is still the one in use"
+    );
     proxy.shutdown().await;
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -100,7 +141,12 @@ async fn failed_handshakes_are_counted_and_logged() {
     let _listening = listen(log.clone());
     let mut limits = Limits::default();
     limits.server.handshake_timeout = Duration::from_millis(500);
-    let proxy = started(unasked(limits).await, &file("expired.pem"), &file("expired.key")).await;
+    let proxy = started(
+        unasked(limits).await,
+        &file("expired.pem"),
+        &file("expired.key"),
+    )
+    .await;
     let addr = tcp(&proxy);
     // It trusts another root.
     assert!(handshake(addr, &[]).await.is_err());
@@ -111,7 +157,13 @@ async fn failed_handshakes_are_counted_and_logged() {
     let mut silent = connect(addr).await;
     silent.write_all(&[0x16]).await.unwrap();
     read_to_end(&mut silent).await;
-    for reason in ["refused", "incompatible", "not_tls", "left", "handshake_timeout"] {
+    for reason in [
+        "refused",
+        "incompatible",
+        "not_tls",
+        "left",
+        "handshake_timeout",
+    ] {
         let line = format!("restitch_tls_handshake_failures_total{{reason=\"{reason}\"}} 1\n");
         let mut seen = String::new();
         for _ in 0..1000 {
@@ -124,8 +176,14 @@ async fn failed_handshakes_are_counted_and_logged() {
         assert!(seen.contains(&line), "{line} {seen}");
         let logged = format!("reason=\"{reason}\"");
         let log = log.0.lock().unwrap().clone();
-        let lines: Vec<_> = log.split("message=").filter(|line| line.contains(&logged)).collect();
-        assert!(lines.len() == 1 && lines[0].contains("a TLS handshake failed"), "{reason}: {log}");
+        let lines: Vec<_> = log
+            .split("message=")
+            .filter(|line| line.contains(&logged))
+            .collect();
+        assert!(
+            lines.len() == 1 && lines[0].contains("a TLS handshake failed"),
+            "{reason}: {log}"
+        );
     }
     proxy.shutdown().await;
 }

@@ -10,7 +10,11 @@ use super::raw::*;
 
 /// Returns the head of an answer. `media_type`: empty for none.
 fn head(media_type: &str) -> String {
-    let line = if media_type.is_empty() { String::new() } else { format!("content-type: {media_type}\r\n") };
+    let line = if media_type.is_empty() {
+        String::new()
+    } else {
+        format!("content-type: {media_type}\r\n")
+    };
     format!("HTTP/1.1 200 OK\r\n{line}connection: close\r\n\r\n")
 }
 
@@ -30,14 +34,27 @@ async fn events_with_another_content_type_are_made_whole() {
         for second in [first, "text/event-stream"] {
             for types in [[first, second], [second, first]] {
                 let cut = head(types[0]) + &chunk("[1, ") + &chunk("2") + &finish("length");
-                let rest = head(types[1]) + ": comment\n\n" + &chunk("[1, 20") + &chunk("]") + &finish("stop");
+                let rest = head(types[1])
+                    + ": comment\n\n"
+                    + &chunk("[1, 20")
+                    + &chunk("]")
+                    + &finish("stop");
                 let raw = Raw::new(vec![vec![send(cut)], vec![send(rest)]]).await;
                 let proxy = raw.proxy(Limits::default()).await;
                 let seen = exchange(proxy.addr(), &post(ASK)).await;
-                assert!(seen.contains("\r\ncontent-type: text/event-stream\r\n"), "{types:?}: {seen}");
+                assert!(
+                    seen.contains("\r\ncontent-type: text/event-stream\r\n"),
+                    "{types:?}: {seen}"
+                );
                 let (body, is_whole) = body_of(&seen);
-                assert!(is_whole && body.starts_with(&(chunk("[1, ") + &chunk("2"))), "{types:?}: {body}");
-                assert!(body.contains("\"status\":\"complete\"") && body.contains("\"0\""), "{types:?}: {body}");
+                assert!(
+                    is_whole && body.starts_with(&(chunk("[1, ") + &chunk("2"))),
+                    "{types:?}: {body}"
+                );
+                assert!(
+                    body.contains("\"status\":\"complete\"") && body.contains("\"0\""),
+                    "{types:?}: {body}"
+                );
                 assert_eq!(raw.state.borrow().requests, 2, "{types:?}");
             }
         }
@@ -49,16 +66,22 @@ async fn the_first_bytes_may_come_one_by_one_and_compressed() {
     let cut = format!("\u{feff}\r\n\n{}{}", chunk("[1, 2"), finish("length"));
     let rest = chunk("[1, 20") + &chunk("]") + &finish("stop");
     let (start, end) = cut.as_bytes().split_at(20);
-    let bytes = std::iter::once(send(head("text/plain"))).chain(start.iter().map(|byte| send([*byte])));
+    let bytes =
+        std::iter::once(send(head("text/plain"))).chain(start.iter().map(|byte| send([*byte])));
     let plain: Vec<Piece> = bytes.chain([send(end)]).collect();
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n";
     let packed = encoded("gzip", &["\u{feff}", "\r\n\nda", &cut[8..]]);
-    let packed = std::iter::once(send(head)).chain(packed.into_iter().map(Piece::Send)).collect();
+    let packed = std::iter::once(send(head))
+        .chain(packed.into_iter().map(Piece::Send))
+        .collect();
     for first in [plain, packed] {
         let raw = Raw::new(vec![first, stream(&rest)]).await;
         let proxy = raw.proxy(Limits::default()).await;
         let (body, is_whole) = body_of(&exchange(proxy.addr(), &post(ASK)).await);
-        assert!(is_whole && body.starts_with(&cut[..cut.len() - finish("length").len()]), "{body}");
+        assert!(
+            is_whole && body.starts_with(&cut[..cut.len() - finish("length").len()]),
+            "{body}"
+        );
         assert!(body.contains("\"status\":\"complete\""), "{body}");
     }
 }
@@ -70,14 +93,22 @@ async fn events_of_gemini_with_the_content_type_of_arrays_are_made_whole() {
         let part = format!("{{\"content\":{{\"parts\":[{{\"text\":\"{text}\"}}]}}{reason}}}");
         format!("data: {{\"candidates\":[{part}]}}\r\n\r\n")
     };
-    let cut = head("application/json") + &event("[1, ", "") + &event("2", ",\"finishReason\":\"MAX_TOKENS\"");
+    let cut = head("application/json")
+        + &event("[1, ", "")
+        + &event("2", ",\"finishReason\":\"MAX_TOKENS\"");
     let rest = head("application/json") + &event("[1, 20]", ",\"finishReason\":\"STOP\"");
     let raw = Raw::new(vec![vec![send(cut)], vec![send(rest)]]).await;
     let proxy = raw.proxy(Limits::default()).await;
     let ask = post(r#"{"contents":[{"role":"user","parts":[{"text":"x"}]}]}"#);
-    let ask = ask.replace("/v1/chat/completions", "/v1beta/models/g:streamGenerateContent?alt=sse");
+    let ask = ask.replace(
+        "/v1/chat/completions",
+        "/v1beta/models/g:streamGenerateContent?alt=sse",
+    );
     let (body, is_whole) = body_of(&exchange(proxy.addr(), &ask).await);
-    assert!(is_whole && body.contains("\"status\":\"complete\""), "{body}");
+    assert!(
+        is_whole && body.contains("\"status\":\"complete\""),
+        "{body}"
+    );
     assert_eq!(raw.state.borrow().requests, 2);
 }
 
@@ -88,8 +119,16 @@ async fn what_is_no_stream_of_its_api_passes_and_the_log_says_why() {
         ("", "internal canary-text", "text"),
         ("text/html", "<p>canary-text</p>", "markup"),
         ("application/json", "{\"choices\": [\"canary-text", "json"),
-        ("application/x-ndjson", "{\"message\": \"canary-text\"}\n{\"done\": true}\n", "json"),
-        ("application/octet-stream", "\u{1}\u{2}canary-text", "binary"),
+        (
+            "application/x-ndjson",
+            "{\"message\": \"canary-text\"}\n{\"done\": true}\n",
+            "json",
+        ),
+        (
+            "application/octet-stream",
+            "\u{1}\u{2}canary-text",
+            "binary",
+        ),
         ("text/plain", "", "blank"),
         ("text/plain", "data", "text"),
     ] {
@@ -98,14 +137,27 @@ async fn what_is_no_stream_of_its_api_passes_and_the_log_says_why() {
         let raw = Raw::new(vec![vec![send(head(media_type) + body)]]).await;
         let proxy = raw.proxy(Limits::default()).await;
         let seen = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(seen.starts_with("HTTP/1.1 200 OK\r\n"), "{media_type}: {seen}");
-        assert_eq!(seen.contains("content-type"), !media_type.is_empty(), "{seen}");
+        assert!(
+            seen.starts_with("HTTP/1.1 200 OK\r\n"),
+            "{media_type}: {seen}"
+        );
+        assert_eq!(
+            seen.contains("content-type"),
+            !media_type.is_empty(),
+            "{seen}"
+        );
         assert_eq!(body_of(&seen), (body.to_owned(), true), "{media_type}");
         assert_eq!(raw.state.borrow().requests, 1, "{media_type}");
         let log = log.0.lock().unwrap().clone();
         let why = format!("first=\"{first}\"");
-        assert!(log.contains("it is not a stream of its API") && log.contains(&why), "{media_type}: {log}");
-        assert!(media_type.is_empty() || log.contains(&format!("content_type=\"{media_type}\"")), "{log}");
+        assert!(
+            log.contains("it is not a stream of its API") && log.contains(&why),
+            "{media_type}: {log}"
+        );
+        assert!(
+            media_type.is_empty() || log.contains(&format!("content_type=\"{media_type}\"")),
+            "{log}"
+        );
         assert!(!log.contains("canary"), "{log}");
     }
 }
@@ -119,7 +171,10 @@ async fn a_body_without_a_first_line_is_late() {
         let raw = Raw::new(vec![vec![send(head("text/plain") + body), Piece::Hold]]).await;
         let proxy = raw.proxy(limits.clone()).await;
         let seen = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(seen.starts_with("HTTP/1.1 504 ") && seen.contains("first_byte_timeout"), "{body:?}: {seen}");
+        assert!(
+            seen.starts_with("HTTP/1.1 504 ") && seen.contains("first_byte_timeout"),
+            "{body:?}: {seen}"
+        );
         raw.wait(|state| state.left == 1).await;
     }
 }

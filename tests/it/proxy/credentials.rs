@@ -1,4 +1,5 @@
-//! What a fallback gets of a request's body: nothing that may be a credential, and everything that a request needs.
+//! What a fallback gets of a request's body: nothing that may be a credential, and everything that
+//! a request needs.
 
 use std::time::Duration;
 
@@ -23,9 +24,21 @@ struct Api {
 }
 
 const APIS: [Api; 8] = [
-    Api { name: "chat", paths: ["/v1/chat/completions"; 2], body: turns },
-    Api { name: "completions", paths: ["/v1/completions"; 2], body: prompt },
-    Api { name: "responses", paths: ["/v1/responses"; 2], body: || json!({"model": "m", "input": "x"}) },
+    Api {
+        name: "chat",
+        paths: ["/v1/chat/completions"; 2],
+        body: turns,
+    },
+    Api {
+        name: "completions",
+        paths: ["/v1/completions"; 2],
+        body: prompt,
+    },
+    Api {
+        name: "responses",
+        paths: ["/v1/responses"; 2],
+        body: || json!({"model": "m", "input": "x"}),
+    },
     Api {
         name: "messages",
         paths: ["/v1/messages"; 2],
@@ -33,12 +46,27 @@ const APIS: [Api; 8] = [
     },
     Api {
         name: "gemini",
-        paths: ["/v1beta/models/m:streamGenerateContent?alt=sse", "/v1beta/models/m:generateContent"],
+        paths: [
+            "/v1beta/models/m:streamGenerateContent?alt=sse",
+            "/v1beta/models/m:generateContent",
+        ],
         body: || json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}]}),
     },
-    Api { name: "ollama", paths: ["/api/chat"; 2], body: turns },
-    Api { name: "ollama-generate", paths: ["/api/generate"; 2], body: prompt },
-    Api { name: "cohere", paths: ["/v2/chat"; 2], body: turns },
+    Api {
+        name: "ollama",
+        paths: ["/api/chat"; 2],
+        body: turns,
+    },
+    Api {
+        name: "ollama-generate",
+        paths: ["/api/generate"; 2],
+        body: prompt,
+    },
+    Api {
+        name: "cohere",
+        paths: ["/v2/chat"; 2],
+        body: turns,
+    },
 ];
 
 fn turns() -> Value {
@@ -84,7 +112,8 @@ fn secret(of: &str) -> Value {
     format!("canary-{of}").into()
 }
 
-/// Members in which gateways and SDKs take credentials, whatever the API is. A fallback's request goes without them.
+/// Members in which gateways and SDKs take credentials, whatever the API is. A fallback's request
+/// goes without them.
 pub(super) fn anywhere() -> Vec<(&'static str, Value)> {
     vec![
         ("/api_key", secret("1")),
@@ -95,12 +124,24 @@ pub(super) fn anywhere() -> Vec<(&'static str, Value)> {
         ("/headers", json!({"Authorization": secret("6")})),
         ("/extra_headers", json!({"x-api-key": secret("7")})),
         ("/extra_query", json!({"key": secret("8")})),
-        ("/extra_body", json!({"nested": [{"deep": {"k": secret("9")}}]})),
-        ("/user_config", json!({"model_list": [{"litellm_params": {"api_key": secret("10")}}]})),
+        (
+            "/extra_body",
+            json!({"nested": [{"deep": {"k": secret("9")}}]}),
+        ),
+        (
+            "/user_config",
+            json!({"model_list": [{"litellm_params": {"api_key": secret("10")}}]}),
+        ),
         ("/litellm_params", json!({"api_key": secret("11")})),
         ("/model_list", json!([{"api_key": secret("12")}])),
-        ("/fallbacks", json!([{"model": "b", "api_key": secret("13")}])),
-        ("/api_base", json!("https://user:canary-14@gateway.example/v1?key=canary-14")),
+        (
+            "/fallbacks",
+            json!([{"model": "b", "api_key": secret("13")}]),
+        ),
+        (
+            "/api_base",
+            json!("https://user:canary-14@gateway.example/v1?key=canary-14"),
+        ),
         ("/aws_secret_access_key", secret("15")),
         ("/vertex_credentials", json!({"private_key": secret("16")})),
         ("/azure_ad_token", secret("17")),
@@ -110,7 +151,10 @@ pub(super) fn anywhere() -> Vec<(&'static str, Value)> {
         // A name that is listed, with what its value never is.
         ("/temperature", json!({"api_key": secret("21")})),
         ("/stop", json!([{"api_key": secret("22")}])),
-        ("/stream_options", json!({"include_usage": true, "api_key": secret("23")})),
+        (
+            "/stream_options",
+            json!({"include_usage": true, "api_key": secret("23")}),
+        ),
         ("/proxy", json!({"url": "http://u:canary-24@proxy"})),
         ("/labels", json!({"owner": secret("25")})),
     ]
@@ -120,31 +164,83 @@ pub(super) fn anywhere() -> Vec<(&'static str, Value)> {
 fn of_one_api() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("chat", "/messages/0/api_key", secret("a")),
-        ("chat", "/messages/0/content", json!([{"type": "text", "text": "x", "authorization": secret("b")}])),
-        ("chat", "/response_format", json!({"type": "json_object", "token": secret("c")})),
-        ("chat", "/chat_template_kwargs", json!({"enable_thinking": false, "api_key": secret("d")})),
-        ("chat", "/provider", json!({"order": ["a"], "api_key": secret("e")})),
+        (
+            "chat",
+            "/messages/0/content",
+            json!([{"type": "text", "text": "x", "authorization": secret("b")}]),
+        ),
+        (
+            "chat",
+            "/response_format",
+            json!({"type": "json_object", "token": secret("c")}),
+        ),
+        (
+            "chat",
+            "/chat_template_kwargs",
+            json!({"enable_thinking": false, "api_key": secret("d")}),
+        ),
+        (
+            "chat",
+            "/provider",
+            json!({"order": ["a"], "api_key": secret("e")}),
+        ),
         ("chat", "/logit_bias", json!({"1": secret("f")})),
-        ("responses", "/input", json!([{"role": "user", "content": "x", "api_key": secret("g")}])),
-        ("responses", "/text", json!({"format": {"type": "text", "key": secret("h")}})),
+        (
+            "responses",
+            "/input",
+            json!([{"role": "user", "content": "x", "api_key": secret("g")}]),
+        ),
+        (
+            "responses",
+            "/text",
+            json!({"format": {"type": "text", "key": secret("h")}}),
+        ),
         ("messages", "/messages/0/api_key", secret("i")),
-        ("messages", "/thinking", json!({"type": "disabled", "token": secret("j")})),
-        ("gemini", "/generationConfig", json!({"seed": 1, "apiKey": secret("k")})),
-        ("gemini", "/generation_config", json!({"seed": 1, "api_key": secret("l")})),
-        ("ollama", "/options", json!({"seed": 1, "api_key": secret("m")})),
-        ("ollama-generate", "/options", json!({"seed": 1, "api_key": secret("n")})),
+        (
+            "messages",
+            "/thinking",
+            json!({"type": "disabled", "token": secret("j")}),
+        ),
+        (
+            "gemini",
+            "/generationConfig",
+            json!({"seed": 1, "apiKey": secret("k")}),
+        ),
+        (
+            "gemini",
+            "/generation_config",
+            json!({"seed": 1, "api_key": secret("l")}),
+        ),
+        (
+            "ollama",
+            "/options",
+            json!({"seed": 1, "api_key": secret("m")}),
+        ),
+        (
+            "ollama-generate",
+            "/options",
+            json!({"seed": 1, "api_key": secret("n")}),
+        ),
         ("cohere", "/messages/0/api_key", secret("o")),
-        ("cohere", "/citation_options", json!({"mode": "off", "key": secret("p")})),
+        (
+            "cohere",
+            "/citation_options",
+            json!({"mode": "off", "key": secret("p")}),
+        ),
     ]
 }
 
-/// Tools, data sources and parts of messages that hold a credential or are not known. Without them the answer is another one.
+/// Tools, data sources and parts of messages that hold a credential or are not known. Without them
+/// the answer is another one.
 fn refusing() -> Vec<(&'static str, &'static str, Value)> {
     let azure = json!([{"type": "azure_search", "parameters": {"endpoint": "https://s", "key": secret("1")}}]);
     let server = json!([{"name": "s", "url": "https://tools.example", "headers": {"authorization": secret("2")}}]);
     let mcp = |more: Value| {
-        let mut tool = json!({"type": "mcp", "server_label": "s", "server_url": "https://tools.example/mcp"});
-        tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut tool =
+            json!({"type": "mcp", "server_label": "s", "server_url": "https://tools.example/mcp"});
+        tool.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         json!([tool])
     };
     let image = |url: &str| json!([{"type": "image_url", "image_url": {"url": url}}]);
@@ -155,9 +251,21 @@ fn refusing() -> Vec<(&'static str, &'static str, Value)> {
                 (api.name, "/data_sources", azure.clone()),
                 (api.name, "/dataSources", azure.clone()),
                 (api.name, "/mcpServers", server.clone()),
-                (api.name, "/plugins", json!([{"id": "web", "key": secret("3")}])),
-                (api.name, "/tool_resources", json!({"search": {"token": secret("4")}})),
-                (api.name, "/search_parameters", json!({"sources": [{"type": "rss", "links": [secret("5")]}]})),
+                (
+                    api.name,
+                    "/plugins",
+                    json!([{"id": "web", "key": secret("3")}]),
+                ),
+                (
+                    api.name,
+                    "/tool_resources",
+                    json!({"search": {"token": secret("4")}}),
+                ),
+                (
+                    api.name,
+                    "/search_parameters",
+                    json!({"sources": [{"type": "rss", "links": [secret("5")]}]}),
+                ),
             ]
         })
         .collect();
@@ -220,7 +328,8 @@ fn refusing() -> Vec<(&'static str, &'static str, Value)> {
     refusing
 }
 
-/// The scripted server behind a proxy with one fallback, which notes what it gets and closes the connection.
+/// The scripted server behind a proxy with one fallback, which notes what it gets and closes the
+/// connection.
 struct Setup {
     _sim: sim::Server,
     proxy: proxy::Server,
@@ -230,20 +339,35 @@ struct Setup {
 impl Setup {
     async fn new(script: &str) -> Self {
         let other = Raw::new(Vec::new()).await;
-        let sim = Sim::new(DOCUMENT, script.parse().unwrap()).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let proxy = Proxy::new(Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap()).limits(limits());
-        let proxy = with_routes(proxy, &[&other], ROUTES).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        Self { _sim: sim, proxy, other }
+        let sim = Sim::new(DOCUMENT, script.parse().unwrap())
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
+        let proxy =
+            Proxy::new(Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap()).limits(limits());
+        let proxy = with_routes(proxy, &[&other], ROUTES)
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
+        Self {
+            _sim: sim,
+            proxy,
+            other,
+        }
     }
 
     /// Returns the requests that the fallback gets for one request, and what the client gets.
     async fn sent(&self, request: &str) -> (Vec<String>, String) {
         let answer = exchange(self.proxy.addr(), request).await;
-        (std::mem::take(&mut *self.other.requests.lock().unwrap()), answer)
+        (
+            std::mem::take(&mut *self.other.requests.lock().unwrap()),
+            answer,
+        )
     }
 }
 
-const ROUTES: &str = "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\", key_variable = \"K\" }]\n";
+const ROUTES: &str =
+    "[[route]]\nfallback = [{ upstream = \"{0}\", model = \"other\", key_variable = \"K\" }]\n";
 
 /// Limits with which each upstream is asked once.
 fn limits() -> Limits {
@@ -263,8 +387,13 @@ async fn no_credential_in_a_body_goes_to_a_fallback() {
     let mut leaked = Vec::new();
     for script in SCRIPTS {
         for api in &APIS {
-            let of_it = of_one_api().into_iter().filter(|(name, ..)| *name == api.name);
-            let members: Vec<_> = anywhere().into_iter().chain(of_it.map(|(_, place, value)| (place, value))).collect();
+            let of_it = of_one_api()
+                .into_iter()
+                .filter(|(name, ..)| *name == api.name);
+            let members: Vec<_> = anywhere()
+                .into_iter()
+                .chain(of_it.map(|(_, place, value)| (place, value)))
+                .collect();
             for stream in [true, false] {
                 log.0.lock().unwrap().clear();
                 let case = format!("{script}, {}, stream: {stream}", api.name);
@@ -272,24 +401,38 @@ async fn no_credential_in_a_body_goes_to_a_fallback() {
                 let setup = Setup::new(script).await;
                 let (sent, answer) = setup.sent(&api.request(stream, &members)).await;
                 assert_eq!(sent.len(), 1, "{case}: {answer}");
-                assert!(sent[0].contains("key-of-K") && !sent[0].contains("\"m\""), "{case}: {}", sent[0]);
+                assert!(
+                    sent[0].contains("key-of-K") && !sent[0].contains("\"m\""),
+                    "{case}: {}",
+                    sent[0]
+                );
                 let told = log.0.lock().unwrap().clone();
                 for (place, value) in &members {
                     let value = value.to_string();
-                    let canary = value.split(['"', '@', '?', ':', '=']).find(|part| part.starts_with("canary-"));
+                    let canary = value
+                        .split(['"', '@', '?', ':', '='])
+                        .find(|part| part.starts_with("canary-"));
                     if sent[0].contains(canary.unwrap()) {
                         leaked.push(format!("{case}: {place}"));
                     }
                     let name = place.rsplit('/').next().unwrap();
                     assert!(!told.contains(canary.unwrap()), "{case}: {told}");
-                    if place.matches('/').count() == 1 && value.starts_with('"') && !told.contains(name) {
+                    if place.matches('/').count() == 1
+                        && value.starts_with('"')
+                        && !told.contains(name)
+                    {
                         leaked.push(format!("{case}: {place} is not in the log"));
                     }
                 }
             }
         }
     }
-    assert!(leaked.is_empty(), "{} of the credentials:\n{}", leaked.len(), leaked.join("\n"));
+    assert!(
+        leaked.is_empty(),
+        "{} of the credentials:\n{}",
+        leaked.len(),
+        leaked.join("\n")
+    );
 }
 
 #[tokio::test]
@@ -303,7 +446,9 @@ async fn a_tool_or_source_that_may_hold_a_credential_has_no_fallback() {
             for stream in [true, false] {
                 log.0.lock().unwrap().clear();
                 let case = format!("{script}, {name}, stream: {stream}: {place} {value}");
-                let (sent, _) = setup.sent(&Api::of(name).request(stream, &[(place, value.clone())])).await;
+                let (sent, _) = setup
+                    .sent(&Api::of(name).request(stream, &[(place, value.clone())]))
+                    .await;
                 let told = log.0.lock().unwrap().clone();
                 assert!(!told.contains("canary"), "{case}: {told}");
                 if !sent.is_empty() {
@@ -509,16 +654,24 @@ fn healthy() -> Vec<(&'static str, Value)> {
 
 /// Returns recorded requests of the corpus, where it is there.
 fn recorded() -> Vec<(&'static str, Value)> {
-    let requests = corpus_documents("docs").into_iter().filter(|(name, _)| name.contains("_req"));
+    let requests = corpus_documents("docs")
+        .into_iter()
+        .filter(|(name, _)| name.contains("_req"));
     let requests = requests.map(|(name, text)| {
-        let api = ["anthropic", "gemini", "responses"].into_iter().find(|api| name.contains(api));
-        let api = api.map_or("chat", |api| if api == "anthropic" { "messages" } else { api });
+        let api = ["anthropic", "gemini", "responses"]
+            .into_iter()
+            .find(|api| name.contains(api));
+        let api = api.map_or(
+            "chat",
+            |api| if api == "anthropic" { "messages" } else { api },
+        );
         (api, serde_json::from_str(&text).unwrap())
     });
     requests.collect()
 }
 
-/// What clients send of their own accord goes to a fallback to the last member, and the log names nothing.
+/// What clients send of their own accord goes to a fallback to the last member, and the log names
+/// nothing.
 #[tokio::test]
 async fn a_fallback_gets_all_of_a_request_without_credentials() {
     let log = Log::default();
@@ -526,17 +679,32 @@ async fn a_fallback_gets_all_of_a_request_without_credentials() {
     for (name, body) in healthy().into_iter().chain(recorded()) {
         log.0.lock().unwrap().clear();
         let (base, other) = (Raw::new(Vec::new()).await, Raw::new(Vec::new()).await);
-        let proxy =
-            with_routes(base.unbound(limits()), &[&other], ROUTES).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = with_routes(base.unbound(limits()), &[&other], ROUTES)
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
         let path = Api::of(name).paths[usize::from(body["stream"] == false)];
-        exchange(proxy.addr(), &post(&body.to_string()).replace("/v1/chat/completions", path)).await;
+        exchange(
+            proxy.addr(),
+            &post(&body.to_string()).replace("/v1/chat/completions", path),
+        )
+        .await;
         let told = log.0.lock().unwrap().clone();
         let sent = other.requests.lock().unwrap().clone();
         assert_eq!(sent.len(), 1, "{name}: {told}");
         let got: Value = serde_json::from_str(sent[0].split_once("\r\n\r\n").unwrap().1).unwrap();
-        assert!(got.get("model").is_none_or(|model| *model == "other"), "{name}: {got}");
-        for (member, value) in body.as_object().unwrap().iter().filter(|(member, _)| *member != "model") {
-            let is_kept = got.get(member).cloned().map(without_nulls) == Some(without_nulls(value.clone()));
+        assert!(
+            got.get("model").is_none_or(|model| *model == "other"),
+            "{name}: {got}"
+        );
+        for (member, value) in body
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(member, _)| *member != "model")
+        {
+            let is_kept =
+                got.get(member).cloned().map(without_nulls) == Some(without_nulls(value.clone()));
             assert!(is_kept, "{name}: {member}: {:?}, {told}", got.get(member));
         }
         assert!(told.contains("left_out= "), "{name}: {told}");
@@ -548,7 +716,11 @@ fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {
             let members = members.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(members.map(|(name, value)| (name, without_nulls(value))).collect())
+            Value::Object(
+                members
+                    .map(|(name, value)| (name, without_nulls(value)))
+                    .collect(),
+            )
         }
         Value::Array(list) => Value::Array(list.into_iter().map(without_nulls).collect()),
         other => other,

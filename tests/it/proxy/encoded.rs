@@ -22,7 +22,9 @@ pub(super) fn encoded(encoding: &str, pieces: &[&str]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (number, piece) in pieces.iter().enumerate() {
         let mut output = WriteBuffer::new_initialized(&mut room);
-        encoder.encode(&mut PartialBuffer::new(piece.as_bytes()), &mut output).unwrap();
+        encoder
+            .encode(&mut PartialBuffer::new(piece.as_bytes()), &mut output)
+            .unwrap();
         while !encoder.flush(&mut output).unwrap() {}
         if number + 1 == pieces.len() {
             while !encoder.finish(&mut output).unwrap() {}
@@ -40,10 +42,13 @@ fn head(encoding: &str, media_type: &str) -> Piece {
 
 fn answer(encoding: &str, pieces: &[&str]) -> Vec<Piece> {
     let body = encoded(encoding, pieces).into_iter().map(Piece::Send);
-    std::iter::once(head(encoding, "text/event-stream")).chain(body).collect()
+    std::iter::once(head(encoding, "text/event-stream"))
+        .chain(body)
+        .collect()
 }
 
-/// A cut answer is continued, and the client gets plain text: the proxy has replaced the client's `accept-encoding`.
+/// A cut answer is continued, and the client gets plain text: the proxy has replaced the client's
+/// `accept-encoding`.
 #[tokio::test]
 async fn a_compressed_stream_is_made_whole() {
     for encoding in ENCODINGS {
@@ -54,8 +59,14 @@ async fn a_compressed_stream_is_made_whole() {
         let seen = exchange(proxy.addr(), &post(ASK)).await;
         assert!(!seen.contains("content-encoding"), "{encoding}: {seen}");
         let (body, whole) = body_of(&seen);
-        assert!(whole && body.starts_with(&(chunk("[1, ") + &chunk("2"))), "{encoding}: {body}");
-        assert!(body.contains("\"status\":\"complete\"") && body.ends_with("data: [DONE]\n\n"), "{encoding}: {body}");
+        assert!(
+            whole && body.starts_with(&(chunk("[1, ") + &chunk("2"))),
+            "{encoding}: {body}"
+        );
+        assert!(
+            body.contains("\"status\":\"complete\"") && body.ends_with("data: [DONE]\n\n"),
+            "{encoding}: {body}"
+        );
         assert_eq!(raw.state.borrow().requests, 2, "{encoding}");
     }
 }
@@ -75,15 +86,17 @@ async fn a_compressed_stream_is_not_delayed() {
         let raw = Raw::new(vec![answer]).await;
         let proxy = raw.proxy(Limits::default()).await;
         let mut client = connect(proxy.addr()).await;
-        tokio::io::AsyncWriteExt::write_all(&mut client, post(ASK).as_bytes()).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut client, post(ASK).as_bytes())
+            .await
+            .unwrap();
         read_until(&mut client, &chunk("[1]")).await;
         go.notify_one();
         read_until(&mut client, &finish("stop")).await;
     }
 }
 
-/// A compressed stream that breaks off, or is not compressed at all, counts as a lost connection: the rest is asked
-/// for.
+/// A compressed stream that breaks off, or is not compressed at all, counts as a lost connection:
+/// the rest is asked for.
 #[tokio::test]
 async fn a_compressed_stream_that_breaks_off_is_a_drop() {
     for encoding in ENCODINGS {
@@ -92,7 +105,10 @@ async fn a_compressed_stream_that_breaks_off_is_a_drop() {
         let mut torn = vec![head(encoding, "text/event-stream")];
         torn.extend(pieces.into_iter().map(Piece::Send));
         let wrong = vec![head(encoding, "text/event-stream"), send(chunk("[1, 2"))];
-        for (first, end) in [(torn, "\"status\":\"complete\""), (wrong, "data: [DONE]\n\n")] {
+        for (first, end) in [
+            (torn, "\"status\":\"complete\""),
+            (wrong, "data: [DONE]\n\n"),
+        ] {
             let rest = chunk("[1, 20]") + &finish("stop");
             let raw = Raw::new(vec![first, stream(&rest)]).await;
             let proxy = raw.proxy(Limits::default()).await;
@@ -106,7 +122,8 @@ async fn a_compressed_stream_that_breaks_off_is_a_drop() {
 #[tokio::test]
 async fn a_compressed_whole_answer_is_made_whole() {
     let cut = r#"{"choices":[{"index":0,"message":{"content":"[1, 2"},"finish_reason":"length"}]}"#;
-    let rest = r#"{"choices":[{"index":0,"message":{"content":"[1, 20]"},"finish_reason":"stop"}]}"#;
+    let rest =
+        r#"{"choices":[{"index":0,"message":{"content":"[1, 20]"},"finish_reason":"stop"}]}"#;
     for encoding in ENCODINGS {
         let whole = |body: &str| {
             let body = encoded(encoding, &[body]).concat();
@@ -121,24 +138,34 @@ async fn a_compressed_whole_answer_is_made_whole() {
         let proxy = raw.proxy(Limits::default()).await;
         let seen = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
         let (body, is_whole) = body_of(&seen);
-        assert!(is_whole && !seen.contains("content-encoding"), "{encoding}: {seen}");
+        assert!(
+            is_whole && !seen.contains("content-encoding"),
+            "{encoding}: {seen}"
+        );
         let body: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(body["choices"][0]["message"]["content"], "[1, 20]", "{encoding}");
+        assert_eq!(
+            body["choices"][0]["message"]["content"], "[1, 20]",
+            "{encoding}"
+        );
         assert_eq!(body["restitch"]["status"], "complete", "{encoding}");
     }
 }
 
-/// A megabyte of one letter is a thousand bytes, so the pieces that are decoded, and what is read of a body, have a
-/// cap.
+/// A megabyte of one letter is a thousand bytes, so the pieces that are decoded, and what is read
+/// of a body, have a cap.
 #[tokio::test]
 async fn a_small_body_that_unpacks_to_a_large_one_is_streamed() {
     let text = "a".repeat(1 << 20);
-    let body = format!(r#"{{"choices":[{{"index":0,"message":{{"content":"[\"{text}"}},"finish_reason":"length"}}]}}"#);
+    let body = format!(
+        r#"{{"choices":[{{"index":0,"message":{{"content":"[\"{text}"}},"finish_reason":"length"}}]}}"#
+    );
     for encoding in ENCODINGS {
         let mut answer = vec![head(encoding, "application/json")];
         answer.extend(encoded(encoding, &[&body]).into_iter().map(Piece::Send));
         let raw = Raw::new(vec![answer]).await;
-        let proxy = raw.proxy(Limits::default().with_max_event_bytes(1000)).await;
+        let proxy = raw
+            .proxy(Limits::default().with_max_event_bytes(1000))
+            .await;
         let (seen, whole) = body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await);
         assert!(whole && seen == body, "{encoding}: {} bytes", seen.len());
     }
@@ -157,10 +184,16 @@ async fn other_compressed_answers_pass_unchanged() {
         let raw = Raw::new(vec![vec![send(head.clone()), Piece::Send(error.clone())]]).await;
         let proxy = raw.proxy(Limits::default()).await;
         let mut client = connect(proxy.addr()).await;
-        tokio::io::AsyncWriteExt::write_all(&mut client, post(ASK).as_bytes()).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut client, post(ASK).as_bytes())
+            .await
+            .unwrap();
         let mut seen = Vec::new();
-        tokio::io::AsyncReadExt::read_to_end(&mut client, &mut seen).await.unwrap();
+        tokio::io::AsyncReadExt::read_to_end(&mut client, &mut seen)
+            .await
+            .unwrap();
         assert!(seen.ends_with(&error), "{encoding}");
-        assert!(String::from_utf8_lossy(&seen).contains(&format!("content-encoding: {encoding}\r\n")));
+        assert!(
+            String::from_utf8_lossy(&seen).contains(&format!("content-encoding: {encoding}\r\n"))
+        );
     }
 }

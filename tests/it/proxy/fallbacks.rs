@@ -13,7 +13,11 @@ const CANARY: &str = "canary-4711";
 
 async fn proxy_of(base: &Raw, others: &[&Raw], routes: &str) -> restitch::internal::proxy::Server {
     // Without patience a failed call is not repeated.
-    let proxy = with_routes(base.unbound(Limits::default().with_patience(Duration::ZERO)), others, routes);
+    let proxy = with_routes(
+        base.unbound(Limits::default().with_patience(Duration::ZERO)),
+        others,
+        routes,
+    );
     proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
@@ -36,15 +40,20 @@ fn secretive(path: &str, body: &str) -> String {
         "x-conversation-id:",
         "idempotency-key:",
     ];
-    let headers = headers.map(|header| format!("{header} {CANARY}\r\n")).concat();
+    let headers = headers
+        .map(|header| format!("{header} {CANARY}\r\n"))
+        .concat();
     let path = format!("{path}?key={CANARY}&api-version=1&access_token={CANARY}");
-    post(body)
-        .replace("/v1/chat/completions", &path)
-        .replace("host: h\r\n", &format!("host: h\r\n{headers}x-request-id: r-1\r\n"))
+    post(body).replace("/v1/chat/completions", &path).replace(
+        "host: h\r\n",
+        &format!("host: h\r\n{headers}x-request-id: r-1\r\n"),
+    )
 }
 
 fn refused(status: &str, more: &str) -> Vec<Piece> {
-    vec![send(format!("HTTP/1.1 {status}\r\n{more}connection: close\r\ncontent-length: 7\r\n\r\nprimary"))]
+    vec![send(format!(
+        "HTTP/1.1 {status}\r\n{more}connection: close\r\ncontent-length: 7\r\n\r\nprimary"
+    ))]
 }
 
 fn whole(text: &str) -> Vec<Piece> {
@@ -56,7 +65,10 @@ fn whole_with(text: &str, finish: &str) -> Vec<Piece> {
         "finish_reason": finish}]});
     let body = body.to_string();
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
-    vec![send(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))]
+    vec![send(format!(
+        "{head}content-length: {}\r\n\r\n{body}",
+        body.len()
+    ))]
 }
 
 const ONE: &str = "[[route]]\nname = \"r\"\nfirst_byte_timeout = 0.05\n\
@@ -68,7 +80,11 @@ async fn a_fallback_answers_what_its_upstream_can_not() {
     let _guard = listen(log.clone());
     for (name, pieces, calls) in [
         ("500", refused("500 Internal Server Error", ""), 1),
-        ("503", refused("503 Service Unavailable", "retry-after: 30\r\n"), 1),
+        (
+            "503",
+            refused("503 Service Unavailable", "retry-after: 30\r\n"),
+            1,
+        ),
         ("429", refused("429 Too Many Requests", ""), 1),
         ("no answer", vec![], 1),
         ("a reset", vec![Piece::Reset], 1),
@@ -78,14 +94,28 @@ async fn a_fallback_answers_what_its_upstream_can_not() {
         let other = Raw::new(vec![whole("[1]")]).await;
         let proxy = proxy_of(&base, &[&other], ONE).await;
         let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK_WHOLE)).await;
-        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"), "{name}: {answer}");
-        assert!(answer.contains(&format!("x-restitch-upstream: {}\r\n", other.addr)), "{name}: {answer}");
-        assert_eq!(base.requests.lock().unwrap().len(), calls, "{name}");
-        assert!(base.request(0).contains(&format!("authorization: Bearer {CANARY}")), "{name}");
-        let sent = other.request(0);
-        assert!(sent.starts_with("POST /v1/chat/completions?api-version=1 HTTP/1.1\r\n"), "{name}: {sent}");
         assert!(
-            sent.contains("authorization: Bearer key-of-K\r\n") && sent.contains("x-request-id: r-1\r\n"),
+            answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"),
+            "{name}: {answer}"
+        );
+        assert!(
+            answer.contains(&format!("x-restitch-upstream: {}\r\n", other.addr)),
+            "{name}: {answer}"
+        );
+        assert_eq!(base.requests.lock().unwrap().len(), calls, "{name}");
+        assert!(
+            base.request(0)
+                .contains(&format!("authorization: Bearer {CANARY}")),
+            "{name}"
+        );
+        let sent = other.request(0);
+        assert!(
+            sent.starts_with("POST /v1/chat/completions?api-version=1 HTTP/1.1\r\n"),
+            "{name}: {sent}"
+        );
+        assert!(
+            sent.contains("authorization: Bearer key-of-K\r\n")
+                && sent.contains("x-request-id: r-1\r\n"),
             "{sent}"
         );
         assert!(sent.contains("\"model\":\"other\""), "{name}: {sent}");
@@ -93,8 +123,14 @@ async fn a_fallback_answers_what_its_upstream_can_not() {
     }
     let told = log.0.lock().unwrap().clone();
     assert!(told.contains("the next calls go to a fallback"), "{told}");
-    assert!(told.contains("why=\"503\"") && told.contains("why=\"429\""), "{told}");
-    assert!(!told.contains(CANARY) && !told.contains("key-of-K"), "{told}");
+    assert!(
+        told.contains("why=\"503\"") && told.contains("why=\"429\""),
+        "{told}"
+    );
+    assert!(
+        !told.contains(CANARY) && !told.contains("key-of-K"),
+        "{told}"
+    );
 }
 
 /// A head says nothing of the model.
@@ -102,16 +138,28 @@ async fn a_fallback_answers_what_its_upstream_can_not() {
 async fn a_stream_without_a_byte_has_not_answered() {
     let log = Log::default();
     let _guard = listen(log.clone());
-    for (name, pieces) in [("silence", vec![send(STREAM), Piece::Hold]), ("the end", vec![send(STREAM)])] {
+    for (name, pieces) in [
+        ("silence", vec![send(STREAM), Piece::Hold]),
+        ("the end", vec![send(STREAM)]),
+    ] {
         let base = Raw::new(vec![pieces]).await;
         let other = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
         let proxy = proxy_of(&base, &[&other], ONE).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(answer.contains("[1]") && body_of(&answer).1, "{name}: {answer}");
-        assert!(answer.contains(&format!("x-restitch-upstream: {}\r\n", other.addr)), "{name}: {answer}");
+        assert!(
+            answer.contains("[1]") && body_of(&answer).1,
+            "{name}: {answer}"
+        );
+        assert!(
+            answer.contains(&format!("x-restitch-upstream: {}\r\n", other.addr)),
+            "{name}: {answer}"
+        );
     }
     let told = log.0.lock().unwrap().clone();
-    assert!(told.contains("part=\"whole\" why=\"no answer came"), "{told}");
+    assert!(
+        told.contains("part=\"whole\" why=\"no answer came"),
+        "{told}"
+    );
 }
 
 #[tokio::test]
@@ -119,13 +167,23 @@ async fn nobody_listens_at_the_first_upstream() {
     let base = Raw::new(vec![]).await;
     let other = Raw::new(vec![whole("[1]")]).await;
     // A port that was free a moment ago.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let routes = format!("[[route]]\nupstream = \"http://{free}\"\nfallback = [{{ upstream = \"{{0}}\" }}]\n");
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let routes = format!(
+        "[[route]]\nupstream = \"http://{free}\"\nfallback = [{{ upstream = \"{{0}}\" }}]\n"
+    );
     let proxy = proxy_of(&base, &[&other], &routes).await;
     let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK_WHOLE)).await;
     assert!(answer.contains("[1]"), "{answer}");
     let sent = other.request(0);
-    assert!(sent.contains("\"model\":\"m\"") && !sent.contains("authorization") && !sent.contains(CANARY), "{sent}");
+    assert!(
+        sent.contains("\"model\":\"m\"")
+            && !sent.contains("authorization")
+            && !sent.contains(CANARY),
+        "{sent}"
+    );
 }
 
 #[tokio::test]
@@ -135,7 +193,10 @@ async fn what_is_the_clients_own_mistake_goes_nowhere_else() {
         let other = Raw::new(vec![whole("[1]")]).await;
         let proxy = proxy_of(&base, &[&other], ONE).await;
         let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")) && answer.ends_with("primary"), "{answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}\r\n")) && answer.ends_with("primary"),
+            "{answer}"
+        );
         assert_eq!(other.requests.lock().unwrap().len(), 0);
     }
 }
@@ -144,18 +205,34 @@ async fn what_is_the_clients_own_mistake_goes_nowhere_else() {
 #[tokio::test]
 async fn if_all_fail_the_first_one_has_said_it() {
     let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
-    let (a, b) = (Raw::new(vec![refused("401 Unauthorized", "")]).await, Raw::new(vec![]).await);
+    let (a, b) = (
+        Raw::new(vec![refused("401 Unauthorized", "")]).await,
+        Raw::new(vec![]).await,
+    );
     let routes = "[[route]]\nfallback = [{ upstream = \"{0}\" }, { upstream = \"{1}\" }]\n";
     let proxy = proxy_of(&base, &[&a, &b], routes).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("primary"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("primary"),
+        "{answer}"
+    );
     assert!(!answer.contains("x-restitch-upstream"), "{answer}");
-    assert_eq!((a.requests.lock().unwrap().len(), b.requests.lock().unwrap().len()), (1, 1));
+    assert_eq!(
+        (
+            a.requests.lock().unwrap().len(),
+            b.requests.lock().unwrap().len()
+        ),
+        (1, 1)
+    );
 }
 
 #[tokio::test]
 async fn a_short_wait_is_waited_for() {
-    let base = Raw::new(vec![refused("429 Too Many Requests", "retry-after: 0\r\n"), whole("[2]")]).await;
+    let base = Raw::new(vec![
+        refused("429 Too Many Requests", "retry-after: 0\r\n"),
+        whole("[2]"),
+    ])
+    .await;
     let other = Raw::new(vec![whole("[1]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
@@ -182,7 +259,10 @@ pub(super) fn messages(text: &str, stop: &str) -> Vec<Piece> {
             serde_json::json!({"type": "content_block_delta", "index": 0,
             "delta": {"type": "text_delta", "text": text}}),
         ),
-        event("content_block_stop", serde_json::json!({"type": "content_block_stop", "index": 0})),
+        event(
+            "content_block_stop",
+            serde_json::json!({"type": "content_block_stop", "index": 0}),
+        ),
         event(
             "message_delta",
             serde_json::json!({"type": "message_delta", "delta": {"stop_reason": stop},
@@ -203,37 +283,72 @@ const TURNS: &str = r#"{"model":"m","stream":true,"response_format":{"type":"jso
 
 #[tokio::test]
 async fn a_cut_answer_is_continued_in_another_api() {
-    for (model, rest, is_prefill) in
-        [("claude-sonnet-4-5", ", 3]}", true), ("claude-opus-4-6", "{\"a\": [1, 2, 3]}", false)]
-    {
-        let base = Raw::new(vec![stream(&chunk("{\"a\": [1, 2")), refused("503 Service Unavailable", "")]).await;
+    for (model, rest, is_prefill) in [
+        ("claude-sonnet-4-5", ", 3]}", true),
+        ("claude-opus-4-6", "{\"a\": [1, 2, 3]}", false),
+    ] {
+        let base = Raw::new(vec![
+            stream(&chunk("{\"a\": [1, 2")),
+            refused("503 Service Unavailable", ""),
+        ])
+        .await;
         let other = Raw::new(vec![messages(rest, "end_turn")]).await;
         let proxy = proxy_of(&base, &[&other], &claude(model)).await;
         let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", TURNS)).await;
         let (body, is_whole) = body_of(&answer);
-        assert!(is_whole && body.ends_with("data: [DONE]\n\n"), "{model}: {answer}");
+        assert!(
+            is_whole && body.ends_with("data: [DONE]\n\n"),
+            "{model}: {answer}"
+        );
         let text = body
             .lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line.strip_prefix("data: ")?).ok())
-            .filter_map(|chunk| Some(chunk.pointer("/choices/0/delta/content")?.as_str()?.to_owned()))
+            .filter_map(|line| {
+                serde_json::from_str::<serde_json::Value>(line.strip_prefix("data: ")?).ok()
+            })
+            .filter_map(|chunk| {
+                Some(
+                    chunk
+                        .pointer("/choices/0/delta/content")?
+                        .as_str()?
+                        .to_owned(),
+                )
+            })
             .collect::<String>();
         assert_eq!(text, "{\"a\": [1, 2, 3]}", "{model}: {answer}");
         // The client reads one answer of Chat Completions.
-        assert!(!body.contains("content_block") && !body.contains("message_stop"), "{body}");
         assert!(
-            body.contains("\"status\":\"complete\"") && body.contains(&format!("\"upstreams\":[\"{}\"]", other.addr)),
+            !body.contains("content_block") && !body.contains("message_stop"),
             "{body}"
         );
-        assert!(body.contains("\"failures\":0"), "another upstream is no failure: {body}");
+        assert!(
+            body.contains("\"status\":\"complete\"")
+                && body.contains(&format!("\"upstreams\":[\"{}\"]", other.addr)),
+            "{body}"
+        );
+        assert!(
+            body.contains("\"failures\":0"),
+            "another upstream is no failure: {body}"
+        );
         let sent = other.request(0);
         assert!(sent.starts_with("POST /v1/messages HTTP/1.1\r\n"), "{sent}");
         assert!(
-            sent.contains("x-api-key: key-of-K\r\n") && sent.contains("anthropic-version: 2023-06-01\r\n"),
+            sent.contains("x-api-key: key-of-K\r\n")
+                && sent.contains("anthropic-version: 2023-06-01\r\n"),
             "{sent}"
         );
-        assert!(!sent.contains(CANARY) && !sent.contains("response_format"), "{sent}");
-        assert!(sent.contains(&format!("\"model\":\"{model}\"")) && sent.contains("\"system\":\"S\""), "{sent}");
-        assert_eq!(sent.ends_with(r#"{"role":"assistant","content":"{\"a\": [1, 2"}]}"#), is_prefill, "{sent}");
+        assert!(
+            !sent.contains(CANARY) && !sent.contains("response_format"),
+            "{sent}"
+        );
+        assert!(
+            sent.contains(&format!("\"model\":\"{model}\"")) && sent.contains("\"system\":\"S\""),
+            "{sent}"
+        );
+        assert_eq!(
+            sent.ends_with(r#"{"role":"assistant","content":"{\"a\": [1, 2"}]}"#),
+            is_prefill,
+            "{sent}"
+        );
         assert_eq!(sent.contains("overlap_context"), !is_prefill, "{sent}");
     }
 }
@@ -247,14 +362,24 @@ async fn a_fallback_is_asked_until_the_answer_is_whole() {
         body.len()
     ))];
     let base = Raw::new(vec![stream(&chunk("[1, 2")), vec![]]).await;
-    let other =
-        Raw::new(vec![no_prefill, messages("[1, 2, 3, 4", "max_tokens"), messages("[1, 2, 3, 4, 5]", "end_turn")])
-            .await;
+    let other = Raw::new(vec![
+        no_prefill,
+        messages("[1, 2, 3, 4", "max_tokens"),
+        messages("[1, 2, 3, 4, 5]", "end_turn"),
+    ])
+    .await;
     let proxy = proxy_of(&base, &[&other], &claude("claude-sonnet-4-5")).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
     assert!(answer.contains("\"status\":\"complete\""), "{answer}");
     // Once used, it is asked for all that follows.
-    assert_eq!((base.requests.lock().unwrap().len(), other.requests.lock().unwrap().len()), (2, 3), "{answer}");
+    assert_eq!(
+        (
+            base.requests.lock().unwrap().len(),
+            other.requests.lock().unwrap().len()
+        ),
+        (2, 3),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
@@ -263,7 +388,10 @@ async fn an_answer_of_which_nothing_came_is_asked_for_elsewhere() {
     let other = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &secretive("/v1/chat/completions", ASK)).await;
-    assert!(answer.contains("[1]") && answer.contains("data: [DONE]"), "{answer}");
+    assert!(
+        answer.contains("[1]") && answer.contains("data: [DONE]"),
+        "{answer}"
+    );
     assert_eq!(base.requests.lock().unwrap().len(), 1, "{answer}");
     assert!(!other.request(0).contains(CANARY), "{}", other.request(0));
 }
@@ -279,15 +407,24 @@ async fn a_rest_of_which_nothing_comes_is_asked_for_elsewhere() {
         ("the end", vec![send(STREAM)]),
         ("a reset", vec![send(STREAM), Piece::Reset]),
         ("an error", vec![send(format!("{STREAM}{error}"))]),
-        ("a comment, and the end", vec![send(format!("{STREAM}: wait\n\n"))]),
+        (
+            "a comment, and the end",
+            vec![send(format!("{STREAM}: wait\n\n"))],
+        ),
     ] {
         let base = Raw::new(vec![stream(&chunk("[1, 2")), rest.clone()]).await;
-        let (second, third) = (Raw::new(vec![rest]).await, Raw::new(vec![messages("[1, 2, 3]", "end_turn")]).await);
+        let (second, third) = (
+            Raw::new(vec![rest]).await,
+            Raw::new(vec![messages("[1, 2, 3]", "end_turn")]).await,
+        );
         let routes = "[[route]]\nfirst_byte_timeout = 0.3\nfallback = [{ upstream = \"{0}\" }, \
                       { upstream = \"{1}\", model = \"claude-opus-4-6\", wire = \"anthropic\" }]\n";
         let proxy = proxy_of(&base, &[&second, &third], routes).await;
         let answer = exchange(proxy.addr(), &post(ASK)).await;
-        assert!(answer.contains("\"status\":\"complete\"") && body_of(&answer).1, "{name}: {answer}");
+        assert!(
+            answer.contains("\"status\":\"complete\"") && body_of(&answer).1,
+            "{name}: {answer}"
+        );
         let calls = [&base, &second, &third].map(|raw| raw.requests.lock().unwrap().len());
         assert_eq!(calls, [2, 1, 1], "{name}: {answer}");
     }
@@ -301,9 +438,16 @@ async fn the_log_says_why_no_fallback_has_answered() {
     let base = Raw::new(vec![refused("429 Too Many Requests", "")]).await;
     let other = Raw::new(vec![refused("401 Unauthorized", "")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
-    assert!(exchange(proxy.addr(), &post(ASK)).await.starts_with("HTTP/1.1 429 "));
+    assert!(
+        exchange(proxy.addr(), &post(ASK))
+            .await
+            .starts_with("HTTP/1.1 429 ")
+    );
     let told = log.0.lock().unwrap().clone();
-    assert!(told.contains("no fallback has answered") && told.contains("why=\"401\""), "{told}");
+    assert!(
+        told.contains("no fallback has answered") && told.contains("why=\"401\""),
+        "{told}"
+    );
     assert!(told.contains("status=429 upstream_status=429 "), "{told}");
 }
 
@@ -314,20 +458,36 @@ async fn the_head_of_a_fallback_is_not_passed_on() {
     let more = "x-echo: Bearer key-of-K\r\nset-cookie: s=operator\r\nopenai-organization: operator\r\n\
                 cache-control: no-cache\r\nx-request-id: theirs\r\n";
     let body = chunk("[1]") + &finish("stop");
-    let head = STREAM.replace("connection: close\r\n", &format!("connection: close\r\n{more}"));
+    let head = STREAM.replace(
+        "connection: close\r\n",
+        &format!("connection: close\r\n{more}"),
+    );
     let other = Raw::new(vec![vec![send(format!("{head}{body}"))]]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("[1]") && answer.contains("cache-control: no-cache\r\n"), "{answer}");
-    assert!(answer.contains("content-type: text/event-stream\r\n") && answer.contains("x-request-id: theirs\r\n"));
-    assert!(!answer.contains("key-of-K") && !answer.contains("operator"), "{answer}");
+    assert!(
+        answer.contains("[1]") && answer.contains("cache-control: no-cache\r\n"),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("content-type: text/event-stream\r\n")
+            && answer.contains("x-request-id: theirs\r\n")
+    );
+    assert!(
+        !answer.contains("key-of-K") && !answer.contains("operator"),
+        "{answer}"
+    );
 }
 
 /// What a fallback compresses, although it was asked not to, hides no key.
 #[tokio::test]
 async fn a_compressed_error_gives_no_key_of_a_fallback_away() {
     let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
-    let packed = super::encoded::encoded("gzip", &["{\"error\":{\"message\":\"no such key: key-of-K\"}}"]).concat();
+    let packed = super::encoded::encoded(
+        "gzip",
+        &["{\"error\":{\"message\":\"no such key: key-of-K\"}}"],
+    )
+    .concat();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\nconnection: close\r\n\
          content-length: {}\r\n\r\n",
@@ -336,17 +496,27 @@ async fn a_compressed_error_gives_no_key_of_a_fallback_away() {
     let other = Raw::new(vec![vec![send([head.as_bytes(), &packed].concat())]]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("no such key: [key]") && !answer.contains("key-of-K"), "{answer}");
+    assert!(
+        answer.contains("no such key: [key]") && !answer.contains("key-of-K"),
+        "{answer}"
+    );
 }
 
 /// The header names who has begun an answer.
 #[tokio::test]
 async fn a_fallback_that_brings_the_rest_has_not_begun_it() {
-    let base = Raw::new(vec![whole_with("[1, 2", "length"), refused("503 Service Unavailable", "")]).await;
+    let base = Raw::new(vec![
+        whole_with("[1, 2", "length"),
+        refused("503 Service Unavailable", ""),
+    ])
+    .await;
     let other = Raw::new(vec![whole("[1, 2, 3]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(answer.contains("[1, 2, 3]") && !answer.contains("x-restitch-upstream"), "{answer}");
+    assert!(
+        answer.contains("[1, 2, 3]") && !answer.contains("x-restitch-upstream"),
+        "{answer}"
+    );
 }
 
 /// What answers the first call has the request's API, since its bytes pass.
@@ -355,38 +525,73 @@ async fn another_api_answers_no_first_call_and_no_whole_body() {
     let base = Raw::new(vec![refused("503 Service Unavailable", "")]).await;
     let other = Raw::new(vec![messages("[1]", "end_turn")]).await;
     let proxy = proxy_of(&base, &[&other], &claude("claude-sonnet-4-5")).await;
-    assert!(exchange(proxy.addr(), &post(ASK)).await.starts_with("HTTP/1.1 503 "));
-    let base = Raw::new(vec![whole_with("[1, 2", "length"), refused("503 Service Unavailable", "")]).await;
+    assert!(
+        exchange(proxy.addr(), &post(ASK))
+            .await
+            .starts_with("HTTP/1.1 503 ")
+    );
+    let base = Raw::new(vec![
+        whole_with("[1, 2", "length"),
+        refused("503 Service Unavailable", ""),
+    ])
+    .await;
     let same = Raw::new(vec![whole("[1, 2, 3]")]).await;
-    let routes =
-        format!("{}, {{ upstream = \"{{1}}\" }}]\n", claude("claude-sonnet-4-5").trim_end().trim_end_matches(']'));
+    let routes = format!(
+        "{}, {{ upstream = \"{{1}}\" }}]\n",
+        claude("claude-sonnet-4-5").trim_end().trim_end_matches(']')
+    );
     let proxy = proxy_of(&base, &[&other, &same], &routes).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(answer.contains("[1, 2, 3]") && answer.contains("x-restitch-status: complete"), "{answer}");
+    assert!(
+        answer.contains("[1, 2, 3]") && answer.contains("x-restitch-status: complete"),
+        "{answer}"
+    );
     assert_eq!(other.requests.lock().unwrap().len(), 0);
 }
 
 #[tokio::test]
 async fn a_route_that_continues_nothing_has_fallbacks_all_the_same() {
-    let base = Raw::new(vec![refused("502 Bad Gateway", ""), stream(&chunk("[1, 2"))]).await;
+    let base = Raw::new(vec![
+        refused("502 Bad Gateway", ""),
+        stream(&chunk("[1, 2")),
+    ])
+    .await;
     let other = Raw::new(vec![plain("b")]).await;
     let routes = "[[route]]\ncontinuation = \"off\"\nfallback = [{ upstream = \"{0}\" }]\n";
     let proxy = proxy_of(&base, &[&other], routes).await;
-    assert_eq!(body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await).0, "b");
+    assert_eq!(
+        body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await).0,
+        "b"
+    );
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("[1, 2") && !answer.contains("restitch"), "{answer}");
+    assert!(
+        answer.contains("[1, 2") && !answer.contains("restitch"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
 async fn the_metrics_say_who_has_answered() {
-    let base = Raw::new(vec![stream(&chunk("[1, 2")), refused("503 Service Unavailable", "")]).await;
+    let base = Raw::new(vec![
+        stream(&chunk("[1, 2")),
+        refused("503 Service Unavailable", ""),
+    ])
+    .await;
     let other = Raw::new(vec![stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
-    let proxy = with_routes(base.unbound(Limits::default()), &[&other], ONE).admin(Some(([127, 0, 0, 1], 0).into()));
+    let proxy = with_routes(base.unbound(Limits::default()), &[&other], ONE)
+        .admin(Some(([127, 0, 0, 1], 0).into()));
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let answer = exchange(proxy.addr(), &post(ASK)).await;
     assert!(answer.contains("\"status\":\"complete\""), "{answer}");
-    let seen = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
-    let wanted = format!("restitch_fallbacks_total{{route=\"r\",upstream=\"{}\",part=\"rest\"}} 1\n", other.addr);
+    let seen = exchange(
+        proxy.admin_addr().unwrap(),
+        "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    )
+    .await;
+    let wanted = format!(
+        "restitch_fallbacks_total{{route=\"r\",upstream=\"{}\",part=\"rest\"}} 1\n",
+        other.addr
+    );
     assert!(seen.contains(&wanted), "{seen}");
 }
 
@@ -395,25 +600,48 @@ async fn the_text_of_an_error_gives_no_key_of_a_fallback_away() {
     let log = Log::default();
     let _guard = listen(log.clone());
     let quoting = refused("400 Bad Request", "").remove(0);
-    let Piece::Send(quoting) = quoting else { panic!() };
-    let quoting = String::from_utf8(quoting).unwrap().replace("primary", "key-of-K and more").replace(": 7", ": 17");
-    let base = Raw::new(vec![stream(&chunk("[1, 2")), refused("503 Service Unavailable", "")]).await;
+    let Piece::Send(quoting) = quoting else {
+        panic!()
+    };
+    let quoting = String::from_utf8(quoting)
+        .unwrap()
+        .replace("primary", "key-of-K and more")
+        .replace(": 7", ": 17");
+    let base = Raw::new(vec![
+        stream(&chunk("[1, 2")),
+        refused("503 Service Unavailable", ""),
+    ])
+    .await;
     let other = Raw::new(vec![vec![send(quoting)]; 9]).await;
-    let proxy = with_routes(base.unbound(Limits::default()).log_content(true), &[&other], ONE);
+    let proxy = with_routes(
+        base.unbound(Limits::default()).log_content(true),
+        &[&other],
+        ONE,
+    );
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("\"status\":\"incomplete\"") && !answer.contains("key-of-K"), "{answer}");
+    assert!(
+        answer.contains("\"status\":\"incomplete\"") && !answer.contains("key-of-K"),
+        "{answer}"
+    );
     let told = log.0.lock().unwrap().clone();
-    assert!(told.contains("[key] and more") && !told.contains("key-of-K"), "{told}");
+    assert!(
+        told.contains("[key] and more") && !told.contains("key-of-K"),
+        "{told}"
+    );
 }
 
-/// An error of a stream is as little the client's as one with a status, and its text passes where nothing else is left.
+/// An error of a stream is as little the client's as one with a status, and its text passes where
+/// nothing else is left.
 #[tokio::test]
 async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
     let log = Log::default();
     let _guard = listen(log.clone());
-    let routes =
-        |more: &str| format!("[[route]]\n{more}\nfallback = [{{ upstream = \"{{0}}\", key_variable = \"LONGER\" }}]\n");
+    let routes = |more: &str| {
+        format!(
+            "[[route]]\n{more}\nfallback = [{{ upstream = \"{{0}}\", key_variable = \"LONGER\" }}]\n"
+        )
+    };
     let error = "data: {\"error\":{\"message\":\"no such key: \\u006bey-of-LONGER, or key-of-LONGER\"}}\n\n";
     let body = "{\"error\":{\"message\":\"no such key: key-of-LONGER\"}}";
     let body = format!(
@@ -423,16 +651,56 @@ async fn an_error_in_a_stream_gives_no_key_of_a_fallback_away() {
     let failed = || refused("503 Service Unavailable", "");
     for (name, more, ask, first, answers) in [
         ("a first answer", "", ASK, failed(), vec![stream(error); 9]),
-        ("text before", "", ASK, failed(), vec![stream(&(chunk("plain") + error)); 9]),
-        ("a rest", "", ASK, stream(&chunk("[1, 2")), vec![stream(&(chunk("[1, 2, 3") + error)); 9]),
-        ("an error at the end", "on_give_up = \"error\"", ASK, stream(&chunk("[1, 2")), vec![stream(error); 9]),
-        ("nothing is continued", "continuation = \"off\"", ASK, failed(), vec![stream(error); 9]),
-        ("a whole body", "", ASK_WHOLE, failed(), vec![vec![send(body.clone())]; 9]),
-        ("a body that passes", "continuation = \"off\"", ASK_WHOLE, failed(), vec![vec![send(body.clone())]; 9]),
+        (
+            "text before",
+            "",
+            ASK,
+            failed(),
+            vec![stream(&(chunk("plain") + error)); 9],
+        ),
+        (
+            "a rest",
+            "",
+            ASK,
+            stream(&chunk("[1, 2")),
+            vec![stream(&(chunk("[1, 2, 3") + error)); 9],
+        ),
+        (
+            "an error at the end",
+            "on_give_up = \"error\"",
+            ASK,
+            stream(&chunk("[1, 2")),
+            vec![stream(error); 9],
+        ),
+        (
+            "nothing is continued",
+            "continuation = \"off\"",
+            ASK,
+            failed(),
+            vec![stream(error); 9],
+        ),
+        (
+            "a whole body",
+            "",
+            ASK_WHOLE,
+            failed(),
+            vec![vec![send(body.clone())]; 9],
+        ),
+        (
+            "a body that passes",
+            "continuation = \"off\"",
+            ASK_WHOLE,
+            failed(),
+            vec![vec![send(body.clone())]; 9],
+        ),
     ] {
         let base = Raw::new(vec![first, failed()]).await;
         let other = Raw::new(answers).await;
-        let proxy = with_routes(base.unbound(Limits::default()).log_content(true), &[&other], &routes(more));
+        let proxy = with_routes(
+            base.unbound(Limits::default()).log_content(true),
+            &[&other],
+            &routes(more),
+        );
         let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let answer = exchange(proxy.addr(), &post(ask)).await;
         assert!(other.state.borrow().requests > 0, "{name}: {answer}");
@@ -457,14 +725,26 @@ async fn text_of_a_fallback_stays_as_it_is() {
     // The same where nothing is read.
     let base = Raw::new(vec![refused("503 Service Unavailable", ""); 2]).await;
     let other = Raw::new(vec![stream(&text), whole("key-of-LONGER")]).await;
-    let proxy = proxy_of(&base, &[&other], &routes.replace("]]\n", "]]\ncontinuation = \"off\"\n")).await;
+    let proxy = proxy_of(
+        &base,
+        &[&other],
+        &routes.replace("]]\n", "]]\ncontinuation = \"off\"\n"),
+    )
+    .await;
     assert_eq!(body_of(&exchange(proxy.addr(), &post(ASK)).await).0, text);
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(body_of(&answer).1 && answer.contains("\"content\":\"key-of-LONGER\""), "{answer}");
+    assert!(
+        body_of(&answer).1 && answer.contains("\"content\":\"key-of-LONGER\""),
+        "{answer}"
+    );
 }
 
-/// Answers every request of a connection with an empty JSON object. Returns the address, and counts the connections.
-async fn lasting() -> (std::net::SocketAddr, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+/// Answers every request of a connection with an empty JSON object. Returns the address, and counts
+/// the connections.
+async fn lasting() -> (
+    std::net::SocketAddr,
+    std::sync::Arc<std::sync::atomic::AtomicUsize>,
+) {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -498,40 +778,63 @@ async fn connections_to_fallbacks_are_kept_up_to_the_limit() {
         let base = Raw::new(vec![refused("503 Service Unavailable", ""); 3]).await;
         let (addr, count) = lasting().await;
         let routes = format!("[[route]]\nfallback = [{{ upstream = \"http://{addr}\" }}]\n");
-        let proxy = with_routes(base.unbound(limits), &[], &routes).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = with_routes(base.unbound(limits), &[], &routes)
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
         for _ in 0..3 {
             let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
             assert!(answer.ends_with("{}"), "{answer}");
         }
-        assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), connections, "{most}");
+        assert_eq!(
+            count.load(std::sync::atomic::Ordering::Relaxed),
+            connections,
+            "{most}"
+        );
     }
 }
 
-/// JSON and prose that fall silent after some text: also where the upstream closes the stream after half of the time.
+/// JSON and prose that fall silent after some text: also where the upstream closes the stream after
+/// half of the time.
 #[tokio::test]
 async fn an_answer_that_falls_silent_goes_on_at_the_fallback() {
     let text = "The harbour was quiet that morning. Nets hung over the rails, stiff with salt, and nobody spoke.";
     let limits = || Limits::default().with_idle_timeout(Duration::from_millis(80));
-    let routes = "[[route]]\nprose = \"anchor\"\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+    let routes =
+        "[[route]]\nprose = \"anchor\"\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
     for (first, rest) in [("[1, 2", "[1, 2, 3]"), (&text[..70], &text[10..])] {
-        for silence in [vec![Piece::Hold], vec![Piece::Wait(Duration::from_millis(50)), Piece::Reset]] {
+        for silence in [
+            vec![Piece::Hold],
+            vec![Piece::Wait(Duration::from_millis(50)), Piece::Reset],
+        ] {
             let stalled = [vec![send(format!("{STREAM}{}", chunk(first)))], silence].concat();
             let base = Raw::new(vec![stalled]).await;
             let other = Raw::new(vec![stream(&(chunk(rest) + &finish("stop")))]).await;
             let proxy = with_routes(base.unbound(limits()), &[&other], routes);
             let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
             let answer = exchange(proxy.addr(), &post(ASK)).await;
-            assert!(answer.contains("\"status\":\"complete\"") && body_of(&answer).1, "{answer}");
+            assert!(
+                answer.contains("\"status\":\"complete\"") && body_of(&answer).1,
+                "{answer}"
+            );
             assert!(answer.contains("\"models\":[\"m\",\"other\"]"), "{answer}");
-            assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), [1, 1], "{answer}");
+            assert_eq!(
+                [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+                [1, 1],
+                "{answer}"
+            );
         }
     }
 }
 
 fn too_long() -> Vec<Piece> {
     let body = r#"{"error": {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"}}"#;
-    let head = "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n";
-    vec![send(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))]
+    let head =
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    vec![send(format!(
+        "{head}content-length: {}\r\n\r\n{body}",
+        body.len()
+    ))]
 }
 
 /// Another model may have a longer context. The same one is never asked for the same again.
@@ -541,14 +844,24 @@ async fn a_request_that_is_too_long_goes_to_the_fallback() {
     let other = Raw::new(vec![whole("[1]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"),
+        "{answer}"
+    );
     // Of a request for the rest.
     let base = Raw::new(vec![stream(&chunk("[1, 2")), too_long()]).await;
     let other = Raw::new(vec![stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("\"status\":\"complete\"") && body_of(&answer).1, "{answer}");
-    assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), [2, 1], "{answer}");
+    assert!(
+        answer.contains("\"status\":\"complete\"") && body_of(&answer).1,
+        "{answer}"
+    );
+    assert_eq!(
+        [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+        [2, 1],
+        "{answer}"
+    );
     // Without a fallback the answer ends.
     let base = Raw::new(vec![stream(&chunk("[1, 2")), too_long()]).await;
     let proxy = base.proxy(Limits::default()).await;
@@ -559,7 +872,11 @@ async fn a_request_that_is_too_long_goes_to_the_fallback() {
     let base = Raw::new(vec![refused("400 Bad Request", "")]).await;
     let other = Raw::new(vec![whole("[1]")]).await;
     let proxy = proxy_of(&base, &[&other], ONE).await;
-    assert!(exchange(proxy.addr(), &post(ASK_WHOLE)).await.starts_with("HTTP/1.1 400 "));
+    assert!(
+        exchange(proxy.addr(), &post(ASK_WHOLE))
+            .await
+            .starts_with("HTTP/1.1 400 ")
+    );
     assert!(other.requests.lock().unwrap().is_empty());
 }
 
@@ -570,7 +887,8 @@ async fn patient(base: &Raw, other: &Raw, routes: &str) -> restitch::internal::p
 
 #[tokio::test]
 async fn a_route_asks_its_upstream_again_before_a_fallback() {
-    let routes = "[[route]]\nretries = 2\nfirst_byte_timeout = 0.5\nfallback = [{ upstream = \"{0}\" }]\n";
+    let routes =
+        "[[route]]\nretries = 2\nfirst_byte_timeout = 0.5\nfallback = [{ upstream = \"{0}\" }]\n";
     let internal = || refused("500 Internal Server Error", "");
     let busy = |wait: &str| refused("429 Too Many Requests", &format!("retry-after: {wait}\r\n"));
     for (name, before, calls) in [
@@ -578,7 +896,11 @@ async fn a_route_asks_its_upstream_again_before_a_fallback() {
         ("a reset", vec![vec![Piece::Reset]], [2, 0]),
         ("a wait", vec![busy("1")], [2, 0]),
         ("a long wait", vec![busy("60")], [1, 1]),
-        ("three errors", vec![internal(), internal(), internal()], [3, 1]),
+        (
+            "three errors",
+            vec![internal(), internal(), internal()],
+            [3, 1],
+        ),
         // A second call would wait as long.
         ("silence", vec![vec![Piece::Hold]], [1, 1]),
     ] {
@@ -586,17 +908,35 @@ async fn a_route_asks_its_upstream_again_before_a_fallback() {
         let other = Raw::new(vec![whole("[1]")]).await;
         let proxy = patient(&base, &other, routes).await;
         let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"), "{name}: {answer}");
-        assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), calls, "{name}");
+        assert!(
+            answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"),
+            "{name}: {answer}"
+        );
+        assert_eq!(
+            [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+            calls,
+            "{name}"
+        );
     }
     // Calls for the rest, too.
-    let base =
-        Raw::new(vec![stream(&chunk("[1, 2")), internal(), stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
+    let base = Raw::new(vec![
+        stream(&chunk("[1, 2")),
+        internal(),
+        stream(&(chunk("[1, 2, 3]") + &finish("stop"))),
+    ])
+    .await;
     let other = Raw::new(vec![]).await;
     let proxy = patient(&base, &other, routes).await;
     let answer = exchange(proxy.addr(), &post(ASK)).await;
-    assert!(answer.contains("\"status\":\"complete\"") && body_of(&answer).1, "{answer}");
-    assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), [3, 0], "{answer}");
+    assert!(
+        answer.contains("\"status\":\"complete\"") && body_of(&answer).1,
+        "{answer}"
+    );
+    assert_eq!(
+        [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+        [3, 0],
+        "{answer}"
+    );
 }
 
 /// The upstream has not begun to answer a request whose connection it loses at once.
@@ -605,6 +945,9 @@ async fn a_first_call_that_is_lost_at_once_is_made_again() {
     let base = Raw::new(vec![vec![Piece::Reset], whole("[1]")]).await;
     let proxy = base.proxy(Limits::default()).await;
     let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.contains("[1]"),
+        "{answer}"
+    );
     assert_eq!(base.requests.lock().unwrap().len(), 2);
 }

@@ -1,4 +1,5 @@
-//! The addresses that a proxy listens on: TCP in its forms, Unix sockets, TLS. The certificates are those of `tls.rs`.
+//! The addresses that a proxy listens on: TCP in its forms, Unix sockets, TLS. The certificates are
+//! those of `tls.rs`.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,10 @@ fn addresses_as_they_are_written() {
         ("localhost:7378", ListenAddress::Localhost(7378)),
         (":7378", ListenAddress::Any(7378)),
         (":0", ListenAddress::Any(0)),
-        ("unix:/run/a b.sock", ListenAddress::Unix("/run/a b.sock".into())),
+        (
+            "unix:/run/a b.sock",
+            ListenAddress::Unix("/run/a b.sock".into()),
+        ),
         ("unix:here.sock", ListenAddress::Unix("here.sock".into())),
     ] {
         assert_eq!(written.parse(), Ok(address.clone()), "{written}");
@@ -64,7 +68,11 @@ fn addresses_as_they_are_written() {
 }
 
 pub(super) fn at(address: &str) -> Listen {
-    Listen { address: address.parse().unwrap(), socket_mode: SocketMode::default(), tls: None }
+    Listen {
+        address: address.parse().unwrap(),
+        socket_mode: SocketMode::default(),
+        tls: None,
+    }
 }
 
 /// Returns a proxy in front of an upstream that nobody asks.
@@ -91,18 +99,34 @@ async fn each_form_is_listened_on() {
         ("localhost:0", vec!["127.0.0.1", "[::1]"]),
         (":0", vec!["0.0.0.0", "[::]"]),
     ] {
-        let hosts: Vec<&str> = hosts.into_iter().filter(|host| v6 || !host.starts_with('[')).collect();
+        let hosts: Vec<&str> = hosts
+            .into_iter()
+            .filter(|host| v6 || !host.starts_with('['))
+            .collect();
         if hosts.is_empty() {
             continue;
         }
         let proxy = unasked().await.listen(&at(form)).await.unwrap();
-        let ports: Vec<u16> = proxy.urls().iter().map(|url| url.rsplit_once(':').unwrap().1.parse().unwrap()).collect();
-        let urls: Vec<String> = hosts.iter().map(|host| format!("http://{host}:{}", ports[0])).collect();
+        let ports: Vec<u16> = proxy
+            .urls()
+            .iter()
+            .map(|url| url.rsplit_once(':').unwrap().1.parse().unwrap())
+            .collect();
+        let urls: Vec<String> = hosts
+            .iter()
+            .map(|host| format!("http://{host}:{}", ports[0]))
+            .collect();
         assert_eq!(proxy.urls(), urls, "{form}");
         for host in hosts {
-            let host = host.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]").replace("[::1]", &loopback_v6);
+            let host = host
+                .replace("0.0.0.0", "127.0.0.1")
+                .replace("[::]", "[::1]")
+                .replace("[::1]", &loopback_v6);
             let answer = exchange(SocketAddr::new(host.parse().unwrap(), ports[0]), HEALTH).await;
-            assert!(answer.starts_with("HTTP/1.1 200 OK"), "{form} {host}: {answer}");
+            assert!(
+                answer.starts_with("HTTP/1.1 200 OK"),
+                "{form} {host}: {answer}"
+            );
         }
         assert!(proxy.shutdown().await);
     }
@@ -114,16 +138,25 @@ async fn a_port_that_one_family_has_taken_is_an_error() {
     if !has_v6().await {
         return;
     }
-    for family in [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), SocketAddr::from((Ipv6Addr::LOCALHOST, 0))] {
+    for family in [
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+    ] {
         let taken = TcpListener::bind(family).await.unwrap();
         let port = taken.local_addr().unwrap().port();
-        let error = unasked().await.listen(&at(&format!("localhost:{port}"))).await.unwrap_err();
+        let error = unasked()
+            .await
+            .listen(&at(&format!("localhost:{port}")))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{family}");
     }
 }
 
 pub(super) fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/tls")
+        .join(name)
 }
 
 pub(super) fn certificate() -> ServerTls {
@@ -135,11 +168,17 @@ fn a_file_that_cannot_be_used_is_named() {
     for (cert, key, words) in [
         ("missing.pem", "server.key", "missing.pem: "),
         ("server.pem", "missing.key", "missing.key: "),
-        ("server.key", "server.key", "server.key has no certificate in PEM"),
+        (
+            "server.key",
+            "server.key",
+            "server.key has no certificate in PEM",
+        ),
         ("server.pem", "ca.pem", "ca.pem: "),
         ("server.pem", "client.key", "server.pem and "),
     ] {
-        let error = ServerTls::from_files(&file(cert), &file(key)).unwrap_err().to_string();
+        let error = ServerTls::from_files(&file(cert), &file(key))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(words) && !error.contains("BEGIN"), "{error}");
     }
 }
@@ -170,7 +209,10 @@ impl Kind {
         let _ = name;
         match self {
             Self::Tcp => at("127.0.0.1:0"),
-            Self::Tls => Listen { tls: Some(certificate()), ..at("127.0.0.1:0") },
+            Self::Tls => Listen {
+                tls: Some(certificate()),
+                ..at("127.0.0.1:0")
+            },
             #[cfg(unix)]
             Self::Unix => at(&format!("unix:{}", unix::path(name).display())),
         }
@@ -181,9 +223,11 @@ impl Kind {
             Self::Tcp => Box::new(connect(tcp(proxy)).await),
             Self::Tls => Box::new(handshake(tcp(proxy), &["http/1.1"]).await.unwrap()),
             #[cfg(unix)]
-            Self::Unix => {
-                Box::new(tokio::net::UnixStream::connect(proxy.urls()[0].strip_prefix("unix:").unwrap()).await.unwrap())
-            }
+            Self::Unix => Box::new(
+                tokio::net::UnixStream::connect(proxy.urls()[0].strip_prefix("unix:").unwrap())
+                    .await
+                    .unwrap(),
+            ),
         }
     }
 }
@@ -197,17 +241,29 @@ pub(super) async fn handshake(
     protocols: &[&str],
 ) -> std::io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(file("ca.pem")).unwrap()).unwrap();
+    roots
+        .add(CertificateDer::from_pem_file(file("ca.pem")).unwrap())
+        .unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
     let stream = connect(addr).await;
-    TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("llm.test").unwrap(), stream).await
+    TlsConnector::from(Arc::new(config))
+        .connect(ServerName::try_from("llm.test").unwrap(), stream)
+        .await
 }
 
 fn cut_and_continued() -> Vec<Vec<Piece>> {
-    vec![stream(&(chunk("[1, 2") + &finish("length"))), stream(&(chunk("[1, 20]") + &finish("stop")))]
+    vec![
+        stream(&(chunk("[1, 2") + &finish("length"))),
+        stream(&(chunk("[1, 20]") + &finish("stop"))),
+    ]
 }
 
 #[tokio::test]
@@ -216,28 +272,42 @@ async fn an_answer_is_continued_over_each_kind() {
         for kind in KINDS {
             let raw = Raw::new(cut_and_continued()).await;
             let proxy = raw.unbound(Limits::default()).threads(threads);
-            let proxy = proxy.listen(&kind.listen(&format!("continued-{threads}"))).await.unwrap();
+            let proxy = proxy
+                .listen(&kind.listen(&format!("continued-{threads}")))
+                .await
+                .unwrap();
             let mut client = kind.connect(&proxy).await;
             client.write_all(post(ASK).as_bytes()).await.unwrap();
             let (body, is_whole) = body_of(&read_to_end(&mut client).await);
-            assert!(is_whole && body.ends_with("data: [DONE]\n\n"), "{kind:?}: {body}");
+            assert!(
+                is_whole && body.ends_with("data: [DONE]\n\n"),
+                "{kind:?}: {body}"
+            );
             assert!(body.contains(r#""status":"complete""#), "{kind:?}: {body}");
             assert!(timeout(HANGS, proxy.shutdown()).await.unwrap());
         }
     }
 }
 
-/// Nothing is in the answer's way: the client leaves while bytes of a further request wait, or while nothing is sent.
+/// Nothing is in the answer's way: the client leaves while bytes of a further request wait, or
+/// while nothing is sent.
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed_on_each_kind() {
     for kind in KINDS {
-        let long = format!("GET /x HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n", "a".repeat(20_000));
+        let long = format!(
+            "GET /x HTTP/1.1\r\nhost: h\r\nx: {}\r\n\r\n",
+            "a".repeat(20_000)
+        );
         for stray in ["", "GET /x HTTP/1.1\r\nhost: h\r\n\r\n", &long] {
             for says_so in [false, true] {
                 let begun = vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold];
                 let raw = Raw::new(vec![begun]).await;
                 let limits = Limits::default().with_keep_alive_interval(Duration::from_secs(60));
-                let proxy = raw.unbound(limits).listen(&kind.listen("leaves")).await.unwrap();
+                let proxy = raw
+                    .unbound(limits)
+                    .listen(&kind.listen("leaves"))
+                    .await
+                    .unwrap();
                 let mut client = kind.connect(&proxy).await;
                 let ask = post(ASK).replace("connection: close\r\n", "") + stray;
                 client.write_all(ask.as_bytes()).await.unwrap();
@@ -250,7 +320,11 @@ async fn a_client_that_leaves_is_noticed_on_each_kind() {
                 }
                 raw.wait(|state| state.left == 1).await;
                 let ended = timeout(HANGS, proxy.shutdown()).await;
-                assert!(ended.unwrap_or_else(|_| panic!("{kind:?} {stray:?} {says_so}: the proxy waits")));
+                assert!(
+                    ended.unwrap_or_else(|_| panic!(
+                        "{kind:?} {stray:?} {says_so}: the proxy waits"
+                    ))
+                );
             }
         }
     }
@@ -263,7 +337,11 @@ async fn a_client_that_reads_nothing_is_noticed_on_each_kind() {
         let raw = Raw::new(vec![vec![send(format!("{STREAM}{events}")), Piece::Hold]]).await;
         let mut limits = Limits::default();
         limits.server.write_timeout = Duration::from_millis(50);
-        let proxy = raw.unbound(limits).listen(&kind.listen("reads-nothing")).await.unwrap();
+        let proxy = raw
+            .unbound(limits)
+            .listen(&kind.listen("reads-nothing"))
+            .await
+            .unwrap();
         let mut client = kind.connect(&proxy).await;
         client.write_all(post(ASK).as_bytes()).await.unwrap();
         raw.wait(|state| state.left == 1).await;
@@ -276,10 +354,18 @@ async fn a_head_that_does_not_come_is_refused_on_each_kind() {
     for kind in KINDS {
         let mut limits = Limits::default();
         limits.server.head_timeout = Duration::from_millis(50);
-        let proxy = Raw::new(Vec::new()).await.unbound(limits).listen(&kind.listen("head")).await.unwrap();
+        let proxy = Raw::new(Vec::new())
+            .await
+            .unbound(limits)
+            .listen(&kind.listen("head"))
+            .await
+            .unwrap();
         let mut client = kind.connect(&proxy).await;
         let answer = read_to_end(&mut client).await;
-        assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("head_timeout"), "{kind:?}: {answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 408 ") && answer.contains("head_timeout"),
+            "{kind:?}: {answer}"
+        );
     }
 }
 
@@ -289,11 +375,19 @@ async fn connections_are_counted_on_each_kind() {
     for kind in KINDS {
         let mut limits = Limits::default();
         limits.server.max_connections_per_client = 2;
-        let proxy = Raw::new(Vec::new()).await.unbound(limits).listen(&kind.listen("counted")).await.unwrap();
+        let proxy = Raw::new(Vec::new())
+            .await
+            .unbound(limits)
+            .listen(&kind.listen("counted"))
+            .await
+            .unwrap();
         let mut open = Vec::new();
         for _ in 0..2 {
             let mut client = kind.connect(&proxy).await;
-            client.write_all(HEALTH.replace("connection: close\r\n", "").as_bytes()).await.unwrap();
+            client
+                .write_all(HEALTH.replace("connection: close\r\n", "").as_bytes())
+                .await
+                .unwrap();
             read_until(&mut client, "ok\n").await;
             open.push(client);
         }
@@ -302,7 +396,10 @@ async fn connections_are_counted_on_each_kind() {
         } else {
             let answer = read_to_end(&mut kind.connect(&proxy).await).await;
             assert!(answer.starts_with("HTTP/1.1 503 "), "{kind:?}: {answer}");
-            assert!(answer.contains("max_connections_per_client"), "{kind:?}: {answer}");
+            assert!(
+                answer.contains("max_connections_per_client"),
+                "{kind:?}: {answer}"
+            );
         }
     }
 }
@@ -310,8 +407,15 @@ async fn connections_are_counted_on_each_kind() {
 #[tokio::test]
 async fn tls_speaks_http_1_alone() {
     let proxy = unasked().await.listen(&Kind::Tls.listen("")).await.unwrap();
-    assert!(proxy.urls()[0].starts_with("https://127.0.0.1:"), "{:?}", proxy.urls());
-    for (offered, agreed) in [(&[][..], None), (&["h2", "http/1.1"], Some(&b"http/1.1"[..]))] {
+    assert!(
+        proxy.urls()[0].starts_with("https://127.0.0.1:"),
+        "{:?}",
+        proxy.urls()
+    );
+    for (offered, agreed) in [
+        (&[][..], None),
+        (&["h2", "http/1.1"], Some(&b"http/1.1"[..])),
+    ] {
         let mut client = handshake(tcp(&proxy), offered).await.unwrap();
         assert_eq!(client.get_ref().1.alpn_protocol(), agreed);
         client.write_all(HEALTH.as_bytes()).await.unwrap();
@@ -360,11 +464,16 @@ async fn stopping_does_not_wait_for_handshakes() {
         let proxy = Raw::new(Vec::new()).await.unbound(limits).threads(threads);
         let proxy = proxy.listen(&Kind::Tls.listen("")).await.unwrap();
         let mut silent = connect(tcp(&proxy)).await;
-        // The proxy accepts in the order of arrival, so this client's answer means that it has the silent one.
+        // The proxy accepts in the order of arrival, so this client's answer means that it has the
+        // silent one.
         let mut client = Kind::Tls.connect(&proxy).await;
         client.write_all(HEALTH.as_bytes()).await.unwrap();
         read_to_end(&mut client).await;
-        assert!(timeout(HANGS, proxy.shutdown()).await.expect("the proxy waits"));
+        assert!(
+            timeout(HANGS, proxy.shutdown())
+                .await
+                .expect("the proxy waits")
+        );
         assert_eq!(read_to_end(&mut silent).await, "");
     }
 }
@@ -412,10 +521,16 @@ mod unix {
     async fn a_socket_is_its_owners_until_the_end() {
         let path = path("owner");
         for (mode, bits) in [("0600", 0o600), ("0660", 0o660)] {
-            let listen = Listen { socket_mode: mode.parse().unwrap(), ..listen(&path) };
+            let listen = Listen {
+                socket_mode: mode.parse().unwrap(),
+                ..listen(&path)
+            };
             let proxy = unasked().await.listen(&listen).await.unwrap();
             assert_eq!(proxy.urls(), [format!("unix:{}", path.display())]);
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, bits);
+            assert_eq!(
+                fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+                bits
+            );
             assert!(is_served(&path).await);
             assert!(proxy.shutdown().await);
             assert!(!path.exists());
@@ -437,7 +552,10 @@ mod unix {
         let path = path("live");
         let first = unasked().await.listen(&listen(&path)).await.unwrap();
         let error = unasked().await.listen(&listen(&path)).await.unwrap_err();
-        assert!(error.kind() == ErrorKind::AddrInUse && error.to_string().contains("a process listens"), "{error}");
+        assert!(
+            error.kind() == ErrorKind::AddrInUse && error.to_string().contains("a process listens"),
+            "{error}"
+        );
         assert!(is_served(&path).await);
         assert!(first.shutdown().await);
     }
@@ -449,7 +567,10 @@ mod unix {
         let error = unasked().await.listen(&listen(&file)).await.unwrap_err();
         assert!(error.to_string().contains("is no socket"), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
-        for path in [Path::new("/missing/llm.sock"), &file.with_file_name("x".repeat(200))] {
+        for path in [
+            Path::new("/missing/llm.sock"),
+            &file.with_file_name("x".repeat(200)),
+        ] {
             assert!(unasked().await.listen(&listen(path)).await.is_err());
             assert!(!path.exists());
         }

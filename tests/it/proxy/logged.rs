@@ -1,5 +1,5 @@
-//! The log of a test, for those that read it, and a watch over the logs of all others: a credential, a prompt or an answer in one
-//! of them ends the run.
+//! The log of a test, for those that read it, and a watch over the logs of all others: a
+//! credential, a prompt or an answer in one of them ends the run.
 
 use std::fmt::{Debug, Write as _};
 use std::io::{self, Write as _};
@@ -16,17 +16,28 @@ pub(super) struct Log(pub(super) Arc<Mutex<String>>);
 
 /// Collects the events of this thread in a log, until what is returned is dropped.
 ///
-/// While a process has one dispatcher alone, `tracing` asks the thread that comes first to a place whether its events count,
-/// for all threads. So there is always a second one.
+/// While a process has one dispatcher alone, `tracing` asks the thread that comes first to a place
+/// whether its events count, for all threads. So there is always a second one.
 pub(super) fn listen(log: Log) -> DefaultGuard {
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Listener(|_: &str| {})));
     LazyLock::force(&SECOND);
-    set_default(Listener(move |fields: &str| log.0.lock().unwrap().push_str(fields)))
+    set_default(Listener(move |fields: &str| {
+        log.0.lock().unwrap().push_str(fields)
+    }))
 }
 
 /// Parts of the credentials, prompts and answers that the tests send.
-const CANARIES: [&str; 9] =
-    ["Bearer ", "sk-test", "sk-1", "sk-secret", "secret-", "canary-", "key-of-K", "A document, please", "stormy"];
+const CANARIES: [&str; 9] = [
+    "Bearer ",
+    "sk-test",
+    "sk-1",
+    "sk-secret",
+    "secret-",
+    "canary-",
+    "key-of-K",
+    "A document, please",
+    "stormy",
+];
 
 /// The events and spans that were searched.
 static SEARCHED: AtomicUsize = AtomicUsize::new(0);
@@ -34,7 +45,9 @@ static SEARCHED: AtomicUsize = AtomicUsize::new(0);
 /// Begins to watch, once for all tests.
 pub(super) fn watch_the_log() {
     static WATCH: Once = Once::new();
-    WATCH.call_once(|| set_global_default(Listener(search)).expect("no other default for all threads"));
+    WATCH.call_once(|| {
+        set_global_default(Listener(search)).expect("no other default for all threads")
+    });
 }
 
 /// Returns the canary that is in what is logged.
@@ -46,7 +59,8 @@ fn found(logged: &str) -> Option<&'static str> {
 fn search(fields: &str) {
     SEARCHED.fetch_add(1, Ordering::Relaxed);
     if let Some(canary) = found(fields) {
-        // A panic would end a task of the proxy, and perhaps no test. What is captured of the output is lost here.
+        // A panic would end a task of the proxy, and perhaps no test. What is captured of the
+        // output is lost here.
         let _ = writeln!(io::stderr(), "`{canary}` was logged: {fields}");
         std::process::abort();
     }

@@ -44,7 +44,8 @@ use serde_json::{Value, json};
 
 use crate::support::Rng;
 
-/// Has everything that a seam can meet: escapes, several scripts, numbers, nested containers, similar rows.
+/// Has everything that a seam can meet: escapes, several scripts, numbers, nested containers,
+/// similar rows.
 const DOCUMENT: &str = r#"{"title": "Seams \u00e9 \ud83d\ude00 – \"quoted\"", "sections": [{"type": "text", "content": "It was a dark and stormy night; the rain fell in torrents, except at occasional intervals."}, {"type": "table", "rows": [[1, -2.5e3, true], [2, 0.125, false], [3, 17, null]]}, {"type": "list", "items": ["один", "два", "三"]}], "done": true}"#;
 
 struct Setup {
@@ -63,9 +64,15 @@ impl Setup {
 
     async fn of(script: &str, change: impl FnOnce(Proxy) -> Proxy) -> Self {
         logged::watch_the_log();
-        let sim = Sim::new(DOCUMENT, script.parse().unwrap()).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let sim = Sim::new(DOCUMENT, script.parse().unwrap())
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
         let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
-        let proxy = change(Proxy::new(client)).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = change(Proxy::new(client))
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
         Self { sim, proxy }
     }
 
@@ -103,13 +110,20 @@ async fn ask(url: &str, request: &Value) -> Answer {
     let mut frames = response.into_body();
     let mut body = Vec::new();
     let whole = loop {
-        match tokio::time::timeout(Duration::from_secs(30), frames.frame()).await.expect("the proxy hangs") {
+        match tokio::time::timeout(Duration::from_secs(30), frames.frame())
+            .await
+            .expect("the proxy hangs")
+        {
             Some(Ok(frame)) => body.extend_from_slice(&frame.into_data().unwrap_or_default()),
             Some(Err(_)) => break false,
             None => break true,
         }
     };
-    Answer { status, body, whole }
+    Answer {
+        status,
+        body,
+        whole,
+    }
 }
 
 impl Answer {
@@ -137,12 +151,16 @@ impl Answer {
     fn report(&self) -> Value {
         let chunks = self.chunks();
         let data: Vec<_> = chunks.iter().filter(|chunk| !chunk.is_null()).collect();
-        let with: Vec<_> = data.iter().filter(|chunk| chunk.get("restitch").is_some()).collect();
+        let with: Vec<_> = data
+            .iter()
+            .filter(|chunk| chunk.get("restitch").is_some())
+            .collect();
         assert_eq!(with.len(), 1, "{}", String::from_utf8_lossy(&self.body));
         data.last().unwrap()["restitch"].clone()
     }
 
-    /// Checks that the stream is complete and has one finish, one usage, one `[DONE]` and one identity.
+    /// Checks that the stream is complete and has one finish, one usage, one `[DONE]` and one
+    /// identity.
     fn assert_seamless(&self, expected: &str, context: &str) {
         let shown = || format!("{context}\n{}", String::from_utf8_lossy(&self.body));
         assert!(self.whole && self.status == 200, "{}", shown());
@@ -151,26 +169,55 @@ impl Answer {
         let (done, chunks): (Vec<_>, Vec<_>) = chunks.iter().partition(|chunk| chunk.is_null());
         assert_eq!(done.len(), 1, "{}", shown());
         assert!(self.body.ends_with(b"data: [DONE]\n\n"), "{}", shown());
-        let finishes =
-            chunks.iter().filter(|chunk| chunk.pointer("/choices/0/finish_reason").is_some_and(|r| !r.is_null()));
+        let finishes = chunks.iter().filter(|chunk| {
+            chunk
+                .pointer("/choices/0/finish_reason")
+                .is_some_and(|r| !r.is_null())
+        });
         assert_eq!(finishes.count(), 1, "{}", shown());
-        assert!(chunks.iter().filter(|chunk| chunk["usage"].is_object()).count() <= 1, "{}", shown());
-        let roles = chunks.iter().filter(|chunk| chunk.pointer("/choices/0/delta/role").is_some());
+        assert!(
+            chunks
+                .iter()
+                .filter(|chunk| chunk["usage"].is_object())
+                .count()
+                <= 1,
+            "{}",
+            shown()
+        );
+        let roles = chunks
+            .iter()
+            .filter(|chunk| chunk.pointer("/choices/0/delta/role").is_some());
         assert_eq!(roles.count(), 1, "{}", shown());
         for member in ["id", "model", "created"] {
-            assert!(chunks.iter().all(|chunk| chunk[member] == chunks[0][member]), "{member}: {}", shown());
+            assert!(
+                chunks
+                    .iter()
+                    .all(|chunk| chunk[member] == chunks[0][member]),
+                "{member}: {}",
+                shown()
+            );
         }
     }
 }
 
 #[tokio::test]
 async fn a_healthy_stream_passes_unchanged() {
-    for script in ["answer", "answer!length", "fence", "prose", "answer@40!filter"] {
+    for script in [
+        "answer",
+        "answer!length",
+        "fence",
+        "prose",
+        "answer@40!filter",
+    ] {
         let setup = Setup::new(script).await;
         let through = setup.stream().await;
         let direct = Setup::new(script).await;
         let direct = ask(&direct.sim.url(), &request(true, "A document, please.")).await;
-        assert_eq!(String::from_utf8_lossy(&through.body), String::from_utf8_lossy(&direct.body), "{script}");
+        assert_eq!(
+            String::from_utf8_lossy(&through.body),
+            String::from_utf8_lossy(&direct.body),
+            "{script}"
+        );
         assert!(through.whole);
         assert_eq!(setup.sim.calls().len(), 1, "{script}");
     }
@@ -178,7 +225,15 @@ async fn a_healthy_stream_passes_unchanged() {
 
 #[tokio::test]
 async fn every_behaviour_first_and_the_anchor_then() {
-    let ends = ["length", "stop", "drop", "eof", "error", "done", "malformed"];
+    let ends = [
+        "length",
+        "stop",
+        "drop",
+        "eof",
+        "error",
+        "done",
+        "malformed",
+    ];
     let behaviours = [
         "anchor@60",
         "exact",
@@ -211,13 +266,29 @@ async fn every_behaviour_first_and_the_anchor_then() {
         let answer = setup.stream().await;
         answer.assert_seamless(DOCUMENT, &script);
         assert_eq!(answer.report()["status"], "complete", "{script}");
-        assert!(setup.sim.calls().iter().all(|call| call.status.is_none_or(|status| status != 422)), "{script}");
+        assert!(
+            setup
+                .sim
+                .calls()
+                .iter()
+                .all(|call| call.status.is_none_or(|status| status != 422)),
+            "{script}"
+        );
     }
 }
 
 #[tokio::test]
 async fn behaviours_that_never_deliver_end_closed_and_flagged() {
-    for behaviour in ["refusal", "empty", "repeat", "drop", "no-response", "500~0", "429~0", "404"] {
+    for behaviour in [
+        "refusal",
+        "empty",
+        "repeat",
+        "drop",
+        "no-response",
+        "500~0",
+        "429~0",
+        "404",
+    ] {
         // Without patience a lost call is a failure.
         let limits = Limits::default().with_patience(Duration::ZERO);
         let with = |proxy: Proxy| proxy.limits(limits).give_up(GiveUp::Close);
@@ -233,7 +304,8 @@ async fn behaviours_that_never_deliver_end_closed_and_flagged() {
         assert_eq!(answer.transcript().finish["0"], "length", "{behaviour}");
         let calls = match behaviour {
             "repeat" => 3,
-            // A connection that was used before and ends without a byte counts as nothing: that request is sent again.
+            // A connection that was used before and ends without a byte counts as nothing: that
+            // request is sent again.
             "no-response" => 5,
             _ => 4,
         };
@@ -260,15 +332,21 @@ async fn resets_at_every_event_edge_and_at_seeded_offsets() {
 
 #[tokio::test]
 async fn whole_bodies_are_made_whole() {
-    for script in
-        ["answer@50 | anchor", "answer@120!stop | refusal fence", "drop answer@33 | 500~0 preamble", "fence@70 | exact"]
-    {
+    for script in [
+        "answer@50 | anchor",
+        "answer@120!stop | refusal fence",
+        "drop answer@33 | 500~0 preamble",
+        "fence@70 | exact",
+    ] {
         let setup = Setup::new(script).await;
         let answer = ask(&setup.proxy.url(), &request(false, "x")).await;
         let body: Value = serde_json::from_slice(&answer.body).unwrap();
         let text = body["choices"][0]["message"]["content"].as_str().unwrap();
-        let expected =
-            if script.starts_with("fence") { format!("```json\n{DOCUMENT}\n```") } else { DOCUMENT.to_owned() };
+        let expected = if script.starts_with("fence") {
+            format!("```json\n{DOCUMENT}\n```")
+        } else {
+            DOCUMENT.to_owned()
+        };
         assert_eq!(text, expected, "{script}");
         assert_eq!(body["restitch"]["status"], "complete", "{script}: {body}");
         assert_eq!(body["choices"].as_array().unwrap().len(), 1);
@@ -324,7 +402,11 @@ fn a_reset_at_every_byte_gives_the_identical_document() {
                         relay.handle_open(now);
                         let rest = match request.turn {
                             None => DOCUMENT.to_owned(),
-                            Some(turn) => format!("{}{}", turn.anchor, &DOCUMENT[turn.delivered.trim_end().len()..]),
+                            Some(turn) => format!(
+                                "{}{}",
+                                turn.anchor,
+                                &DOCUMENT[turn.delivered.trim_end().len()..]
+                            ),
                         };
                         relay.handle_bytes(now, stream("second", &rest).into());
                         // If `[DONE]` has ended the call, the hangup is ignored.
@@ -335,7 +417,11 @@ fn a_reset_at_every_byte_gives_the_identical_document() {
                 }
             }
             assert_eq!(ended, Some(TransportEnd::Closed), "at {at}");
-            let answer = Answer { status: 200, body, whole: true };
+            let answer = Answer {
+                status: 200,
+                body,
+                whole: true,
+            };
             assert_eq!(answer.text(), DOCUMENT, "at {at}");
             if transport_end == TransportEnd::Dropped {
                 answer.assert_seamless(DOCUMENT, &format!("at {at}"));

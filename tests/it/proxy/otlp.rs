@@ -1,4 +1,5 @@
-//! Spans and metrics that are pushed to a collector by OTLP, by the program as an operator starts it.
+//! Spans and metrics that are pushed to a collector by OTLP, by the program as an operator starts
+//! it.
 
 use std::process::{ExitStatus, Stdio};
 
@@ -22,15 +23,29 @@ impl Program {
     /// Starts the proxy in front of an upstream, with variables of its environment.
     async fn start(upstream: std::net::SocketAddr, variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-        command.args(["proxy", "--listen", "127.0.0.1:0", "--upstream", &format!("http://{upstream}")]);
-        command.env_remove("RESTITCH_CORPUS").envs(variables.iter().copied());
-        command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.args([
+            "proxy",
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            &format!("http://{upstream}"),
+        ]);
+        command
+            .env_remove("RESTITCH_CORPUS")
+            .envs(variables.iter().copied());
+        command
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let mut words = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         let addr = loop {
             line.clear();
-            let read = timeout(HANGS, words.read_line(&mut line)).await.expect("the proxy hangs").unwrap();
+            let read = timeout(HANGS, words.read_line(&mut line))
+                .await
+                .expect("the proxy hangs")
+                .unwrap();
             assert!(read > 0, "the proxy has ended");
             if let Some((_, rest)) = line.split_once("listening on http://") {
                 break rest.split(',').next().unwrap().parse().unwrap();
@@ -42,10 +57,26 @@ impl Program {
     /// Ends the proxy as an operator does. Returns what it has said.
     async fn end(mut self) -> (ExitStatus, String) {
         let id = self.child.id().unwrap().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &id])
+                .status()
+                .await
+                .unwrap()
+                .success()
+        );
         let mut said = String::new();
-        timeout(HANGS, self.words.read_to_string(&mut said)).await.expect("the proxy hangs").unwrap();
-        (timeout(HANGS, self.child.wait()).await.expect("the proxy hangs").unwrap(), said)
+        timeout(HANGS, self.words.read_to_string(&mut said))
+            .await
+            .expect("the proxy hangs")
+            .unwrap();
+        (
+            timeout(HANGS, self.child.wait())
+                .await
+                .expect("the proxy hangs")
+                .unwrap(),
+            said,
+        )
     }
 }
 
@@ -58,14 +89,25 @@ async fn collector() -> Raw {
 /// Returns the bodies of the requests to a path.
 fn bodies(collector: &Raw, path: &str) -> Vec<Value> {
     let requests = collector.requests.lock().unwrap();
-    let of_path = requests.iter().filter(|request| request.starts_with(&format!("POST {path} ")));
-    of_path.map(|request| serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap()).collect()
+    let of_path = requests
+        .iter()
+        .filter(|request| request.starts_with(&format!("POST {path} ")));
+    of_path
+        .map(|request| serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap())
+        .collect()
 }
 
 fn attribute<'v>(of: &'v Value, name: &str) -> &'v Value {
     let attributes = of["attributes"].as_array().unwrap();
     let found = attributes.iter().find(|attribute| attribute["key"] == name);
-    found.map_or(&Value::Null, |attribute| attribute["value"].as_object().unwrap().values().next().unwrap())
+    found.map_or(&Value::Null, |attribute| {
+        attribute["value"]
+            .as_object()
+            .unwrap()
+            .values()
+            .next()
+            .unwrap()
+    })
 }
 
 fn ask() -> String {
@@ -78,7 +120,11 @@ async fn an_answer_and_its_calls_are_spans() {
     let usage = "data: {\"id\":\"a\",\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":30}}\n\n";
     let done = "data: [DONE]\n\n";
     let cut = chunk("[1, 2") + &finish("length").replace(done, "") + usage + done;
-    let raw = Raw::new(vec![stream(&cut), stream(&(chunk("[1, 20]") + &finish("stop")))]).await;
+    let raw = Raw::new(vec![
+        stream(&cut),
+        stream(&(chunk("[1, 20]") + &finish("stop"))),
+    ])
+    .await;
     let collector = collector().await;
     let endpoint = format!("http://{}/base", collector.addr);
     let proxy = Program::start(
@@ -87,26 +133,49 @@ async fn an_answer_and_its_calls_are_spans() {
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "x-team=mine"),
-            ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test"),
+            (
+                "OTEL_RESOURCE_ATTRIBUTES",
+                "deployment.environment.name=test",
+            ),
         ],
     )
     .await;
     let answer = exchange(proxy.addr, &ask()).await;
     assert!(answer.contains("\"status\":\"complete\""), "{answer}");
     let (status, said) = proxy.end().await;
-    assert!(status.success() && !said.contains("WARN"), "{status}: {said}");
+    assert!(
+        status.success() && !said.contains("WARN"),
+        "{status}: {said}"
+    );
 
-    assert!(collector.requests.lock().unwrap().iter().all(|request| request.contains("x-team: mine")));
+    assert!(
+        collector
+            .requests
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|request| request.contains("x-team: mine"))
+    );
     let traces = bodies(&collector, "/base/v1/traces");
     let resource = &traces[0]["resourceSpans"][0]["resource"];
     assert_eq!(attribute(resource, "service.name"), "restitch");
     assert_eq!(attribute(resource, "deployment.environment.name"), "test");
-    let all = traces.iter().flat_map(|body| body["resourceSpans"].as_array().unwrap());
+    let all = traces
+        .iter()
+        .flat_map(|body| body["resourceSpans"].as_array().unwrap());
     let all = all.flat_map(|spans| spans["scopeSpans"].as_array().unwrap());
-    let spans: Vec<_> = all.flat_map(|spans| spans["spans"].as_array().unwrap()).collect();
-    assert!(spans.len() == 3 && spans.iter().all(|span| span["traceId"] == TRACE), "{spans:?}");
+    let spans: Vec<_> = all
+        .flat_map(|spans| spans["spans"].as_array().unwrap())
+        .collect();
+    assert!(
+        spans.len() == 3 && spans.iter().all(|span| span["traceId"] == TRACE),
+        "{spans:?}"
+    );
     let server = spans.iter().find(|span| span["kind"] == 2).unwrap();
-    assert_eq!((&server["name"], &server["parentSpanId"]), (&"chat m".into(), &"00f067aa0ba902b7".into()));
+    assert_eq!(
+        (&server["name"], &server["parentSpanId"]),
+        (&"chat m".into(), &"00f067aa0ba902b7".into())
+    );
     for (name, value) in [
         ("gen_ai.operation.name", "chat"),
         ("gen_ai.provider.name", "127.0.0.1"),
@@ -124,56 +193,107 @@ async fn an_answer_and_its_calls_are_spans() {
     for (number, (call, way)) in calls.iter().zip(["first", "reprompt"]).enumerate() {
         assert_eq!(call["parentSpanId"], server["spanId"], "{call}");
         assert_eq!(
-            (attribute(call, "restitch.way"), attribute(call, "server.address")),
+            (
+                attribute(call, "restitch.way"),
+                attribute(call, "server.address")
+            ),
             (&way.into(), &"127.0.0.1".into())
         );
         assert_eq!(*attribute(call, "error.type"), Value::Null, "{call}");
         // The upstream's spans are below that of its call.
-        let context = format!("traceparent: 00-{TRACE}-{}-01", call["spanId"].as_str().unwrap());
+        let context = format!(
+            "traceparent: 00-{TRACE}-{}-01",
+            call["spanId"].as_str().unwrap()
+        );
         let request = raw.request(number);
-        assert!(request.contains(&context) && request.contains("tracestate: a=b"), "{context}: {request}");
+        assert!(
+            request.contains(&context) && request.contains("tracestate: a=b"),
+            "{context}: {request}"
+        );
     }
     assert_eq!(
-        (attribute(calls[0], "restitch.cause"), attribute(calls[0], "gen_ai.usage.output_tokens")),
+        (
+            attribute(calls[0], "restitch.cause"),
+            attribute(calls[0], "gen_ai.usage.output_tokens")
+        ),
         (&"length".into(), &"30".into())
     );
     let joined = &calls[1]["events"][0];
-    assert_eq!((&joined["name"], attribute(joined, "restitch.offset")), (&"joined".into(), &"5".into()));
+    assert_eq!(
+        (&joined["name"], attribute(joined, "restitch.offset")),
+        (&"joined".into(), &"5".into())
+    );
 
     let metrics = bodies(&collector, "/base/v1/metrics");
     let last = metrics.last().unwrap();
-    let scopes = last["resourceMetrics"][0]["scopeMetrics"].as_array().unwrap();
-    let metrics: Vec<_> = scopes.iter().flat_map(|scope| scope["metrics"].as_array().unwrap()).collect();
-    let named =
-        |name: &str| *metrics.iter().find(|metric| metric["name"] == name).unwrap_or_else(|| panic!("{name}: {last}"));
-    let cuts = named("restitch.cuts")["sum"]["dataPoints"].as_array().unwrap().iter();
+    let scopes = last["resourceMetrics"][0]["scopeMetrics"]
+        .as_array()
+        .unwrap();
+    let metrics: Vec<_> = scopes
+        .iter()
+        .flat_map(|scope| scope["metrics"].as_array().unwrap())
+        .collect();
+    let named = |name: &str| {
+        *metrics
+            .iter()
+            .find(|metric| metric["name"] == name)
+            .unwrap_or_else(|| panic!("{name}: {last}"))
+    };
+    let cuts = named("restitch.cuts")["sum"]["dataPoints"]
+        .as_array()
+        .unwrap()
+        .iter();
     let cuts: Vec<_> = cuts.filter(|point| point["asInt"] != "0").collect();
-    assert!(cuts.len() == 1 && cuts[0]["asInt"] == "1" && attribute(cuts[0], "cause") == "length", "{cuts:?}");
+    assert!(
+        cuts.len() == 1 && cuts[0]["asInt"] == "1" && attribute(cuts[0], "cause") == "length",
+        "{cuts:?}"
+    );
     let duration = named("gen_ai.client.operation.duration");
     assert_eq!(duration["unit"], "s");
     let point = &duration["histogram"]["dataPoints"][0];
-    assert_eq!((attribute(point, "gen_ai.request.model"), &point["explicitBounds"][0]), (&"m".into(), &0.01.into()));
+    assert_eq!(
+        (
+            attribute(point, "gen_ai.request.model"),
+            &point["explicitBounds"][0]
+        ),
+        (&"m".into(), &0.01.into())
+    );
 }
 
 /// A refusal and a client without a context.
 #[tokio::test]
 async fn what_fails_is_a_span_with_its_error() {
-    let raw = Raw::new(vec![vec![send("HTTP/1.1 404 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")]]).await;
+    let raw = Raw::new(vec![vec![send(
+        "HTTP/1.1 404 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+    )]])
+    .await;
     let collector = collector().await;
     let endpoint = format!("http://{}", collector.addr);
-    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint[..]), ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")];
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint[..]),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+    ];
     let proxy = Program::start(raw.addr, &variables).await;
     exchange(proxy.addr, &post(ASK)).await;
     assert!(proxy.end().await.0.success());
     let traces = bodies(&collector, "/v1/traces");
-    let spans = traces[0]["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let spans = traces[0]["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        .as_array()
+        .unwrap();
     assert_eq!(spans.len(), 2, "{spans:?}");
     for span in spans {
-        assert_eq!((attribute(span, "error.type"), &span["status"]["code"]), (&"404".into(), &2.into()), "{span}");
+        assert_eq!(
+            (attribute(span, "error.type"), &span["status"]["code"]),
+            (&"404".into(), &2.into()),
+            "{span}"
+        );
     }
     let request = raw.request(0);
     let trace = spans[0]["traceId"].as_str().unwrap();
-    assert!(request.contains(&format!("traceparent: 00-{trace}-")), "{request}");
+    assert!(
+        request.contains(&format!("traceparent: 00-{trace}-")),
+        "{request}"
+    );
 }
 
 /// A collector that is down, or that never answers, breaks no answer.
@@ -185,30 +305,46 @@ async fn a_collector_that_is_down_breaks_no_answer() {
         let endpoint = format!("http://{collector}");
         let proxy = Program::start(raw.addr, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).await;
         let answer = exchange(proxy.addr, &ask()).await;
-        assert!(answer.contains("[1]") && answer.contains("data: [DONE]"), "{answer}");
+        assert!(
+            answer.contains("[1]") && answer.contains("data: [DONE]"),
+            "{answer}"
+        );
         let (status, said) = proxy.end().await;
-        assert!(status.success() && said.contains("not all spans and metrics have reached the collector"), "{said}");
+        assert!(
+            status.success()
+                && said.contains("not all spans and metrics have reached the collector"),
+            "{said}"
+        );
     }
 }
 
 /// A variable of one signal names no collector for the other.
 #[tokio::test]
 async fn one_signal_alone_is_pushed() {
-    for (variable, path) in
-        [("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/spans"), ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/numbers")]
-    {
+    for (variable, path) in [
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/spans"),
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/numbers"),
+    ] {
         let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
         let collector = collector().await;
         let endpoint = format!("http://{}{path}", collector.addr);
         let proxy = Program::start(raw.addr, &[(variable, &endpoint)]).await;
         exchange(proxy.addr, &ask()).await;
         let (status, said) = proxy.end().await;
-        assert!(status.success() && !said.contains("WARN"), "{variable}: {said}");
+        assert!(
+            status.success() && !said.contains("WARN"),
+            "{variable}: {said}"
+        );
         let requests = collector.requests.lock().unwrap().clone();
         let is_of_path = |request: &String| request.starts_with(&format!("POST {path} HTTP/1.1"));
-        assert!(!requests.is_empty() && requests.iter().all(is_of_path), "{variable}: {requests:?}");
+        assert!(
+            !requests.is_empty() && requests.iter().all(is_of_path),
+            "{variable}: {requests:?}"
+        );
         // The upstream is told of a span only where spans are pushed.
-        let is_own = !raw.request(0).contains(&format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01"));
+        let is_own = !raw
+            .request(0)
+            .contains(&format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01"));
         assert_eq!(is_own, path == "/spans", "{}", raw.request(0));
     }
 }
@@ -219,7 +355,10 @@ async fn each_signal_tells_its_own_outage() {
     let no = "HTTP/1.1 503 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     let (spans, metrics) = (Raw::new(vec![vec![send(no)]; 100]).await, collector().await);
     let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
-    let (to_spans, to_metrics) = (format!("http://{}", spans.addr), format!("http://{}", metrics.addr));
+    let (to_spans, to_metrics) = (
+        format!("http://{}", spans.addr),
+        format!("http://{}", metrics.addr),
+    );
     let variables = [
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &to_spans[..]),
         ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &to_metrics[..]),
@@ -227,9 +366,15 @@ async fn each_signal_tells_its_own_outage() {
     let proxy = Program::start(raw.addr, &variables).await;
     exchange(proxy.addr, &ask()).await;
     let (_, said) = proxy.end().await;
-    assert!(spans.state.borrow().requests > 0 && metrics.state.borrow().requests > 0, "{said}");
+    assert!(
+        spans.state.borrow().requests > 0 && metrics.state.borrow().requests > 0,
+        "{said}"
+    );
     assert!(said.contains("the collector does not take spans"), "{said}");
-    assert!(!said.contains("again") && !said.contains("does not take metrics"), "{said}");
+    assert!(
+        !said.contains("again") && !said.contains("does not take metrics"),
+        "{said}"
+    );
 }
 
 /// Returns the fields of a message of protobuf that have bytes, by their numbers
@@ -240,7 +385,10 @@ fn fields(message: &[u8], number: u64) -> Vec<&[u8]> {
         let length = rest.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
         let (bytes, after) = rest.split_at(length);
         *rest = after;
-        bytes.iter().rev().fold(0_u64, |value, byte| value << 7 | u64::from(byte & 0x7f))
+        bytes
+            .iter()
+            .rev()
+            .fold(0_u64, |value, byte| value << 7 | u64::from(byte & 0x7f))
     };
     while !rest.is_empty() {
         let key = varint(&mut rest);
@@ -263,11 +411,18 @@ fn fields(message: &[u8], number: u64) -> Vec<&[u8]> {
     found
 }
 
-/// Returns the names of spans or metrics in a request of OTLP: resources, scopes, and what they have.
+/// Returns the names of spans or metrics in a request of OTLP: resources, scopes, and what they
+/// have.
 fn names(body: &[u8], name: u64) -> Vec<String> {
-    let scopes = fields(body, 1).into_iter().flat_map(|resource| fields(resource, 2));
-    let named = scopes.flat_map(|scope| fields(scope, 2)).flat_map(|one| fields(one, name));
-    named.map(|name| String::from_utf8(name.to_vec()).unwrap()).collect()
+    let scopes = fields(body, 1)
+        .into_iter()
+        .flat_map(|resource| fields(resource, 2));
+    let named = scopes
+        .flat_map(|scope| fields(scope, 2))
+        .flat_map(|one| fields(one, name));
+    named
+        .map(|name| String::from_utf8(name.to_vec()).unwrap())
+        .collect()
 }
 
 /// The default protocol, which collectors get.
@@ -281,9 +436,15 @@ async fn what_is_pushed_is_protobuf() {
     assert!(proxy.end().await.0.success());
     let (mut spans, mut metrics) = (Vec::new(), Vec::new());
     for request in collector.bytes.lock().unwrap().iter() {
-        let at = request.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap();
+        let at = request
+            .windows(4)
+            .position(|bytes| bytes == b"\r\n\r\n")
+            .unwrap();
         let (head, body) = (String::from_utf8_lossy(&request[..at]), &request[at + 4..]);
-        assert!(head.contains("content-type: application/x-protobuf"), "{head}");
+        assert!(
+            head.contains("content-type: application/x-protobuf"),
+            "{head}"
+        );
         match head.split(' ').nth(1) {
             Some("/v1/traces") => spans.extend(names(body, 5)),
             Some("/v1/metrics") => metrics.extend(names(body, 1)),
@@ -292,7 +453,10 @@ async fn what_is_pushed_is_protobuf() {
     }
     assert_eq!(spans, ["chat m"; 2]);
     let has = |name: &str| metrics.iter().any(|metric| metric == name);
-    assert!(has("gen_ai.client.operation.duration") && has("restitch.answers"), "{metrics:?}");
+    assert!(
+        has("gen_ai.client.operation.duration") && has("restitch.answers"),
+        "{metrics:?}"
+    );
 }
 
 #[tokio::test]
@@ -300,11 +464,17 @@ async fn nothing_is_pushed_unless_a_collector_is_named() {
     let raw = Raw::new(vec![stream(&(chunk("[1]") + &finish("stop")))]).await;
     let collector = collector().await;
     let endpoint = format!("http://{}", collector.addr);
-    let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint[..]), ("OTEL_SDK_DISABLED", "true")];
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint[..]),
+        ("OTEL_SDK_DISABLED", "true"),
+    ];
     let proxy = Program::start(raw.addr, &variables).await;
     exchange(proxy.addr, &ask()).await;
     assert!(proxy.end().await.0.success());
     assert!(collector.requests.lock().unwrap().is_empty());
     // The client's own context goes on.
-    assert!(raw.request(0).contains(&format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01")));
+    assert!(
+        raw.request(0)
+            .contains(&format!("traceparent: 00-{TRACE}-00f067aa0ba902b7-01"))
+    );
 }

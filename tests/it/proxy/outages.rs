@@ -1,5 +1,5 @@
-//! Trouble of an upstream on every API, streamed and whole: it goes away and comes back, asks for patience, falls silent, or
-//! refuses the request for the rest.
+//! Trouble of an upstream on every API, streamed and whole: it goes away and comes back, asks for
+//! patience, falls silent, or refuses the request for the rest.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -41,15 +41,31 @@ struct Ask {
 
 /// Returns each API, streamed and whole.
 fn asks() -> Vec<Ask> {
-    let streams = Dialect::ALL.map(|dialect| Ask { dialect, stream: true, prose: false });
-    let bodies = Dialect::ALL.map(|dialect| Ask { dialect, stream: false, prose: false });
+    let streams = Dialect::ALL.map(|dialect| Ask {
+        dialect,
+        stream: true,
+        prose: false,
+    });
+    let bodies = Dialect::ALL.map(|dialect| Ask {
+        dialect,
+        stream: false,
+        prose: false,
+    });
     [streams, bodies].concat()
 }
 
 /// Returns each API whose prose is continued: legacy Completions continue any text as it is.
 fn prose() -> Vec<Ask> {
-    let known = Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::Completions);
-    known.map(|dialect| Ask { dialect, stream: true, prose: true }).collect()
+    let known = Dialect::ALL
+        .into_iter()
+        .filter(|dialect| *dialect != Dialect::Completions);
+    known
+        .map(|dialect| Ask {
+            dialect,
+            stream: true,
+            prose: true,
+        })
+        .collect()
 }
 
 impl Ask {
@@ -58,16 +74,26 @@ impl Ask {
     }
 
     fn delivered(self) -> &'static str {
-        if self.prose { &PROSE[..PROSE_CUT] } else { &DOCUMENT[..CUT] }
+        if self.prose {
+            &PROSE[..PROSE_CUT]
+        } else {
+            &DOCUMENT[..CUT]
+        }
     }
 
     fn request(self) -> String {
         let turns = json!([{"role": "user", "content": "x"}]);
         let (path, mut body) = match self.dialect {
-            Dialect::Chat => ("/v1/chat/completions", json!({"model": "m", "messages": turns})),
+            Dialect::Chat => (
+                "/v1/chat/completions",
+                json!({"model": "m", "messages": turns}),
+            ),
             Dialect::Completions => ("/v1/completions", json!({"model": "m", "prompt": "x"})),
             Dialect::Responses => ("/v1/responses", json!({"model": "m", "input": "x"})),
-            Dialect::Messages => ("/v1/messages", json!({"model": "m", "max_tokens": 99, "messages": turns})),
+            Dialect::Messages => (
+                "/v1/messages",
+                json!({"model": "m", "max_tokens": 99, "messages": turns}),
+            ),
             Dialect::Ollama => ("/api/chat", json!({"model": "m", "messages": turns})),
             Dialect::Cohere => ("/v2/chat", json!({"model": "m", "messages": turns})),
             _ => {
@@ -75,7 +101,10 @@ impl Ask {
                     true => "/v1beta/models/m:streamGenerateContent?alt=sse",
                     false => "/v1beta/models/m:generateContent",
                 };
-                (path, json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}]}))
+                (
+                    path,
+                    json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}]}),
+                )
             }
         };
         if self.dialect != Dialect::Gemini {
@@ -93,14 +122,19 @@ impl Ask {
         format!("HTTP/1.1 200 OK\r\ncontent-type: {media_type}\r\nconnection: close\r\n{more}\r\n")
     }
 
-    /// Returns a response whose text is `text`. `reason`: why it ends, in the words of Chat Completions. `None`: a stream stops
-    /// after its text, and a body in the middle.
+    /// Returns a response whose text is `text`. `reason`: why it ends, in the words of Chat
+    /// Completions. `None`: a stream stops after its text, and a body in the middle.
     fn answer(self, text: &str, reason: Option<&str>) -> String {
         if self.stream {
             return self.head("") + &answer(self.dialect, SlotKind::Text, text, reason).stream();
         }
-        let body = whole_body(self.dialect, SlotKind::Text, text, reason.unwrap_or("stop")).to_string();
-        let sent = if reason.is_some() { body.len() } else { body.len() / 2 };
+        let body =
+            whole_body(self.dialect, SlotKind::Text, text, reason.unwrap_or("stop")).to_string();
+        let sent = if reason.is_some() {
+            body.len()
+        } else {
+            body.len() / 2
+        };
         self.head(&format!("content-length: {}\r\n", body.len())) + &body[..sent]
     }
 
@@ -110,7 +144,11 @@ impl Ask {
         let (_, body) = response.split_once("\r\n\r\n").unwrap();
         assert!(body.contains(limit), "{self:?}: {body}");
         let body = body.replace(limit, end);
-        let length = if self.stream { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        let length = if self.stream {
+            String::new()
+        } else {
+            format!("content-length: {}\r\n", body.len())
+        };
         self.head(&length) + &body
     }
 
@@ -146,8 +184,15 @@ impl Ask {
     }
 
     fn check(self, response: &str, context: &str) {
-        assert!(response.starts_with("HTTP/1.1 200 ") && body_of(response).1, "{self:?}, {context}: {response}");
-        assert_eq!(self.text(response), self.document(), "{self:?}, {context}: {response}");
+        assert!(
+            response.starts_with("HTTP/1.1 200 ") && body_of(response).1,
+            "{self:?}, {context}: {response}"
+        );
+        assert_eq!(
+            self.text(response),
+            self.document(),
+            "{self:?}, {context}: {response}"
+        );
         // A whole body that was lost is asked for anew, and passes.
         let is_told = !self.stream || response.contains("\"status\":\"complete\"");
         assert!(is_told, "{self:?}, {context}: {response}");
@@ -169,7 +214,14 @@ impl Mortal {
     fn new() -> (Self, TcpSocket) {
         let socket = bound(([127, 0, 0, 1], 0).into());
         let addr = socket.local_addr().unwrap();
-        (Self { addr, life: JoinSet::new(), seen: watch::channel([0; 2]).0 }, socket)
+        (
+            Self {
+                addr,
+                life: JoinSet::new(),
+                seen: watch::channel([0; 2]).0,
+            },
+            socket,
+        )
     }
 
     fn live(&mut self, socket: TcpSocket, script: Script) {
@@ -182,8 +234,8 @@ impl Mortal {
         });
     }
 
-    /// Ends as a process that is killed: all its connections are reset, and further ones refused, while the socket that this
-    /// returns does not listen.
+    /// Ends as a process that is killed: all its connections are reset, and further ones refused,
+    /// while the socket that this returns does not listen.
     async fn die(&mut self) -> TcpSocket {
         self.life.shutdown().await;
         bound(self.addr)
@@ -191,7 +243,10 @@ impl Mortal {
 
     async fn has_seen(&self, until: impl Fn(&[usize; 2]) -> bool) {
         let mut seen = self.seen.subscribe();
-        tokio::time::timeout(HANGS, seen.wait_for(|seen| until(seen))).await.expect("too few calls").unwrap();
+        tokio::time::timeout(HANGS, seen.wait_for(|seen| until(seen)))
+            .await
+            .expect("too few calls")
+            .unwrap();
     }
 }
 
@@ -236,8 +291,14 @@ async fn serve(mut stream: TcpStream, script: Script, seen: watch::Sender<[usize
 
 async fn proxy_of(addr: SocketAddr, limits: Limits, prose: bool) -> Server {
     super::logged::watch_the_log();
-    let proxy = Proxy::new(Client::new(Upstream::parse(&format!("http://{addr}")).unwrap()).unwrap()).limits(limits);
-    let proxy = if prose { with_routes(proxy, &[], "[[route]]\nprose = \"anchor\"\n") } else { proxy };
+    let proxy =
+        Proxy::new(Client::new(Upstream::parse(&format!("http://{addr}")).unwrap()).unwrap())
+            .limits(limits);
+    let proxy = if prose {
+        with_routes(proxy, &[], "[[route]]\nprose = \"anchor\"\n")
+    } else {
+        proxy
+    };
     proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
@@ -247,7 +308,11 @@ async fn ask_together(addr: SocketAddr, request: &str) -> Vec<String> {
         let request = request.to_owned();
         async move { exchange(addr, &request).await }
     };
-    (0..ANSWERS).map(|_| client()).collect::<JoinSet<_>>().join_all().await
+    (0..ANSWERS)
+        .map(|_| client())
+        .collect::<JoinSet<_>>()
+        .join_all()
+        .await
 }
 
 /// When an upstream is killed.
@@ -283,14 +348,24 @@ async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
         }
         let socket = upstream.die().await;
         sleep(down).await;
-        upstream.live(socket, Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]));
+        upstream.live(
+            socket,
+            Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]),
+        );
     };
     let (answers, ()) = tokio::join!(answers, outage);
     for answer in answers {
         let context = format!("{killed:?}, down for {down:?}");
         // One for each second. The answer of an API has at most two of its own.
-        let least = if ask.stream && killed == Killed::InTheMiddle { down.as_secs() } else { 0 };
-        assert!(ask.keep_alives(&answer) as u64 >= least, "{ask:?}, {context}: {answer}");
+        let least = if ask.stream && killed == Killed::InTheMiddle {
+            down.as_secs()
+        } else {
+            0
+        };
+        assert!(
+            ask.keep_alives(&answer) as u64 >= least,
+            "{ask:?}, {context}: {answer}"
+        );
         if killed == Killed::BeforeHead {
             assert_eq!(ask.text(&answer), DOCUMENT, "{ask:?}, {context}: {answer}");
         } else {
@@ -302,7 +377,10 @@ async fn outlive(ask: Ask, killed: Killed, down: Duration, limits: Limits) {
 /// Runs a few at a time, since each has many connections.
 async fn outlive_all(asks: Vec<Ask>, killed: Killed, down: Duration, limits: &Limits) {
     for few in asks.chunks(7) {
-        let runs: JoinSet<()> = few.iter().map(|ask| outlive(*ask, killed, down, limits.clone())).collect();
+        let runs: JoinSet<()> = few
+            .iter()
+            .map(|ask| outlive(*ask, killed, down, limits.clone()))
+            .collect();
         runs.join_all().await;
     }
 }
@@ -311,7 +389,13 @@ const SHORT: Duration = Duration::from_millis(300);
 
 #[tokio::test]
 async fn answers_outlive_a_restart_of_the_upstream() {
-    outlive_all([asks(), prose()].concat(), Killed::InTheMiddle, SHORT, &Limits::default()).await;
+    outlive_all(
+        [asks(), prose()].concat(),
+        Killed::InTheMiddle,
+        SHORT,
+        &Limits::default(),
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -322,7 +406,9 @@ async fn calls_for_the_rest_outlive_a_restart_of_the_upstream() {
 /// The outage is two thirds of the time that an answer waits, as 20 seconds are of the default.
 #[tokio::test]
 async fn answers_outlive_an_outage_within_patience() {
-    let limits = Limits::default().with_patience(Duration::from_secs(6)).with_max_backoff(Duration::from_secs(2));
+    let limits = Limits::default()
+        .with_patience(Duration::from_secs(6))
+        .with_max_backoff(Duration::from_secs(2));
     let limits = limits.with_keep_alive_interval(Duration::from_millis(400));
     for killed in [Killed::InTheMiddle, Killed::InTheRest] {
         outlive_all(asks(), killed, Duration::from_secs(4), &limits).await;
@@ -344,7 +430,10 @@ async fn first_calls_use_all_of_their_time() {
         let proxy = proxy_of(upstream.addr, limits.clone(), false).await;
         let back = async {
             sleep(Duration::from_millis(900)).await;
-            upstream.live(socket, Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]));
+            upstream.live(
+                socket,
+                Arc::new(move |is_of_rest| vec![send(ask.rest(is_of_rest))]),
+            );
         };
         let request = ask.request();
         let (answer, ()) = tokio::join!(exchange(proxy.addr(), &request), back);
@@ -352,11 +441,19 @@ async fn first_calls_use_all_of_their_time() {
     }
 }
 
-/// An upstream that is there may have finished the answer and billed it. The client's SDK decides, as without a proxy.
+/// An upstream that is there may have finished the answer and billed it. The client's SDK decides,
+/// as without a proxy.
 #[tokio::test]
 async fn a_first_call_that_a_live_upstream_loses_late_is_not_made_again() {
     for ask in [ASK, ASK_WHOLE] {
-        let base = Raw::new(vec![vec![Piece::Wait(Duration::from_millis(1200)), Piece::Reset]; 2]).await;
+        let base = Raw::new(vec![
+            vec![
+                Piece::Wait(Duration::from_millis(1200)),
+                Piece::Reset
+            ];
+            2
+        ])
+        .await;
         let proxy = base.proxy(Limits::default()).await;
         let answer = exchange(proxy.addr(), &post(ask)).await;
         assert_eq!(base.requests.lock().unwrap().len(), 1, "{answer}");
@@ -364,47 +461,95 @@ async fn a_first_call_that_a_live_upstream_loses_late_is_not_made_again() {
     }
 }
 
-/// A client that has waited long for a body waits no longer for a second one. A fallback may be faster.
+/// A client that has waited long for a body waits no longer for a second one. A fallback may be
+/// faster.
 #[tokio::test]
 async fn a_body_that_was_silent_for_long_is_not_requested_again() {
-    let chat = Ask { dialect: Dialect::Chat, stream: false, prose: false };
-    let lost =
-        |after: u64| vec![send(chat.answer(DOCUMENT, None)), Piece::Wait(Duration::from_millis(after)), Piece::Reset];
+    let chat = Ask {
+        dialect: Dialect::Chat,
+        stream: false,
+        prose: false,
+    };
+    let lost = |after: u64| {
+        vec![
+            send(chat.answer(DOCUMENT, None)),
+            Piece::Wait(Duration::from_millis(after)),
+            Piece::Reset,
+        ]
+    };
     let whole = || vec![send(chat.answer(DOCUMENT, Some("stop")))];
     let limits = || Limits::default().with_patience(Duration::from_secs(1));
     for (after, calls, status) in [(0, 2, "200"), (700, 1, "502")] {
         let base = Raw::new(vec![lost(after), whole()]).await;
         let proxy = base.proxy(limits()).await;
         let answer = exchange(proxy.addr(), &post(ASK_WHOLE)).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
         assert_eq!(base.requests.lock().unwrap().len(), calls, "{answer}");
-        assert!(status == "200" || answer.contains("x-restitch-calls: 1\r\n"), "{answer}");
+        assert!(
+            status == "200" || answer.contains("x-restitch-calls: 1\r\n"),
+            "{answer}"
+        );
 
-        let (base, other) = (Raw::new(vec![lost(after)]).await, Raw::new(vec![whole()]).await);
+        let (base, other) = (
+            Raw::new(vec![lost(after)]).await,
+            Raw::new(vec![whole()]).await,
+        );
         let routes = "[[route]]\nfallback = [{ upstream = \"{0}\" }]\n";
         let proxy = with_routes(base.unbound(limits()), &[&other], routes);
         let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
-        chat.check(&exchange(proxy.addr(), &post(ASK_WHOLE)).await, "a fallback");
-        assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), [1, 1]);
+        chat.check(
+            &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
+            "a fallback",
+        );
+        assert_eq!(
+            [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+            [1, 1]
+        );
     }
 }
 
-/// The words of an API for an end by the limit, for ends that are neither a limit nor a refusal, and for refusals.
-fn ends(dialect: Dialect) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
+/// The words of an API for an end by the limit, for ends that are neither a limit nor a refusal,
+/// and for refusals.
+fn ends(
+    dialect: Dialect,
+) -> (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+) {
     match dialect {
         Dialect::Responses => (
             "{\"reason\":\"max_output_tokens\"}",
             &["null", "{\"reason\":\"timeout\"}"],
             &["{\"reason\":\"content_filter\"}"],
         ),
-        Dialect::Messages => {
-            ("\"max_tokens\"", &["\"network_error\"", "\"unknown\""], &["\"refusal\"", "\"content_filtered\""])
-        }
-        Dialect::Gemini => ("\"MAX_TOKENS\"", &["\"OTHER\"", "\"LENGTH\""], &["\"SAFETY\"", "\"MODEL_ARMOR\""]),
-        Dialect::Cohere => ("\"MAX_TOKENS\"", &["\"ERROR\"", "\"TIMEOUT\""], &["\"ERROR_TOXIC\"", "\"USER_CANCEL\""]),
+        Dialect::Messages => (
+            "\"max_tokens\"",
+            &["\"network_error\"", "\"unknown\""],
+            &["\"refusal\"", "\"content_filtered\""],
+        ),
+        Dialect::Gemini => (
+            "\"MAX_TOKENS\"",
+            &["\"OTHER\"", "\"LENGTH\""],
+            &["\"SAFETY\"", "\"MODEL_ARMOR\""],
+        ),
+        Dialect::Cohere => (
+            "\"MAX_TOKENS\"",
+            &["\"ERROR\"", "\"TIMEOUT\""],
+            &["\"ERROR_TOXIC\"", "\"USER_CANCEL\""],
+        ),
         _ => (
             "\"length\"",
-            &["\"insufficient_system_resource\"", "\"network_error\"", "\"eos\"", "\"LENGTH\"", "\"error\""],
+            &[
+                "\"insufficient_system_resource\"",
+                "\"network_error\"",
+                "\"eos\"",
+                "\"LENGTH\"",
+                "\"error\"",
+            ],
             &["\"content_filter\"", "\"CONTENT-FILTER\""],
         ),
     }
@@ -425,54 +570,114 @@ async fn an_unknown_end_is_continued_on_each_api_and_a_refusal_passes() {
             let base = Raw::new(vec![vec![send(cut(end))]]).await;
             let proxy = base.proxy(Limits::default()).await;
             let answer = exchange(proxy.addr(), &ask.request()).await;
-            assert_eq!(body_of(&answer).0, cut(end).split_once("\r\n\r\n").unwrap().1, "{ask:?}, {end}");
+            assert_eq!(
+                body_of(&answer).0,
+                cut(end).split_once("\r\n\r\n").unwrap().1,
+                "{ask:?}, {end}"
+            );
             assert_eq!(base.requests.lock().unwrap().len(), 1, "{ask:?}, {end}");
         }
     }
 }
 
-/// `true` if nothing was tried yet, `false` if restitch has made calls, or has waited, in place of the client's SDK.
+/// `true` if nothing was tried yet, `false` if restitch has made calls, or has waited, in place of
+/// the client's SDK.
 #[tokio::test]
 async fn sdks_are_told_whether_to_send_a_request_again() {
     let brief = || Limits::default().with_patience(Duration::from_millis(400));
-    let busy = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    let busy =
+        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
     let half = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: 9\r\n\r\n{";
     for (name, limits, pieces, status, told) in [
-        ("a lost call", brief(), vec![Piece::Reset], "502", Some("false")),
-        ("a lost body", brief(), vec![send(half), Piece::Reset], "502", Some("false")),
+        (
+            "a lost call",
+            brief(),
+            vec![Piece::Reset],
+            "502",
+            Some("false"),
+        ),
+        (
+            "a lost body",
+            brief(),
+            vec![send(half), Piece::Reset],
+            "502",
+            Some("false"),
+        ),
         (
             "silence",
-            brief().with_first_byte_timeout(SHORT).with_idle_timeout(SHORT),
+            brief()
+                .with_first_byte_timeout(SHORT)
+                .with_idle_timeout(SHORT),
             vec![Piece::Hold],
             "504",
             Some("false"),
         ),
-        ("busy, repeated", brief(), vec![send(busy)], "503", Some("false")),
-        ("busy, not repeated", Limits::default().with_patience(Duration::ZERO), vec![send(busy)], "503", None),
+        (
+            "busy, repeated",
+            brief(),
+            vec![send(busy)],
+            "503",
+            Some("false"),
+        ),
+        (
+            "busy, not repeated",
+            Limits::default().with_patience(Duration::ZERO),
+            vec![send(busy)],
+            "503",
+            None,
+        ),
     ] {
         let base = Raw::new(vec![pieces; 20]).await;
         let proxy = base.proxy(limits).await;
-        check_retry(&exchange(proxy.addr(), &post(ASK_WHOLE)).await, status, told, name);
+        check_retry(
+            &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
+            status,
+            told,
+            name,
+        );
     }
     let (refusing, _socket) = Mortal::new();
     let proxy = proxy_of(refusing.addr, brief(), false).await;
-    check_retry(&exchange(proxy.addr(), &post(ASK_WHOLE)).await, "502", Some("false"), "refused connections");
+    check_retry(
+        &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
+        "502",
+        Some("false"),
+        "refused connections",
+    );
 
     let base = Raw::new(vec![]).await;
     let mut limits = Limits::default();
     limits.server.max_connections = 1;
     let proxy = base.proxy(limits).await;
     let _first = connect(proxy.addr()).await;
-    check_retry(&exchange(proxy.addr(), &post(ASK_WHOLE)).await, "503", Some("true"), "no room");
+    check_retry(
+        &exchange(proxy.addr(), &post(ASK_WHOLE)).await,
+        "503",
+        Some("true"),
+        "no room",
+    );
     let proxy = base.proxy(Limits::default()).await;
-    let odd = post(ASK_WHOLE).replace("connection: close", "connection: close\r\nx-restitch: maybe");
-    check_retry(&exchange(proxy.addr(), &odd).await, "400", Some("false"), "a mistake");
+    let odd = post(ASK_WHOLE).replace(
+        "connection: close",
+        "connection: close\r\nx-restitch: maybe",
+    );
+    check_retry(
+        &exchange(proxy.addr(), &odd).await,
+        "400",
+        Some("false"),
+        "a mistake",
+    );
 }
 
 fn check_retry(answer: &str, status: &str, told: Option<&str>, name: &str) {
     let head = answer.split_once("\r\n\r\n").unwrap().0;
-    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{name}: {answer}");
-    let found = head.lines().find_map(|line| line.strip_prefix("x-should-retry: "));
+    assert!(
+        head.starts_with(&format!("HTTP/1.1 {status} ")),
+        "{name}: {answer}"
+    );
+    let found = head
+        .lines()
+        .find_map(|line| line.strip_prefix("x-should-retry: "));
     assert_eq!(found, told, "{name}: {answer}");
 }
 
@@ -491,22 +696,29 @@ async fn calls_for_the_rest_wait_as_long_as_the_upstream_says() {
         let request = ask.request();
         for answer in ask_together(proxy.addr(), &request).await {
             ask.check(&answer, "429");
-            assert!(answer.contains("\"continuations\":1,\"failures\":0"), "{ask:?}: {answer}");
+            assert!(
+                answer.contains("\"continuations\":1,\"failures\":0"),
+                "{ask:?}: {answer}"
+            );
         }
     };
     for few in asks().chunks(7) {
-        few.iter().map(|ask| wait(*ask)).collect::<JoinSet<()>>().join_all().await;
+        few.iter()
+            .map(|ask| wait(*ask))
+            .collect::<JoinSet<()>>()
+            .join_all()
+            .await;
     }
 }
 
-const BUSY: &str =
-    "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+const BUSY: &str = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
 
 /// Returns a proxy whose route has a fallback.
 async fn with_fallback(base: &Raw, other: &Raw) -> Server {
     let limits = Limits::default().with_idle_timeout(Duration::from_millis(400));
     let limits = limits.with_first_byte_timeout(Duration::from_millis(400));
-    let routes = "[[route]]\nprose = \"anchor\"\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
+    let routes =
+        "[[route]]\nprose = \"anchor\"\nfallback = [{ upstream = \"{0}\", model = \"other\" }]\n";
     let proxy = with_routes(base.unbound(limits), &[other], routes);
     proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
@@ -522,7 +734,11 @@ async fn silence_moves_each_api_to_the_fallback() {
             let proxy = with_fallback(&base, &other).await;
             let answer = exchange(proxy.addr(), &ask.request()).await;
             ask.check(&answer, "silence");
-            assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), [1, 1], "{ask:?}: {answer}");
+            assert_eq!(
+                [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+                [1, 1],
+                "{ask:?}: {answer}"
+            );
         }
     }
 }
@@ -541,12 +757,19 @@ async fn a_rest_that_is_too_long_moves_each_api_to_the_fallback() {
         let proxy = with_fallback(&base, &other).await;
         let answer = exchange(proxy.addr(), &ask.request()).await;
         ask.check(&answer, "too long");
-        assert_eq!([&base, &other].map(|raw| raw.requests.lock().unwrap().len()), [2, 1], "{ask:?}: {answer}");
+        assert_eq!(
+            [&base, &other].map(|raw| raw.requests.lock().unwrap().len()),
+            [2, 1],
+            "{ask:?}: {answer}"
+        );
         // Without a fallback the answer ends, and the same request is not made again.
         let base = Raw::new(vec![vec![cut], vec![send(too_long.clone())]]).await;
         let proxy = base.proxy(Limits::default()).await;
         let answer = exchange(proxy.addr(), &ask.request()).await;
-        assert!(answer.contains("\"stop\":\"too_long\""), "{ask:?}: {answer}");
+        assert!(
+            answer.contains("\"stop\":\"too_long\""),
+            "{ask:?}: {answer}"
+        );
         assert_eq!(base.requests.lock().unwrap().len(), 2, "{ask:?}: {answer}");
     }
 }

@@ -1,4 +1,5 @@
-//! The operator's page: what it shows of answers, to whom, how much it keeps, and how it stops an answer.
+//! The operator's page: what it shows of answers, to whom, how much it keeps, and how it stops an
+//! answer.
 
 mod browser;
 pub(super) mod driver;
@@ -14,7 +15,8 @@ use tokio::sync::Notify;
 
 use super::raw::*;
 
-pub(super) const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+pub(super) const LOOPBACK: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// Returns a proxy that keeps the texts of its last answers.
 async fn proxy(raw: &Raw, keeps: usize, limits: Limits) -> Server {
@@ -22,12 +24,19 @@ async fn proxy(raw: &Raw, keeps: usize, limits: Limits) -> Server {
 }
 
 async fn in_front_of(raw: &Raw, limits: Limits, with: impl FnOnce(Proxy) -> Proxy) -> Server {
-    with(raw.unbound(limits).admin(Some(LOOPBACK))).bind(LOOPBACK).await.unwrap()
+    with(raw.unbound(limits).admin(Some(LOOPBACK)))
+        .bind(LOOPBACK)
+        .await
+        .unwrap()
 }
 
 /// Returns the answer of the listener to a request with these lines.
 async fn sent(proxy: &Server, line: &str, headers: &str) -> String {
-    exchange(proxy.admin_addr().unwrap(), &format!("{line} HTTP/1.1\r\n{headers}\r\n")).await
+    exchange(
+        proxy.admin_addr().unwrap(),
+        &format!("{line} HTTP/1.1\r\n{headers}\r\n"),
+    )
+    .await
 }
 
 async fn get(proxy: &Server, path: &str) -> String {
@@ -36,14 +45,20 @@ async fn get(proxy: &Server, path: &str) -> String {
 
 pub(super) async fn json_of(proxy: &Server, path: &str) -> Value {
     let answer = get(proxy, path).await;
-    serde_json::from_str(&body_of(&answer).0).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
+    serde_json::from_str(&body_of(&answer).0)
+        .unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
 }
 
 /// Reads the list until an answer is as it should be.
 pub(super) async fn wait_for(proxy: &Server, is: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..1000 {
         let list = json_of(proxy, "/answers").await;
-        if let Some(answer) = list["answers"].as_array().unwrap().iter().find(|answer| is(answer)) {
+        if let Some(answer) = list["answers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|answer| is(answer))
+        {
             return answer.clone();
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -57,8 +72,11 @@ fn asked_as(id: &str, body: &str) -> String {
 
 /// The answer `[1, 2` is cut, and continued by repeating all of it.
 async fn cut_and_joined() -> Raw {
-    Raw::new(vec![stream(&(chunk("[1, 2") + &finish("length"))), stream(&(chunk("[1, 20, \"é\"]") + &finish("stop")))])
-        .await
+    Raw::new(vec![
+        stream(&(chunk("[1, 2") + &finish("length"))),
+        stream(&(chunk("[1, 20, \"é\"]") + &finish("stop"))),
+    ])
+    .await
 }
 
 #[tokio::test]
@@ -88,17 +106,35 @@ async fn facts_are_shown_and_no_text_by_default() {
         assert_eq!(shown[name], value, "{name}: {shown}");
     }
     let report = json_of(&proxy, "/answers/mine?view=report").await;
-    let steps: Vec<_> = report["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
-    let expected = ["call", "answered", "cut", "requested", "call", "answered", "joined", "done"];
+    let steps: Vec<_> = report["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["step"].as_str().unwrap())
+        .collect();
+    let expected = [
+        "call",
+        "answered",
+        "cut",
+        "requested",
+        "call",
+        "answered",
+        "joined",
+        "done",
+    ];
     assert_eq!(steps, expected, "{report}");
     assert!(!report.to_string().contains("secret"), "{report}");
     for view in ["text", "closed", "patch", "live"] {
         let answer = get(&proxy, &format!("/answers/mine?view={view}")).await;
-        assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("--page-answers N"), "{view}: {answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 404") && answer.contains("--page-answers N"),
+            "{view}: {answer}"
+        );
     }
 }
 
-/// What an upstream calls the end of an answer is its own text, and a byte that the grammar refuses is the model's.
+/// What an upstream calls the end of an answer is its own text, and a byte that the grammar refuses
+/// is the model's.
 #[tokio::test]
 async fn words_of_an_upstream_are_no_facts() {
     let calls = || {
@@ -116,7 +152,15 @@ async fn words_of_an_upstream_are_no_facts() {
         let report = json_of(&proxy, "/answers/mine?view=report").await;
         let steps = report["steps"].as_array().unwrap();
         let last = steps.iter().rfind(|step| step["step"] == "cut").unwrap();
-        assert_eq!(last["end"], if keeps > 0 { "a secret refusal" } else { "other" }, "{report}");
+        assert_eq!(
+            last["end"],
+            if keeps > 0 {
+                "a secret refusal"
+            } else {
+                "other"
+            },
+            "{report}"
+        );
         let reasons: Vec<_> = steps
             .iter()
             .filter_map(|step| step["candidates"].as_array())
@@ -125,7 +169,11 @@ async fn words_of_an_upstream_are_no_facts() {
             .collect();
         assert!(!reasons.is_empty(), "{report}");
         let quotes = |reason: &str| reason.contains('`') || reason.contains("0x");
-        assert_eq!(reasons.iter().any(|reason| quotes(reason)), keeps > 0, "{reasons:?}");
+        assert_eq!(
+            reasons.iter().any(|reason| quotes(reason)),
+            keeps > 0,
+            "{reasons:?}"
+        );
     }
 }
 
@@ -136,15 +184,34 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
     exchange(proxy.addr(), &asked_as("mine", ASK)).await;
     wait_for(&proxy, |answer| answer["phase"] == "ended").await;
     let text = get(&proxy, "/answers/mine?view=text").await;
-    assert!(text.contains("content-type: text/plain; charset=utf-8\r\n"), "{text}");
+    assert!(
+        text.contains("content-type: text/plain; charset=utf-8\r\n"),
+        "{text}"
+    );
     assert_eq!(body_of(&text).0, "[1, 20, \"é\"]");
-    assert_eq!(json_of(&proxy, "/answers/mine?view=closed").await, json!([1, 20, "é"]));
+    assert_eq!(
+        json_of(&proxy, "/answers/mine?view=closed").await,
+        json!([1, 20, "é"])
+    );
     let report = json_of(&proxy, "/answers/mine?view=report").await;
-    let joined = report["steps"].as_array().unwrap().iter().find(|step| step["step"] == "joined").unwrap();
-    assert_eq!((&joined["path"], &joined["offset"], &joined["call"]), (&json!("/1"), &json!(5), &json!(1)));
+    let joined = report["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|step| step["step"] == "joined")
+        .unwrap();
+    assert_eq!(
+        (&joined["path"], &joined["offset"], &joined["call"]),
+        (&json!("/1"), &json!(5), &json!(1))
+    );
     let candidates = joined["candidates"].as_array().unwrap();
     assert_eq!(candidates[0]["status"], "won", "{joined}");
-    assert!(candidates.iter().all(|one| one["score"].is_number() && one["posterior"].is_number()), "{joined}");
+    assert!(
+        candidates
+            .iter()
+            .all(|one| one["score"].is_number() && one["posterior"].is_number()),
+        "{joined}"
+    );
     assert_eq!(report["report"]["status"], "complete");
     let (patches, is_whole) = body_of(&get(&proxy, "/answers/mine?view=patch").await);
     assert!(is_whole);
@@ -157,14 +224,35 @@ async fn a_text_is_shown_with_its_seams_and_scores() {
     assert_eq!(patches, expected);
     let (live, is_whole) = body_of(&get(&proxy, "/answers/mine?view=live").await);
     assert!(is_whole);
-    let names: Vec<_> = live.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
-    assert_eq!(names, ["slot", "text", "seam", "text", "place", "facts", "end"], "{live}");
-    assert!(live.contains("data: {\"call\":1,\"offset\":5,\"slot\":0}\n"), "{live}");
-    for (query, status) in [("view=text&slot=1", 404), ("view=text&slot=x", 400), ("view=x", 400)] {
+    let names: Vec<_> = live
+        .lines()
+        .filter_map(|line| line.strip_prefix("event: "))
+        .collect();
+    assert_eq!(
+        names,
+        ["slot", "text", "seam", "text", "place", "facts", "end"],
+        "{live}"
+    );
+    assert!(
+        live.contains("data: {\"call\":1,\"offset\":5,\"slot\":0}\n"),
+        "{live}"
+    );
+    for (query, status) in [
+        ("view=text&slot=1", 404),
+        ("view=text&slot=x", 400),
+        ("view=x", 400),
+    ] {
         let answer = get(&proxy, &format!("/answers/mine?{query}")).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{query}: {answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{query}: {answer}"
+        );
     }
-    assert!(get(&proxy, "/answers/other").await.starts_with("HTTP/1.1 404"));
+    assert!(
+        get(&proxy, "/answers/other")
+            .await
+            .starts_with("HTTP/1.1 404")
+    );
     let closed = get(&proxy, "/answers/mine?view=closed").await;
     assert_eq!(
         body_of(&get(&proxy, "/answers/mine").await),
@@ -192,20 +280,31 @@ async fn patches_follow_an_answer() {
     });
     wait_for(&proxy, |answer| answer["phase"] == "running").await;
     let mut reader = connect(proxy.admin_addr().unwrap()).await;
-    reader.write_all(b"GET /answers/mine?view=patch HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await.unwrap();
+    reader
+        .write_all(b"GET /answers/mine?view=patch HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        .await
+        .unwrap();
     let first = read_until(&mut reader, "\"value\":\"x\"}]\n\n").await;
     let operations = r#"[{"op":"add","path":"","value":{}},{"op":"add","path":"/a","value":[]},{"op":"add","path":"/a/0","value":true},{"op":"add","path":"/a/1","value":"x"}]"#;
     assert!(first.contains(operations), "{first}");
     more.notify_one();
     let second = read_until(&mut reader, "]\n\n").await;
-    assert!(second.contains(r#"[{"op":"append","path":"/a/1","value":"y"}]"#), "{second}");
+    assert!(
+        second.contains(r#"[{"op":"append","path":"/a/1","value":"y"}]"#),
+        "{second}"
+    );
     rest.notify_one();
     let third = read_to_end(&mut reader).await;
     assert!(
-        third.contains(r#"[{"op":"append","path":"/a/1","value":"😀"},{"op":"add","path":"/b","value":{}}]"#),
+        third.contains(
+            r#"[{"op":"append","path":"/a/1","value":"😀"},{"op":"add","path":"/b","value":{}}]"#
+        ),
         "{third}"
     );
-    assert!(third.contains("event: end\ndata: {\"complete\":true,\"missing\":null}"), "{third}");
+    assert!(
+        third.contains("event: end\ndata: {\"complete\":true,\"missing\":null}"),
+        "{third}"
+    );
     asked.await.unwrap();
 }
 
@@ -214,7 +313,12 @@ async fn the_page_is_shown_to_its_own_readers() {
     let raw = cut_and_joined().await;
     let proxy = in_front_of(&raw, Limits::default(), |proxy| {
         let hosts = vec!["ops.example".to_owned()];
-        proxy.page_answers(1).access(restitch::internal::proxy::Access { hosts, ..Default::default() })
+        proxy
+            .page_answers(1)
+            .access(restitch::internal::proxy::Access {
+                hosts,
+                ..Default::default()
+            })
     })
     .await;
     let asked = asked_as("mine", ASK).replace("host: h", "host: ops.example");
@@ -230,7 +334,10 @@ async fn the_page_is_shown_to_its_own_readers() {
     ] {
         for path in ["/", "/page.js", "/answers", "/answers/mine?view=text"] {
             let answer = sent(&proxy, &format!("GET {path}"), &headers).await;
-            assert!(answer.starts_with("HTTP/1.1 200"), "{path} {headers}: {answer}");
+            assert!(
+                answer.starts_with("HTTP/1.1 200"),
+                "{path} {headers}: {answer}"
+            );
             for header in [
                 "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                  base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n",
@@ -252,50 +359,95 @@ async fn the_page_is_shown_to_its_own_readers() {
         format!("{own}origin: http://127.0.0.1:1\r\n"),
         format!("{own}origin: null\r\n"),
     ] {
-        for line in ["GET /", "GET /answers", "GET /answers/mine?view=text", "POST /answers/mine/stop"] {
+        for line in [
+            "GET /",
+            "GET /answers",
+            "GET /answers/mine?view=text",
+            "POST /answers/mine/stop",
+        ] {
             let answer = sent(&proxy, line, &format!("{headers}x-restitch-page: 1\r\n")).await;
             // Without a host it is no request.
             let status = answer.get(9..12).unwrap_or_default();
-            assert!(matches!(status, "403" | "400"), "{line} {headers}: {answer}");
+            assert!(
+                matches!(status, "403" | "400"),
+                "{line} {headers}: {answer}"
+            );
             assert!(!answer.contains("[1, 20"), "{answer}");
         }
     }
-    for (line, status) in
-        [("POST /answers/mine/stop", 403), ("GET /answers/mine/stop", 405), ("POST /answers", 403), ("DELETE /", 405)]
-    {
+    for (line, status) in [
+        ("POST /answers/mine/stop", 403),
+        ("GET /answers/mine/stop", 405),
+        ("POST /answers", 403),
+        ("DELETE /", 405),
+    ] {
         let answer = sent(&proxy, line, &own).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{line}: {answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{line}: {answer}"
+        );
     }
 }
 
 pub(super) async fn stop(proxy: &Server, id: &str) -> String {
-    sent(proxy, &format!("POST /answers/{id}/stop"), "host: 127.0.0.1\r\nx-restitch-page: 1\r\n").await
+    sent(
+        proxy,
+        &format!("POST /answers/{id}/stop"),
+        "host: 127.0.0.1\r\nx-restitch-page: 1\r\n",
+    )
+    .await
 }
 
 /// A stopped answer ends as one that is given up, and its call ends.
 #[tokio::test]
 async fn an_answer_is_stopped() {
-    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold]]).await;
-    let proxy = in_front_of(&raw, Limits::default(), |proxy| proxy.give_up(restitch::session::GiveUp::Close)).await;
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}", chunk("[1, 2"))),
+        Piece::Hold,
+    ]])
+    .await;
+    let proxy = in_front_of(&raw, Limits::default(), |proxy| {
+        proxy.give_up(restitch::session::GiveUp::Close)
+    })
+    .await;
     let mut client = connect(proxy.addr()).await;
-    client.write_all(asked_as("urn:mine", ASK).as_bytes()).await.unwrap();
+    client
+        .write_all(asked_as("urn:mine", ASK).as_bytes())
+        .await
+        .unwrap();
     read_until(&mut client, "[1, 2").await;
     // As a browser writes it.
     let stopped = stop(&proxy, "urn%3Amine").await;
     assert!(stopped.starts_with("HTTP/1.1 202"), "{stopped}");
     let rest = read_to_end(&mut client).await;
-    for part in ["\"status\":\"closed\"", "\"stop\":\"stopped\"", "data: [DONE]"] {
+    for part in [
+        "\"status\":\"closed\"",
+        "\"stop\":\"stopped\"",
+        "data: [DONE]",
+    ] {
         assert!(rest.contains(part), "{part}: {rest}");
     }
     assert!(!rest.contains("\"cause\""), "nothing has cut it: {rest}");
     raw.wait(|state| state.left == 1).await;
     assert_eq!(raw.requests.lock().unwrap().len(), 1);
     let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
-    assert_eq!((&shown["outcome"], &shown["stop"]), (&json!("closed"), &json!("stopped")));
-    assert_eq!((&shown["id"], &shown["causes"]), (&json!("urn:mine"), &json!([])), "the upstream has cut nothing");
+    assert_eq!(
+        (&shown["outcome"], &shown["stop"]),
+        (&json!("closed"), &json!("stopped"))
+    );
+    assert_eq!(
+        (&shown["id"], &shown["causes"]),
+        (&json!("urn:mine"), &json!([])),
+        "the upstream has cut nothing"
+    );
     let metrics = get(&proxy, "/metrics").await;
-    let has_cuts = metrics.lines().any(|line| line.starts_with("restitch_cuts_total{") && !line.ends_with(" 0"));
-    assert!(!has_cuts && metrics.contains("error_type=\"stopped\""), "{metrics}");
+    let has_cuts = metrics
+        .lines()
+        .any(|line| line.starts_with("restitch_cuts_total{") && !line.ends_with(" 0"));
+    assert!(
+        !has_cuts && metrics.contains("error_type=\"stopped\""),
+        "{metrics}"
+    );
     let again = stop(&proxy, "urn:mine").await;
     assert!(again.starts_with("HTTP/1.1 409"), "{again}");
     assert!(stop(&proxy, "other").await.starts_with("HTTP/1.1 404"));
@@ -305,14 +457,40 @@ async fn an_answer_is_stopped() {
 #[tokio::test]
 async fn an_answer_is_stopped_wherever_it_waits() {
     let cut = stream(&(chunk("[1, 2") + &finish("length")));
-    let whole = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
+    let whole =
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
     let passed = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>";
     for (name, ask, calls, ends_with) in [
-        ("no head", ASK, vec![vec![Piece::Hold]], "\"code\":\"stopped\""),
-        ("a continuation without a head", ASK, vec![cut.clone(), vec![Piece::Hold]], "\"stop\":\"stopped\""),
-        ("a continuation", ASK, vec![cut, vec![send(STREAM), Piece::Hold]], "\"stop\":\"stopped\""),
-        ("a whole body", ASK_WHOLE, vec![vec![send(whole), Piece::Hold]], "the operator has stopped the answer"),
-        ("an answer that passes", ASK, vec![vec![send(passed), Piece::Hold]], "<p>"),
+        (
+            "no head",
+            ASK,
+            vec![vec![Piece::Hold]],
+            "\"code\":\"stopped\"",
+        ),
+        (
+            "a continuation without a head",
+            ASK,
+            vec![cut.clone(), vec![Piece::Hold]],
+            "\"stop\":\"stopped\"",
+        ),
+        (
+            "a continuation",
+            ASK,
+            vec![cut, vec![send(STREAM), Piece::Hold]],
+            "\"stop\":\"stopped\"",
+        ),
+        (
+            "a whole body",
+            ASK_WHOLE,
+            vec![vec![send(whole), Piece::Hold]],
+            "the operator has stopped the answer",
+        ),
+        (
+            "an answer that passes",
+            ASK,
+            vec![vec![send(passed), Piece::Hold]],
+            "<p>",
+        ),
     ] {
         let count = calls.len();
         let raw = Raw::new(calls).await;
@@ -329,7 +507,10 @@ async fn an_answer_is_stopped_wherever_it_waits() {
         assert!(stopped.starts_with("HTTP/1.1 202"), "{name}: {stopped}");
         let answer = client.await.unwrap();
         assert!(answer.contains(ends_with), "{name}: {answer}");
-        assert!(!answer.contains("\"cause\":\"drop\"") && !answer.starts_with("HTTP/1.1 502"), "{name}: {answer}");
+        assert!(
+            !answer.contains("\"cause\":\"drop\"") && !answer.starts_with("HTTP/1.1 502"),
+            "{name}: {answer}"
+        );
         raw.wait(|state| state.left == 1).await;
         assert_eq!(raw.requests.lock().unwrap().len(), count, "{name}");
     }
@@ -344,25 +525,60 @@ async fn texts_are_bounded() {
     answers.push(stream(&(chunk(&long) + &chunk("more") + &finish("stop"))));
     let raw = Raw::new(answers).await;
     let mut limits = Limits::default();
-    (limits.server.max_page_answer_bytes, limits.server.max_page_bytes) = (40, 6);
+    (
+        limits.server.max_page_answer_bytes,
+        limits.server.max_page_bytes,
+    ) = (40, 6);
     let proxy = proxy(&raw, 3, limits).await;
     for id in ["long", "one", "two", "three", "long2"] {
         exchange(proxy.addr(), &asked_as(id, ASK)).await;
-        wait_for(&proxy, |answer| answer["id"] == id && answer["phase"] == "ended").await;
+        wait_for(&proxy, |answer| {
+            answer["id"] == id && answer["phase"] == "ended"
+        })
+        .await;
     }
     let mut kept = Vec::new();
     for id in ["long", "one", "two", "three", "long2"] {
         let answer = get(&proxy, &format!("/answers/{id}?view=text")).await;
-        let limit = answer.lines().find_map(|line| line.strip_prefix("x-restitch-limit: ")).unwrap_or_default();
+        let limit = answer
+            .lines()
+            .find_map(|line| line.strip_prefix("x-restitch-limit: "))
+            .unwrap_or_default();
         kept.push((id, body_of(&answer).0.starts_with('['), limit.to_owned()));
     }
-    // Two are longer than may be kept, and take no room from others. One text was dropped for a fourth, and one for room.
-    let expected = [("long", false), ("one", false), ("two", true), ("three", true), ("long2", false)];
-    assert_eq!(kept.iter().map(|(id, has, _)| (*id, *has)).collect::<Vec<_>>(), expected, "{kept:?}");
+    // Two are longer than may be kept, and take no room from others. One text was dropped for a
+    // fourth, and one for room.
+    let expected = [
+        ("long", false),
+        ("one", false),
+        ("two", true),
+        ("three", true),
+        ("long2", false),
+    ];
+    assert_eq!(
+        kept.iter()
+            .map(|(id, has, _)| (*id, *has))
+            .collect::<Vec<_>>(),
+        expected,
+        "{kept:?}"
+    );
     let limits: Vec<_> = kept.iter().map(|(_, _, limit)| &limit[..]).collect();
-    assert_eq!(limits, ["page_answers", "max_page_bytes", "", "", "max_page_answer_bytes"]);
+    assert_eq!(
+        limits,
+        [
+            "page_answers",
+            "max_page_bytes",
+            "",
+            "",
+            "max_page_answer_bytes"
+        ]
+    );
     for (id, has) in [("long", false), ("one", false), ("two", true)] {
-        assert_eq!(json_of(&proxy, &format!("/answers/{id}?view=report")).await["keeps_text"], has, "{id}");
+        assert_eq!(
+            json_of(&proxy, &format!("/answers/{id}?view=report")).await["keeps_text"],
+            has,
+            "{id}"
+        );
     }
 }
 
@@ -374,32 +590,60 @@ async fn each_answer_has_a_name_of_its_own() {
     for id in ["same", "same", ".."] {
         exchange(proxy.addr(), &asked_as(id, ASK)).await;
     }
-    wait_for(&proxy, |answer| answer["request_id"] == ".." && answer["phase"] == "ended").await;
+    wait_for(&proxy, |answer| {
+        answer["request_id"] == ".." && answer["phase"] == "ended"
+    })
+    .await;
     let list = json_of(&proxy, "/answers").await;
     let list = list["answers"].as_array().unwrap();
-    let ids: std::collections::BTreeSet<_> = list.iter().map(|answer| answer["id"].as_str().unwrap()).collect();
-    assert!(ids.len() == 3 && ids.contains("same") && !ids.contains(".."), "{ids:?}");
+    let ids: std::collections::BTreeSet<_> = list
+        .iter()
+        .map(|answer| answer["id"].as_str().unwrap())
+        .collect();
+    assert!(
+        ids.len() == 3 && ids.contains("same") && !ids.contains(".."),
+        "{ids:?}"
+    );
     for id in ids {
-        assert_eq!(json_of(&proxy, &format!("/answers/{id}?view=report")).await["outcome"], "passed");
+        assert_eq!(
+            json_of(&proxy, &format!("/answers/{id}?view=report")).await["outcome"],
+            "passed"
+        );
     }
 }
 
 #[tokio::test]
 async fn readers_that_follow_are_bounded() {
-    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", chunk("[1, 2"))), Piece::Hold]]).await;
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}", chunk("[1, 2"))),
+        Piece::Hold,
+    ]])
+    .await;
     let proxy = proxy(&raw, 1, Limits::default()).await;
     let mut client = connect(proxy.addr()).await;
-    client.write_all(asked_as("mine", ASK).as_bytes()).await.unwrap();
+    client
+        .write_all(asked_as("mine", ASK).as_bytes())
+        .await
+        .unwrap();
     read_until(&mut client, "[1, 2").await;
     let mut readers = Vec::new();
     for _ in 0..8 {
         let mut reader = connect(proxy.admin_addr().unwrap()).await;
-        reader.write_all(b"GET /answers/mine?view=live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await.unwrap();
+        reader
+            .write_all(b"GET /answers/mine?view=live HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            .await
+            .unwrap();
         read_until(&mut reader, "[1, 2").await;
         readers.push(reader);
     }
     let refused = get(&proxy, "/answers/mine?view=live").await;
-    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("max_followers"), "{refused}");
+    assert!(
+        refused.starts_with("HTTP/1.1 503") && refused.contains("max_followers"),
+        "{refused}"
+    );
     // Facts are still shown.
-    assert_eq!(json_of(&proxy, "/answers/mine?view=report").await["phase"], "running");
+    assert_eq!(
+        json_of(&proxy, "/answers/mine?view=report").await["phase"],
+        "running"
+    );
 }

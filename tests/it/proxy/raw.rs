@@ -1,4 +1,5 @@
-//! Peers that speak bytes: an upstream that sends what a test wrote down, and a client that sends a request verbatim.
+//! Peers that speak bytes: an upstream that sends what a test wrote down, and a client that sends a
+//! request verbatim.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -84,11 +85,20 @@ impl Raw {
                 });
             }
         });
-        Self { addr, requests, bytes, state, task }
+        Self {
+            addr,
+            requests,
+            bytes,
+            state,
+            task,
+        }
     }
 
     pub(super) async fn proxy(&self, limits: Limits) -> proxy::Server {
-        self.unbound(limits).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
+        self.unbound(limits)
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap()
     }
 
     /// Returns a proxy that does not listen yet.
@@ -99,7 +109,10 @@ impl Raw {
 
     pub(super) async fn wait(&self, until: impl FnMut(&State) -> bool) -> State {
         let mut state = self.state.clone();
-        *timeout(HANGS, state.wait_for(until)).await.expect("the upstream waits in vain").unwrap()
+        *timeout(HANGS, state.wait_for(until))
+            .await
+            .expect("the upstream waits in vain")
+            .unwrap()
     }
 
     /// Waits until the upstream has begun to write, and then no byte has moved for a while.
@@ -129,7 +142,10 @@ async fn answer(
             return Ok(());
         }
     }
-    texts.lock().unwrap().push(String::from_utf8_lossy(&bytes).into_owned());
+    texts
+        .lock()
+        .unwrap()
+        .push(String::from_utf8_lossy(&bytes).into_owned());
     requests.lock().unwrap().push(bytes);
     let pieces = answers.lock().unwrap().pop_front().unwrap_or_default();
     tell.send_modify(|state| state.requests += 1);
@@ -153,7 +169,10 @@ async fn answer(
             Piece::Wait(time) => tokio::time::sleep(time).await,
             Piece::Hold => {
                 let gone = stream.read(&mut [0; 64]).await;
-                assert!(matches!(gone, Ok(0) | Err(_)), "a second request on a held connection");
+                assert!(
+                    matches!(gone, Ok(0) | Err(_)),
+                    "a second request on a held connection"
+                );
                 tell.send_modify(|state| state.left += 1);
                 return Ok(());
             }
@@ -171,12 +190,16 @@ async fn answer(
 /// Returns whether a request has its whole body.
 pub(super) fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    let Some((head, _)) = text.split_once("\r\n\r\n") else { return false };
+    let Some((head, _)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
     let lower = head.to_ascii_lowercase();
     if lower.contains("transfer-encoding: chunked") {
         return bytes.ends_with(b"0\r\n\r\n");
     }
-    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    let length = lower
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
     bytes.len() >= head.len() + 4 + length.unwrap_or(0)
 }
 
@@ -203,7 +226,9 @@ pub(super) async fn exchange(addr: SocketAddr, request: &str) -> String {
 pub(super) async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut answer = Vec::new();
     // A reset is an end, too.
-    let _ = timeout(HANGS, stream.read_to_end(&mut answer)).await.expect("the proxy hangs");
+    let _ = timeout(HANGS, stream.read_to_end(&mut answer))
+        .await
+        .expect("the proxy hangs");
     String::from_utf8_lossy(&answer).into_owned()
 }
 
@@ -211,7 +236,10 @@ pub(super) async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> String
 pub(super) async fn read_until(stream: &mut (impl AsyncRead + Unpin), pattern: &str) -> String {
     let mut seen = Vec::new();
     while !String::from_utf8_lossy(&seen).contains(pattern) {
-        let read = timeout(HANGS, stream.read_buf(&mut seen)).await.expect("the proxy hangs").unwrap();
+        let read = timeout(HANGS, stream.read_buf(&mut seen))
+            .await
+            .expect("the proxy hangs")
+            .unwrap();
         assert!(read > 0, "it ended: {}", String::from_utf8_lossy(&seen));
     }
     String::from_utf8_lossy(&seen).into_owned()
@@ -225,14 +253,15 @@ pub(super) fn post(body: &str) -> String {
     )
 }
 
-pub(super) const ASK: &str = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}"#;
+pub(super) const ASK: &str =
+    r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}"#;
 pub(super) const ASK_WHOLE: &str = r#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#;
 
-pub(super) const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+pub(super) const STREAM: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
 pub(super) fn chunk(text: &str) -> String {
-    let data =
-        serde_json::json!({"id": "a", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
+    let data = serde_json::json!({"id": "a", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
     format!("data: {data}\n\n")
 }
 
@@ -249,19 +278,33 @@ pub(super) fn stream(body: &str) -> Vec<Piece> {
 /// Returns the body of a response without its chunks, and whether it ended as announced.
 pub(super) fn body_of(response: &str) -> (String, bool) {
     let (head, mut rest) = response.split_once("\r\n\r\n").unwrap_or((response, ""));
-    if !head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+    if !head
+        .to_ascii_lowercase()
+        .contains("transfer-encoding: chunked")
+    {
         let length = head.to_ascii_lowercase();
-        let length = length.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
-        return (rest.to_owned(), length.is_none_or(|length| rest.len() == length));
+        let length = length
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        return (
+            rest.to_owned(),
+            length.is_none_or(|length| rest.len() == length),
+        );
     }
     let mut body = String::new();
     loop {
-        let Some((size, after)) = rest.split_once("\r\n") else { return (body, false) };
-        let Ok(size) = usize::from_str_radix(size, 16) else { return (body, false) };
+        let Some((size, after)) = rest.split_once("\r\n") else {
+            return (body, false);
+        };
+        let Ok(size) = usize::from_str_radix(size, 16) else {
+            return (body, false);
+        };
         if size == 0 {
             return (body, true);
         }
-        let Some(data) = after.get(..size) else { return (body + after, false) };
+        let Some(data) = after.get(..size) else {
+            return (body + after, false);
+        };
         body += data;
         rest = after.get(size + 2..).unwrap_or_default();
     }

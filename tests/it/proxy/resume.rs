@@ -41,12 +41,16 @@ fn with(request: &str, headers: &str) -> String {
 
 /// Asks for an answer that is kept for 30 seconds.
 fn ask_kept() -> String {
-    with(&post(ASK), "x-restitch-keep: 30\r\nauthorization: Bearer sk-1")
+    with(
+        &post(ASK),
+        "x-restitch-keep: 30\r\nauthorization: Bearer sk-1",
+    )
 }
 
 /// Returns a request about a kept answer, by the caller who asked for it.
 fn about(method: &str, id: &str, headers: &str) -> String {
-    let request = format!("{method} /streams/{id} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    let request =
+        format!("{method} /streams/{id} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
     with(&request, &format!("authorization: Bearer sk-1{headers}"))
 }
 
@@ -57,12 +61,19 @@ fn after(position: &str) -> String {
 /// Returns a header of a response.
 fn header<'r>(response: &'r str, name: &str) -> &'r str {
     let (head, _) = response.split_once("\r\n\r\n").unwrap_or((response, ""));
-    let line = head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+    let line = head
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("{name}: ")));
     line.unwrap_or_else(|| panic!("no {name}: {response}"))
 }
 
 fn status(response: &str) -> &str {
-    response.lines().next().unwrap_or_default().strip_prefix("HTTP/1.1 ").unwrap_or(response)
+    response
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .strip_prefix("HTTP/1.1 ")
+        .unwrap_or(response)
 }
 
 /// Writes events as a kept answer has them, the first of them with the number `first`.
@@ -78,13 +89,23 @@ fn numbered(events: &[String], first: usize) -> String {
 fn five() -> Vec<String> {
     let finish = finish("stop");
     let (last, done) = finish.split_once("\n\n").unwrap();
-    vec![chunk("[1, "), chunk("2"), chunk(", 3]"), format!("{last}\n\n"), done.to_owned()]
+    vec![
+        chunk("[1, "),
+        chunk("2"),
+        chunk(", 3]"),
+        format!("{last}\n\n"),
+        done.to_owned(),
+    ]
 }
 
 /// The five events, with a wait after the second one.
 fn pausing(go: &Arc<Notify>) -> Vec<Piece> {
     let events = five();
-    vec![send(format!("{STREAM}{}", events[..2].concat())), Piece::Await(Arc::clone(go)), send(events[2..].concat())]
+    vec![
+        send(format!("{STREAM}{}", events[..2].concat())),
+        Piece::Await(Arc::clone(go)),
+        send(events[2..].concat()),
+    ]
 }
 
 /// An upstream whose answer waits after its second event, with a proxy that keeps answers.
@@ -105,7 +126,10 @@ async fn ask_and_leave(proxy: &Server, request: &str) -> String {
 
 /// Two events, and no end.
 fn unfinished() -> Vec<Piece> {
-    vec![send(format!("{STREAM}{}", five()[..2].concat())), Piece::Hold]
+    vec![
+        send(format!("{STREAM}{}", five()[..2].concat())),
+        Piece::Hold,
+    ]
 }
 
 /// Waits until a new answer, which its client leaves at once, has expired.
@@ -120,7 +144,9 @@ async fn expires(proxy: &Server) {
 #[tokio::test]
 async fn events_of_gemini_have_no_ids_until_a_client_comes_back() {
     let event = |text: &str, end: &str| {
-        format!("data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"{text}\"}}]}}{end}}}]}}\r\n\r\n")
+        format!(
+            "data: {{\"candidates\":[{{\"content\":{{\"parts\":[{{\"text\":\"{text}\"}}]}}{end}}}]}}\r\n\r\n"
+        )
     };
     let events = [event("[1, ", ""), event("2]", ",\"finishReason\":\"STOP\"")];
     let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", events.concat()))]]).await;
@@ -129,28 +155,47 @@ async fn events_of_gemini_have_no_ids_until_a_client_comes_back() {
     let proxy = raw.proxy(limits).await;
     let ask = post(r#"{"contents":[{"parts":[{"text":"x"}]}]}"#);
     let path = "/v1beta/models/g:streamGenerateContent?alt=sse";
-    let response =
-        exchange(proxy.addr(), &with(&ask, "x-restitch-keep: 30").replace("/v1/chat/completions", path)).await;
+    let response = exchange(
+        proxy.addr(),
+        &with(&ask, "x-restitch-keep: 30").replace("/v1/chat/completions", path),
+    )
+    .await;
     let (body, is_whole) = body_of(&response);
-    assert!(is_whole && body.split_terminator("\n\n").all(|event| event.trim().starts_with("data: ")), "{body}");
-    assert!(!body.contains("id:") && body.matches("data: ").count() == 2, "{body}");
+    assert!(
+        is_whole
+            && body
+                .split_terminator("\n\n")
+                .all(|event| event.trim().starts_with("data: ")),
+        "{body}"
+    );
+    assert!(
+        !body.contains("id:") && body.matches("data: ").count() == 2,
+        "{body}"
+    );
     let again = format!(
         "GET /streams/{} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
         header(&response, "x-restitch-stream")
     );
     let again = body_of(&exchange(proxy.addr(), &again).await).0;
-    assert!(again.contains("id: 1-1\n\n") && again.contains("id: 1-2\n\n"), "{again}");
+    assert!(
+        again.contains("id: 1-1\n\n") && again.contains("id: 1-2\n\n"),
+        "{again}"
+    );
 }
 
-/// Asks for a kept answer and reads its first two events, with a second client, too, who has come back after the first one.
-/// Returns the id of the answer, and the clients with what they have read.
+/// Asks for a kept answer and reads its first two events, with a second client, too, who has come
+/// back after the first one. Returns the id of the answer, and the clients with what they have
+/// read.
 async fn two_readers(proxy: &Server) -> (String, [(TcpStream, String); 2]) {
     let mut client = connect(proxy.addr()).await;
     client.write_all(ask_kept().as_bytes()).await.unwrap();
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
     let id = header(&seen, "x-restitch-stream").to_owned();
     let mut reader = connect(proxy.addr()).await;
-    reader.write_all(about("GET", &id, &after("1-1")).as_bytes()).await.unwrap();
+    reader
+        .write_all(about("GET", &id, &after("1-1")).as_bytes())
+        .await
+        .unwrap();
     let again = read_until(&mut reader, "id: 1-2\n\n").await;
     (id, [(client, seen), (reader, again)])
 }
@@ -158,19 +203,34 @@ async fn two_readers(proxy: &Server) -> (String, [(TcpStream, String); 2]) {
 #[tokio::test]
 async fn a_client_comes_back_before_the_first_event() {
     let go = Arc::new(Notify::new());
-    let raw = Raw::new(vec![vec![send(STREAM), Piece::Await(Arc::clone(&go)), send(five().concat())]]).await;
+    let raw = Raw::new(vec![vec![
+        send(STREAM),
+        Piece::Await(Arc::clone(&go)),
+        send(five().concat()),
+    ]])
+    .await;
     let proxy = raw.proxy(keeping()).await;
     let mut client = connect(proxy.addr()).await;
     client.write_all(ask_kept().as_bytes()).await.unwrap();
-    let id = header(&read_until(&mut client, "\r\n\r\n").await, "x-restitch-stream").to_owned();
+    let id = header(
+        &read_until(&mut client, "\r\n\r\n").await,
+        "x-restitch-stream",
+    )
+    .to_owned();
     drop(client);
     let mut readers = Vec::new();
     // Both know the stream, and neither has an event of it.
     for headers in [String::new(), after("")] {
         let mut reader = connect(proxy.addr()).await;
-        reader.write_all(about("GET", &id, &headers).as_bytes()).await.unwrap();
+        reader
+            .write_all(about("GET", &id, &headers).as_bytes())
+            .await
+            .unwrap();
         let seen = read_until(&mut reader, "\r\n\r\n").await;
-        assert!(status(&seen).starts_with("200") && !seen.contains("data: "), "{seen}");
+        assert!(
+            status(&seen).starts_with("200") && !seen.contains("data: "),
+            "{seen}"
+        );
         readers.push(reader);
     }
     go.notify_one();
@@ -195,20 +255,34 @@ async fn the_log_has_the_bytes_of_a_kept_answer() {
         sleep(Duration::from_millis(10)).await;
     }
     let told = log.0.lock().unwrap().clone();
-    assert!(told.contains(&format!(" bytes={} ", five().concat().len())), "{told}");
+    assert!(
+        told.contains(&format!(" bytes={} ", five().concat().len())),
+        "{told}"
+    );
 }
 
 #[tokio::test]
 async fn a_kept_answer_goes_on_without_its_client() {
     let (raw, proxy, go) = waiting(1, keeping()).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
-    assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
-    // Before the end: one reader from the start, and two after the first of two events that came in one chunk.
+    assert!(
+        id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{id}"
+    );
+    // Before the end: one reader from the start, and two after the first of two events that came in
+    // one chunk.
     let mut readers = Vec::new();
     for last in ["", "1-1", "1-1"] {
         let mut reader = connect(proxy.addr()).await;
-        let headers = if last.is_empty() { String::new() } else { after(last) };
-        reader.write_all(about("GET", &id, &headers).as_bytes()).await.unwrap();
+        let headers = if last.is_empty() {
+            String::new()
+        } else {
+            after(last)
+        };
+        reader
+            .write_all(about("GET", &id, &headers).as_bytes())
+            .await
+            .unwrap();
         read_until(&mut reader, "id: 1-2\n\n").await;
         readers.push(reader);
     }
@@ -216,18 +290,29 @@ async fn a_kept_answer_goes_on_without_its_client() {
     for reader in &mut readers {
         // The first bytes of its body are read already.
         let rest = read_to_end(reader).await;
-        assert!(rest.contains("id: 1-5") && rest.ends_with("0\r\n\r\n"), "{rest}");
+        assert!(
+            rest.contains("id: 1-5") && rest.ends_with("0\r\n\r\n"),
+            "{rest}"
+        );
         assert!(!rest.contains("id: 1-2"), "{rest}");
     }
     // After the end: whatever a client has, it gets what it lacks.
     let events = five();
     for has in 0..=5 {
-        let headers = if has == 0 { String::new() } else { after(&format!("1-{has}")) };
+        let headers = if has == 0 {
+            String::new()
+        } else {
+            after(&format!("1-{has}"))
+        };
         let response = exchange(proxy.addr(), &about("GET", &id, &headers)).await;
         assert_eq!(status(&response), "200 OK");
         assert_eq!(header(&response, "content-type"), "text/event-stream");
         assert_eq!(header(&response, "cache-control"), "no-store");
-        assert_eq!(body_of(&response), (numbered(&events[has..], has + 1), true), "after {has}");
+        assert_eq!(
+            body_of(&response),
+            (numbered(&events[has..], has + 1), true),
+            "after {has}"
+        );
     }
     assert_eq!(raw.state.borrow().requests, 1);
     assert!(!raw.request(0).contains("x-restitch"), "{}", raw.request(0));
@@ -247,14 +332,22 @@ async fn a_client_that_stays_gets_the_same_events() {
 #[tokio::test]
 async fn an_answer_that_is_cut_is_completed_without_its_client() {
     let rest = chunk("[1, 2, 3]") + &finish("stop");
-    let raw =
-        Raw::new(vec![vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Reset], stream(&rest)])
-            .await;
+    let raw = Raw::new(vec![
+        vec![
+            send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
+            Piece::Reset,
+        ],
+        stream(&rest),
+    ])
+    .await;
     let proxy = raw.proxy(keeping()).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     let response = exchange(proxy.addr(), &about("GET", &id, "")).await;
     let (body, is_whole) = body_of(&response);
-    assert!(is_whole && body.contains(r#""content":", 3]""#) && body.contains("data: [DONE]\nid: 1-"), "{body}");
+    assert!(
+        is_whole && body.contains(r#""content":", 3]""#) && body.contains("data: [DONE]\nid: 1-"),
+        "{body}"
+    );
     assert_eq!(raw.state.borrow().requests, 2);
     proxy.shutdown().await;
 }
@@ -262,7 +355,11 @@ async fn an_answer_that_is_cut_is_completed_without_its_client() {
 /// An answer that ends as a lost connection does, does so for whoever reads it later.
 #[tokio::test]
 async fn an_answer_that_broke_off_stays_broken() {
-    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}{}", chunk("Hel"), chunk("lo"))), Piece::Reset]]).await;
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}{}", chunk("Hel"), chunk("lo"))),
+        Piece::Reset,
+    ]])
+    .await;
     let proxy = raw.proxy(keeping()).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     for _ in 0..2 {
@@ -286,9 +383,17 @@ async fn nothing_is_kept_unless_the_operator_allows_it_and_the_request_asks() {
         let (_raw, proxy, go) = waiting(1, limits).await;
         go.notify_one();
         let response = exchange(proxy.addr(), &request).await;
-        assert_eq!(body_of(&response), (five().concat(), true), "the bytes are untouched");
+        assert_eq!(
+            body_of(&response),
+            (five().concat(), true),
+            "the bytes are untouched"
+        );
         assert_eq!(kept.map(|_| header(&response, "x-restitch-keep")), kept);
-        assert_eq!(response.contains("x-restitch-keep"), kept.is_some(), "{response}");
+        assert_eq!(
+            response.contains("x-restitch-keep"),
+            kept.is_some(),
+            "{response}"
+        );
         assert!(!response.contains("x-restitch-stream"), "{response}");
         proxy.shutdown().await;
     }
@@ -331,34 +436,57 @@ async fn another_caller_finds_nothing() {
         about("GET", &id.to_uppercase(), "").replace(&id, "x"),
     ] {
         let response = exchange(proxy.addr(), &other).await;
-        let expected = if other.contains("/..") { "400 Bad Request" } else { "404 Not Found" };
+        let expected = if other.contains("/..") {
+            "400 Bad Request"
+        } else {
+            "404 Not Found"
+        };
         assert_eq!(status(&response), expected, "{other}");
         assert!(!response.contains(&id), "{response}");
     }
     assert_eq!(raw.state.borrow().left, 0, "the answer goes on");
     let response = exchange(proxy.addr(), &about("PUT", &id, "")).await;
-    assert_eq!((status(&response), header(&response, "allow")), ("405 Method Not Allowed", "GET, HEAD, DELETE"));
-    for (last, expected) in [("1-9", "400 Bad Request"), ("x", "400 Bad Request"), ("2-0", "400 Bad Request")] {
+    assert_eq!(
+        (status(&response), header(&response, "allow")),
+        ("405 Method Not Allowed", "GET, HEAD, DELETE")
+    );
+    for (last, expected) in [
+        ("1-9", "400 Bad Request"),
+        ("x", "400 Bad Request"),
+        ("2-0", "400 Bad Request"),
+    ] {
         let response = exchange(proxy.addr(), &about("GET", &id, &after(last))).await;
         assert_eq!(status(&response), expected, "{last}");
     }
     go.notify_one();
     proxy.shutdown().await;
-    assert_eq!(raw.state.borrow().requests, 1, "nothing of this reaches the upstream");
+    assert_eq!(
+        raw.state.borrow().requests,
+        1,
+        "nothing of this reaches the upstream"
+    );
 }
 
 #[tokio::test]
 async fn an_answer_that_nobody_reads_is_stopped_and_expires() {
     // The upstream sends no more, and notices that its client has left.
     let request = ask_kept().replace("x-restitch-keep: 30", "x-restitch-keep: 1");
-    let held = Raw::new(vec![vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold]]).await;
+    let held = Raw::new(vec![vec![
+        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
+        Piece::Hold,
+    ]])
+    .await;
     let other = held.proxy(keeping()).await;
     let id = ask_and_leave(&other, &request).await;
     held.wait(|state| state.left == 1).await;
     let response = exchange(other.addr(), &about("GET", &id, "")).await;
     assert_eq!(status(&response), "410 Gone", "{response}");
     let response = exchange(other.addr(), &about("GET", &id, "").replace("sk-1", "sk-2")).await;
-    assert_eq!(status(&response), "404 Not Found", "another caller learns nothing of it");
+    assert_eq!(
+        status(&response),
+        "404 Not Found",
+        "another caller learns nothing of it"
+    );
     let repeat = with(&request, "last-event-id: 1-1");
     assert_eq!(status(&exchange(other.addr(), &repeat).await), "410 Gone");
     assert_eq!(held.state.borrow().requests, 1);
@@ -384,9 +512,17 @@ async fn a_reader_keeps_an_answer() {
 
 #[tokio::test]
 async fn delete_stops_an_answer() {
-    let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
+    let held = vec![
+        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
+        Piece::Hold,
+    ];
     let raw = Raw::new(vec![held]).await;
-    let proxy = raw.unbound(keeping()).threads(2).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let proxy = raw
+        .unbound(keeping())
+        .threads(2)
+        .bind(([127, 0, 0, 1], 0).into())
+        .await
+        .unwrap();
     let mut client = connect(proxy.addr()).await;
     client.write_all(ask_kept().as_bytes()).await.unwrap();
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
@@ -398,7 +534,10 @@ async fn delete_stops_an_answer() {
     let rest = read_to_end(&mut client).await;
     assert!(!rest.ends_with("0\r\n\r\n"), "{rest}");
     for method in ["GET", "HEAD", "DELETE"] {
-        assert_eq!(status(&exchange(proxy.addr(), &about(method, &id, "")).await), "404 Not Found");
+        assert_eq!(
+            status(&exchange(proxy.addr(), &about(method, &id, "")).await),
+            "404 Not Found"
+        );
     }
     proxy.shutdown().await;
 }
@@ -409,12 +548,24 @@ async fn head_describes_an_answer() {
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     let response = exchange(proxy.addr(), &about("HEAD", &id, "")).await;
     assert_eq!(status(&response), "200 OK");
-    let described = ["content-type", "x-restitch-stream", "x-restitch-keep", "x-restitch-state", "last-event-id"];
-    assert_eq!(described.map(|name| header(&response, name)), ["text/event-stream", &id, "30", "running", "1-2"]);
+    let described = [
+        "content-type",
+        "x-restitch-stream",
+        "x-restitch-keep",
+        "x-restitch-state",
+        "last-event-id",
+    ];
+    assert_eq!(
+        described.map(|name| header(&response, name)),
+        ["text/event-stream", &id, "30", "running", "1-2"]
+    );
     go.notify_one();
     exchange(proxy.addr(), &about("GET", &id, "")).await;
     let response = exchange(proxy.addr(), &about("HEAD", &id, "")).await;
-    assert_eq!(described.map(|name| header(&response, name))[3..], ["whole", "1-5"]);
+    assert_eq!(
+        described.map(|name| header(&response, name))[3..],
+        ["whole", "1-5"]
+    );
     assert_eq!(response.split_once("\r\n\r\n").unwrap().1, "");
     proxy.shutdown().await;
 }
@@ -425,7 +576,12 @@ async fn a_request_that_is_sent_again_gets_the_rest() {
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     go.notify_one();
     let events = five();
-    let again = |headers: &str| with(&post(ASK), &format!("authorization: Bearer sk-1\r\n{headers}"));
+    let again = |headers: &str| {
+        with(
+            &post(ASK),
+            &format!("authorization: Bearer sk-1\r\n{headers}"),
+        )
+    };
     let response = exchange(proxy.addr(), &again("last-event-id: 1-3")).await;
     assert_eq!(body_of(&response), (numbered(&events[3..], 4), true));
     assert_eq!(raw.state.borrow().requests, 1);
@@ -450,22 +606,37 @@ async fn a_request_with_an_event_id_of_no_kept_answer_passes_without_it() {
     let raw = Raw::new(vec![whole; 5]).await;
     let proxy = raw.proxy(keeping()).await;
     exchange(proxy.addr(), &ask_kept()).await;
-    let again = with(&post(ASK), "authorization: Bearer sk-1\r\nlast-event-id: 1-3");
-    let named = with(&again, "x-restitch-stream: 8c0f2a5b6d1e4f70a1b2c3d4e5f60718");
-    assert_eq!(status(&exchange(proxy.addr(), &named).await), "404 Not Found", "the client names an answer");
+    let again = with(
+        &post(ASK),
+        "authorization: Bearer sk-1\r\nlast-event-id: 1-3",
+    );
+    let named = with(
+        &again,
+        "x-restitch-stream: 8c0f2a5b6d1e4f70a1b2c3d4e5f60718",
+    );
+    assert_eq!(
+        status(&exchange(proxy.addr(), &named).await),
+        "404 Not Found",
+        "the client names an answer"
+    );
     let mut asked = 1;
     for other in [
         again.replace("\"m\"", "\"n\""),
         again.replace("sk-1", "sk-2"),
         again.replace("authorization: Bearer sk-1\r\n", ""),
-        again.replace("1-3", "1526919030474-0").replace("sk-1", "sk-3"),
+        again
+            .replace("1-3", "1526919030474-0")
+            .replace("sk-1", "sk-3"),
     ] {
         let response = exchange(proxy.addr(), &other).await;
         assert_eq!(body_of(&response), (five().concat(), true), "{response}");
         asked += 1;
         assert_eq!(raw.state.borrow().requests, asked);
         let sent = raw.request(asked - 1);
-        assert!(!sent.contains("last-event-id") && sent.contains("\r\n\r\n{\"model\""), "{sent}");
+        assert!(
+            !sent.contains("last-event-id") && sent.contains("\r\n\r\n{\"model\""),
+            "{sent}"
+        );
     }
     // The answer of this caller is still found.
     let response = exchange(proxy.addr(), &again).await;
@@ -478,13 +649,27 @@ async fn a_request_with_an_event_id_of_no_kept_answer_passes_without_it() {
 async fn kept_answers_are_bounded() {
     let mut limits = keeping();
     limits.keep.max_kept_answers = 1;
-    let held = vec![send(format!("{STREAM}{}", five()[..2].concat())), Piece::Hold];
-    let raw = Raw::new(vec![held, vec![send(format!("{STREAM}{}", five().concat()))]]).await;
+    let held = vec![
+        send(format!("{STREAM}{}", five()[..2].concat())),
+        Piece::Hold,
+    ];
+    let raw = Raw::new(vec![
+        held,
+        vec![send(format!("{STREAM}{}", five().concat()))],
+    ])
+    .await;
     let proxy = raw.proxy(limits).await;
     ask_and_leave(&proxy, &ask_kept()).await;
     let response = exchange(proxy.addr(), &ask_kept()).await;
-    assert_eq!(header(&response, "x-restitch-keep"), "0; reason=\"max_kept_answers\"");
-    assert_eq!(body_of(&response), (five().concat(), true), "it is answered as if it had not asked");
+    assert_eq!(
+        header(&response, "x-restitch-keep"),
+        "0; reason=\"max_kept_answers\""
+    );
+    assert_eq!(
+        body_of(&response),
+        (five().concat(), true),
+        "it is answered as if it had not asked"
+    );
     proxy.shutdown().await;
 
     let mut limits = keeping();
@@ -504,9 +689,17 @@ async fn kept_answers_are_bounded() {
 #[tokio::test]
 async fn answers_without_readers_end_with_the_proxy() {
     for threads in [0, 2] {
-        let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
+        let held = vec![
+            send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
+            Piece::Hold,
+        ];
         let raw = Raw::new(vec![held]).await;
-        let proxy = raw.unbound(keeping()).threads(threads).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let proxy = raw
+            .unbound(keeping())
+            .threads(threads)
+            .bind(([127, 0, 0, 1], 0).into())
+            .await
+            .unwrap();
         ask_and_leave(&proxy, &ask_kept()).await;
         assert!(proxy.shutdown().await);
         raw.wait(|state| state.left == 1).await;
@@ -515,10 +708,18 @@ async fn answers_without_readers_end_with_the_proxy() {
 
 #[tokio::test]
 async fn answers_without_readers_do_not_wait_for_those_that_have_some() {
-    let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
+    let held = vec![
+        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
+        Piece::Hold,
+    ];
     let go = Arc::new(Notify::new());
     let raw = Raw::new(vec![held, pausing(&go)]).await;
-    let proxy = raw.unbound(keeping()).threads(2).bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let proxy = raw
+        .unbound(keeping())
+        .threads(2)
+        .bind(([127, 0, 0, 1], 0).into())
+        .await
+        .unwrap();
     ask_and_leave(&proxy, &ask_kept()).await;
     let mut reader = connect(proxy.addr()).await;
     reader.write_all(ask_kept().as_bytes()).await.unwrap();
@@ -536,7 +737,10 @@ async fn silence_is_told_to_whoever_reads() {
     let (_raw, proxy, go) = waiting(1, limits).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     let mut reader = connect(proxy.addr()).await;
-    reader.write_all(about("GET", &id, &after("1-2")).as_bytes()).await.unwrap();
+    reader
+        .write_all(about("GET", &id, &after("1-2")).as_bytes())
+        .await
+        .unwrap();
     read_until(&mut reader, ": keep-alive\n\n").await;
     go.notify_one();
     read_to_end(&mut reader).await;
@@ -556,30 +760,52 @@ async fn a_response_is_retrieved_by_its_own_id() {
     let response = exchange(setup.proxy.addr(), &ask).await;
     let (whole, is_whole) = body_of(&response);
     assert!(is_whole && whole.contains("response.completed"), "{whole}");
-    let id = whole.split("\"id\":\"resp").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let id = whole
+        .split("\"id\":\"resp")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .unwrap();
     let get = |id: &str, query: &str, key: &str| {
-        let get = format!("GET /v1/responses/{id}?{query} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+        let get = format!(
+            "GET /v1/responses/{id}?{query} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"
+        );
         with(&get, &format!("authorization: Bearer {key}"))
     };
     let id = format!("resp{id}");
     let events: Vec<_> = whole.split_inclusive("\n\n").collect();
     for (number, event) in events.iter().enumerate() {
-        assert!(event.contains(&format!("\"sequence_number\":{number}")), "{number}: {event}");
+        assert!(
+            event.contains(&format!("\"sequence_number\":{number}")),
+            "{number}: {event}"
+        );
         let query = format!("stream=true&starting_after={number}");
         let rest = exchange(setup.proxy.addr(), &get(&id, &query, "sk-1")).await;
-        assert_eq!(body_of(&rest), (events[number + 1..].concat(), true), "{number}");
+        assert_eq!(
+            body_of(&rest),
+            (events[number + 1..].concat(), true),
+            "{number}"
+        );
     }
     let rest = exchange(setup.proxy.addr(), &get(&id, "stream=true", "sk-1")).await;
     assert_eq!(body_of(&rest).0, whole);
     // What is deleted there is not kept here either. The upstream answers.
-    let delete = format!("DELETE /v1/responses/{id} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
-    exchange(setup.proxy.addr(), &with(&delete, "authorization: Bearer sk-1")).await;
+    let delete =
+        format!("DELETE /v1/responses/{id} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    exchange(
+        setup.proxy.addr(),
+        &with(&delete, "authorization: Bearer sk-1"),
+    )
+    .await;
     let rest = exchange(setup.proxy.addr(), &get(&id, "stream=true", "sk-1")).await;
     assert!(!rest.contains("response.completed"), "{rest}");
     // What is not ours passes: another caller, another id, a body that is not streamed.
     let raw = Raw::new(vec![stream("data: theirs\n\n"); 3]).await;
     let proxy = raw.proxy(keeping()).await;
-    for other in [get(&id, "stream=true", "sk-2"), get("resp_9", "stream=true", "sk-1"), get(&id, "", "sk-1")] {
+    for other in [
+        get(&id, "stream=true", "sk-2"),
+        get("resp_9", "stream=true", "sk-1"),
+        get(&id, "", "sk-1"),
+    ] {
         let response = exchange(proxy.addr(), &other).await;
         assert!(response.contains("theirs"), "{response}");
     }
@@ -590,26 +816,47 @@ async fn a_response_is_retrieved_by_its_own_id() {
 #[tokio::test]
 async fn a_response_id_that_several_answers_have_finds_none_of_them() {
     let event = |number: u64, status: &str| {
-        let kind = if status == "completed" { "response.completed" } else { "response.created" };
+        let kind = if status == "completed" {
+            "response.completed"
+        } else {
+            "response.created"
+        };
         let response = json!({"id": "resp_1", "object": "response", "status": status, "model": "m", "output": []});
         let data = json!({"type": kind, "sequence_number": number, "response": response});
         format!("event: {kind}\ndata: {data}\n\n")
     };
-    let raw = Raw::new(vec![stream(&(event(0, "in_progress") + &event(1, "completed"))); 2]).await;
+    let raw = Raw::new(vec![
+        stream(
+            &(event(0, "in_progress") + &event(1, "completed"))
+        );
+        2
+    ])
+    .await;
     let proxy = raw.proxy(keeping()).await;
-    let ask = post(r#"{"model":"m","stream":true,"input":"x"}"#).replace("/v1/chat/completions", "/v1/responses");
+    let ask = post(r#"{"model":"m","stream":true,"input":"x"}"#)
+        .replace("/v1/chat/completions", "/v1/responses");
     let ask = with(&ask, "x-restitch-keep: 30\r\nauthorization: Bearer sk-1");
-    let get = "GET /v1/responses/resp_1?stream=true HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
+    let get =
+        "GET /v1/responses/resp_1?stream=true HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n";
     let get = with(get, "authorization: Bearer sk-1");
     let first = exchange(proxy.addr(), &ask).await;
-    assert_eq!(body_of(&exchange(proxy.addr(), &get).await), body_of(&first));
+    assert_eq!(
+        body_of(&exchange(proxy.addr(), &get).await),
+        body_of(&first)
+    );
     let second = exchange(proxy.addr(), &ask).await;
     let response = exchange(proxy.addr(), &get).await;
     assert_eq!(status(&response), "409 Conflict");
     assert!(response.contains("several_streams"), "{response}");
     let delete = about("DELETE", header(&first, "x-restitch-stream"), "");
-    assert_eq!(status(&exchange(proxy.addr(), &delete).await), "204 No Content");
-    assert_eq!(body_of(&exchange(proxy.addr(), &get).await), body_of(&second));
+    assert_eq!(
+        status(&exchange(proxy.addr(), &delete).await),
+        "204 No Content"
+    );
+    assert_eq!(
+        body_of(&exchange(proxy.addr(), &get).await),
+        body_of(&second)
+    );
     assert_eq!(raw.state.borrow().requests, 2);
     proxy.shutdown().await;
 }
@@ -626,29 +873,47 @@ async fn requests_for_the_rest_are_counted_and_their_ids_not_logged() {
         send(events[2..].concat()),
     ];
     let raw = Raw::new(vec![pieces]).await;
-    let proxy = raw.unbound(keeping()).admin(Some(([127, 0, 0, 1], 0).into()));
+    let proxy = raw
+        .unbound(keeping())
+        .admin(Some(([127, 0, 0, 1], 0).into()));
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     let mut reader = connect(proxy.addr()).await;
-    reader.write_all(about("GET", &id, "").as_bytes()).await.unwrap();
+    reader
+        .write_all(about("GET", &id, "").as_bytes())
+        .await
+        .unwrap();
     read_until(&mut reader, "id: 1-2\n\n").await;
     go.notify_one();
     read_to_end(&mut reader).await;
     exchange(proxy.addr(), &about("GET", &id, "")).await;
     exchange(proxy.addr(), &about("GET", &id, "").replace("sk-1", "sk-2")).await;
-    for (path, with) in
-        [("/streams/", "//streams/"), ("/streams/", "/v1/streams/"), ("/streams/", "/"), (" /", " /x%2f")]
-    {
+    for (path, with) in [
+        ("/streams/", "//streams/"),
+        ("/streams/", "/v1/streams/"),
+        ("/streams/", "/"),
+        (" /", " /x%2f"),
+    ] {
         exchange(proxy.addr(), &about("GET", &id, "").replace(path, with)).await;
     }
-    let metrics = exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let metrics = exchange(
+        proxy.admin_addr().unwrap(),
+        "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    )
+    .await;
     for outcome in ["running", "ended", "unknown"] {
         let line = format!("restitch_resumes_total{{outcome=\"{outcome}\"}} 1");
         assert!(metrics.contains(&line), "{line}: {metrics}");
     }
     proxy.shutdown().await;
     let log = log.0.lock().unwrap().clone();
-    for path in ["\"/streams/*\"", "\"//streams/*\"", "\"/v1/streams/*\"", "\"/*\"", "\"/x%2fstreams/*\""] {
+    for path in [
+        "\"/streams/*\"",
+        "\"//streams/*\"",
+        "\"/v1/streams/*\"",
+        "\"/*\"",
+        "\"/x%2fstreams/*\"",
+    ] {
         assert!(log.contains(&format!("path={path}")), "{path}: {log}");
     }
     assert!(!log.contains(&id) && !log.contains("sk-1"), "{log}");

@@ -1,7 +1,8 @@
-//! The official clients, and frameworks on top of them, against the proxy: `tests/sdks` has the scripts that ask.
+//! The official clients, and frameworks on top of them, against the proxy: `tests/sdks` has the
+//! scripts that ask.
 //!
-//! `scripts/test-tools` installs the packages of each ecosystem. Where they are missing, or their pins have changed, the test
-//! says that it is skipped.
+//! `scripts/test-tools` installs the packages of each ecosystem. Where they are missing, or their
+//! pins have changed, the test says that it is skipped.
 
 mod replay;
 
@@ -40,14 +41,19 @@ enum Shows {
     Value,
     /// The same from one body.
     BodyValue,
-    /// The same from one body that has no arguments if they are cut, so that they pass through as they are.
+    /// The same from one body that has no arguments if they are cut, so that they pass through as
+    /// they are.
     PassedValue,
 }
 
 impl Shows {
     /// Returns whether the answer is text or a call, as a behaviour of the model server.
     fn behaviour(self) -> &'static str {
-        if matches!(self, Self::Text | Self::RawText | Self::TextValue) { "answer" } else { "tool" }
+        if matches!(self, Self::Text | Self::RawText | Self::TextValue) {
+            "answer"
+        } else {
+            "tool"
+        }
     }
 
     /// Returns the scripts after which the document must be whole.
@@ -72,14 +78,20 @@ impl Shows {
         ];
         let scripts: Vec<&str> = match self {
             Self::Text => any.to_vec(),
-            Self::RawText => any.into_iter().filter(|script| !script.contains("refusal")).collect(),
+            Self::RawText => any
+                .into_iter()
+                .filter(|script| !script.contains("refusal"))
+                .collect(),
             Self::Call => any.into_iter().chain(call).collect(),
             Self::BodyCall | Self::BodyValue => vec![any[0], any[1], call[0], call[4]],
             Self::PassedValue => vec![call[4]],
             Self::TextValue => any[..3].to_vec(),
             Self::Value => any.into_iter().chain(call[..3].iter().copied()).collect(),
         };
-        scripts.into_iter().map(|script| script.replace('X', behaviour)).collect()
+        scripts
+            .into_iter()
+            .map(|script| script.replace('X', behaviour))
+            .collect()
     }
 }
 
@@ -95,55 +107,171 @@ enum Incomplete {
 }
 use Incomplete::{Finish, Raises, Silent};
 
-/// A function of a script: its name, what it shows, and the finish of a whole and of an incomplete answer.
+/// A function of a script: its name, what it shows, and the finish of a whole and of an incomplete
+/// answer.
 type Api = (&'static str, Shows, &'static str, Incomplete);
 
 const PYTHON: &[Api] = &[
-    ("chat", Shows::Text, "stop", Raises("LengthFinishReasonError")),
-    ("chat_tools", Shows::Call, "tool_calls", Raises("LengthFinishReasonError")),
+    (
+        "chat",
+        Shows::Text,
+        "stop",
+        Raises("LengthFinishReasonError"),
+    ),
+    (
+        "chat_tools",
+        Shows::Call,
+        "tool_calls",
+        Raises("LengthFinishReasonError"),
+    ),
     ("chat_body", Shows::BodyCall, "tool_calls", Finish("length")),
     ("completions", Shows::RawText, "stop", Silent),
-    ("responses", Shows::Text, "completed", Finish("max_output_tokens")),
-    ("responses_resumed", Shows::Text, "completed", Finish("max_output_tokens")),
-    ("responses_tools", Shows::Call, "completed", Finish("max_output_tokens")),
+    (
+        "responses",
+        Shows::Text,
+        "completed",
+        Finish("max_output_tokens"),
+    ),
+    (
+        "responses_resumed",
+        Shows::Text,
+        "completed",
+        Finish("max_output_tokens"),
+    ),
+    (
+        "responses_tools",
+        Shows::Call,
+        "completed",
+        Finish("max_output_tokens"),
+    ),
     ("messages", Shows::Text, "end_turn", Finish("max_tokens")),
-    ("messages_tools", Shows::Call, "tool_use", Finish("max_tokens")),
-    ("pydantic_chat", Shows::BodyValue, "", Raises("IncompleteToolCall")),
-    ("pydantic_chat_stream", Shows::Value, "", Raises("UnexpectedModelBehavior")),
-    ("pydantic_responses", Shows::BodyValue, "", Raises("IncompleteToolCall")),
-    ("pydantic_responses_stream", Shows::Value, "", Raises("UnexpectedModelBehavior")),
-    ("pydantic_messages", Shows::PassedValue, "", Raises("UnexpectedModelBehavior")),
-    ("pydantic_messages_stream", Shows::Value, "", Raises("UnexpectedModelBehavior")),
-    ("instructor", Shows::BodyValue, "", Raises("IncompleteOutputException")),
-    ("instructor_messages", Shows::PassedValue, "", Raises("IncompleteOutputException")),
+    (
+        "messages_tools",
+        Shows::Call,
+        "tool_use",
+        Finish("max_tokens"),
+    ),
+    (
+        "pydantic_chat",
+        Shows::BodyValue,
+        "",
+        Raises("IncompleteToolCall"),
+    ),
+    (
+        "pydantic_chat_stream",
+        Shows::Value,
+        "",
+        Raises("UnexpectedModelBehavior"),
+    ),
+    (
+        "pydantic_responses",
+        Shows::BodyValue,
+        "",
+        Raises("IncompleteToolCall"),
+    ),
+    (
+        "pydantic_responses_stream",
+        Shows::Value,
+        "",
+        Raises("UnexpectedModelBehavior"),
+    ),
+    (
+        "pydantic_messages",
+        Shows::PassedValue,
+        "",
+        Raises("UnexpectedModelBehavior"),
+    ),
+    (
+        "pydantic_messages_stream",
+        Shows::Value,
+        "",
+        Raises("UnexpectedModelBehavior"),
+    ),
+    (
+        "instructor",
+        Shows::BodyValue,
+        "",
+        Raises("IncompleteOutputException"),
+    ),
+    (
+        "instructor_messages",
+        Shows::PassedValue,
+        "",
+        Raises("IncompleteOutputException"),
+    ),
     ("instructor_stream", Shows::Value, "", Silent),
 ];
 
 const JAVASCRIPT: &[Api] = &[
     ("chat_tools", Shows::Call, "tool_calls", Finish("length")),
-    ("responses_resumed", Shows::Text, "completed", Finish("max_output_tokens")),
-    ("responses_tools", Shows::Call, "completed", Finish("max_output_tokens")),
-    ("messages_tools", Shows::Call, "tool_use", Finish("max_tokens")),
+    (
+        "responses_resumed",
+        Shows::Text,
+        "completed",
+        Finish("max_output_tokens"),
+    ),
+    (
+        "responses_tools",
+        Shows::Call,
+        "completed",
+        Finish("max_output_tokens"),
+    ),
+    (
+        "messages_tools",
+        Shows::Call,
+        "tool_use",
+        Finish("max_tokens"),
+    ),
     ("ai_chat", Shows::Call, "tool-calls", Finish("length")),
     ("ai_responses", Shows::Call, "tool-calls", Finish("length")),
     ("ai_messages", Shows::Call, "tool-calls", Finish("length")),
-    ("ai_chat_object", Shows::TextValue, "", Raises("AI_NoObjectGeneratedError")),
-    ("ai_responses_object", Shows::TextValue, "", Raises("AI_NoObjectGeneratedError")),
-    ("ai_messages_object", Shows::TextValue, "", Raises("AI_NoObjectGeneratedError")),
+    (
+        "ai_chat_object",
+        Shows::TextValue,
+        "",
+        Raises("AI_NoObjectGeneratedError"),
+    ),
+    (
+        "ai_responses_object",
+        Shows::TextValue,
+        "",
+        Raises("AI_NoObjectGeneratedError"),
+    ),
+    (
+        "ai_messages_object",
+        Shows::TextValue,
+        "",
+        Raises("AI_NoObjectGeneratedError"),
+    ),
 ];
 
 #[tokio::test]
 async fn official_python_clients_get_whole_answers() {
     let mut cases = cases(PYTHON);
     // The client gives up after a second of silence; the proxy waits for two.
-    for (api, finish) in
-        [("chat_tools", "tool_calls"), ("responses_tools", "completed"), ("messages_tools", "tool_use")]
-    {
+    for (api, finish) in [
+        ("chat_tools", "tool_calls"),
+        ("responses_tools", "completed"),
+        ("messages_tools", "tool_use"),
+    ] {
         let script = "tool@90!length | 429~2 anchor".to_owned();
-        cases.push(Case { api, script, shows: Shows::Call, expected: Ok(finish), timeout: 1.0 });
+        cases.push(Case {
+            api,
+            script,
+            shows: Shows::Call,
+            expected: Ok(finish),
+            timeout: 1.0,
+        });
     }
     match python() {
-        Ok((program, folder)) => check(Command::new(program).arg(sdks().join("clients.py")), &folder, &cases).await,
+        Ok((program, folder)) => {
+            check(
+                Command::new(program).arg(sdks().join("clients.py")),
+                &folder,
+                &cases,
+            )
+            .await
+        }
         Err(reason) => skip("Python", &reason),
     }
 }
@@ -152,7 +280,14 @@ async fn official_python_clients_get_whole_answers() {
 async fn official_javascript_clients_get_whole_answers() {
     let cases = cases(JAVASCRIPT);
     match javascript() {
-        Ok(folder) => check(Command::new("node").arg(sdks().join("clients.mjs")), &folder, &cases).await,
+        Ok(folder) => {
+            check(
+                Command::new("node").arg(sdks().join("clients.mjs")),
+                &folder,
+                &cases,
+            )
+            .await
+        }
         Err(reason) => skip("JavaScript", &reason),
     }
 }
@@ -171,11 +306,23 @@ struct Case {
 fn cases(apis: &[Api]) -> Vec<Case> {
     let mut cases = Vec::new();
     for &(api, shows, finish, incomplete) in apis {
-        let whole = shows.scripts().into_iter().map(|script| (script, Ok(finish)));
-        let given_up = Some((format!("{}@{CUT}!length | refusal", shows.behaviour()), Err(incomplete)));
+        let whole = shows
+            .scripts()
+            .into_iter()
+            .map(|script| (script, Ok(finish)));
+        let given_up = Some((
+            format!("{}@{CUT}!length | refusal", shows.behaviour()),
+            Err(incomplete),
+        ));
         let given_up = given_up.filter(|_| !matches!(incomplete, Silent));
         let all = whole.chain(given_up);
-        cases.extend(all.map(|(script, expected)| Case { api, script, shows, expected, timeout: 20.0 }));
+        cases.extend(all.map(|(script, expected)| Case {
+            api,
+            script,
+            shows,
+            expected,
+            timeout: 20.0,
+        }));
     }
     cases
 }
@@ -190,8 +337,11 @@ impl Case {
                 assert_eq!(seen["finish"], finish, "{context}");
                 // The arguments stay open: nobody takes them for a call.
                 let cut = &DOCUMENT[..CUT];
-                let (text, calls) =
-                    if self.shows.behaviour() == "answer" { (cut, json!([])) } else { ("", json!([cut])) };
+                let (text, calls) = if self.shows.behaviour() == "answer" {
+                    (cut, json!([]))
+                } else {
+                    ("", json!([cut]))
+                };
                 assert_eq!(seen["text"].as_str().unwrap_or_default(), text, "{context}");
                 assert_eq!(seen.get("arguments").unwrap_or(&calls), &calls, "{context}");
             }
@@ -202,7 +352,10 @@ impl Case {
     fn check_whole(&self, seen: &Value, finish: &str, context: &str) {
         assert!(seen.get("error").is_none(), "{context}");
         let document = plain(&serde_json::from_str(DOCUMENT).unwrap());
-        if matches!(self.shows, Shows::Value | Shows::BodyValue | Shows::PassedValue | Shows::TextValue) {
+        if matches!(
+            self.shows,
+            Shows::Value | Shows::BodyValue | Shows::PassedValue | Shows::TextValue
+        ) {
             return assert_eq!(plain(&seen["value"]), document, "{context}");
         }
         assert_eq!(seen["finish"], finish, "{context}");
@@ -210,23 +363,46 @@ impl Case {
             return assert_eq!(seen["text"], DOCUMENT, "{context}");
         }
         let has = |lead: &str| self.script.contains(lead);
-        let text = if has("text+") { "I'll write the file." } else { "" };
+        let text = if has("text+") {
+            "I'll write the file."
+        } else {
+            ""
+        };
         assert_eq!(seen["text"].as_str().unwrap_or_default(), text, "{context}");
         if let Some(names) = seen.get("names") {
-            assert!(names.as_array().unwrap().iter().all(|name| name == "save"), "{context}");
+            assert!(
+                names.as_array().unwrap().iter().all(|name| name == "save"),
+                "{context}"
+            );
             assert_eq!(seen["has_usage"], true, "{context}");
         }
         let calls = seen["arguments"].as_array().unwrap();
         assert_eq!(calls.len(), if has("call+") { 2 } else { 1 }, "{context}");
         assert_eq!(calls.last().unwrap(), DOCUMENT, "{context}");
         if let Some(values) = seen["value"].as_array() {
-            assert_eq!((values.len(), values.last().map(plain)), (calls.len(), Some(document)), "{context}");
+            assert_eq!(
+                (values.len(), values.last().map(plain)),
+                (calls.len(), Some(document)),
+                "{context}"
+            );
         }
         if let Some(blocks) = seen.get("blocks") {
-            let leads = [(has("reasoning+"), "thinking"), (has("text+"), "text"), (has("call+"), "tool_use")];
-            let mut expected: Vec<_> = leads.iter().filter(|(has, _)| *has).map(|(_, block)| *block).collect();
+            let leads = [
+                (has("reasoning+"), "thinking"),
+                (has("text+"), "text"),
+                (has("call+"), "tool_use"),
+            ];
+            let mut expected: Vec<_> = leads
+                .iter()
+                .filter(|(has, _)| *has)
+                .map(|(_, block)| *block)
+                .collect();
             expected.push("tool_use");
-            assert_eq!((blocks, &seen["signed"]), (&json!(expected), &json!(true)), "{context}");
+            assert_eq!(
+                (blocks, &seen["signed"]),
+                (&json!(expected), &json!(true)),
+                "{context}"
+            );
         }
     }
 }
@@ -247,11 +423,31 @@ async fn check(command: &mut Command, folder: &Path, cases: &[Case]) {
         .filter(|(n, case)| cases[..*n].iter().all(|c| c.api != case.api))
         .map(|(_, case)| case)
         .collect();
-    check_with(command, folder, &cases.iter().collect::<Vec<_>>(), limits.clone(), Duration::ZERO).await;
-    check_with(command, folder, &first_of_each, limits, Duration::from_secs(60)).await;
+    check_with(
+        command,
+        folder,
+        &cases.iter().collect::<Vec<_>>(),
+        limits.clone(),
+        Duration::ZERO,
+    )
+    .await;
+    check_with(
+        command,
+        folder,
+        &first_of_each,
+        limits,
+        Duration::from_secs(60),
+    )
+    .await;
 }
 
-async fn check_with(command: &mut Command, folder: &Path, cases: &[&Case], limits: Limits, keep: Duration) {
+async fn check_with(
+    command: &mut Command,
+    folder: &Path,
+    cases: &[&Case],
+    limits: Limits,
+    keep: Duration,
+) {
     let setup = Setup::of("answer", |proxy| proxy.limits(limits).keep_answers(keep)).await;
     let question = |(n, case): (usize, &&Case)| {
         let prompt = format!("{n} [[script: {}]]", case.script);
@@ -259,20 +455,44 @@ async fn check_with(command: &mut Command, folder: &Path, cases: &[&Case], limit
     };
     let questions: Vec<Value> = cases.iter().enumerate().map(question).collect();
     let (versions, seen) = answers(command, folder, "scripted", &questions).await;
-    cases.iter().zip(&seen).for_each(|(case, seen)| case.check(seen));
+    cases
+        .iter()
+        .zip(&seen)
+        .for_each(|(case, seen)| case.check(seen));
     println!("{} answers, through {versions}", cases.len());
 }
 
-/// Lets a script ask all questions. Returns the versions of its clients, and what it saw of each answer. The questions are
-/// kept under a name of their own.
-async fn answers(command: &mut Command, folder: &Path, name: &str, questions: &[Value]) -> (Value, Vec<Value>) {
+/// Lets a script ask all questions. Returns the versions of its clients, and what it saw of each
+/// answer. The questions are kept under a name of their own.
+async fn answers(
+    command: &mut Command,
+    folder: &Path,
+    name: &str,
+    questions: &[Value],
+) -> (Value, Vec<Value>) {
     let path = folder.join(format!("{name}.jsonl"));
-    fs::write(&path, questions.iter().map(|question| format!("{question}\n")).collect::<String>()).unwrap();
-    command.current_dir(folder).stdin(File::open(&path).unwrap());
+    fs::write(
+        &path,
+        questions
+            .iter()
+            .map(|question| format!("{question}\n"))
+            .collect::<String>(),
+    )
+    .unwrap();
+    command
+        .current_dir(folder)
+        .stdin(File::open(&path).unwrap());
     let output = run(command, RUNS).await.unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let mut lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let Some(versions) = lines.next() else { panic!("the script saw nothing: {stderr}") };
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    let mut lines = stdout
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let Some(versions) = lines.next() else {
+        panic!("the script saw nothing: {stderr}")
+    };
     let seen: Vec<Value> = lines.collect();
     assert_eq!(seen.len(), questions.len(), "{stderr}");
     (versions["versions"].clone(), seen)
@@ -289,20 +509,36 @@ fn javascript() -> Result<PathBuf, String> {
     installed("javascript", &["package.json", "package-lock.json"])
 }
 
-/// Returns the folder of packages that `scripts/test-tools` has installed from these pins. `Err` says what is wrong.
+/// Returns the folder of packages that `scripts/test-tools` has installed from these pins. `Err`
+/// says what is wrong.
 fn installed(name: &str, pins: &[&str]) -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-tools").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("target/test-tools")
+        .join(name);
     if !folder.join("made").exists() {
         return Err(format!("{} is missing", folder.display()));
     }
-    let is_current = |pin: &&str| fs::read(folder.join(pin)).ok() == fs::read(sdks().join(pin)).ok();
-    if pins.iter().all(is_current) { Ok(folder) } else { Err(format!("{} has other versions", folder.display())) }
+    let is_current =
+        |pin: &&str| fs::read(folder.join(pin)).ok() == fs::read(sdks().join(pin)).ok();
+    if pins.iter().all(is_current) {
+        Ok(folder)
+    } else {
+        Err(format!("{} has other versions", folder.display()))
+    }
 }
 
 /// Runs a program to its end, and kills it if it takes too long.
 async fn run(command: &mut Command, longest: Duration) -> Result<Output, String> {
-    let name = command.as_std().get_program().to_string_lossy().into_owned();
-    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).output();
+    let name = command
+        .as_std()
+        .get_program()
+        .to_string_lossy()
+        .into_owned();
+    let running = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .output();
     match timeout(longest, running).await {
         Ok(output) => output.map_err(|error| format!("{name}: {error}")),
         Err(_) => Err(format!("{name}: not done after {} s", longest.as_secs())),
@@ -311,7 +547,9 @@ async fn run(command: &mut Command, longest: Duration) -> Result<Output, String>
 
 /// Says that a test is skipped, because its clients are missing.
 fn skip(ecosystem: &str, reason: &str) {
-    skipped(&format!("the clients of {ecosystem}: {reason}; scripts/test-tools installs them"));
+    skipped(&format!(
+        "the clients of {ecosystem}: {reason}; scripts/test-tools installs them"
+    ));
 }
 
 fn sdks() -> PathBuf {

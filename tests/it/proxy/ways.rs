@@ -1,4 +1,5 @@
-//! How the rest is asked for, what a refusal says about a model, and what a request's headers ask of the proxy.
+//! How the rest is asked for, what a refusal says about a model, and what a request's headers ask
+//! of the proxy.
 
 use std::time::Duration;
 
@@ -17,13 +18,18 @@ use super::{Answer, DOCUMENT, Setup, ask, request};
 /// Starts a proxy whose upstream has no path of its own, with one row for all models.
 async fn proxy(raw: &Raw, row: Row, with: impl FnOnce(Proxy) -> Proxy) -> proxy::Server {
     let upstream = Upstream::parse(&format!("http://{}", raw.addr)).unwrap();
-    let proxy = Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
+    let proxy =
+        Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
     with(proxy).bind(([127, 0, 0, 1], 0).into()).await.unwrap()
 }
 
 fn refusal(status: &str, body: &str) -> Vec<Piece> {
-    let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
-    vec![send(format!("{head}content-length: {}\r\n\r\n{body}", body.len()))]
+    let head =
+        format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
+    vec![send(format!(
+        "{head}content-length: {}\r\n\r\n{body}",
+        body.len()
+    ))]
 }
 
 const NO_PREFILL: &str = r#"{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support assistant message prefill. The conversation must end with a user message."}}"#;
@@ -32,7 +38,10 @@ const NO_PREFILL: &str = r#"{"type":"error","error":{"type":"invalid_request_err
 fn seen(raw: &Raw, n: usize) -> (String, Value) {
     let request = raw.request(n);
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().to_owned(), serde_json::from_str(body).unwrap())
+    (
+        head.split(' ').nth(1).unwrap().to_owned(),
+        serde_json::from_str(body).unwrap(),
+    )
 }
 
 fn last_message(body: &Value) -> &Value {
@@ -44,9 +53,18 @@ fn told(answer: &str) -> (String, Value) {
     let (body, whole) = body_of(answer);
     assert!(whole, "{answer}");
     let (mut text, mut report) = (String::new(), Value::Null);
-    for data in body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]") {
+    for data in body
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .filter(|data| *data != "[DONE]")
+    {
         let chunk: Value = serde_json::from_str(data).unwrap();
-        text.push_str(chunk.pointer("/choices/0/delta/content").and_then(Value::as_str).unwrap_or_default());
+        text.push_str(
+            chunk
+                .pointer("/choices/0/delta/content")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+        );
         report = chunk.get("restitch").cloned().unwrap_or(report);
     }
     (text, report)
@@ -63,9 +81,21 @@ fn rest(text: &str) -> Vec<Piece> {
 #[tokio::test]
 async fn a_prefix_is_asked_for_in_the_provider_s_way() {
     for (prefix, message, beside) in [
-        (PrefillForm::Turn, json!({"role": "assistant", "content": "[0,0,0,"}), json!({})),
-        (PrefillForm::Flag, json!({"role": "assistant", "content": "[0,0,0,", "prefix": true}), json!({})),
-        (PrefillForm::Partial, json!({"role": "assistant", "content": "[0,0,0,", "partial": true}), json!({})),
+        (
+            PrefillForm::Turn,
+            json!({"role": "assistant", "content": "[0,0,0,"}),
+            json!({}),
+        ),
+        (
+            PrefillForm::Flag,
+            json!({"role": "assistant", "content": "[0,0,0,", "prefix": true}),
+            json!({}),
+        ),
+        (
+            PrefillForm::Partial,
+            json!({"role": "assistant", "content": "[0,0,0,", "partial": true}),
+            json!({}),
+        ),
         (
             PrefillForm::Final,
             json!({"role": "assistant", "content": "[0,0,0,"}),
@@ -76,7 +106,11 @@ async fn a_prefix_is_asked_for_in_the_provider_s_way() {
         let proxy = proxy(&raw, Row::of("*").prefill(prefix), |proxy| proxy).await;
         let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
         assert_eq!(text, "[0,0,0,0,0]", "{prefix:?}");
-        assert_eq!(report, json!({"status": "complete", "continuations": 1, "failures": 0}), "{prefix:?}");
+        assert_eq!(
+            report,
+            json!({"status": "complete", "continuations": 1, "failures": 0}),
+            "{prefix:?}"
+        );
         let (target, body) = seen(&raw, 1);
         assert_eq!(target, "/v1/chat/completions");
         assert_eq!(*last_message(&body), message, "{prefix:?}");
@@ -90,31 +124,47 @@ async fn a_prefix_is_asked_for_in_the_provider_s_way() {
 #[tokio::test]
 async fn a_stream_that_is_an_array_is_continued() {
     let array = |text: &str, reason: &str| {
-        let candidate =
-            json!({"content": {"parts": [{"text": text}], "role": "model"}, "finishReason": reason, "index": 0});
+        let candidate = json!({"content": {"parts": [{"text": text}], "role": "model"}, "finishReason": reason, "index": 0});
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=UTF-8\r\nconnection: close\r\n\r\n";
-        vec![send(format!("{head}[{}\n]\n", json!({"candidates": [candidate], "responseId": "r"})))]
+        vec![send(format!(
+            "{head}[{}\n]\n",
+            json!({"candidates": [candidate], "responseId": "r"})
+        ))]
     };
-    let raw = Raw::new(vec![array("[1, 2", "MAX_TOKENS"), array("[1, 2, 3]", "STOP")]).await;
+    let raw = Raw::new(vec![
+        array("[1, 2", "MAX_TOKENS"),
+        array("[1, 2, 3]", "STOP"),
+    ])
+    .await;
     let proxy = proxy(&raw, Row::of("*"), |proxy| proxy).await;
     let ask = r#"{"contents":[{"role":"user","parts":[{"text":"x"}]}]}"#;
     let path = "/v1beta/models/gemini-2.5-flash:streamGenerateContent";
-    let answer = exchange(proxy.addr(), &post(ask).replace("/v1/chat/completions", path)).await;
+    let answer = exchange(
+        proxy.addr(),
+        &post(ask).replace("/v1/chat/completions", path),
+    )
+    .await;
     let (body, ended) = body_of(&answer);
     let elements: Vec<Value> = serde_json::from_str(&body).unwrap();
     let text: String = elements
         .iter()
         .filter_map(|element| element["candidates"][0]["content"]["parts"][0]["text"].as_str())
         .collect();
-    assert_eq!((text.as_str(), ended, seen(&raw, 1).0.as_str()), ("[1, 2, 3]", true, path));
+    assert_eq!(
+        (text.as_str(), ended, seen(&raw, 1).0.as_str()),
+        ("[1, 2, 3]", true, path)
+    );
     assert_eq!(elements.last().unwrap()["restitch"]["status"], "complete");
 }
 
-/// With a prefill the path is another one, reasoning is turned off, and a returned prefill is removed.
+/// With a prefill the path is another one, reasoning is turned off, and a returned prefill is
+/// removed.
 #[tokio::test]
 async fn what_a_provider_wants_beside_a_prefix() {
     let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
-    let mut row = Row::of("*").prefill(PrefillForm::Flag).reasoning_off("thinking", r#"{"type":"disabled"}"#);
+    let mut row = Row::of("*")
+        .prefill(PrefillForm::Flag)
+        .reasoning_off("thinking", r#"{"type":"disabled"}"#);
     row.prefill_path = Some("/beta".to_owned());
     row.returns_prefill = Some(true);
     let proxy = proxy(&raw, row, |proxy| proxy).await;
@@ -133,7 +183,8 @@ async fn a_prefix_that_needs_another_path_is_asked_for_in_words() {
     let upstream = Upstream::parse(&format!("http://{}/tenant", raw.addr)).unwrap();
     let mut row = Row::of("*").prefill(PrefillForm::Flag);
     row.prefill_path = Some("/beta".to_owned());
-    let proxy = Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
+    let proxy =
+        Proxy::new(Client::new(upstream).unwrap()).capabilities(Table::default().with([row]));
     let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     told(&exchange(proxy.addr(), &post(ASK)).await);
     let (target, body) = seen(&raw, 1);
@@ -164,8 +215,13 @@ async fn a_refused_prefix_is_learned() {
     let proxy = proxy(&raw, Row::of("*").prefill(PrefillForm::Turn), |proxy| proxy).await;
     let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[1, 2, 3]");
-    assert_eq!(report, json!({"status": "complete", "continuations": 1, "failures": 0}));
-    let roles: Vec<Value> = (1..3).map(|n| last_message(&seen(&raw, n).1)["role"].clone()).collect();
+    assert_eq!(
+        report,
+        json!({"status": "complete", "continuations": 1, "failures": 0})
+    );
+    let roles: Vec<Value> = (1..3)
+        .map(|n| last_message(&seen(&raw, n).1)["role"].clone())
+        .collect();
     assert_eq!(roles, ["assistant", "user"]);
     let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!(text, "[4, 5, 6]");
@@ -183,7 +239,10 @@ async fn whole_bodies_learn_as_well() {
     };
     let raw = Raw::new(vec![
         whole("[1, 2", "length"),
-        refusal("422 Unprocessable Entity", r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#),
+        refusal(
+            "422 Unprocessable Entity",
+            r#"{"detail":"messages.1.prefix: Extra inputs are not permitted"}"#,
+        ),
         whole("[1, 2, 3]", "stop"),
     ])
     .await;
@@ -191,20 +250,31 @@ async fn whole_bodies_learn_as_well() {
     let (body, _) = body_of(&exchange(proxy.addr(), &post(ASK_WHOLE)).await);
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(body["choices"][0]["message"]["content"], "[1, 2, 3]");
-    assert_eq!(body["restitch"], json!({"status": "complete", "continuations": 1, "failures": 0}));
+    assert_eq!(
+        body["restitch"],
+        json!({"status": "complete", "continuations": 1, "failures": 0})
+    );
 }
 
-/// A refusal that is about something else is a failure, even if it has the same words about a re-prompt.
+/// A refusal that is about something else is a failure, even if it has the same words about a
+/// re-prompt.
 #[tokio::test]
 async fn other_refusals_are_failures() {
-    for (prefix, body) in [(PrefillForm::Turn, r#"{"error":{"message":"Bad key"}}"#), (PrefillForm::None, NO_PREFILL)] {
+    for (prefix, body) in [
+        (PrefillForm::Turn, r#"{"error":{"message":"Bad key"}}"#),
+        (PrefillForm::None, NO_PREFILL),
+    ] {
         let mut answers = vec![cut("[1, 2")];
         answers.extend(std::iter::repeat_n(refusal("400 Bad Request", body), 3));
         let raw = Raw::new(answers).await;
         let proxy = proxy(&raw, Row::of("*").prefill(prefix), |proxy| proxy).await;
         let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
         assert_eq!(text, "[1, 2");
-        assert_eq!((&report["status"], &report["failures"]), (&json!("incomplete"), &json!(3)), "{prefix:?}");
+        assert_eq!(
+            (&report["status"], &report["failures"]),
+            (&json!("incomplete"), &json!(3)),
+            "{prefix:?}"
+        );
         assert_eq!(raw.requests.lock().unwrap().len(), 4);
     }
 }
@@ -212,22 +282,35 @@ async fn other_refusals_are_failures() {
 /// A member that the proxy has added and that is refused is left out, within the same call.
 #[tokio::test]
 async fn a_refused_switch_is_left_out() {
-    let refused =
-        r#"{"error":{"message":"Reasoning is mandatory for this endpoint and cannot be disabled.","code":400}}"#;
-    let raw = Raw::new(vec![cut("[1, 2"), refusal("400 Bad Request", refused), rest(", 3]")]).await;
-    let row = Row::of("*").prefill(PrefillForm::Turn).reasoning_off("reasoning", r#"{"enabled":false}"#);
+    let refused = r#"{"error":{"message":"Reasoning is mandatory for this endpoint and cannot be disabled.","code":400}}"#;
+    let raw = Raw::new(vec![
+        cut("[1, 2"),
+        refusal("400 Bad Request", refused),
+        rest(", 3]"),
+    ])
+    .await;
+    let row = Row::of("*")
+        .prefill(PrefillForm::Turn)
+        .reasoning_off("reasoning", r#"{"enabled":false}"#);
     let proxy = proxy(&raw, row, |proxy| proxy).await;
     let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
-    assert_eq!((text.as_str(), &report["failures"]), ("[1, 2, 3]", &json!(0)));
+    assert_eq!(
+        (text.as_str(), &report["failures"]),
+        ("[1, 2, 3]", &json!(0))
+    );
     assert_eq!(seen(&raw, 1).1["reasoning"], json!({"enabled": false}));
     let again = seen(&raw, 2).1;
-    assert_eq!((again.get("reasoning"), &last_message(&again)["role"]), (None, &json!("assistant")));
+    assert_eq!(
+        (again.get("reasoning"), &last_message(&again)["role"]),
+        (None, &json!("assistant"))
+    );
 }
 
 #[tokio::test]
 async fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let thoughts = || {
-        let chunk = json!({"id": "a", "choices": [{"index": 0, "delta": {"reasoning_content": "Hm"}}]});
+        let chunk =
+            json!({"id": "a", "choices": [{"index": 0, "delta": {"reasoning_content": "Hm"}}]});
         stream(&(format!("data: {chunk}\n\n") + &finish("length")))
     };
     // Where reasoning can be turned off, it is.
@@ -235,24 +318,33 @@ async fn an_answer_that_is_all_thoughts_is_asked_for_with_fewer() {
     let row = Row::of("*").reasoning_off("enable_thinking", "false");
     let server = proxy(&raw, row.clone(), |proxy| proxy).await;
     let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
-    assert_eq!((text.as_str(), &report["status"]), ("[1]", &json!("complete")));
+    assert_eq!(
+        (text.as_str(), &report["status"]),
+        ("[1]", &json!("complete"))
+    );
     assert_eq!(seen(&raw, 1).1["enable_thinking"], false);
     assert_eq!(seen(&raw, 1).1["messages"], seen(&raw, 0).1["messages"]);
 
     // Where the limit may be raised, each call's limit is twice the one before.
-    let limited = r#"{"model":"m","stream":true,"max_tokens":7,"messages":[{"role":"user","content":"x"}]}"#;
+    let limited =
+        r#"{"model":"m","stream":true,"max_tokens":7,"messages":[{"role":"user","content":"x"}]}"#;
     let raw = Raw::new(vec![thoughts(), cut("[1, 2"), rest("[1, 2, 3]")]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.raise_max_tokens(2)).await;
     let (text, _) = told(&exchange(server.addr(), &post(limited)).await);
     assert_eq!(text, "[1, 2, 3]");
-    let caps: Vec<Value> = (0..3).map(|n| seen(&raw, n).1["max_tokens"].clone()).collect();
+    let caps: Vec<Value> = (0..3)
+        .map(|n| seen(&raw, n).1["max_tokens"].clone())
+        .collect();
     assert_eq!(caps, [7, 14, 28]);
 
     // Otherwise the answer passes as it came.
     let raw = Raw::new(vec![thoughts()]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy).await;
     let (body, _) = body_of(&exchange(server.addr(), &post(limited)).await);
-    assert!(body.contains("reasoning_content") && body.ends_with(&finish("length")), "{body}");
+    assert!(
+        body.contains("reasoning_content") && body.ends_with(&finish("length")),
+        "{body}"
+    );
     assert_eq!(raw.requests.lock().unwrap().len(), 1);
 }
 
@@ -270,11 +362,14 @@ async fn first_requests_are_adapted_when_that_is_wanted() {
         let request = raw.request(0);
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
         for member in ["model", "response_format"] {
-            assert_eq!(answer.contains(&format!("\r\nx-restitch-adapted: {member}\r\n")), adapts, "{answer}");
+            assert_eq!(
+                answer.contains(&format!("\r\nx-restitch-adapted: {member}\r\n")),
+                adapts,
+                "{answer}"
+            );
         }
         if adapts {
-            let adapted =
-                r#"{"model": "perplexity/sonar:online",  "stream":true,"messages":[{"role":"user","content":"x"}]}"#;
+            let adapted = r#"{"model": "perplexity/sonar:online",  "stream":true,"messages":[{"role":"user","content":"x"}]}"#;
             assert_eq!(body, adapted);
         } else {
             assert_eq!(body, SONAR);
@@ -282,20 +377,28 @@ async fn first_requests_are_adapted_when_that_is_wanted() {
     }
     // A request that is right already is not changed.
     let raw = Raw::new(vec![rest("[1]")]).await;
-    let right = SONAR.replace("sonar", "sonar:online").replace(r#""response_format":{"type":"json_object"},"#, "");
+    let right = SONAR
+        .replace("sonar", "sonar:online")
+        .replace(r#""response_format":{"type":"json_object"},"#, "");
     let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
     told(&exchange(proxy.addr(), &post(&right)).await);
     assert!(raw.request(0).ends_with(&right));
 }
 
-/// Sends a request for a model and a stage through a proxy that adapts; returns the body that arrives upstream.
+/// Sends a request for a model and a stage through a proxy that adapts; returns the body that
+/// arrives upstream.
 async fn adapted(model: &str, stage: &str, members: &str) -> String {
     let mut row = Row::of("perplexity/*");
     row.web_search = Some(":online".to_owned());
     let raw = Raw::new(vec![rest("[1]")]).await;
     let server = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
-    let ask = format!(r#"{{"model":"{model}",{members}"stream":true,"messages":[{{"role":"user","content":"x"}}]}}"#);
-    let ask = post(&ask).replace("host: h\r\n", &format!("host: h\r\nx-restitch-stage: {stage}\r\n"));
+    let ask = format!(
+        r#"{{"model":"{model}",{members}"stream":true,"messages":[{{"role":"user","content":"x"}}]}}"#
+    );
+    let ask = post(&ask).replace(
+        "host: h\r\n",
+        &format!("host: h\r\nx-restitch-stage: {stage}\r\n"),
+    );
     told(&exchange(server.addr(), &ask).await);
     let request = raw.request(0);
     assert!(!request.contains("x-restitch"), "{request}");
@@ -306,8 +409,16 @@ const JSON_MODE: &str = r#""response_format":{"type":"json_object"}"#;
 
 #[tokio::test]
 async fn deepseek_and_gemini_get_json_mode_for_stages_that_expect_json() {
-    for model in ["deepseek/deepseek-chat-v3.1:free", "google/gemini-2.5-flash"] {
-        for stage in ["ultimate_structure", "extract-prompts", "editorial_review", "link_processing"] {
+    for model in [
+        "deepseek/deepseek-chat-v3.1:free",
+        "google/gemini-2.5-flash",
+    ] {
+        for stage in [
+            "ultimate_structure",
+            "extract-prompts",
+            "editorial_review",
+            "link_processing",
+        ] {
             let body = adapted(model, stage, "").await;
             let asked = format!(
                 r#"{{"model":"{model}","stream":true,"messages":[{{"role":"user","content":"x"}}],{JSON_MODE}}}"#
@@ -315,18 +426,28 @@ async fn deepseek_and_gemini_get_json_mode_for_stages_that_expect_json() {
             assert_eq!(body, asked, "{stage}");
         }
         // HTML is text.
-        assert!(!adapted(model, "fact_check", "").await.contains("response_format"));
+        assert!(
+            !adapted(model, "fact_check", "")
+                .await
+                .contains("response_format")
+        );
     }
 }
 
 #[tokio::test]
 async fn perplexity_gets_no_json_mode_and_searches_online() {
-    let asked =
-        r#"{"model":"perplexity/sonar-reasoning-pro:online","stream":true,"messages":[{"role":"user","content":"x"}]}"#;
-    for model in ["perplexity/sonar-reasoning-pro", "perplexity/sonar-reasoning-pro:online"] {
+    let asked = r#"{"model":"perplexity/sonar-reasoning-pro:online","stream":true,"messages":[{"role":"user","content":"x"}]}"#;
+    for model in [
+        "perplexity/sonar-reasoning-pro",
+        "perplexity/sonar-reasoning-pro:online",
+    ] {
         for stage in ["fact_check", "editorial_review"] {
             for members in ["", r#""response_format":{"type":"json_object"},"#] {
-                assert_eq!(adapted(model, stage, members).await, asked, "{model} {stage} {members}");
+                assert_eq!(
+                    adapted(model, stage, members).await,
+                    asked,
+                    "{model} {stage} {members}"
+                );
             }
         }
     }
@@ -340,7 +461,10 @@ async fn a_form_that_the_request_has_stays() {
         r#""tools":[{"type":"function","function":{"name":"f"}}],"#,
     ] {
         let body = adapted("deepseek/deepseek-chat", "editorial_review", members).await;
-        assert!(body.contains(members) && !body.contains(JSON_MODE), "{body}");
+        assert!(
+            body.contains(members) && !body.contains(JSON_MODE),
+            "{body}"
+        );
     }
 }
 
@@ -350,7 +474,10 @@ async fn json_mode_that_was_added_is_withdrawn_where_it_is_refused() {
     for body in [refused, NO_FORMAT] {
         let raw = Raw::new(vec![refusal("400 Bad Request", body), rest("[1]")]).await;
         let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
-        let ask = post(ASK).replace("host: h\r\n", "host: h\r\nx-restitch-stage: editorial_review\r\n");
+        let ask = post(ASK).replace(
+            "host: h\r\n",
+            "host: h\r\nx-restitch-stage: editorial_review\r\n",
+        );
         assert_eq!(told(&exchange(server.addr(), &ask).await).0, "[1]");
         assert!(raw.request(0).contains(JSON_MODE));
         assert!(raw.request(1).ends_with(ASK), "{}", raw.request(1));
@@ -363,7 +490,10 @@ async fn a_stage_needs_a_known_name() {
     let server = proxy(&raw, Row::of("*"), |proxy| proxy).await;
     let ask = post(ASK).replace("host: h\r\n", "host: h\r\nx-restitch-stage: reviews\r\n");
     let answer = exchange(server.addr(), &ask).await;
-    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("`reviews` is no stage"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 400 ") && answer.contains("`reviews` is no stage"),
+        "{answer}"
+    );
     // Without `adapt` a stage changes nothing.
     let ask = ask.replace("reviews", "editorial_review");
     told(&exchange(server.addr(), &ask).await);
@@ -387,7 +517,10 @@ async fn a_bad_schema_of_one_client_changes_no_other_request() {
     let answer = exchange(server.addr(), &post(&ask)).await;
     assert_eq!(told(&answer).0, "[1]");
     assert!(raw.request(1).ends_with(&ask), "{}", raw.request(1));
-    assert!(!refused.contains("x-restitch-adapted") && !answer.contains("x-restitch-adapted"), "{answer}");
+    assert!(
+        !refused.contains("x-restitch-adapted") && !answer.contains("x-restitch-adapted"),
+        "{answer}"
+    );
 }
 
 /// A hint counts for a limited time, and none is recorded if that is zero.
@@ -398,35 +531,59 @@ async fn a_lesson_expires() {
     let limits = Limits::default().with_max_hint_age(Duration::ZERO);
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true).limits(limits)).await;
     // Nothing was recorded, so the client gets its error.
-    assert_eq!(body_of(&exchange(server.addr(), &post(&ask)).await).0, NO_MEMBER);
+    assert_eq!(
+        body_of(&exchange(server.addr(), &post(&ask)).await).0,
+        NO_MEMBER
+    );
     assert_eq!(raw.requests.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_refused_response_format_is_learned_when_that_is_wanted() {
     let ask = SONAR.replace("perplexity/sonar", "other");
-    let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER), rest("[1]"), rest("[2]")]).await;
+    let raw = Raw::new(vec![
+        refusal("400 Bad Request", NO_MEMBER),
+        rest("[1]"),
+        rest("[2]"),
+    ])
+    .await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
     for text in ["[1]", "[2]"] {
         let answer = exchange(server.addr(), &post(&ask)).await;
         assert_eq!(told(&answer).0, text);
-        assert!(answer.contains("\r\nx-restitch-adapted: response_format\r\n"), "{answer}");
+        assert!(
+            answer.contains("\r\nx-restitch-adapted: response_format\r\n"),
+            "{answer}"
+        );
     }
-    let has_format: Vec<bool> = (0..3).map(|n| raw.request(n).contains("response_format")).collect();
+    let has_format: Vec<bool> = (0..3)
+        .map(|n| raw.request(n).contains("response_format"))
+        .collect();
     assert_eq!(has_format, [true, false, false]);
 
-    // Otherwise, and where the error is about something else, the client gets its error, to the byte.
-    for (adapts, body) in [(false, NO_MEMBER), (true, r#"{"error":{"message":"Bad key"}}"#), (true, NO_PREFILL)] {
+    // Otherwise, and where the error is about something else, the client gets its error, to the
+    // byte.
+    for (adapts, body) in [
+        (false, NO_MEMBER),
+        (true, r#"{"error":{"message":"Bad key"}}"#),
+        (true, NO_PREFILL),
+    ] {
         let raw = Raw::new(vec![refusal("400 Bad Request", body)]).await;
         let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(adapts)).await;
         let answer = exchange(server.addr(), &post(&ask)).await;
-        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 400 Bad Request\r\n"),
+            "{answer}"
+        );
         assert_eq!(body_of(&answer), (body.to_owned(), true));
     }
     // So it does if its request had no such member.
     let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER)]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.adapt(true)).await;
-    assert_eq!(body_of(&exchange(server.addr(), &post(ASK)).await).0, NO_MEMBER);
+    assert_eq!(
+        body_of(&exchange(server.addr(), &post(ASK)).await).0,
+        NO_MEMBER
+    );
     assert_eq!(raw.requests.lock().unwrap().len(), 1);
 }
 
@@ -436,11 +593,18 @@ async fn a_lesson_of_a_name_with_its_suffix_is_found_again() {
     let mut row = Row::of("search/*");
     row.web_search = Some(":online".to_owned());
     let ask = SONAR.replace("perplexity/sonar", "search/one");
-    let raw = Raw::new(vec![refusal("400 Bad Request", NO_MEMBER), rest("[1]"), rest("[2]")]).await;
+    let raw = Raw::new(vec![
+        refusal("400 Bad Request", NO_MEMBER),
+        rest("[1]"),
+        rest("[2]"),
+    ])
+    .await;
     let server = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
     assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[1]");
     assert_eq!(told(&exchange(server.addr(), &post(&ask)).await).0, "[2]");
-    let has_format: Vec<bool> = (0..3).map(|n| raw.request(n).contains("response_format")).collect();
+    let has_format: Vec<bool> = (0..3)
+        .map(|n| raw.request(n).contains("response_format"))
+        .collect();
     assert_eq!(has_format, [true, false, false]);
 }
 
@@ -449,40 +613,66 @@ async fn a_lesson_of_a_name_with_its_suffix_is_found_again() {
 async fn an_answer_that_has_waited_for_the_longest_pause_is_let_through() {
     let busy = || refusal("503 Service Unavailable", "{}");
     for (pause, text, calls) in [(50, "[1, 2, 3]", 5), (10_000, "[1, 2", 4)] {
-        let limits = Limits::default().with_overload_min_calls(1).with_max_backoff(Duration::from_millis(pause));
+        let limits = Limits::default()
+            .with_overload_min_calls(1)
+            .with_max_backoff(Duration::from_millis(pause));
         let limits = limits.with_patience(Duration::from_millis(900));
         // The first call that is let through is refused, too.
-        let raw = Raw::new(vec![cut("[1, 2"), busy(), busy(), busy(), rest("[1, 2, 3]")]).await;
+        let raw = Raw::new(vec![
+            cut("[1, 2"),
+            busy(),
+            busy(),
+            busy(),
+            rest("[1, 2, 3]"),
+        ])
+        .await;
         let server = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
         assert_eq!(told(&exchange(server.addr(), &post(ASK)).await).0, text);
         assert_eq!(raw.requests.lock().unwrap().len(), calls);
     }
 }
 
-/// While most calls of a model get 429 or 5xx, continuations wait. The first call of an answer is the client's own, and is always
-/// made: if it is answered, the model answers again.
+/// While most calls of a model get 429 or 5xx, continuations wait. The first call of an answer is
+/// the client's own, and is always made: if it is answered, the model answers again.
 #[tokio::test]
 async fn continuations_are_asked_for_again_with_the_first_answer() {
     let busy = || refusal("503 Service Unavailable", "{}");
-    let limits = Limits::default().with_overload_min_calls(4).with_overload_window(Duration::from_secs(1 << 20));
+    let limits = Limits::default()
+        .with_overload_min_calls(4)
+        .with_overload_window(Duration::from_secs(1 << 20));
     let limits = limits.with_patience(Duration::ZERO);
     let mut answers: Vec<_> = (0..4).map(|_| busy()).collect();
     answers.extend([cut("[1, 2"), rest("[1, 2, 3]")]);
     let raw = Raw::new(answers).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
     for _ in 0..4 {
-        assert!(exchange(server.addr(), &post(ASK)).await.starts_with("HTTP/1.1 503 "));
+        assert!(
+            exchange(server.addr(), &post(ASK))
+                .await
+                .starts_with("HTTP/1.1 503 ")
+        );
     }
-    assert_eq!(told(&exchange(server.addr(), &post(ASK)).await).0, "[1, 2, 3]");
+    assert_eq!(
+        told(&exchange(server.addr(), &post(ASK)).await).0,
+        "[1, 2, 3]"
+    );
     assert_eq!(raw.requests.lock().unwrap().len(), 6);
 }
 
 #[tokio::test]
 async fn the_words_are_the_operator_s() {
     let raw = Raw::new(vec![cut("[1, 2"), rest("[1, 2, 3]")]).await;
-    let prompt = Prompt::default().with(Part::Instruction, Some("Weiter ab <{{anchor_tag}}>, bitte.")).unwrap();
+    let prompt = Prompt::default()
+        .with(
+            Part::Instruction,
+            Some("Weiter ab <{{anchor_tag}}>, bitte."),
+        )
+        .unwrap();
     let proxy = proxy(&raw, Row::of("*"), |proxy| proxy.prompt(prompt)).await;
-    assert_eq!(told(&exchange(proxy.addr(), &post(ASK)).await).0, "[1, 2, 3]");
+    assert_eq!(
+        told(&exchange(proxy.addr(), &post(ASK)).await).0,
+        "[1, 2, 3]"
+    );
     let content = last_message(&seen(&raw, 1).1)["content"].clone();
     let own = "Weiter ab <overlap_context>, bitte.\n\n<overlap_context>\n[1, 2\n</overlap_context>";
     let known = "The last element that I have whole:\n\n<element_before_cutoff>\n1\n</element_before_cutoff>\n\n\
@@ -495,16 +685,28 @@ async fn json_mode_that_can_not_be_left_out_stays() {
     let first = "{\"rows\": [{\"id\": 1, \"name\": \"Alma\"}, {\"id\": 2, \"name\": \"Be";
     let second = "{\"rows\": [{\"id\": 2, \"name\": \"Berta\"}, {\"id\": 3, \"name\": \"Cilli\"}]}";
     let ask = ASK.replacen('{', r#"{"response_format":{"type":"json_object"},"#, 1);
-    for (drops, takes, stays) in [(false, true, true), (true, true, false), (false, false, false)] {
+    for (drops, takes, stays) in [
+        (false, true, true),
+        (true, true, false),
+        (false, false, false),
+    ] {
         let raw = Raw::new(vec![cut(first), rest(second)]).await;
-        let mut row = Row::of("*").prefill(if stays { PrefillForm::Turn } else { PrefillForm::None });
+        let mut row = Row::of("*").prefill(if stays {
+            PrefillForm::Turn
+        } else {
+            PrefillForm::None
+        });
         (row.drops_json_mode, row.response_format) = (Some(drops), Some(takes));
         let proxy = proxy(&raw, row, |proxy| proxy).await;
         let (text, report) = told(&exchange(proxy.addr(), &post(&ask)).await);
         let body = seen(&raw, 1).1;
         assert_eq!(body.get("response_format").is_some(), stays);
         let prompt = last_message(&body)["content"].as_str().unwrap();
-        assert_eq!(prompt.contains("<cut_path>\n/rows/1\n</cut_path>"), stays, "{prompt}");
+        assert_eq!(
+            prompt.contains("<cut_path>\n/rows/1\n</cut_path>"),
+            stays,
+            "{prompt}"
+        );
         if stays {
             assert_eq!(report["status"], "complete");
             let rows = serde_json::from_str::<Value>(&text).unwrap()["rows"].clone();
@@ -514,7 +716,10 @@ async fn json_mode_that_can_not_be_left_out_stays() {
 }
 
 fn with_header(header: &str) -> String {
-    post(ASK).replace("connection: close", &format!("connection: close\r\n{header}"))
+    post(ASK).replace(
+        "connection: close",
+        &format!("connection: close\r\n{header}"),
+    )
 }
 
 #[tokio::test]
@@ -532,7 +737,12 @@ async fn a_request_can_be_left_alone() {
 #[tokio::test]
 async fn a_request_says_how_often_it_is_continued() {
     for (header, calls) in [("0", 0), ("1", 1), ("2", 2), ("9", 3)] {
-        let raw = Raw::new(["[1, ", "[1, 2, ", "[1, 2, 3, ", "[1, 2, 3, 4, "].map(cut).into()).await;
+        let raw = Raw::new(
+            ["[1, ", "[1, 2, ", "[1, 2, 3, ", "[1, 2, 3, 4, "]
+                .map(cut)
+                .into(),
+        )
+        .await;
         let limits = Limits::default().with_max_continuations(3);
         let proxy = proxy(&raw, Row::of("*"), |proxy| proxy.limits(limits)).await;
         let header = format!("x-restitch-continuations: {header}");
@@ -545,22 +755,44 @@ async fn a_request_says_how_often_it_is_continued() {
         let raw = Raw::new(vec![cut("[1, 2")]).await;
         let proxy = proxy(&raw, Row::of("*"), |proxy| proxy).await;
         let answer = exchange(proxy.addr(), &with_header(&format!("x-restitch: {value}"))).await;
-        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("neither `on` nor `off`"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 400") && answer.contains("neither `on` nor `off`"),
+            "{answer}"
+        );
     }
-    for header in ["x-restitch-continuations: many", "x-restitch-continuations: -1"] {
+    for header in [
+        "x-restitch-continuations: many",
+        "x-restitch-continuations: -1",
+    ] {
         let answer = exchange(setup.proxy.addr(), &with_header(header)).await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-        assert!(answer.contains("`x-restitch-continuations` is no number of calls"), "{answer}");
+        assert!(
+            answer.contains("`x-restitch-continuations` is no number of calls"),
+            "{answer}"
+        );
     }
     let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-max-risk: 2")).await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(answer.contains("`x-restitch-max-risk` is no number from 0 to 1"), "{answer}");
-    let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-give-up: never")).await;
+    assert!(
+        answer.contains("`x-restitch-max-risk` is no number from 0 to 1"),
+        "{answer}"
+    );
+    let answer = exchange(
+        setup.proxy.addr(),
+        &with_header("x-restitch-give-up: never"),
+    )
+    .await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(answer.contains("`x-restitch-give-up`: `never` is not one of `close`, `leave`, `error`"), "{answer}");
+    assert!(
+        answer.contains("`x-restitch-give-up`: `never` is not one of `close`, `leave`, `error`"),
+        "{answer}"
+    );
     let answer = exchange(setup.proxy.addr(), &with_header("x-restitch-repair: all")).await;
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    assert!(answer.contains("`x-restitch-repair`: `all` is not one of `strict`, `syntax`, `guess`"), "{answer}");
+    assert!(
+        answer.contains("`x-restitch-repair`: `all` is not one of `strict`, `syntax`, `guess`"),
+        "{answer}"
+    );
     assert!(setup.sim.calls().is_empty());
     assert_eq!(setup.stream().await.text(), DOCUMENT);
 }
@@ -574,30 +806,63 @@ async fn an_answer_is_repaired_where_that_is_asked_for() {
     // By default nothing changes; a header or the operator asks for it.
     let strict = Raw::new(vec![rest(broken)]).await;
     let server = proxy(&strict, Row::of("*"), |proxy| proxy).await;
-    assert_eq!(told(&exchange(server.addr(), &post(ASK)).await), (broken.to_owned(), Value::Null));
+    assert_eq!(
+        told(&exchange(server.addr(), &post(ASK)).await),
+        (broken.to_owned(), Value::Null)
+    );
     let raw = Raw::new(vec![rest(broken), rest(broken)]).await;
     let server = proxy(&raw, Row::of("*"), |proxy| proxy).await;
     for level in ["syntax", "guess"] {
-        let answer = exchange(server.addr(), &with_header(&format!("x-restitch-repair: {level}"))).await;
-        assert_eq!(told(&answer), (mended.to_owned(), report.clone()), "{level}");
+        let answer = exchange(
+            server.addr(),
+            &with_header(&format!("x-restitch-repair: {level}")),
+        )
+        .await;
+        assert_eq!(
+            told(&answer),
+            (mended.to_owned(), report.clone()),
+            "{level}"
+        );
     }
     let whole = json!({"id": "a", "choices": [
         {"index": 0, "message": {"role": "assistant", "content": broken}, "finish_reason": "stop"}]});
     let raw = Raw::new(vec![refusal("200 OK", &whole.to_string())]).await;
-    let server = proxy(&raw, Row::of("*"), |proxy| proxy.repair(RepairLevel::Syntax)).await;
+    let server = proxy(&raw, Row::of("*"), |proxy| {
+        proxy.repair(RepairLevel::Syntax)
+    })
+    .await;
     let (body, _) = body_of(&exchange(server.addr(), &post(ASK_WHOLE)).await);
     let body: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!((&body["choices"][0]["message"]["content"], &body["restitch"]), (&json!(mended), &report));
+    assert_eq!(
+        (&body["choices"][0]["message"]["content"], &body["restitch"]),
+        (&json!(mended), &report)
+    );
 
     // The rest is asked for in valid JSON, and repaired before it is joined.
-    let raw = Raw::new(vec![cut("{'a': [1, 2,], 'b"), rest("{'a': [1, 2,], 'bee': None,}")]).await;
-    let server = proxy(&raw, Row::of("*"), |proxy| proxy.repair(RepairLevel::Syntax)).await;
+    let raw = Raw::new(vec![
+        cut("{'a': [1, 2,], 'b"),
+        rest("{'a': [1, 2,], 'bee': None,}"),
+    ])
+    .await;
+    let server = proxy(&raw, Row::of("*"), |proxy| {
+        proxy.repair(RepairLevel::Syntax)
+    })
+    .await;
     let (text, report) = told(&exchange(server.addr(), &post(ASK)).await);
-    assert_eq!((text.as_str(), &report["continuations"]), ("{\"a\": [1, 2], \"bee\": null}", &json!(1)));
-    assert!(last_message(&seen(&raw, 1).1)["content"].as_str().unwrap().contains("{\"a\": [1, 2], \"b"));
+    assert_eq!(
+        (text.as_str(), &report["continuations"]),
+        ("{\"a\": [1, 2], \"bee\": null}", &json!(1))
+    );
+    assert!(
+        last_message(&seen(&raw, 1).1)["content"]
+            .as_str()
+            .unwrap()
+            .contains("{\"a\": [1, 2], \"b")
+    );
 }
 
-/// By default a client sees the failure that it would have seen without the proxy, whatever its further calls did.
+/// By default a client sees the failure that it would have seen without the proxy, whatever its
+/// further calls did.
 #[tokio::test]
 async fn an_answer_that_is_left_ends_as_its_cut_call_ended() {
     for rest in ["refusal", "no-response", "500~0", "empty"] {
@@ -608,16 +873,27 @@ async fn an_answer_that_is_left_ends_as_its_cut_call_ended() {
             ("error", true, "\"error\":{"),
         ] {
             let limits = Limits::default().with_patience(Duration::ZERO);
-            let setup = Setup::of(&format!("answer@50!{end} | {rest}"), |proxy| proxy.limits(limits)).await;
-            let answer = exchange(setup.proxy.addr(), &post(&super::request(true, "x").to_string())).await;
+            let setup = Setup::of(&format!("answer@50!{end} | {rest}"), |proxy| {
+                proxy.limits(limits)
+            })
+            .await;
+            let answer = exchange(
+                setup.proxy.addr(),
+                &post(&super::request(true, "x").to_string()),
+            )
+            .await;
             let (body, ended_as_announced) = body_of(&answer);
             assert_eq!(ended_as_announced, is_whole, "{end}, {rest}: {body}");
-            assert!(body.contains(last) && body.contains("\"status\":\"incomplete\""), "{end}, {rest}: {body}");
+            assert!(
+                body.contains(last) && body.contains("\"status\":\"incomplete\""),
+                "{end}, {rest}: {body}"
+            );
         }
     }
 }
 
-/// The client of a whole answer sees in its headers how the answer came about, since what was closed parses, too.
+/// The client of a whole answer sees in its headers how the answer came about, since what was
+/// closed parses, too.
 #[tokio::test]
 async fn a_whole_answer_tells_how_it_came_about() {
     for (script, status, calls, failures) in [
@@ -632,17 +908,29 @@ async fn a_whole_answer_tells_how_it_came_about() {
         let body = super::request(false, "x").to_string();
         let answer = exchange(setup.proxy.addr(), &post(&body)).await;
         let head = answer.split_once("\r\n\r\n").unwrap().0;
-        for (name, value) in [("status", status), ("calls", &calls.to_string()), ("failures", &failures.to_string())] {
-            assert!(head.contains(&format!("\r\nx-restitch-{name}: {value}")), "{script}: {head}");
+        for (name, value) in [
+            ("status", status),
+            ("calls", &calls.to_string()),
+            ("failures", &failures.to_string()),
+        ] {
+            assert!(
+                head.contains(&format!("\r\nx-restitch-{name}: {value}")),
+                "{script}: {head}"
+            );
         }
     }
     // An answer that the proxy does not read has no such headers.
     let setup = Setup::new("500").await;
-    let answer = exchange(setup.proxy.addr(), &post(&super::request(false, "x").to_string())).await;
+    let answer = exchange(
+        setup.proxy.addr(),
+        &post(&super::request(false, "x").to_string()),
+    )
+    .await;
     assert!(!answer.contains("x-restitch"), "{answer}");
 }
 
-/// A model server that imitates a provider, and a proxy in front of it that knows them as a row does.
+/// A model server that imitates a provider, and a proxy in front of it that knows them as a row
+/// does.
 struct Scene {
     sim: sim::Server,
     proxy: proxy::Server,
@@ -653,7 +941,9 @@ impl Scene {
         let sim = Sim::new(DOCUMENT, script.parse().unwrap()).profile(profile);
         let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let client = Client::new(Upstream::parse(&sim.url()).unwrap()).unwrap();
-        let proxy = Proxy::new(client).capabilities(Table::default().with([row])).adapt(true);
+        let proxy = Proxy::new(client)
+            .capabilities(Table::default().with([row]))
+            .adapt(true);
         let proxy = proxy.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         Self { sim, proxy }
     }
@@ -665,8 +955,17 @@ impl Scene {
     /// Returns the statuses of all calls, and how many of them were re-prompts.
     fn calls(&self) -> (Vec<u16>, usize) {
         let calls = self.sim.calls();
-        let statuses = calls.iter().map(|call| call.status.unwrap().as_u16()).collect();
-        (statuses, calls.iter().filter(|call| call.body.contains("overlap_context")).count())
+        let statuses = calls
+            .iter()
+            .map(|call| call.status.unwrap().as_u16())
+            .collect();
+        (
+            statuses,
+            calls
+                .iter()
+                .filter(|call| call.body.contains("overlap_context"))
+                .count(),
+        )
     }
 }
 
@@ -692,7 +991,8 @@ fn row_of(profile: ProviderProfile) -> Row {
     row
 }
 
-/// With the table's rows every provider is asked in its form and none refuses, at every byte of the document.
+/// With the table's rows every provider is asked in its form and none refuses, at every byte of the
+/// document.
 #[tokio::test]
 async fn each_provider_is_asked_in_its_way() {
     for (_, profile) in ProviderProfile::NAMES {
@@ -704,16 +1004,26 @@ async fn each_provider_is_asked_in_its_way() {
         let scene = Scene::new(profile, row, "").await;
         let mut words = 0;
         for at in (1..DOCUMENT.len()).filter(|&at| DOCUMENT.is_char_boundary(at)) {
-            let answer = scene.ask(&format!("[[script: answer@{at}!length | anchor@40!length anchor]]")).await;
+            let answer = scene
+                .ask(&format!(
+                    "[[script: answer@{at}!length | anchor@40!length anchor]]"
+                ))
+                .await;
             answer.assert_seamless(DOCUMENT, &format!("{profile} at {at}"));
             let calls = scene.sim.calls();
-            assert!(calls.iter().all(|call| call.status.unwrap() == 200), "{profile} at {at}");
+            assert!(
+                calls.iter().all(|call| call.status.unwrap() == 200),
+                "{profile} at {at}"
+            );
             words = scene.calls().1;
         }
         let calls = scene.sim.calls().len();
         match (profile, profile.prefill()) {
-            // A re-prompt is needed only where white space inside a string would have to be left out.
-            (ProviderProfile::Anthropic, _) => assert!(words > 0 && words < calls / 4, "{words} of {calls}"),
+            // A re-prompt is needed only where white space inside a string would have to be left
+            // out.
+            (ProviderProfile::Anthropic, _) => {
+                assert!(words > 0 && words < calls / 4, "{words} of {calls}")
+            }
             (_, PrefillForm::None) => assert!(words > calls / 2, "{profile}: {words} of {calls}"),
             _ => assert_eq!(words, 0, "{profile}"),
         }
@@ -731,24 +1041,48 @@ async fn a_wrong_table_is_corrected() {
         (ProviderProfile::DeepSeek, PrefillForm::Turn),
         (ProviderProfile::Mistral, PrefillForm::Turn),
     ] {
-        let scene = Scene::new(profile, Row::of("*").prefill(prefix), "answer@60!length | anchor").await;
+        let scene = Scene::new(
+            profile,
+            Row::of("*").prefill(prefix),
+            "answer@60!length | anchor",
+        )
+        .await;
         let answer = scene.ask("one").await;
         answer.assert_seamless(DOCUMENT, &profile.to_string());
         let report = json!({"status": "complete", "continuations": 1, "failures": 0});
         assert_eq!(answer.report(), report, "{profile}");
         assert_eq!(scene.calls(), (vec![200, 400, 200], 1), "{profile}");
-        scene.ask("two").await.assert_seamless(DOCUMENT, &profile.to_string());
-        assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 2), "{profile}");
+        scene
+            .ask("two")
+            .await
+            .assert_seamless(DOCUMENT, &profile.to_string());
+        assert_eq!(
+            scene.calls(),
+            (vec![200, 400, 200, 200, 200], 2),
+            "{profile}"
+        );
     }
     // White space at the end of a prefill is refused; a prefill without it is still sent.
     let script = "[[script: answer@10!length | anchor]]";
     assert!(DOCUMENT[..10].ends_with(' '));
-    let scene = Scene::new(ProviderProfile::Anthropic, Row::of("*").prefill(PrefillForm::Turn), "").await;
-    scene.ask(&format!("{script} one")).await.assert_seamless(DOCUMENT, "trimmed");
+    let scene = Scene::new(
+        ProviderProfile::Anthropic,
+        Row::of("*").prefill(PrefillForm::Turn),
+        "",
+    )
+    .await;
+    scene
+        .ask(&format!("{script} one"))
+        .await
+        .assert_seamless(DOCUMENT, "trimmed");
     assert_eq!(scene.calls(), (vec![200, 400, 200], 1));
-    scene.ask(&format!("{script} two")).await.assert_seamless(DOCUMENT, "trimmed");
+    scene
+        .ask(&format!("{script} two"))
+        .await
+        .assert_seamless(DOCUMENT, "trimmed");
     assert_eq!(scene.calls(), (vec![200, 400, 200, 200, 200], 1));
-    // The model refuses the type of `response_format`: another type may be right, so the client gets its error.
+    // The model refuses the type of `response_format`: another type may be right, so the client
+    // gets its error.
     let scene = Scene::new(ProviderProfile::Perplexity, Row::of("*"), "answer").await;
     assert_eq!(scene.ask("one").await.status, 400);
     assert_eq!(scene.calls().0, [400]);
@@ -763,23 +1097,36 @@ async fn thoughts_and_progress_of_a_model() {
         let answer = scene.ask("x").await;
         assert_eq!(answer.text(), DOCUMENT, "{script}");
         assert_eq!(answer.report()["status"], "complete", "{script}");
-        let off: Vec<bool> = scene.sim.calls().iter().map(|call| call.body.contains("disabled")).collect();
+        let off: Vec<bool> = scene
+            .sim
+            .calls()
+            .iter()
+            .map(|call| call.body.contains("disabled"))
+            .collect();
         assert_eq!(off.last(), Some(&true), "{script}: {off:?}");
         assert!(!off[0], "{script}");
     }
     // A line about the progress precedes the anchor.
-    let scene =
-        Scene::new(ProviderProfile::OpenAi, Row::of("*"), "answer@90!length | progress@60!length progress").await;
+    let scene = Scene::new(
+        ProviderProfile::OpenAi,
+        Row::of("*"),
+        "answer@90!length | progress@60!length progress",
+    )
+    .await;
     scene.ask("x").await.assert_seamless(DOCUMENT, "progress");
     assert_eq!(scene.calls(), (vec![200, 200, 200], 2));
 }
 
-/// A lost connection to a server that keeps its streams is made again, and goes on at the next byte.
+/// A lost connection to a server that keeps its streams is made again, and goes on at the next
+/// byte.
 #[tokio::test]
 async fn a_kept_stream_is_attached_to_again() {
     let whole = chunk("[1, ") + &chunk("2, 3]") + &finish("stop");
     let cut = chunk("[1, ").len() + 9;
-    let first = vec![send(format!("{STREAM_OF_LENGTH}{}", &whole[..cut])), Piece::Reset];
+    let first = vec![
+        send(format!("{STREAM_OF_LENGTH}{}", &whole[..cut])),
+        Piece::Reset,
+    ];
     let raw = Raw::new(vec![first, stream(&whole[cut..]), refusal("200 OK", "{}")]).await;
     let mut row = Row::of("*");
     row.keeps_streams = Some(true);
@@ -787,9 +1134,15 @@ async fn a_kept_stream_is_attached_to_again() {
     let (body, ended) = body_of(&exchange(proxy.addr(), &post(ASK)).await);
     assert_eq!((body, ended), (whole, true));
     let head = raw.request(0).to_ascii_lowercase();
-    let name = head.lines().find_map(|line| line.strip_prefix("x-conversation-id: ")).unwrap();
+    let name = head
+        .lines()
+        .find_map(|line| line.strip_prefix("x-conversation-id: "))
+        .unwrap();
     assert!(name.len() > 32, "{name}");
-    assert_eq!(seen_target(&raw, 1), format!("GET /v1/stream/{name}?from={cut}"));
+    assert_eq!(
+        seen_target(&raw, 1),
+        format!("GET /v1/stream/{name}?from={cut}")
+    );
     // The answer is over: its stream need not be kept.
     raw.wait(|state| state.requests == 3).await;
     assert_eq!(seen_target(&raw, 2), format!("DELETE /v1/stream/{name}"));
@@ -798,33 +1151,54 @@ async fn a_kept_stream_is_attached_to_again() {
 /// Where the stream is gone, it is stopped and the rest is asked for.
 #[tokio::test]
 async fn the_rest_of_a_stream_that_is_not_kept_is_asked_for() {
-    let first = vec![send(format!("{STREAM_OF_LENGTH}{}", chunk("[1, 2"))), Piece::Reset];
+    let first = vec![
+        send(format!("{STREAM_OF_LENGTH}{}", chunk("[1, 2"))),
+        Piece::Reset,
+    ];
     let gone = || refusal("404 Not Found", "{}");
     let raw = Raw::new(vec![first, gone(), gone(), rest("[1, 2, 3]"), gone()]).await;
     let mut row = Row::of("*");
     row.keeps_streams = Some(true);
     let proxy = proxy(&raw, row, |proxy| proxy.adapt(true)).await;
     let (text, report) = told(&exchange(proxy.addr(), &post(ASK)).await);
-    assert_eq!((text.as_str(), &report["status"]), ("[1, 2, 3]", &json!("complete")));
-    let methods: Vec<_> = (1..4).map(|n| seen_target(&raw, n).split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(
+        (text.as_str(), &report["status"]),
+        ("[1, 2, 3]", &json!("complete"))
+    );
+    let methods: Vec<_> = (1..4)
+        .map(|n| seen_target(&raw, n).split(' ').next().unwrap().to_owned())
+        .collect();
     assert_eq!(methods, ["GET", "DELETE", "POST"]);
-    assert!(!raw.request(3).to_ascii_lowercase().contains("x-conversation-id"));
+    assert!(
+        !raw.request(3)
+            .to_ascii_lowercase()
+            .contains("x-conversation-id")
+    );
 }
 
 /// A name that the client has given is its own: it is used, and its stream is not stopped.
 #[tokio::test]
 async fn a_stream_that_its_client_has_named_stays() {
     let whole = chunk("[1, ") + &chunk("2, 3]") + &finish("stop");
-    let first = vec![send(format!("{STREAM_OF_LENGTH}{}", &whole[..120])), Piece::Reset];
+    let first = vec![
+        send(format!("{STREAM_OF_LENGTH}{}", &whole[..120])),
+        Piece::Reset,
+    ];
     let raw = Raw::new(vec![first, stream(&whole[120..]), stream(&whole)]).await;
     let mut row = Row::of("*");
     row.keeps_streams = Some(true);
     let proxy = proxy(&raw, row, |proxy| proxy).await;
     let asked = with_header("x-conversation-id: mine");
-    assert_eq!(body_of(&exchange(proxy.addr(), &asked).await), (whole.clone(), true));
+    assert_eq!(
+        body_of(&exchange(proxy.addr(), &asked).await),
+        (whole.clone(), true)
+    );
     assert_eq!(seen_target(&raw, 1), "GET /v1/stream/mine?from=120");
     // The next request is the next one that comes.
-    assert_eq!(body_of(&exchange(proxy.addr(), &post(ASK)).await), (whole, true));
+    assert_eq!(
+        body_of(&exchange(proxy.addr(), &post(ASK)).await),
+        (whole, true)
+    );
     assert!(raw.request(2).starts_with("POST "));
 }
 
@@ -834,5 +1208,4 @@ fn seen_target(raw: &Raw, n: usize) -> String {
 }
 
 /// The head of a stream that breaks off where its connection does.
-const STREAM_OF_LENGTH: &str =
-    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\nconnection: close\r\n\r\n";
+const STREAM_OF_LENGTH: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\nconnection: close\r\n\r\n";

@@ -20,7 +20,9 @@ fn part(index: u32, arguments: &str) -> String {
 /// The chunk that begins a call.
 fn call(index: u32, name: &str) -> String {
     let call = json!({"index": index, "id": format!("call_{index}"), "type": "function", "function": {"name": name, "arguments": ""}});
-    event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [call]}}]}))
+    event(
+        &json!({"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [call]}}]}),
+    )
 }
 
 impl Ended {
@@ -28,7 +30,10 @@ impl Ended {
     fn arguments(&self, index: u32) -> (String, usize) {
         let (mut arguments, mut ids) = (String::new(), 0);
         for chunk in self.chunks() {
-            let calls = chunk["choices"][0]["delta"]["tool_calls"].as_array().cloned().unwrap_or_default();
+            let calls = chunk["choices"][0]["delta"]["tool_calls"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             for call in calls.iter().filter(|call| call["index"] == index) {
                 arguments += call["function"]["arguments"].as_str().unwrap_or_default();
                 ids += usize::from(call["id"].is_string());
@@ -38,7 +43,11 @@ impl Ended {
     }
 
     fn report(&self) -> Value {
-        self.chunks().iter().map(|chunk| chunk["restitch"].clone()).find(|report| !report.is_null()).unwrap_or_default()
+        self.chunks()
+            .iter()
+            .map(|chunk| chunk["restitch"].clone())
+            .find(|report| !report.is_null())
+            .unwrap_or_default()
     }
 }
 
@@ -47,7 +56,8 @@ fn run(relay: Relay, replies: &[Reply]) -> Ended {
     run_with(&mut relay, replies, |body| vec![body.to_vec()])
 }
 
-/// What a model answers that was asked to repeat all arguments: the whole text, since they are short.
+/// What a model answers that was asked to repeat all arguments: the whole text, since they are
+/// short.
 fn rest() -> Reply {
     closed(text("b", ARGUMENTS) + &finish("b", "stop") + DONE)
 }
@@ -72,12 +82,25 @@ fn arguments_that_are_cut_anywhere_become_whole() {
             let ended = run(Relay::new(Limits::default()), &[first, rest(), rest()]);
             if ARGUMENTS[at..].starts_with('"') && only_closes(&ARGUMENTS[at..]) {
                 // The string may have been longer.
-                assert_eq!(ended.arguments(0), (ARGUMENTS[..at].to_owned(), 1), "{at}: {}", ended.body);
+                assert_eq!(
+                    ended.arguments(0),
+                    (ARGUMENTS[..at].to_owned(), 1),
+                    "{at}: {}",
+                    ended.body
+                );
                 assert_eq!(ended.report()["stop"], "early_end");
                 continue;
             }
-            assert_eq!(ended.arguments(0), (ARGUMENTS.to_owned(), 1), "{at}: {}", ended.body);
-            assert_eq!((ended.finishes(), ended.transport_end), (vec!["tool_calls".to_owned()], TransportEnd::Closed));
+            assert_eq!(
+                ended.arguments(0),
+                (ARGUMENTS.to_owned(), 1),
+                "{at}: {}",
+                ended.body
+            );
+            assert_eq!(
+                (ended.finishes(), ended.transport_end),
+                (vec!["tool_calls".to_owned()], TransportEnd::Closed)
+            );
             assert_eq!(ended.outcome.status(), Status::Complete);
             assert_eq!(ended.report()["parallel"], "unknown");
             assert!(ended.body.ends_with(DONE));
@@ -88,20 +111,34 @@ fn arguments_that_are_cut_anywhere_become_whole() {
 #[test]
 fn the_question_names_the_tool_and_shows_all_arguments() {
     let schema = r#"{"type":"object","properties":{"path":{"type":"string"}}}"#;
-    let tool = Tool { name: "write".to_owned(), schema: Some(schema.to_owned()) };
+    let tool = Tool {
+        name: "write".to_owned(),
+        schema: Some(schema.to_owned()),
+    };
     let relay = Relay::new(Limits::default()).request(vec![tool], 1);
-    let first = closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
+    let first =
+        closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
     let ended = run(relay, &[first, rest()]);
     let turn = ended.requests[0].turn.as_ref().unwrap();
-    assert_eq!((turn.delivered.as_str(), turn.anchor.as_str()), (&ARGUMENTS[..30], ARGUMENTS[..30].trim_end()));
-    assert!(turn.prompt.contains(&format!(r#"{{"name":"write","parameters":{schema}}}"#)), "{}", turn.prompt);
+    assert_eq!(
+        (turn.delivered.as_str(), turn.anchor.as_str()),
+        (&ARGUMENTS[..30], ARGUMENTS[..30].trim_end())
+    );
+    assert!(
+        turn.prompt
+            .contains(&format!(r#"{{"name":"write","parameters":{schema}}}"#)),
+        "{}",
+        turn.prompt
+    );
     assert!(turn.mark.is_some());
 }
 
 #[test]
 fn whole_calls_stay_and_the_one_that_is_cut_is_continued() {
     let before = text("a", "I will write two files.") + &call(0, "write") + &part(0, "{\"a\": 1}");
-    let first = closed(before + &call(1, "write") + &part(1, &ARGUMENTS[..20]) + &finish("a", "length") + DONE);
+    let first = closed(
+        before + &call(1, "write") + &part(1, &ARGUMENTS[..20]) + &finish("a", "length") + DONE,
+    );
     let ended = run(Relay::new(Limits::default()), &[first, rest()]);
     assert_eq!(ended.arguments(0), ("{\"a\": 1}".to_owned(), 1));
     assert_eq!(ended.arguments(1), (ARGUMENTS.to_owned(), 1));
@@ -111,21 +148,32 @@ fn whole_calls_stay_and_the_one_that_is_cut_is_continued() {
 
 #[test]
 fn a_rest_that_comes_as_a_call_is_joined() {
-    let first = closed(call(0, "write") + &part(0, &ARGUMENTS[..20]) + &finish("a", "length") + DONE);
+    let first =
+        closed(call(0, "write") + &part(0, &ARGUMENTS[..20]) + &finish("a", "length") + DONE);
     let rest = closed(call(0, "write") + &part(0, ARGUMENTS) + &finish("b", "tool_calls") + DONE);
     let ended = run(Relay::new(Limits::default()), &[first, rest]);
-    assert_eq!((ended.arguments(0), ended.finishes()), ((ARGUMENTS.to_owned(), 1), vec!["tool_calls".to_owned()]));
+    assert_eq!(
+        (ended.arguments(0), ended.finishes()),
+        ((ARGUMENTS.to_owned(), 1), vec!["tool_calls".to_owned()])
+    );
 }
 
 #[test]
 fn a_call_that_begins_in_the_last_event_keeps_its_name() {
     let call = |index: u32, arguments: &str| json!({"index": index, "id": format!("call_{index}"), "type": "function", "function": {"name": "write", "arguments": arguments}});
-    for calls in [vec![call(0, &ARGUMENTS[..20])], vec![call(1, "{}"), call(0, &ARGUMENTS[..20])]] {
+    for calls in [
+        vec![call(0, &ARGUMENTS[..20])],
+        vec![call(1, "{}"), call(0, &ARGUMENTS[..20])],
+    ] {
         let delta = json!({"role": "assistant", "tool_calls": calls});
-        let first =
-            event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]})) + DONE;
+        let first = event(
+            &json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]}),
+        ) + DONE;
         let ended = run(Relay::new(Limits::default()), &[closed(first), rest()]);
-        assert_eq!((ended.arguments(0), ended.finishes()), ((ARGUMENTS.to_owned(), 1), vec!["tool_calls".to_owned()]));
+        assert_eq!(
+            (ended.arguments(0), ended.finishes()),
+            ((ARGUMENTS.to_owned(), 1), vec!["tool_calls".to_owned()])
+        );
         assert_eq!(ended.arguments(1).1, calls.len() - 1, "{}", ended.body);
         assert_eq!(ended.chunks()[0]["choices"][0]["delta"], delta);
     }
@@ -134,49 +182,77 @@ fn a_call_that_begins_in_the_last_event_keeps_its_name() {
 #[test]
 fn reasoning_in_the_last_event_leaves() {
     let delta = json!({"reasoning_content": "Two are left.", "content": "[1, "});
-    let first = event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]})) + DONE;
+    let first = event(
+        &json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": "length"}]}),
+    ) + DONE;
     let rest = closed(text("b", "[1, 2]") + &finish("b", "stop") + DONE);
     let ended = run(Relay::new(Limits::default()), &[closed(first), rest]);
-    assert_eq!((ended.chunks()[0]["choices"][0]["delta"].clone(), ended.finishes()), (delta, vec!["stop".to_owned()]));
-    let text: String =
-        ended.chunks().iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(
+        (
+            ended.chunks()[0]["choices"][0]["delta"].clone(),
+            ended.finishes()
+        ),
+        (delta, vec!["stop".to_owned()])
+    );
+    let text: String = ended
+        .chunks()
+        .iter()
+        .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
+        .collect();
     assert_eq!(text, "[1, 2]");
 }
 
 #[test]
 fn members_of_the_last_event_that_nobody_knows_leave() {
-    let choice =
-        json!({"index": 0, "delta": {"content": "[1, "}, "finish_reason": "length", "logprobs": {"content": []}});
-    let last =
-        json!({"id": "a", "choices": [choice], "citations": ["https://example.com"], "usage": {"total_tokens": 9}});
+    let choice = json!({"index": 0, "delta": {"content": "[1, "}, "finish_reason": "length", "logprobs": {"content": []}});
+    let last = json!({"id": "a", "choices": [choice], "citations": ["https://example.com"], "usage": {"total_tokens": 9}});
     let rest = closed(text("b", "[1, 2]") + &finish("b", "stop") + DONE);
-    let ended = run(Relay::new(Limits::default()), &[closed(event(&last) + DONE), rest]);
+    let ended = run(
+        Relay::new(Limits::default()),
+        &[closed(event(&last) + DONE), rest],
+    );
     let mut expected = last;
     expected["choices"][0]["finish_reason"] = Value::Null;
     expected.as_object_mut().unwrap().remove("usage");
-    assert_eq!((ended.chunks()[0].clone(), ended.finishes()), (expected, vec!["stop".to_owned()]));
+    assert_eq!(
+        (ended.chunks()[0].clone(), ended.finishes()),
+        (expected, vec!["stop".to_owned()])
+    );
 }
 
 #[test]
 fn a_choice_that_never_began_is_not_made_up() {
     let choice = |index: u32, content: &str| {
-        event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": content}, "finish_reason": null}]}))
+        event(
+            &json!({"id": "a", "choices": [{"index": index, "delta": {"content": content}, "finish_reason": null}]}),
+        )
     };
     let first = choice(0, "[1, 2");
-    let ended = run(Relay::new(Limits::default()).request(Vec::new(), 2), &[dropped(first.clone())]);
-    assert_eq!((ended.body, ended.transport_end), (first, TransportEnd::Dropped));
+    let ended = run(
+        Relay::new(Limits::default()).request(Vec::new(), 2),
+        &[dropped(first.clone())],
+    );
+    assert_eq!(
+        (ended.body, ended.transport_end),
+        (first, TransportEnd::Dropped)
+    );
     assert_eq!(ended.outcome.status(), Status::PassedThrough);
 }
 
 #[test]
 fn a_legacy_function_call_passes() {
-    let chunk = |delta: Value| event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta}]}));
-    let body = chunk(json!({"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": ""}}))
-        + &chunk(json!({"function_call": {"arguments": "{\"a\": 1"}}))
+    let chunk =
+        |delta: Value| event(&json!({"id": "a", "choices": [{"index": 0, "delta": delta}]}));
+    let body = chunk(
+        json!({"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": ""}}),
+    ) + &chunk(json!({"function_call": {"arguments": "{\"a\": 1"}}))
         + &finish("a", "length")
         + DONE;
     let ended = run(Relay::new(Limits::default()), &[closed(body.clone())]);
-    assert_eq!((ended.body, ended.outcome.status()), (body, Status::PassedThrough));
+    assert_eq!(
+        (ended.body, ended.outcome.status()),
+        (body, Status::PassedThrough)
+    );
 }
 
 #[test]
@@ -190,14 +266,31 @@ fn arguments_whose_rest_is_not_had_stay_open() {
         (GiveUp::Error, "length", vec![]),
     ] {
         let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(give_up);
-        let ended = run(relay, &[closed(delivered.clone() + &finish("a", reason) + DONE)]);
-        assert_eq!(ended.arguments(0), (ARGUMENTS[..20].to_owned(), 1), "{give_up}");
+        let ended = run(
+            relay,
+            &[closed(delivered.clone() + &finish("a", reason) + DONE)],
+        );
+        assert_eq!(
+            ended.arguments(0),
+            (ARGUMENTS[..20].to_owned(), 1),
+            "{give_up}"
+        );
         assert_eq!(ended.finishes(), finishes, "{give_up} {reason}");
-        assert_eq!(ended.outcome.status(), if give_up == GiveUp::Error { Status::Failed } else { Status::Incomplete });
+        assert_eq!(
+            ended.outcome.status(),
+            if give_up == GiveUp::Error {
+                Status::Failed
+            } else {
+                Status::Incomplete
+            }
+        );
         assert_eq!(ended.report()["stop"], "continuations");
     }
     let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Leave);
-    assert_eq!(run(relay, &[dropped(delivered.clone())]).transport_end, TransportEnd::Dropped);
+    assert_eq!(
+        run(relay, &[dropped(delivered.clone())]).transport_end,
+        TransportEnd::Dropped
+    );
     let relay = Relay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
     assert_eq!(run(relay, &[dropped(delivered)]).finishes(), ["length"]);
 }
@@ -205,7 +298,10 @@ fn arguments_whose_rest_is_not_had_stay_open() {
 /// A tool whose lines are numbers.
 fn numbers() -> Vec<Tool> {
     let schema = r#"{"properties":{"lines":{"items":{"type":"number"}}}}"#;
-    vec![Tool { name: "write".to_owned(), schema: Some(schema.to_owned()) }]
+    vec![Tool {
+        name: "write".to_owned(),
+        schema: Some(schema.to_owned()),
+    }]
 }
 
 /// The same arguments with a line that is a number.
@@ -214,29 +310,53 @@ const VALID: &str = r#"{"path": "a.txt", "lines": [1, 2, 3]}"#;
 #[test]
 #[cfg(feature = "schema")]
 fn arguments_that_violate_their_schema_are_asked_for_again() {
-    let first = || closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
+    let first =
+        || closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
     let valid = || closed(text("c", VALID) + &finish("c", "stop") + DONE);
     let relay = || Relay::new(Limits::default()).request(numbers(), 1);
     let ended = run(relay(), &[first(), rest(), valid()]);
-    assert_eq!((ended.arguments(0).0.as_str(), ended.requests.len()), (VALID, 2));
-    assert_eq!((&ended.report()["schema"], ended.outcome.tally().failures), (&Value::Null, 1));
+    assert_eq!(
+        (ended.arguments(0).0.as_str(), ended.requests.len()),
+        (VALID, 2)
+    );
+    assert_eq!(
+        (&ended.report()["schema"], ended.outcome.tally().failures),
+        (&Value::Null, 1)
+    );
     assert_ne!(ended.requests[0].turn, ended.requests[1].turn);
     // The same answer twice is what the model means.
     let ended = run(relay(), &[first(), rest(), rest()]);
-    assert_eq!((ended.arguments(0).0.as_str(), ended.requests.len()), (ARGUMENTS, 2));
-    assert_eq!((&ended.report()["schema"], &ended.report()["schema_path"]), (&json!("violated"), &json!("/lines/2")));
+    assert_eq!(
+        (ended.arguments(0).0.as_str(), ended.requests.len()),
+        (ARGUMENTS, 2)
+    );
+    assert_eq!(
+        (&ended.report()["schema"], &ended.report()["schema_path"]),
+        (&json!("violated"), &json!("/lines/2"))
+    );
     assert_eq!(ended.finishes(), ["tool_calls"]);
 }
 
 #[test]
 #[cfg(feature = "schema")]
 fn what_was_sent_of_arguments_is_not_taken_back() {
-    let first = closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
+    let first =
+        closed(call(0, "write") + &part(0, &ARGUMENTS[..30]) + &finish("a", "length") + DONE);
     // The first piece is joined and sent before the second one comes.
-    let pieces = text("b", &ARGUMENTS[..40]) + &text("b", &ARGUMENTS[40..]) + &finish("b", "stop") + DONE;
-    let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[first, closed(pieces)]);
-    assert_eq!((ended.arguments(0).0.as_str(), ended.requests.len()), (ARGUMENTS, 1));
-    assert_eq!((&ended.report()["schema"], &ended.report()["schema_path"]), (&json!("violated"), &json!("/lines/2")));
+    let pieces =
+        text("b", &ARGUMENTS[..40]) + &text("b", &ARGUMENTS[40..]) + &finish("b", "stop") + DONE;
+    let ended = run(
+        Relay::new(Limits::default()).request(numbers(), 1),
+        &[first, closed(pieces)],
+    );
+    assert_eq!(
+        (ended.arguments(0).0.as_str(), ended.requests.len()),
+        (ARGUMENTS, 1)
+    );
+    assert_eq!(
+        (&ended.report()["schema"], &ended.report()["schema_path"]),
+        (&json!("violated"), &json!("/lines/2"))
+    );
 }
 
 #[test]
@@ -246,26 +366,51 @@ fn a_call_that_is_cut_before_its_arguments_is_asked_for_again() {
         text("a", "I will write.") + &call(0, "write"),
         call(1, "other") + &part(1, "{}") + &call(0, "write"),
     ] {
-        for first in
-            [closed(begun.clone() + &finish("a", "length") + DONE), dropped(begun.clone()), closed(begun.clone())]
-        {
+        for first in [
+            closed(begun.clone() + &finish("a", "length") + DONE),
+            dropped(begun.clone()),
+            closed(begun.clone()),
+        ] {
             let again = closed(
-                begun.clone() + &part(0, &VALID[..9]) + &part(0, &VALID[9..]) + &finish("b", "tool_calls") + DONE,
+                begun.clone()
+                    + &part(0, &VALID[..9])
+                    + &part(0, &VALID[9..])
+                    + &finish("b", "tool_calls")
+                    + DONE,
             );
-            let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[first, again]);
+            let ended = run(
+                Relay::new(Limits::default()).request(numbers(), 1),
+                &[first, again],
+            );
             assert_eq!(ended.arguments(0), (VALID.to_owned(), 1), "{}", ended.body);
-            assert_eq!((ended.finishes(), ended.transport_end), (vec!["tool_calls".to_owned()], TransportEnd::Closed));
+            assert_eq!(
+                (ended.finishes(), ended.transport_end),
+                (vec!["tool_calls".to_owned()], TransportEnd::Closed)
+            );
             // No delivered text could be an anchor.
             assert_eq!(ended.requests[0].turn, None);
         }
     }
-    // With another reason it is a call without parameters, and so is one of a tool that declares none.
+    // With another reason it is a call without parameters, and so is one of a tool that declares
+    // none.
     let whole = call(0, "write") + &finish("a", "tool_calls") + DONE;
-    let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[closed(whole.clone())]);
-    assert_eq!((ended.body, ended.outcome.status()), (whole, Status::PassedThrough));
+    let ended = run(
+        Relay::new(Limits::default()).request(numbers(), 1),
+        &[closed(whole.clone())],
+    );
+    assert_eq!(
+        (ended.body, ended.outcome.status()),
+        (whole, Status::PassedThrough)
+    );
     let cut = call(0, "now") + &finish("a", "length") + DONE;
-    let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &[closed(cut.clone())]);
-    assert_eq!((ended.body, ended.outcome.status()), (cut, Status::PassedThrough));
+    let ended = run(
+        Relay::new(Limits::default()).request(numbers(), 1),
+        &[closed(cut.clone())],
+    );
+    assert_eq!(
+        (ended.body, ended.outcome.status()),
+        (cut, Status::PassedThrough)
+    );
 }
 
 #[test]
@@ -282,7 +427,10 @@ fn arguments_of_another_call_are_not_taken_for_a_repeated_call() {
         let again = closed(again + &finish("b", "tool_calls") + DONE);
         let first = closed(begun.clone() + &finish("a", "length") + DONE);
         let replies = [first, again.clone(), again.clone(), again];
-        let ended = run(Relay::new(Limits::default()).request(numbers(), 1), &replies);
+        let ended = run(
+            Relay::new(Limits::default()).request(numbers(), 1),
+            &replies,
+        );
         assert_eq!(
             (ended.arguments(0), ended.finishes()),
             ((String::new(), 1), vec!["length".to_owned()]),
@@ -297,9 +445,16 @@ fn arguments_of_another_call_are_not_taken_for_a_repeated_call() {
 fn arguments_after_which_more_json_follows_are_not_closed() {
     for schema in [numbers(), Vec::new()] {
         for delivered in ["{", "{\"path\": \"a.txt\""] {
-            let first = || closed(call(0, "write") + &part(0, delivered) + &finish("a", "length") + DONE);
+            let first =
+                || closed(call(0, "write") + &part(0, delivered) + &finish("a", "length") + DONE);
             let closing = format!("{delivered}}}");
-            for wrong in [", \"lines\": [1, 2, 3]}", "\n, \"lines\"", "{\"path\": 1}", "]", "\"x\""] {
+            for wrong in [
+                ", \"lines\": [1, 2, 3]}",
+                "\n, \"lines\"",
+                "{\"path\": 1}",
+                "]",
+                "\"x\"",
+            ] {
                 let pieces = |pieces: &[&str]| {
                     let texts: String = pieces.iter().map(|piece| text("b", piece)).collect();
                     closed(texts + &finish("b", "stop") + DONE)
@@ -313,18 +468,32 @@ fn arguments_after_which_more_json_follows_are_not_closed() {
                     let relay = Relay::new(Limits::default()).request(schema.clone(), 1);
                     let ended = run(relay, &[first(), wrong, valid(), valid()]);
                     assert_eq!(ended.arguments(0), (VALID.to_owned(), 1), "{}", ended.body);
-                    assert_eq!((ended.finishes(), ended.outcome.tally().failures), (vec!["tool_calls".to_owned()], 1));
+                    assert_eq!(
+                        (ended.finishes(), ended.outcome.tally().failures),
+                        (vec!["tool_calls".to_owned()], 1)
+                    );
                 }
             }
             for prose in ["\n", "\n```\n", " These are the arguments.", "</arguments>"] {
-                let answer = || closed(text("b", &closing) + &text("b", prose) + &finish("b", "stop") + DONE);
-                let ended =
-                    run(Relay::new(Limits::default()).request(schema.clone(), 1), &[first(), answer(), answer()]);
+                let answer = || {
+                    closed(text("b", &closing) + &text("b", prose) + &finish("b", "stop") + DONE)
+                };
+                let ended = run(
+                    Relay::new(Limits::default()).request(schema.clone(), 1),
+                    &[first(), answer(), answer()],
+                );
                 // The tool may have parameters, so `{}` is doubtful.
                 let is_doubted = delivered == "{";
-                let (arguments, reason) =
-                    if is_doubted { (delivered.to_owned(), "length") } else { (closing.clone(), "tool_calls") };
-                assert_eq!((ended.arguments(0).0, ended.finishes()), (arguments, vec![reason.to_owned()]), "{prose}");
+                let (arguments, reason) = if is_doubted {
+                    (delivered.to_owned(), "length")
+                } else {
+                    (closing.clone(), "tool_calls")
+                };
+                assert_eq!(
+                    (ended.arguments(0).0, ended.finishes()),
+                    (arguments, vec![reason.to_owned()]),
+                    "{prose}"
+                );
             }
         }
     }
@@ -334,8 +503,16 @@ fn arguments_after_which_more_json_follows_are_not_closed() {
 fn arguments_that_stay_wrong_stay_open() {
     let first = closed(call(0, "write") + &part(0, "{") + &finish("a", "length") + DONE);
     let wrong = closed(text("b", "{}, \"lines\": [1]}") + &finish("b", "stop") + DONE);
-    let ended = run(Relay::new(Limits::default()), &[first, wrong.clone(), wrong.clone(), wrong]);
-    assert_eq!((ended.arguments(0).0.as_str(), ended.finishes()), ("{", vec!["length".to_owned()]), "{}", ended.body);
+    let ended = run(
+        Relay::new(Limits::default()),
+        &[first, wrong.clone(), wrong.clone(), wrong],
+    );
+    assert_eq!(
+        (ended.arguments(0).0.as_str(), ended.finishes()),
+        ("{", vec!["length".to_owned()]),
+        "{}",
+        ended.body
+    );
 }
 
 #[test]
@@ -351,7 +528,12 @@ fn arguments_are_repaired_like_text() {
         );
         let whole = begun + &part(0, &WRITTEN[at..]) + &finish("a", "tool_calls") + DONE;
         let ended = run(relay(), &[closed(whole)]);
-        assert_eq!((ended.arguments(0), ended.requests.len()), ((REPAIRED.to_owned(), 1), 0), "{at}: {}", ended.body);
+        assert_eq!(
+            (ended.arguments(0), ended.requests.len()),
+            ((REPAIRED.to_owned(), 1), 0),
+            "{at}: {}",
+            ended.body
+        );
         assert_eq!(ended.finishes(), ["tool_calls"]);
     }
     for at in 1..WRITTEN.len() {
@@ -366,9 +548,13 @@ fn arguments_are_repaired_like_text() {
         );
     }
     // A guess is not applied, because the client would execute it.
-    let guessed = call(0, "write") + &part(0, "{\"text\": a b}") + &finish("a", "tool_calls") + DONE;
+    let guessed =
+        call(0, "write") + &part(0, "{\"text\": a b}") + &finish("a", "tool_calls") + DONE;
     let ended = run(relay(), &[closed(guessed.clone())]);
-    assert_eq!((ended.body, ended.outcome.status()), (guessed, Status::PassedThrough));
+    assert_eq!(
+        (ended.body, ended.outcome.status()),
+        (guessed, Status::PassedThrough)
+    );
 }
 
 #[test]
@@ -383,31 +569,66 @@ fn whole_text_that_is_malformed_is_not_asked_for_again() {
         (RepairLevel::Guess, "{\"a\": \"b}"),
         (RepairLevel::Guess, "{\"a\": \"he said \"x\" and left}"),
     ] {
-        // Arguments are repaired on `syntax` only: there the string is open, and its rest is asked for.
+        // Arguments are repaired on `syntax` only: there the string is open, and its rest is asked
+        // for.
         let is_open_on_syntax = written == "{\"a\": \"b}";
-        for is_call in [false, true].into_iter().filter(|is_call| !(*is_call && is_open_on_syntax)) {
+        for is_call in [false, true]
+            .into_iter()
+            .filter(|is_call| !(*is_call && is_open_on_syntax))
+        {
             let reason = if is_call { "tool_calls" } else { "stop" };
-            let answer = if is_call { call(0, "write") + &part(0, written) } else { text("a", written) };
+            let answer = if is_call {
+                call(0, "write") + &part(0, written)
+            } else {
+                text("a", written)
+            };
             let stream = answer + &finish("a", reason) + DONE;
-            let ended = run(Relay::new(Limits::default()).repair(level), &[closed(stream)]);
-            let got = if is_call { ended.arguments(0).0 } else { ended.text() };
-            assert_eq!((got.as_str(), ended.finishes()), (written, vec![reason.to_owned()]), "{level:?}");
-            assert_eq!(ended.outcome.status(), Status::PassedThrough, "{level:?} {written}");
+            let ended = run(
+                Relay::new(Limits::default()).repair(level),
+                &[closed(stream)],
+            );
+            let got = if is_call {
+                ended.arguments(0).0
+            } else {
+                ended.text()
+            };
+            assert_eq!(
+                (got.as_str(), ended.finishes()),
+                (written, vec![reason.to_owned()]),
+                "{level:?}"
+            );
+            assert_eq!(
+                ended.outcome.status(),
+                Status::PassedThrough,
+                "{level:?} {written}"
+            );
             let report: Value = serde_json::from_str(&ended.outcome.report()).unwrap();
             assert_eq!(report["malformed"], true, "{level:?} {written}");
         }
     }
     // Earlier repairs were already sent.
     let stream = text("a", "[1 2 : 3]") + &finish("a", "stop") + DONE;
-    let ended = run(Relay::new(Limits::default()).repair(RepairLevel::Guess), &[closed(stream)]);
-    assert_eq!((ended.text().as_str(), ended.requests.len()), ("[1, 2 : 3]", 0));
+    let ended = run(
+        Relay::new(Limits::default()).repair(RepairLevel::Guess),
+        &[closed(stream)],
+    );
+    assert_eq!(
+        (ended.text().as_str(), ended.requests.len()),
+        ("[1, 2 : 3]", 0)
+    );
     assert_eq!(ended.finishes(), ["stop"]);
     assert!(ended.outcome.tally().malformed);
     // If text only stops early, its rest is asked for.
     let first = closed(text("a", "{'a': [1, 2") + &finish("a", "stop") + DONE);
     let rest = closed(text("b", "{'a': [1, 2, 3]}") + &finish("b", "stop") + DONE);
-    let ended = run(Relay::new(Limits::default()).repair(RepairLevel::Syntax), &[first, rest]);
-    assert_eq!((ended.text().as_str(), ended.outcome.status()), ("{\"a\": [1, 2, 3]}", Status::Complete));
+    let ended = run(
+        Relay::new(Limits::default()).repair(RepairLevel::Syntax),
+        &[first, rest],
+    );
+    assert_eq!(
+        (ended.text().as_str(), ended.outcome.status()),
+        ("{\"a\": [1, 2, 3]}", Status::Complete)
+    );
 }
 
 #[test]
@@ -420,14 +641,17 @@ fn each_choice_is_continued_in_turn() {
     let documents = ["{\"a\": [1, 2, 3]}", "{\"b\": [4, 5, 6]}", "[7]"];
     let content = |ended: &Ended, choice: u32| {
         let chunks = ended.chunks();
-        let mut all =
-            chunks.iter().filter_map(|chunk| Some((chunk["choices"][0]["index"].as_u64()?, &chunk["choices"][0])));
+        let mut all = chunks.iter().filter_map(|chunk| {
+            Some((chunk["choices"][0]["index"].as_u64()?, &chunk["choices"][0]))
+        });
         let mut text = String::new();
         let mut reasons = Vec::new();
-        all.by_ref().filter(|(index, _)| *index == u64::from(choice)).for_each(|(_, chunk)| {
-            text += chunk["delta"]["content"].as_str().unwrap_or_default();
-            reasons.extend(chunk["finish_reason"].as_str().map(str::to_owned));
-        });
+        all.by_ref()
+            .filter(|(index, _)| *index == u64::from(choice))
+            .for_each(|(_, chunk)| {
+                text += chunk["delta"]["content"].as_str().unwrap_or_default();
+                reasons.extend(chunk["finish_reason"].as_str().map(str::to_owned));
+            });
         (text, reasons)
     };
     let first = of(0, &documents[0][..9], None)
@@ -442,12 +666,23 @@ fn each_choice_is_continued_in_turn() {
         closed(text("b", documents[0]) + &finish("b", "stop") + DONE),
         closed(text("c", documents[1]) + &finish("c", "stop") + DONE),
     ];
-    let ended = run(Relay::new(Limits::default()).request(Vec::new(), 3), &replies);
+    let ended = run(
+        Relay::new(Limits::default()).request(Vec::new(), 3),
+        &replies,
+    );
     for (choice, document) in (0..).zip(documents) {
-        assert_eq!(content(&ended, choice), (document.to_owned(), vec!["stop".to_owned()]), "{}", ended.body);
+        assert_eq!(
+            content(&ended, choice),
+            (document.to_owned(), vec!["stop".to_owned()]),
+            "{}",
+            ended.body
+        );
     }
     assert_eq!(ended.requests.len(), 2);
-    assert_eq!((ended.outcome.status(), ended.outcome.tally().continuations), (Status::Complete, 2));
+    assert_eq!(
+        (ended.outcome.status(), ended.outcome.tally().continuations),
+        (Status::Complete, 2)
+    );
 }
 
 #[test]
@@ -460,7 +695,11 @@ fn arguments_in_a_body_become_whole() {
     };
     for at in 1..ARGUMENTS.len() {
         let mut relay = BodyRelay::new(Limits::default());
-        let (mut whole, _) = run_bodies(&mut relay, &body(&ARGUMENTS[..at], "length"), &[ARGUMENTS; 2]);
+        let (mut whole, _) = run_bodies(
+            &mut relay,
+            &body(&ARGUMENTS[..at], "length"),
+            &[ARGUMENTS; 2],
+        );
         if ARGUMENTS[at..].starts_with('"') && only_closes(&ARGUMENTS[at..]) {
             assert_eq!(whole["restitch"].take()["stop"], "early_end", "{at}");
             continue;
@@ -473,10 +712,13 @@ fn arguments_in_a_body_become_whole() {
     let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0));
     relay.handle_body(NOW, body(&ARGUMENTS[..20], "length"));
     let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
-    assert!(matches!(outputs.last(), Some(Output::Done { outcome, .. }) if outcome.status() == Status::Incomplete));
+    assert!(
+        matches!(outputs.last(), Some(Output::Done { outcome, .. }) if outcome.status() == Status::Incomplete)
+    );
 }
 
-/// Runs a relay of bodies to its end, with these answers to its further calls. Returns the body, and how often it asked.
+/// Runs a relay of bodies to its end, with these answers to its further calls. Returns the body,
+/// and how often it asked.
 fn run_bodies(relay: &mut BodyRelay, first: &str, answers: &[&str]) -> (Value, usize) {
     let (mut whole, mut asked) = (Value::Null, 0);
     relay.handle_body(NOW, first);
@@ -501,12 +743,16 @@ fn arguments_in_a_body_that_violate_their_schema_are_asked_for_again() {
     let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
     let first =
         json!({"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": "length"}]}).to_string();
-    for (answers, arguments, schema) in
-        [([ARGUMENTS, VALID], VALID, Value::Null), ([ARGUMENTS, ARGUMENTS], ARGUMENTS, json!("violated"))]
-    {
+    for (answers, arguments, schema) in [
+        ([ARGUMENTS, VALID], VALID, Value::Null),
+        ([ARGUMENTS, ARGUMENTS], ARGUMENTS, json!("violated")),
+    ] {
         let mut relay = BodyRelay::new(Limits::default()).tools(numbers());
         let (whole, asked) = run_bodies(&mut relay, &first, &answers);
-        assert_eq!(whole["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], arguments);
+        assert_eq!(
+            whole["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"],
+            arguments
+        );
         assert_eq!((asked, &whole["restitch"]["schema"]), (2, &schema));
     }
 }
@@ -519,7 +765,10 @@ fn a_body_of_which_nothing_came_is_an_error() {
     while let Some(output) = refused.poll_output() {
         match output {
             Output::Call { request, .. } => {
-                assert_eq!(request.turn, None, "nothing was delivered that could be continued");
+                assert_eq!(
+                    request.turn, None,
+                    "nothing was delivered that could be continued"
+                );
                 calls += 1;
                 refused.handle_end(NOW, CallEnd::Dropped);
             }

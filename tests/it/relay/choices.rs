@@ -19,7 +19,14 @@ enum Fate {
     Prose,
 }
 
-const FATES: [Fate; 6] = [Fate::Whole, Fate::Cut, Fate::CutInEachEvent, Fate::EndedEarly, Fate::Closed, Fate::Prose];
+const FATES: [Fate; 6] = [
+    Fate::Whole,
+    Fate::Cut,
+    Fate::CutInEachEvent,
+    Fate::EndedEarly,
+    Fate::Closed,
+    Fate::Prose,
+];
 
 #[derive(Debug)]
 struct Choice {
@@ -52,11 +59,15 @@ impl Choice {
         while !rest.is_empty() {
             let (piece, others) = rest.split_at((1 + rng.below(12)).min(rest.len()));
             rest = others;
-            let has_reason =
-                self.fate == Fate::CutInEachEvent || self.fate == Fate::EndedEarly && events.len() == early;
+            let has_reason = self.fate == Fate::CutInEachEvent
+                || self.fate == Fate::EndedEarly && events.len() == early;
             events.push((
                 piece.to_owned(),
-                has_reason.then_some(if rest.len().is_multiple_of(2) { "stop" } else { "length" }),
+                has_reason.then_some(if rest.len().is_multiple_of(2) {
+                    "stop"
+                } else {
+                    "length"
+                }),
             ));
         }
         if self.fate == Fate::CutInEachEvent {
@@ -69,7 +80,11 @@ impl Choice {
 
     /// The finish reason of the first call.
     fn reason(&self) -> &'static str {
-        if matches!(self.fate, Fate::Cut | Fate::CutInEachEvent | Fate::Closed) { "length" } else { "stop" }
+        if matches!(self.fate, Fate::Cut | Fate::CutInEachEvent | Fate::Closed) {
+            "length"
+        } else {
+            "stop"
+        }
     }
 
     /// The text and the finish reason that the client gets.
@@ -84,23 +99,37 @@ impl Choice {
     /// Answers a call for the rest.
     fn answer(choices: &[Self], request: &Request) -> String {
         let turn = request.turn.as_ref().unwrap();
-        let choice = choices.iter().find(|choice| choice.first == turn.delivered).unwrap();
-        if choice.fate == Fate::Closed { format!("{}\"}}", turn.anchor) } else { choice.whole.clone() }
+        let choice = choices
+            .iter()
+            .find(|choice| choice.first == turn.delivered)
+            .unwrap();
+        if choice.fate == Fate::Closed {
+            format!("{}\"}}", turn.anchor)
+        } else {
+            choice.whole.clone()
+        }
     }
 }
 
 fn chunk(index: usize, text: &str, reason: Option<&str>) -> String {
-    event(&json!({"id": "a", "choices": [{"index": index, "delta": {"content": text}, "finish_reason": reason}]}))
+    event(
+        &json!({"id": "a", "choices": [{"index": index, "delta": {"content": text}, "finish_reason": reason}]}),
+    )
 }
 
 fn choices(rng: &mut Rng) -> Vec<Choice> {
     let count = 2 + rng.below(2);
-    (0..count).map(|index| Choice::new(index, FATES[rng.below(FATES.len())], rng)).collect()
+    (0..count)
+        .map(|index| Choice::new(index, FATES[rng.below(FATES.len())], rng))
+        .collect()
 }
 
 /// The events of all choices, in some order.
 fn first_call(choices: &[Choice], rng: &mut Rng) -> String {
-    let mut events: Vec<_> = choices.iter().map(|choice| choice.events(rng).into_iter()).collect();
+    let mut events: Vec<_> = choices
+        .iter()
+        .map(|choice| choice.events(rng).into_iter())
+        .collect();
     let mut body = String::new();
     let mut left: usize = events.iter().map(ExactSizeIterator::len).sum();
     while left > 0 {
@@ -132,33 +161,50 @@ fn each_choice_of_a_stream_ends_by_itself() {
                 match output {
                     Output::Bytes(bytes) => body.extend_from_slice(&bytes),
                     Output::Call { request, .. } => {
-                        bytes =
-                            (chunk(0, &Choice::answer(&choices, &request), None) + &finish("b", "stop") + DONE).into();
+                        bytes = (chunk(0, &Choice::answer(&choices, &request), None)
+                            + &finish("b", "stop")
+                            + DONE)
+                            .into();
                     }
                     Output::Done { outcome, .. } => done = Some(outcome),
                     _ => {}
                 }
             }
-            assert!(done.is_some() || !bytes.is_empty(), "nothing is asked for and nothing is over");
+            assert!(
+                done.is_some() || !bytes.is_empty(),
+                "nothing is asked for and nothing is over"
+            );
         }
         let body = String::from_utf8(body).unwrap();
         let mut seen = vec![(String::new(), None); choices.len()];
-        let has_early = |index: usize| matches!(choices[index].fate, Fate::CutInEachEvent | Fate::EndedEarly);
+        let has_early =
+            |index: usize| matches!(choices[index].fate, Fate::CutInEachEvent | Fate::EndedEarly);
         for event in event_data(body.as_bytes()) {
             for choice in event["choices"].as_array().into_iter().flatten() {
                 let index = choice["index"].as_u64().unwrap() as usize;
                 let (text, reason) = &mut seen[index];
                 // Nothing follows an end that the provider did not send early.
-                assert!(reason.is_none() || has_early(index), "seed {seed}: {choices:#?}\n{body}");
+                assert!(
+                    reason.is_none() || has_early(index),
+                    "seed {seed}: {choices:#?}\n{body}"
+                );
                 let new = choice["delta"]["content"].as_str().unwrap_or_default();
                 text.push_str(new);
                 let end = choice["finish_reason"].as_str().map(str::to_owned);
-                *reason = if new.is_empty() { end.or(reason.take()) } else { end };
+                *reason = if new.is_empty() {
+                    end.or(reason.take())
+                } else {
+                    end
+                };
             }
         }
         for (choice, (text, reason)) in choices.iter().zip(&seen) {
             let reason = reason.as_deref().unwrap_or("none");
-            assert_eq!((text.as_str(), reason), choice.expected(), "seed {seed}: {choices:#?}\n{body}");
+            assert_eq!(
+                (text.as_str(), reason),
+                choice.expected(),
+                "seed {seed}: {choices:#?}\n{body}"
+            );
         }
         assert_eq!(body.matches(DONE).count(), 1, "seed {seed}: {body}");
     }
@@ -188,8 +234,15 @@ fn each_choice_of_a_body_ends_by_itself() {
             }
         }
         for (choice, seen) in choices.iter().zip(whole["choices"].as_array().unwrap()) {
-            let seen = (seen["message"]["content"].as_str().unwrap(), seen["finish_reason"].as_str().unwrap());
-            assert_eq!(seen, choice.expected(), "seed {seed}: {choices:#?}\n{whole}");
+            let seen = (
+                seen["message"]["content"].as_str().unwrap(),
+                seen["finish_reason"].as_str().unwrap(),
+            );
+            assert_eq!(
+                seen,
+                choice.expected(),
+                "seed {seed}: {choices:#?}\n{whole}"
+            );
         }
     }
 }

@@ -8,8 +8,10 @@ use super::*;
 
 /// Closes a whole body whose text the token limit has cut. Returns its text and its report.
 fn closed_body(text: &str) -> (String, Value, Outcome) {
-    let body = json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]});
-    let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
+    let body =
+        json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]});
+    let mut relay =
+        BodyRelay::new(Limits::default().with_max_continuations(0)).give_up(GiveUp::Close);
     relay.handle_body(NOW, body.to_string());
     let (mut bodies, mut outcomes) = (Vec::new(), Vec::new());
     while let Some(output) = relay.poll_output() {
@@ -20,8 +22,14 @@ fn closed_body(text: &str) -> (String, Value, Outcome) {
         }
     }
     assert_eq!(bodies.len(), 1);
-    let content = bodies[0]["choices"][0]["message"]["content"].as_str().unwrap();
-    (content.to_owned(), bodies[0]["restitch"].clone(), outcomes.remove(0))
+    let content = bodies[0]["choices"][0]["message"]["content"]
+        .as_str()
+        .unwrap();
+    (
+        content.to_owned(),
+        bodies[0]["restitch"].clone(),
+        outcomes.remove(0),
+    )
 }
 
 fn closed_stream(text: &str) -> (String, Value, Outcome) {
@@ -29,7 +37,12 @@ fn closed_stream(text: &str) -> (String, Value, Outcome) {
     let reply = closed(piece(text) + &finish("length") + DONE);
     let ended = run_with(&mut relay, &[reply], |body| vec![body.to_vec()]);
     let chunks = ended.chunks();
-    let report = chunks.iter().rev().map(|chunk| &chunk["restitch"]).find(|report| report.is_object()).unwrap();
+    let report = chunks
+        .iter()
+        .rev()
+        .map(|chunk| &chunk["restitch"])
+        .find(|report| report.is_object())
+        .unwrap();
     (ended.text(), report.clone(), ended.outcome)
 }
 
@@ -42,16 +55,58 @@ fn a_cut_number_is_left_out_of_a_body_and_named_in_a_stream() {
     // The text, the closed text in a body and in a stream, and the cut value of each.
     for (text, body, cut_in_body, stream, cut_in_stream) in [
         (r#"{"km": 51"#, "{}", None, r#"{"km": 51}"#, Some("/km")),
-        (r#"{"a": 1, "km": 51"#, r#"{"a": 1}"#, None, r#"{"a": 1, "km": 51}"#, Some("/km")),
-        (r#"{"a": [{"b~/": -2.5e"#, r#"{"a": [{}]}"#, None, r#"{"a": [{"b~/": -2.5e0}]}"#, Some("/a/0/b~0~1")),
+        (
+            r#"{"a": 1, "km": 51"#,
+            r#"{"a": 1}"#,
+            None,
+            r#"{"a": 1, "km": 51}"#,
+            Some("/km"),
+        ),
+        (
+            r#"{"a": [{"b~/": -2.5e"#,
+            r#"{"a": [{}]}"#,
+            None,
+            r#"{"a": [{"b~/": -2.5e0}]}"#,
+            Some("/a/0/b~0~1"),
+        ),
         (r#"[1, 2, 30"#, "[1, 2]", None, "[1, 2, 30]", Some("/2")),
-        (r#"{"to": "Vi"#, r#"{"to": "Vi"}"#, Some("/to"), r#"{"to": "Vi"}"#, Some("/to")),
-        (r#"["a\u00"#, r#"["a"]"#, Some("/0"), r#"["a\u0020"]"#, Some("/0")),
+        (
+            r#"{"to": "Vi"#,
+            r#"{"to": "Vi"}"#,
+            Some("/to"),
+            r#"{"to": "Vi"}"#,
+            Some("/to"),
+        ),
+        (
+            r#"["a\u00"#,
+            r#"["a"]"#,
+            Some("/0"),
+            r#"["a\u0020"]"#,
+            Some("/0"),
+        ),
         (r#"[1, tr"#, "[1]", None, "[1, true]", None),
-        (r#"{"a": 1, "k"#, r#"{"a": 1}"#, None, r#"{"a": 1, "k":null}"#, None),
-        (r#"{"a": 1, "km": "#, r#"{"a": 1}"#, None, r#"{"a": 1, "km": null}"#, None),
+        (
+            r#"{"a": 1, "k"#,
+            r#"{"a": 1}"#,
+            None,
+            r#"{"a": 1, "k":null}"#,
+            None,
+        ),
+        (
+            r#"{"a": 1, "km": "#,
+            r#"{"a": 1}"#,
+            None,
+            r#"{"a": 1, "km": null}"#,
+            None,
+        ),
         (r#"[51 "#, "[51]", None, "[51 ]", None),
-        (r#"{"km": 51, "#, r#"{"km": 51}"#, None, r#"{"km": 51, "":null}"#, None),
+        (
+            r#"{"km": 51, "#,
+            r#"{"km": 51}"#,
+            None,
+            r#"{"km": 51, "":null}"#,
+            None,
+        ),
         (
             "Here:\n\n```json\n{\"km\": 51",
             "Here:\n\n```json\n{}\n```",
@@ -60,11 +115,20 @@ fn a_cut_number_is_left_out_of_a_body_and_named_in_a_stream() {
             Some("/km"),
         ),
     ] {
-        for ((content, report, outcome), expected, cut) in
-            [(closed_body(text), body, cut_in_body), (closed_stream(text), stream, cut_in_stream)]
-        {
-            assert_eq!((content.as_str(), report["cut_value"].as_str()), (expected, cut), "{text}");
-            assert_eq!((report["status"].as_str(), outcome.cut_value()), (Some("closed"), cut), "{text}");
+        for ((content, report, outcome), expected, cut) in [
+            (closed_body(text), body, cut_in_body),
+            (closed_stream(text), stream, cut_in_stream),
+        ] {
+            assert_eq!(
+                (content.as_str(), report["cut_value"].as_str()),
+                (expected, cut),
+                "{text}"
+            );
+            assert_eq!(
+                (report["status"].as_str(), outcome.cut_value()),
+                (Some("closed"), cut),
+                "{text}"
+            );
             assert_eq!(report["elements_may_be_missing"], true, "{text}");
         }
     }
@@ -77,12 +141,18 @@ fn a_closed_body_has_the_complete_part() {
         let text = &document[..cut];
         let mut whole = restitch::Document::new(16);
         whole.push(text).unwrap();
-        let expected = whole.complete_with(CloseOptions { strings: Partial::Include, literals: Partial::Omit });
+        let expected = whole.complete_with(CloseOptions {
+            strings: Partial::Include,
+            literals: Partial::Omit,
+        });
         let (content, report, _) = closed_body(text);
         assert_eq!(Some(&content), expected.as_ref(), "{text}");
         let value: Value = serde_json::from_str(&content).unwrap();
         let cut_value = report["cut_value"].as_str();
-        assert!(cut_value.is_none_or(|path| value.pointer(path).is_some_and(Value::is_string)), "{text}: {report}");
+        assert!(
+            cut_value.is_none_or(|path| value.pointer(path).is_some_and(Value::is_string)),
+            "{text}: {report}"
+        );
         assert_eq!(report["synthesized"], json!([]), "{text}");
     }
 }
@@ -92,13 +162,19 @@ fn a_cut_answer_is_left_open_by_default() {
     let limits = || Limits::default().with_max_continuations(0);
     let text = r#"{"km": 51"#;
     let reply = closed(piece(text) + &finish("length") + DONE);
-    let ended = run_with(&mut Relay::new(limits()), &[reply], |body| vec![body.to_vec()]);
-    assert_eq!((ended.text().as_str(), ended.outcome.status()), (text, Status::Incomplete));
+    let ended = run_with(&mut Relay::new(limits()), &[reply], |body| {
+        vec![body.to_vec()]
+    });
+    assert_eq!(
+        (ended.text().as_str(), ended.outcome.status()),
+        (text, Status::Incomplete)
+    );
     assert_eq!(ended.finishes(), ["length"]);
     let mut relay = BodyRelay::new(limits());
     relay.handle_body(
         NOW,
-        json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]}).to_string(),
+        json!({"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "length"}]})
+            .to_string(),
     );
     let ends = std::iter::from_fn(|| relay.poll_output()).filter_map(|output| match output {
         Output::Done { outcome, .. } => Some(outcome.status()),
@@ -108,7 +184,8 @@ fn a_cut_answer_is_left_open_by_default() {
     assert_eq!(restitch::session::GiveUp::default(), GiveUp::Leave);
 }
 
-/// A text with a mistake is cut where nothing that follows the mistake is certain. The body has all of it.
+/// A text with a mistake is cut where nothing that follows the mistake is certain. The body has all
+/// of it.
 #[test]
 fn a_body_that_is_given_up_has_all_text_of_its_answer() {
     let texts = [
@@ -119,21 +196,34 @@ fn a_body_that_is_given_up_has_all_text_of_its_answer() {
     for text in texts {
         for cut in 1..=text.len() {
             let content = |text: &str| {
-                let choice = json!({"index": 0, "message": {"content": text}, "finish_reason": "length"});
-                let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0)).repair(RepairLevel::Guess);
+                let choice =
+                    json!({"index": 0, "message": {"content": text}, "finish_reason": "length"});
+                let mut relay = BodyRelay::new(Limits::default().with_max_continuations(0))
+                    .repair(RepairLevel::Guess);
                 relay.handle_body(NOW, json!({"choices": [choice]}).to_string());
-                let mut bodies = std::iter::from_fn(|| relay.poll_output()).filter_map(|output| match output {
-                    Output::Bytes(bytes) => Some(serde_json::from_slice::<Value>(&bytes).unwrap()),
-                    _ => None,
-                });
-                bodies.next().unwrap()["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+                let mut bodies =
+                    std::iter::from_fn(|| relay.poll_output()).filter_map(|output| match output {
+                        Output::Bytes(bytes) => {
+                            Some(serde_json::from_slice::<Value>(&bytes).unwrap())
+                        }
+                        _ => None,
+                    });
+                bodies.next().unwrap()["choices"][0]["message"]["content"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
             };
             let reply = closed(super::text("a", &text[..cut]) + &finish("length") + DONE);
-            let mut relay = Relay::new(Limits::default().with_max_continuations(0)).repair(RepairLevel::Guess);
+            let mut relay =
+                Relay::new(Limits::default().with_max_continuations(0)).repair(RepairLevel::Guess);
             let stream = run_with(&mut relay, &[reply], |body| vec![body.to_vec()]).text();
             let body = content(&text[..cut]);
             assert_eq!(body, stream, "{:?}", &text[..cut]);
-            let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+            let letters = |text: &str| {
+                text.chars()
+                    .filter(|c| c.is_alphanumeric())
+                    .collect::<String>()
+            };
             assert_eq!(letters(&body), letters(&text[..cut]), "{body}");
         }
     }

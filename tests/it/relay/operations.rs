@@ -16,26 +16,37 @@ fn take(relay: &mut Relay, body: &mut Vec<u8>) -> (Option<Request>, Option<Statu
     (asked, ended.map(|(outcome, _)| outcome.status()))
 }
 
-fn take_outcome(relay: &mut Relay, body: &mut Vec<u8>) -> (Option<Request>, Option<(Outcome, TransportEnd)>) {
+fn take_outcome(
+    relay: &mut Relay,
+    body: &mut Vec<u8>,
+) -> (Option<Request>, Option<(Outcome, TransportEnd)>) {
     let (mut asked, mut ended) = (None, None);
     while let Some(output) = relay.poll_output() {
         match output {
             Output::Bytes(bytes) => body.extend_from_slice(&bytes),
             Output::Call { request, .. } => asked = Some(request),
-            Output::Done { outcome, transport_end, .. } => ended = Some((outcome, transport_end)),
+            Output::Done {
+                outcome,
+                transport_end,
+                ..
+            } => ended = Some((outcome, transport_end)),
             _ => {}
         }
     }
     (asked, ended)
 }
 
-/// A connection that is made again has the time of a call, whatever the one before has left of its own; and where the answer
-/// would not be continued, a provider that says nothing does not let the client wait forever.
+/// A connection that is made again has the time of a call, whatever the one before has left of its
+/// own; and where the answer would not be continued, a provider that says nothing does not let the
+/// client wait forever.
 #[test]
 fn a_connection_that_is_made_again_has_a_time_of_its_own() {
     let limits = Limits::default().with_keep_alive_interval(Duration::ZERO);
     let most = limits.transport.first_byte_timeout;
-    for (stream, is_owed) in [(role("a") + &text("a", "[1, 2"), true), (tool("a", "{\"a\": 1}", None), false)] {
+    for (stream, is_owed) in [
+        (role("a") + &text("a", "[1, 2"), true),
+        (tool("a", "{\"a\": 1}", None), false),
+    ] {
         let mut relay = Relay::new(limits.clone()).reattaching(Reattach::NextByte);
         let mut body = Vec::new();
         relay.handle_open(NOW);
@@ -46,18 +57,30 @@ fn a_connection_that_is_made_again_has_a_time_of_its_own() {
         assert_eq!(relay.poll_timeout(), Some(lost_at + most));
         relay.handle_timeout(lost_at + most);
         let (asked, ended) = take(&mut relay, &mut body);
-        assert_eq!((asked.is_some_and(|request| request.turn.is_some()), ended.is_some()), (is_owed, !is_owed));
+        assert_eq!(
+            (
+                asked.is_some_and(|request| request.turn.is_some()),
+                ended.is_some()
+            ),
+            (is_owed, !is_owed)
+        );
     }
 }
 
-/// An answer that passes has a longest silence, too: of events, or of bytes that are no comments where none are read. The client
-/// gets an error that names the limit, and not the half event before it.
+/// An answer that passes has a longest silence, too: of events, or of bytes that are no comments
+/// where none are read. The client gets an error that names the limit, and not the half event
+/// before it.
 #[test]
 fn what_passes_is_not_kept_alive_by_comments() {
     let most = Limits::default().transport.first_byte_timeout;
     let (call, half) = (tool("a", "{\"a\": 1}", None), "data: {\"half");
     let prose = text("a", &"Once upon ".repeat(8000));
-    for (first, rest) in [(text("a", "Once upon"), ""), (prose, ""), (call.clone(), ""), (call, half)] {
+    for (first, rest) in [
+        (text("a", "Once upon"), ""),
+        (prose, ""),
+        (call.clone(), ""),
+        (call, half),
+    ] {
         let mut relay = Relay::new(Limits::default());
         let mut sent = Vec::new();
         relay.handle_open(NOW);
@@ -76,12 +99,24 @@ fn what_passes_is_not_kept_alive_by_comments() {
         relay.handle_timeout(NOW + most);
         let (_, ended) = take_outcome(&mut relay, &mut sent);
         let (outcome, end) = ended.unwrap();
-        assert_eq!((outcome.status(), end), (Status::PassedThrough, TransportEnd::Dropped));
+        assert_eq!(
+            (outcome.status(), end),
+            (Status::PassedThrough, TransportEnd::Dropped)
+        );
         let limit = outcome.tally().limit.clone().unwrap();
-        assert_eq!((limit.name.as_str(), limit.value.as_u64()), ("first_byte_timeout", Some(300)));
+        assert_eq!(
+            (limit.name.as_str(), limit.value.as_u64()),
+            ("first_byte_timeout", Some(300))
+        );
         let sent = String::from_utf8(sent).unwrap();
         assert!(sent.starts_with(&first) && !sent.contains("half"), "{sent}");
-        let error = sent.trim_end().rsplit("\n\n").next().unwrap().strip_prefix("data: ").unwrap();
+        let error = sent
+            .trim_end()
+            .rsplit("\n\n")
+            .next()
+            .unwrap()
+            .strip_prefix("data: ")
+            .unwrap();
         let error: serde_json::Value = serde_json::from_str(error).unwrap();
         assert_eq!(error["error"]["code"], "first_byte_timeout", "{error}");
     }
@@ -92,11 +127,14 @@ fn what_passes_is_not_kept_alive_by_comments() {
     relay.handle_bytes(NOW, half.into());
     relay.handle_timeout(NOW + most);
     let (_, ended) = take_outcome(&mut relay, &mut sent);
-    assert!(matches!(ended, Some((_, TransportEnd::Dropped))) && sent.ends_with(half.as_bytes()), "{ended:?}");
+    assert!(
+        matches!(ended, Some((_, TransportEnd::Dropped))) && sent.ends_with(half.as_bytes()),
+        "{ended:?}"
+    );
 }
 
-/// Returns what a client gets of these bytes and of silence after them, and how the stream ends. `now`: when it is silent for
-/// too long.
+/// Returns what a client gets of these bytes and of silence after them, and how the stream ends.
+/// `now`: when it is silent for too long.
 fn silent_after(relay: &mut Relay, stream: &str) -> (String, Outcome, TransportEnd, Duration) {
     relay.handle_open(NOW);
     relay.handle_bytes(NOW, stream.to_owned().into());
@@ -107,27 +145,48 @@ fn silent_after(relay: &mut Relay, stream: &str) -> (String, Outcome, TransportE
     (String::from_utf8(sent).unwrap(), outcome, end, due)
 }
 
-/// Nothing follows the end of an answer, and nothing of it is dropped. That its upstream did not end the stream, the outcome says.
+/// Nothing follows the end of an answer, and nothing of it is dropped. That its upstream did not
+/// end the stream, the outcome says.
 #[test]
 fn no_error_follows_an_end_that_has_passed() {
     let call = tool("a", "{\"a\": 1}", None);
-    let end = event(&json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
+    let end =
+        event(&json!({"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
     for rest in ["data: [DONE]\n", "data: [DONE]\n\n", ""] {
         let mut relay = Relay::new(Limits::default());
         let stream = format!("{call}{end}{rest}");
         let (sent, outcome, transport_end, _) = silent_after(&mut relay, &stream);
-        assert!(sent == stream, "{}", &sent[sent.len().saturating_sub(500)..]);
-        let limit = outcome.tally().limit.as_ref().map(|limit| limit.name.as_str());
-        assert_eq!((limit, transport_end), (Some("first_byte_timeout"), TransportEnd::Dropped), "{rest}");
+        assert!(
+            sent == stream,
+            "{}",
+            &sent[sent.len().saturating_sub(500)..]
+        );
+        let limit = outcome
+            .tally()
+            .limit
+            .as_ref()
+            .map(|limit| limit.name.as_str());
+        assert_eq!(
+            (limit, transport_end),
+            (Some("first_byte_timeout"), TransportEnd::Dropped),
+            "{rest}"
+        );
     }
 }
 
-/// Of several choices one has not begun, so nothing is continued: what passes has the longest time, whatever is open in it.
+/// Of several choices one has not begun, so nothing is continued: what passes has the longest time,
+/// whatever is open in it.
 #[test]
 fn an_answer_with_a_choice_that_has_not_begun_has_the_longest_time() {
     let mut relay = Relay::new(Limits::default()).request(Vec::new(), 2);
     let (sent, outcome, _, due) = silent_after(&mut relay, &text("a", "{\"a\": [1, 2"));
-    assert_eq!((due, outcome.status()), (NOW + Limits::default().transport.first_byte_timeout, Status::PassedThrough));
+    assert_eq!(
+        (due, outcome.status()),
+        (
+            NOW + Limits::default().transport.first_byte_timeout,
+            Status::PassedThrough
+        )
+    );
     assert!(sent.contains("first_byte_timeout"), "{sent}");
 }
 
@@ -137,7 +196,10 @@ fn a_slow_event_is_no_silence() {
     let mut relay = Relay::new(Limits::default());
     let mut sent = Vec::new();
     relay.handle_open(NOW);
-    relay.handle_bytes(NOW, (tool("a", "{\"a\": 1}", None) + "data: {\"audio\": \"").into());
+    relay.handle_bytes(
+        NOW,
+        (tool("a", "{\"a\": 1}", None) + "data: {\"audio\": \"").into(),
+    );
     let mut now = NOW;
     for _ in 0..400 {
         now += Duration::from_secs(1);
@@ -147,21 +209,29 @@ fn a_slow_event_is_no_silence() {
     }
 }
 
-/// A repair may hold back all text of a slot. If the answer has another slot, the original request is not sent again: its
-/// answer would bring the other slot once more.
+/// A repair may hold back all text of a slot. If the answer has another slot, the original request
+/// is not sent again: its answer would bring the other slot once more.
 #[test]
 fn text_without_anything_certain_is_not_asked_for_beside_other_slots() {
     for arguments in ["{\"a\": 1}", "``````", "\n```"] {
         let mut relay = Relay::new(Limits::default()).repair(RepairLevel::Guess);
         let mut body = Vec::new();
         relay.handle_open(NOW);
-        relay.handle_bytes(NOW, (role("a") + &tool("a", arguments, None) + &text("a", "{")).into());
+        relay.handle_bytes(
+            NOW,
+            (role("a") + &tool("a", arguments, None) + &text("a", "{")).into(),
+        );
         relay.handle_transport_end(NOW, TransportEnd::Dropped);
-        assert_eq!(take(&mut relay, &mut body), (None, Some(Status::PassedThrough)), "{arguments:?}");
+        assert_eq!(
+            take(&mut relay, &mut body),
+            (None, Some(Status::PassedThrough)),
+            "{arguments:?}"
+        );
     }
 }
 
-/// An answer that breaks off inside the mark that it was asked to write adds no half of the mark to the document.
+/// An answer that breaks off inside the mark that it was asked to write adds no half of the mark to
+/// the document.
 #[test]
 fn a_half_of_a_mark_is_no_text() {
     let delivered = "{\"rows\": [{\"text\": \"h";
@@ -178,7 +248,10 @@ fn a_half_of_a_mark_is_no_text() {
         relay.handle_transport_end(NOW, TransportEnd::Dropped);
         take(&mut relay, &mut body);
         relay.handle_open(NOW);
-        relay.handle_bytes(NOW, text("b", &format!("{}{}", turn.anchor, &mark[..length])).into());
+        relay.handle_bytes(
+            NOW,
+            text("b", &format!("{}{}", turn.anchor, &mark[..length])).into(),
+        );
         relay.handle_transport_end(NOW, TransportEnd::Dropped);
         assert!(take(&mut relay, &mut body).0.is_some());
         assert_eq!(relay.session().document().text(), delivered, "{length}");
@@ -188,21 +261,26 @@ fn a_half_of_a_mark_is_no_text() {
 /// After an error that the client has got, a lost connection adds no end to the stream.
 #[test]
 fn nothing_follows_an_error_that_has_left() {
-    let stream = role("a") + &text("a", "[1]") + &event(&json!({"error": {"message": "overloaded"}}));
+    let stream =
+        role("a") + &text("a", "[1]") + &event(&json!({"error": {"message": "overloaded"}}));
     let mut relay = Relay::new(Limits::default());
     let mut body = Vec::new();
     relay.handle_open(NOW);
     relay.handle_bytes(NOW, stream.clone().into());
     relay.handle_transport_end(NOW, TransportEnd::Dropped);
-    assert_eq!(take(&mut relay, &mut body), (None, Some(Status::PassedThrough)));
+    assert_eq!(
+        take(&mut relay, &mut body),
+        (None, Some(Status::PassedThrough))
+    );
     assert_eq!(String::from_utf8(body).unwrap(), stream);
 }
 
-/// The original request was sent again after a chunk had left. An event with which its answer breaks off does not leave with
-/// an end that it has not had.
+/// The original request was sent again after a chunk had left. An event with which its answer
+/// breaks off does not leave with an end that it has not had.
 #[test]
 fn a_part_of_an_event_is_not_adopted() {
-    let reasoning = event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"reasoning_content": "so"}}]}));
+    let reasoning =
+        event(&json!({"id": "a", "choices": [{"index": 0, "delta": {"reasoning_content": "so"}}]}));
     let mut relay = Relay::new(Limits::default());
     let mut body = Vec::new();
     relay.handle_open(NOW);

@@ -35,7 +35,10 @@ fn event(dialect: Dialect, n: usize, text: &str) -> Bytes {
 fn start(dialect: Dialect) -> String {
     let events: Vec<(&str, Value)> = match dialect {
         Dialect::Messages => vec![
-            ("message_start", json!({"type": "message_start", "message": {"id": "m", "content": []}})),
+            (
+                "message_start",
+                json!({"type": "message_start", "message": {"id": "m", "content": []}}),
+            ),
             (
                 "content_block_start",
                 json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
@@ -54,7 +57,10 @@ fn start(dialect: Dialect) -> String {
         ],
         _ => Vec::new(),
     };
-    events.iter().map(|(name, data)| format!("event: {name}\ndata: {data}\n\n")).collect()
+    events
+        .iter()
+        .map(|(name, data)| format!("event: {name}\ndata: {data}\n\n"))
+        .collect()
 }
 
 /// Passes events on, one in each read. Returns how many bytes leave.
@@ -71,20 +77,29 @@ fn pass(relay: &mut Relay, events: &[Bytes]) -> usize {
     forwarded
 }
 
-/// The text, its sections and its children are kept, in buffers that double. Nothing else is allocated.
+/// The text, its sections and its children are kept, in buffers that double. Nothing else is
+/// allocated.
 #[test]
 fn an_event_of_a_healthy_stream_allocates_nothing() {
     const EVENTS: usize = 8000;
     for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Responses] {
         let mut relay = Relay::new(Limits::default()).dialect(dialect);
-        pass(&mut relay, &[start(dialect).into(), event(dialect, 0, "{\"text\": \"")]);
-        let events: Vec<_> = (1..2 * EVENTS).map(|n| event(dialect, n, "so on\n")).collect();
+        pass(
+            &mut relay,
+            &[start(dialect).into(), event(dialect, 0, "{\"text\": \"")],
+        );
+        let events: Vec<_> = (1..2 * EVENTS)
+            .map(|n| event(dialect, n, "so on\n"))
+            .collect();
         let (warm, rest) = events.split_at(EVENTS);
         pass(&mut relay, warm);
         let mut forwarded = 0;
         let cost = measure(|| forwarded = pass(&mut relay, rest));
         assert_eq!(forwarded, rest.iter().map(Bytes::len).sum::<usize>());
-        println!("{dialect}: {} allocations in {EVENTS} events", cost.count_total);
+        println!(
+            "{dialect}: {} allocations in {EVENTS} events",
+            cost.count_total
+        );
         // The text doubles once or twice; the writer of Responses has a copy of it.
         assert!(cost.count_total <= 8, "{dialect}: {cost:?}");
     }

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::source::is_alike;
 use crate::support::{corpus_rows, skipped};
 
-/// The rows that are answered otherwise, with the reason. They are not right yet. A row that agrees again must be removed
-/// here.
+/// The rows that are answered otherwise, with the reason. They are not right yet. A row that agrees
+/// again must be removed here.
 const DIFFERENT: [(&str, &str); 1] = [(
     "{\n  \"firstName\": \"John\" /* comment */ \n  lastName: Smith",
     "one quote inside a string that is cut costs less than a comma, a key and a word",
@@ -22,8 +22,13 @@ fn what_other_repairers_agree_on_is_answered_alike() {
     }
     let mut misses = Vec::new();
     for (_, row) in &rows {
-        let (name, input) = (row["name"].as_str().unwrap(), row["input"].as_str().unwrap());
-        let expected = row["expected"].as_str().map(|json| serde_json::from_str::<Value>(json).unwrap());
+        let (name, input) = (
+            row["name"].as_str().unwrap(),
+            row["input"].as_str().unwrap(),
+        );
+        let expected = row["expected"]
+            .as_str()
+            .map(|json| serde_json::from_str::<Value>(json).unwrap());
         let answer = repaired(input);
         let is_different = DIFFERENT.iter().any(|(known, _)| *known == input);
         let is_same = match (&answer, &expected) {
@@ -32,11 +37,19 @@ fn what_other_repairers_agree_on_is_answered_alike() {
         };
         if is_same == is_different {
             let show = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
-            println!("{name}\n  {input:?}\n  {}\n  {}", show(answer.as_ref()), show(expected.as_ref()));
+            println!(
+                "{name}\n  {input:?}\n  {}\n  {}",
+                show(answer.as_ref()),
+                show(expected.as_ref())
+            );
             misses.push(name);
         }
     }
-    println!("covered: {} texts, {} answered otherwise", rows.len(), misses.len());
+    println!(
+        "covered: {} texts, {} answered otherwise",
+        rows.len(),
+        misses.len()
+    );
     assert!(misses.is_empty(), "{misses:#?}");
 }
 

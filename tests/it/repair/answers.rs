@@ -7,8 +7,8 @@ use restitch::internal::relay::{self, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::repair::{Repair, RepairLevel, RepairOptions, RepairedRoot, repair_root, undo};
 use restitch::session::{
-    CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Output, PrefillOptions, Request, Session, SessionEvent,
-    Status,
+    CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Output, PrefillOptions, Request,
+    Session, SessionEvent, Status,
 };
 use restitch::splice::Expect;
 use restitch::sse::Decoder;
@@ -20,7 +20,8 @@ use crate::support::Rng;
 
 const NOW: Duration = Duration::ZERO;
 
-/// Answers as a model of Python's dialect writes them; what is repaired on the level `syntax`, and on `guess`.
+/// Answers as a model of Python's dialect writes them; what is repaired on the level `syntax`, and
+/// on `guess`.
 const SYNTAX: [&str; 3] = [
     "{'title': 'A list', 'rows': [{'id': 1, 'ok': True, 'note': None,}, {'id': 22, 'ok': False, 'text': 'He said \"no\".'}, \
      {'id': 333, 'path': 'C:\\x', 'tags': ['a', 'b',],},], 'end': True,}",
@@ -39,7 +40,10 @@ const GUESS: [&str; 2] = [
 
 fn texts() -> impl Iterator<Item = (&'static str, RepairLevel)> {
     let syntax = SYNTAX.into_iter().map(|text| (text, RepairLevel::Syntax));
-    let both = SYNTAX.into_iter().chain(GUESS).map(|text| (text, RepairLevel::Guess));
+    let both = SYNTAX
+        .into_iter()
+        .chain(GUESS)
+        .map(|text| (text, RepairLevel::Guess));
     syntax.chain(both)
 }
 
@@ -74,15 +78,17 @@ fn token_end(json: &str, at: usize) -> usize {
             });
             end.unwrap() + 2
         } else {
-            rest.find(|c: char| !c.is_alphanumeric() && !"+-.".contains(c)).unwrap_or(rest.len()).max(1)
+            rest.find(|c: char| !c.is_alphanumeric() && !"+-.".contains(c))
+                .unwrap_or(rest.len())
+                .max(1)
         };
         start += length;
     }
     start
 }
 
-/// Returns what a model writes after so much of a repaired document, which it was shown: the rest of the string or word that is open,
-/// then its own dialect.
+/// Returns what a model writes after so much of a repaired document, which it was shown: the rest
+/// of the string or word that is open, then its own dialect.
 fn rest_as_written(text: &str, made: &RepairedRoot, delivered: usize) -> String {
     let at = token_end(&made.json, delivered);
     let (mut out, mut start) = (0, 0);
@@ -94,7 +100,11 @@ fn rest_as_written(text: &str, made: &RepairedRoot, delivered: usize) -> String 
         }
         (out, start) = (end, repair.range.end);
     }
-    format!("{}{}", &made.json[delivered..at], &text[(start + at.saturating_sub(out)).min(text.len())..])
+    format!(
+        "{}{}",
+        &made.json[delivered..at],
+        &text[(start + at.saturating_sub(out)).min(text.len())..]
+    )
 }
 
 struct Ended {
@@ -104,7 +114,12 @@ struct Ended {
 }
 
 /// Answers the calls of a session: the first with `first`, in pieces, the others as `rest` says.
-fn drive(session: &mut Session, first: &str, end: &CallEnd, mut rest: impl FnMut(&Request, &str) -> String) -> Ended {
+fn drive(
+    session: &mut Session,
+    first: &str,
+    end: &CallEnd,
+    mut rest: impl FnMut(&Request, &str) -> String,
+) -> Ended {
     let (mut client, mut reported) = (String::new(), 0);
     for piece in first.split_inclusive(|_| true) {
         session.handle_input(NOW, Input::Text(piece));
@@ -121,7 +136,13 @@ fn drive(session: &mut Session, first: &str, end: &CallEnd, mut rest: impl FnMut
                 }
                 session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
             }
-            Output::Done(outcome) => return Ended { client, outcome, reported },
+            Output::Done(outcome) => {
+                return Ended {
+                    client,
+                    outcome,
+                    reported,
+                };
+            }
             _ => {}
         }
     }
@@ -134,12 +155,33 @@ fn a_first_answer_comes_repaired() {
             let mut session = Session::new(Limits::default());
             session.set_repair(level);
             let whole = format!("{before}{text}{after}");
-            let ended = drive(&mut session, &whole, &CallEnd::Finished(Finish::Stop), |_, _| panic!("it is whole"));
+            let ended = drive(
+                &mut session,
+                &whole,
+                &CallEnd::Finished(Finish::Stop),
+                |_, _| panic!("it is whole"),
+            );
             let (value, repairs) = repaired(text, level);
-            let root = ended.client.strip_prefix(before).unwrap().strip_suffix(after).unwrap();
-            assert_eq!(serde_json::from_str::<Value>(root).unwrap(), value, "{text}");
-            assert_eq!((ended.outcome.status(), ended.reported), (Status::Complete, repairs.len()), "{text}");
-            assert_eq!(ended.outcome.tally().repairs.values().sum::<u32>() as usize, repairs.len());
+            let root = ended
+                .client
+                .strip_prefix(before)
+                .unwrap()
+                .strip_suffix(after)
+                .unwrap();
+            assert_eq!(
+                serde_json::from_str::<Value>(root).unwrap(),
+                value,
+                "{text}"
+            );
+            assert_eq!(
+                (ended.outcome.status(), ended.reported),
+                (Status::Complete, repairs.len()),
+                "{text}"
+            );
+            assert_eq!(
+                ended.outcome.tally().repairs.values().sum::<u32>() as usize,
+                repairs.len()
+            );
         }
     }
 }
@@ -150,9 +192,22 @@ fn a_healthy_answer_stays_as_it_came() {
     for level in RepairLevel::ALL {
         let mut session = Session::new(Limits::default());
         session.set_repair(level);
-        let ended = drive(&mut session, text, &CallEnd::Finished(Finish::Stop), |_, _| panic!("it is whole"));
-        let given = if level == RepairLevel::Strict { "" } else { text };
-        assert_eq!((ended.client.as_str(), ended.outcome.status()), (given, Status::PassedThrough), "{level}");
+        let ended = drive(
+            &mut session,
+            text,
+            &CallEnd::Finished(Finish::Stop),
+            |_, _| panic!("it is whole"),
+        );
+        let given = if level == RepairLevel::Strict {
+            ""
+        } else {
+            text
+        };
+        assert_eq!(
+            (ended.client.as_str(), ended.outcome.status()),
+            (given, Status::PassedThrough),
+            "{level}"
+        );
     }
 }
 
@@ -166,10 +221,15 @@ fn what_cannot_be_repaired_comes_as_it_was_written() {
         "[1, , 'a' 2 : }",
         "no JSON, 'at all'",
     ] {
-        for end in [CallEnd::Finished(Finish::Stop), CallEnd::Finished(Finish::ContentFilter)] {
+        for end in [
+            CallEnd::Finished(Finish::Stop),
+            CallEnd::Finished(Finish::ContentFilter),
+        ] {
             let mut session = Session::new(Limits::default());
             session.set_repair(RepairLevel::Syntax);
-            let ended = drive(&mut session, text, &end, |_, _| panic!("it is not continued"));
+            let ended = drive(&mut session, text, &end, |_, _| {
+                panic!("it is not continued")
+            });
             // What was repaired before the mistake stays so; nothing is missing.
             let rebuilt = undo(&ended.client, &events_of(text));
             assert_eq!(rebuilt, text);
@@ -182,19 +242,24 @@ fn events_of(text: &str) -> Vec<Repair> {
     let mut session = Session::new(Limits::default());
     session.set_repair(RepairLevel::Syntax);
     session.handle_input(NOW, Input::Text(text));
-    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::ContentFilter)));
+    session.handle_input(
+        NOW,
+        Input::CallEnd(CallEnd::Finished(Finish::ContentFilter)),
+    );
     let repair = |output| match output {
         Output::Event(SessionEvent::Repaired { repair, .. }) => Some(repair),
         _ => None,
     };
-    std::iter::from_fn(|| session.poll_output()).filter_map(repair).collect()
+    std::iter::from_fn(|| session.poll_output())
+        .filter_map(repair)
+        .collect()
 }
 
 /// Bytes before a cut that are left out, and come again, on the level `guess`.
 const UNREAD: usize = 16;
 
-/// How many of the cut answers became whole after one call: of those in a model's dialect, and of the same documents
-/// without a mistake on the level `strict`.
+/// How many of the cut answers became whole after one call: of those in a model's dialect, and of
+/// the same documents without a mistake on the level `strict`.
 #[derive(Debug, Default)]
 struct Counts {
     cuts: usize,
@@ -218,7 +283,11 @@ fn cut_everywhere(answer: Answer, strategy: &ContinuationStrategy) -> Counts {
                 session.set_repair(level);
                 session.set_strategy(strategy.clone());
                 let mut delivered = None;
-                let first = if level == RepairLevel::Strict { &text[..at] } else { "" };
+                let first = if level == RepairLevel::Strict {
+                    &text[..at]
+                } else {
+                    ""
+                };
                 let mut ended = drive(&mut session, &text[..at], &length(), |request, client| {
                     let client = format!("{first}{client}");
                     let rest = rest_as_written(text, made, client.len().min(made.json.len()));
@@ -230,29 +299,43 @@ fn cut_everywhere(answer: Answer, strategy: &ContinuationStrategy) -> Counts {
                     }
                 });
                 ended.client.insert_str(0, first);
-                let is_whole = serde_json::from_str::<Value>(&ended.client).ok().as_ref() == Some(&value);
+                let is_whole =
+                    serde_json::from_str::<Value>(&ended.client).ok().as_ref() == Some(&value);
                 (is_whole, ended, delivered.unwrap_or_default())
             };
             let (is_whole, ended, delivered) = run(level, text, at, &made);
             counts.cuts += 1;
             counts.whole += usize::from(is_whole && ended.outcome.tally().continuations == 1);
             if ended.outcome.status() == Status::Complete && !is_whole {
-                if made.repairs.iter().all(|repair| repair.range.start >= at.saturating_sub(UNREAD)) {
+                if made
+                    .repairs
+                    .iter()
+                    .all(|repair| repair.range.start >= at.saturating_sub(UNREAD))
+                {
                     counts.late += 1;
                 } else {
-                    counts.wrong.push(format!("{level} {answer:?} at {at} of {text}\n  {}", ended.client));
+                    counts.wrong.push(format!(
+                        "{level} {answer:?} at {at} of {text}\n  {}",
+                        ended.client
+                    ));
                 }
             }
             let (was_whole, twin, _) = run(
                 RepairLevel::Strict,
                 &made.json,
                 delivered.len(),
-                &RepairedRoot { repairs: Vec::new(), ..made.clone() },
+                &RepairedRoot {
+                    repairs: Vec::new(),
+                    ..made.clone()
+                },
             );
             let was_whole = was_whole && twin.outcome.tally().continuations == 1;
             counts.whole_without_mistakes += usize::from(was_whole);
             if was_whole && !is_whole {
-                println!("{level} {answer:?} at {at} after {delivered:?}: {}", ended.outcome);
+                println!(
+                    "{level} {answer:?} at {at} after {delivered:?}: {}",
+                    ended.outcome
+                );
             }
         }
     }
@@ -263,37 +346,67 @@ fn cut_everywhere(answer: Answer, strategy: &ContinuationStrategy) -> Counts {
 fn a_cut_answer_is_continued_in_the_models_dialect() {
     let usual = ContinuationStrategy::default();
     let prefill = usual.clone().prefill(PrefillOptions::default());
-    for (answer, strategy) in
-        [(Answer::Again, &usual), (Answer::Anchor, &usual), (Answer::Exact, &prefill), (Answer::Again, &prefill)]
-    {
-        let Counts { cuts, whole, whole_without_mistakes, wrong, late } = cut_everywhere(answer, strategy);
+    for (answer, strategy) in [
+        (Answer::Again, &usual),
+        (Answer::Anchor, &usual),
+        (Answer::Exact, &prefill),
+        (Answer::Again, &prefill),
+    ] {
+        let Counts {
+            cuts,
+            whole,
+            whole_without_mistakes,
+            wrong,
+            late,
+        } = cut_everywhere(answer, strategy);
         println!(
             "covered: {answer:?}: {whole} of {cuts} whole after one call, {whole_without_mistakes} without mistakes"
         );
         println!("  {late} wrong where no mistake came before the cut");
-        assert!(wrong.is_empty(), "{} of {cuts}:\n{}", wrong.len(), wrong[..wrong.len().min(60)].join("\n"));
+        assert!(
+            wrong.is_empty(),
+            "{} of {cuts}:\n{}",
+            wrong.len(),
+            wrong[..wrong.len().min(60)].join("\n")
+        );
         assert!(late * 100 <= cuts, "{answer:?}: {late} of {cuts}");
-        assert!(whole * 100 >= whole_without_mistakes * 97, "{answer:?}: {whole} of {cuts}");
+        assert!(
+            whole * 100 >= whole_without_mistakes * 97,
+            "{answer:?}: {whole} of {cuts}"
+        );
     }
 }
 
-/// An answer without a mistake so far may get its first one in the rest: that fits nowhere, and is repaired when it comes
-/// again.
+/// An answer without a mistake so far may get its first one in the rest: that fits nowhere, and is
+/// repaired when it comes again.
 #[test]
 fn what_fitted_nowhere_is_repaired_when_it_comes_again() {
     for (first, rest) in [
         ("{\"a\": 1, ", "{\"a\": 1, 'b': [1, 2]}"),
         ("[", "[True, 1]"),
         ("{", "{'a': 1, 'b': [1, 2]}"),
-        ("{\"a\": [\"one\", ", "```json\n{\"a\": [\"one\", 'two']}\n```"),
+        (
+            "{\"a\": [\"one\", ",
+            "```json\n{\"a\": [\"one\", 'two']}\n```",
+        ),
     ] {
         let mut session = Session::new(Limits::default());
         session.set_repair(RepairLevel::Syntax);
-        let ended = drive(&mut session, first, &CallEnd::Dropped, |_, _| rest.to_owned());
+        let ended = drive(&mut session, first, &CallEnd::Dropped, |_, _| {
+            rest.to_owned()
+        });
         let (value, _) = repaired(&rest[rest.find(['{', '[']).unwrap()..], RepairLevel::Syntax);
-        assert_eq!(ended.outcome.status(), Status::Complete, "{first:?} {rest:?}");
+        assert_eq!(
+            ended.outcome.status(),
+            Status::Complete,
+            "{first:?} {rest:?}"
+        );
         assert_eq!(ended.outcome.tally().continuations, 2, "{first:?} {rest:?}");
-        assert_eq!(serde_json::from_str::<Value>(&ended.client).ok(), Some(value), "{first:?} {rest:?}");
+        assert_eq!(
+            serde_json::from_str::<Value>(&ended.client).ok(),
+            Some(value),
+            "{first:?} {rest:?}"
+        );
     }
 }
 
@@ -312,11 +425,17 @@ fn repairs_are_counted_once_in_pieces_of_any_size() {
                     match session.poll_output().expect("a session ends") {
                         Output::Call { .. } => {
                             for piece in text.as_bytes().chunks(step) {
-                                session.handle_input(NOW, Input::Text(std::str::from_utf8(piece).unwrap()));
+                                session.handle_input(
+                                    NOW,
+                                    Input::Text(std::str::from_utf8(piece).unwrap()),
+                                );
                             }
-                            session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
+                            session
+                                .handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::Stop)));
                         }
-                        Output::Done(outcome) => break (outcome.status(), outcome.tally().repairs.clone()),
+                        Output::Done(outcome) => {
+                            break (outcome.status(), outcome.tally().repairs.clone());
+                        }
                         _ => {}
                     }
                 }
@@ -327,8 +446,15 @@ fn repairs_are_counted_once_in_pieces_of_any_size() {
             }
             if whole.0 == Status::Complete {
                 // A comma that was left out right at the cut may be counted again.
-                let (made, counted) = (repaired(text, level).1.len(), whole.1.values().sum::<u32>() as usize);
-                assert!((made..=made + 1).contains(&counted), "{level} cut at {at}: {:?}", whole.1);
+                let (made, counted) = (
+                    repaired(text, level).1.len(),
+                    whole.1.values().sum::<u32>() as usize,
+                );
+                assert!(
+                    (made..=made + 1).contains(&counted),
+                    "{level} cut at {at}: {:?}",
+                    whole.1
+                );
             }
         }
     }
@@ -341,9 +467,22 @@ fn an_answer_that_is_a_number_ends() {
         for level in RepairLevel::ALL {
             let mut session = Session::with(Limits::default(), Expect::Anchor, AllowedRoots::Any);
             session.set_repair(level);
-            let ended = drive(&mut session, text, &CallEnd::Finished(Finish::Stop), |_, _| panic!("it is whole"));
-            assert_eq!(ended.outcome.status(), Status::PassedThrough, "{level} {text:?}");
-            assert!(ended.client == text || level == RepairLevel::Strict, "{level} {:?}", ended.client);
+            let ended = drive(
+                &mut session,
+                text,
+                &CallEnd::Finished(Finish::Stop),
+                |_, _| panic!("it is whole"),
+            );
+            assert_eq!(
+                ended.outcome.status(),
+                Status::PassedThrough,
+                "{level} {text:?}"
+            );
+            assert!(
+                ended.client == text || level == RepairLevel::Strict,
+                "{level} {:?}",
+                ended.client
+            );
         }
     }
 }
@@ -352,7 +491,8 @@ fn length() -> CallEnd {
     CallEnd::Finished(Finish::Length)
 }
 
-/// A quote within an unfinished escape ends no string: there is no recovery, wherever the pushes end.
+/// A quote within an unfinished escape ends no string: there is no recovery, wherever the pushes
+/// end.
 #[test]
 fn a_quote_in_an_open_escape_closes_nothing() {
     for text in [
@@ -374,7 +514,11 @@ fn a_quote_in_an_open_escape_closes_nothing() {
         }
     }
     // After half a pair of surrogates a string may end.
-    let repaired = repair_root("{'\\ud83d': '\\ud83d'}", &RepairOptions::new(RepairLevel::Syntax)).json;
+    let repaired = repair_root(
+        "{'\\ud83d': '\\ud83d'}",
+        &RepairOptions::new(RepairLevel::Syntax),
+    )
+    .json;
     assert_eq!(repaired, "{\"\\ud83d\": \"\\ud83d\"}");
 }
 
@@ -385,7 +529,10 @@ fn passed(level: RepairLevel, pieces: &[&str]) -> (String, Vec<Repair>) {
     for piece in pieces {
         session.handle_input(NOW, Input::Text(piece));
     }
-    session.handle_input(NOW, Input::CallEnd(CallEnd::Finished(Finish::ContentFilter)));
+    session.handle_input(
+        NOW,
+        Input::CallEnd(CallEnd::Finished(Finish::ContentFilter)),
+    );
     let (mut client, mut repairs) = (String::new(), Vec::new());
     while let Some(output) = session.poll_output() {
         match output {
@@ -450,7 +597,11 @@ fn chunk(text: &str) -> String {
 }
 
 /// Feeds a stream to a relay in pieces. Returns what the client gets, and how it ends.
-fn relayed(level: RepairLevel, stream: &str, mut cut: impl FnMut() -> usize) -> (String, Outcome, TransportEnd) {
+fn relayed(
+    level: RepairLevel,
+    stream: &str,
+    mut cut: impl FnMut() -> usize,
+) -> (String, Outcome, TransportEnd) {
     let mut relay = Relay::new(Limits::default()).repair(level);
     let mut rest = stream.as_bytes();
     while !rest.is_empty() {
@@ -463,7 +614,11 @@ fn relayed(level: RepairLevel, stream: &str, mut cut: impl FnMut() -> usize) -> 
     loop {
         match relay.poll_output().expect("a relay ends") {
             relay::Output::Bytes(bytes) => body.extend_from_slice(&bytes),
-            relay::Output::Done { outcome, transport_end, .. } => {
+            relay::Output::Done {
+                outcome,
+                transport_end,
+                ..
+            } => {
                 return (String::from_utf8(body).unwrap(), outcome, transport_end);
             }
             relay::Output::Call { .. } => panic!("the answer is whole"),
@@ -476,13 +631,19 @@ fn events(body: &str) -> Vec<Value> {
     let mut decoder = Decoder::new(&Limits::default());
     let (mut input, mut events) = (body.as_bytes(), Vec::new());
     while let Some(event) = decoder.next_event(&mut input).unwrap() {
-        events.push(serde_json::from_str(&event.data).unwrap_or_else(|_| Value::String(event.data.into_owned())));
+        events.push(
+            serde_json::from_str(&event.data)
+                .unwrap_or_else(|_| Value::String(event.data.into_owned())),
+        );
     }
     events
 }
 
 fn content(events: &[Value]) -> String {
-    events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str()).collect()
+    events
+        .iter()
+        .filter_map(|event| event["choices"][0]["delta"]["content"].as_str())
+        .collect()
 }
 
 #[test]
@@ -497,34 +658,63 @@ fn a_stream_is_written_again_where_its_text_changes() {
         let mut rest = text;
         while !rest.is_empty() {
             let most = 1 + random.below(9);
-            let end = (1..=rest.len()).find(|&end| end >= most && rest.is_char_boundary(end)).unwrap_or(rest.len());
+            let end = (1..=rest.len())
+                .find(|&end| end >= most && rest.is_char_boundary(end))
+                .unwrap_or(rest.len());
             deltas.push_str(&chunk(&rest[..end]));
             rest = &rest[end..];
         }
-        let finish =
-            event(&json!({"id": "c", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
-        let usage = event(&json!({"id": "c", "model": "m", "choices": [], "usage": {"completion_tokens": 9}}));
+        let finish = event(
+            &json!({"id": "c", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
+        );
+        let usage = event(
+            &json!({"id": "c", "model": "m", "choices": [], "usage": {"completion_tokens": 9}}),
+        );
         let stream = format!("{role}{deltas}{finish}{usage}data: [DONE]\n\n");
         let (whole, outcome, end) = relayed(level, &stream, || usize::MAX);
         let events = events(&whole);
-        assert_eq!(serde_json::from_str::<Value>(&content(&events)).unwrap(), value);
-        assert_eq!((outcome.status(), end), (Status::Complete, TransportEnd::Closed));
+        assert_eq!(
+            serde_json::from_str::<Value>(&content(&events)).unwrap(),
+            value
+        );
+        assert_eq!(
+            (outcome.status(), end),
+            (Status::Complete, TransportEnd::Closed)
+        );
         assert_eq!(events[0]["choices"][0]["delta"]["role"], "assistant");
-        let finishes = events.iter().filter(|event| event["choices"][0]["finish_reason"].is_string()).count();
-        assert_eq!((finishes, events.last().unwrap().as_str()), (1, Some("[DONE]")));
-        assert!(events.iter().any(|event| event["usage"]["completion_tokens"] == 9));
+        let finishes = events
+            .iter()
+            .filter(|event| event["choices"][0]["finish_reason"].is_string())
+            .count();
+        assert_eq!(
+            (finishes, events.last().unwrap().as_str()),
+            (1, Some("[DONE]"))
+        );
         assert!(
             events
                 .iter()
-                .any(|event| event["restitch"]["status"] == "complete" && event["restitch"]["repairs"].is_object()),
+                .any(|event| event["usage"]["completion_tokens"] == 9)
+        );
+        assert!(
+            events
+                .iter()
+                .any(|event| event["restitch"]["status"] == "complete"
+                    && event["restitch"]["repairs"].is_object()),
             "{whole}"
         );
         // Rewritten chunks keep what else they have.
-        let of_text = events
-            .iter()
-            .filter(|event| event["choices"][0]["delta"]["content"].as_str().is_some_and(|text| !text.is_empty()));
+        let of_text = events.iter().filter(|event| {
+            event["choices"][0]["delta"]["content"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty())
+        });
         assert!(
-            of_text.clone().filter(|event| event["choices"][0]["logprobs"]["n"] == 1).count() + 2 >= of_text.count()
+            of_text
+                .clone()
+                .filter(|event| event["choices"][0]["logprobs"]["n"] == 1)
+                .count()
+                + 2
+                >= of_text.count()
         );
         for _ in 0..10 {
             let (pieces, ..) = relayed(level, &stream, || 1 + random.below(60));
@@ -535,16 +725,28 @@ fn a_stream_is_written_again_where_its_text_changes() {
 
 #[test]
 fn a_stream_that_needs_no_repair_keeps_its_bytes() {
-    let deltas = ["{\"a\": [1, 2", "], \"b\": \"it's // fine\", ", "\"c\": tr", "ue}"];
+    let deltas = [
+        "{\"a\": [1, 2",
+        "], \"b\": \"it's // fine\", ",
+        "\"c\": tr",
+        "ue}",
+    ];
     let stream: String = deltas.iter().map(|text| chunk(text)).collect();
-    let finish = event(&json!({"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
+    let finish =
+        event(&json!({"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}));
     let stream = format!("{stream}{finish}data: [DONE]\n\n");
     assert_eq!(relayed(RepairLevel::Strict, &stream, || 40).0, stream);
     // A comma and an open literal are held back: the text is the same, the deltas are not.
     let (body, outcome, _) = relayed(RepairLevel::Syntax, &stream, || 40);
-    assert_eq!((content(&events(&body)), outcome.status()), (deltas.concat(), Status::PassedThrough));
+    assert_eq!(
+        (content(&events(&body)), outcome.status()),
+        (deltas.concat(), Status::PassedThrough)
+    );
     let untouched = [chunk(deltas[0]), finish];
-    assert!(untouched.iter().all(|event| body.contains(event.as_str())), "{body}");
+    assert!(
+        untouched.iter().all(|event| body.contains(event.as_str())),
+        "{body}"
+    );
 }
 
 #[test]
@@ -555,8 +757,14 @@ fn held_text_leaves_before_any_kind_of_end() {
     let ends = [
         "data: [DONE]\n\n".to_owned(),
         error,
-        format!("{}data: [DONE]\n\n", finish(json!({"index": 0, "finish_reason": "stop"}))),
-        format!("{}data: [DONE]\n\n", finish(json!({"index": 0, "delta": null, "finish_reason": "stop"}))),
+        format!(
+            "{}data: [DONE]\n\n",
+            finish(json!({"index": 0, "finish_reason": "stop"}))
+        ),
+        format!(
+            "{}data: [DONE]\n\n",
+            finish(json!({"index": 0, "delta": null, "finish_reason": "stop"}))
+        ),
         String::new(),
     ];
     for end in &ends {
@@ -567,7 +775,10 @@ fn held_text_leaves_before_any_kind_of_end() {
                 assert_eq!(content(&events(&body)), text, "{level} {end:?}: {body}");
                 assert!(body.contains(end.trim_end()), "{level} {end:?}: {body}");
                 let at = body.find(end.as_str()).unwrap_or(body.len());
-                assert!(end.is_empty() || body[..at].matches("content").count() > 0, "{level} {end:?}: {body}");
+                assert!(
+                    end.is_empty() || body[..at].matches("content").count() > 0,
+                    "{level} {end:?}: {body}"
+                );
             }
         }
     }
@@ -584,12 +795,16 @@ fn what_was_not_read_at_a_cut_is_left_where_nothing_follows() {
         let mut session = Session::new(Limits::default().with_max_continuations(0));
         session.set_repair(level);
         session.set_give_up(GiveUp::Leave);
-        let ended = drive(&mut session, text, &length(), |_, _| panic!("no call is allowed"));
+        let ended = drive(&mut session, text, &length(), |_, _| {
+            panic!("no call is allowed")
+        });
         assert_eq!(ended.outcome.status(), Status::Incomplete, "{text}");
         assert_eq!(undo(&ended.client, &events_of(text)), text, "{level}");
     }
     // A long text that is open is read.
-    let words: String = (0..400).map(|n| format!("word{} ", n * 7919 % 1000)).collect();
+    let words: String = (0..400)
+        .map(|n| format!("word{} ", n * 7919 % 1000))
+        .collect();
     let text = format!("{{\"essay\": \"{words}");
     let mut session = Session::new(Limits::default().with_max_continuations(1));
     session.set_repair(RepairLevel::Guess);
@@ -597,7 +812,10 @@ fn what_was_not_read_at_a_cut_is_left_where_nothing_follows() {
         assert_eq!(client, text);
         format!("{text}end\"}}")
     });
-    assert_eq!((ended.client, ended.outcome.status()), (format!("{text}end\"}}"), Status::Complete));
+    assert_eq!(
+        (ended.client, ended.outcome.status()),
+        (format!("{text}end\"}}"), Status::Complete)
+    );
 }
 
 #[test]
@@ -606,11 +824,31 @@ fn what_else_a_last_event_has_is_kept() {
     let stream = format!("{}{}data: [DONE]\n\n", chunk("[1, "), event(&last));
     let (body, outcome, _) = relayed(RepairLevel::Syntax, &stream, || usize::MAX);
     let events = events(&body);
-    assert_eq!((content(&events).as_str(), outcome.status()), ("[1, 2,", Status::PassedThrough));
-    let last = events.iter().find(|event| event["choices"][0]["finish_reason"] == "tool_calls").unwrap();
-    assert_eq!(last["choices"][0]["delta"]["tool_calls"][0]["function"]["name"], "f");
+    assert_eq!(
+        (content(&events).as_str(), outcome.status()),
+        ("[1, 2,", Status::PassedThrough)
+    );
+    let last = events
+        .iter()
+        .find(|event| event["choices"][0]["finish_reason"] == "tool_calls")
+        .unwrap();
+    assert_eq!(
+        last["choices"][0]["delta"]["tool_calls"][0]["function"]["name"],
+        "f"
+    );
     // An error is as loud as before, and comes after the text.
-    let stream = format!("{}{}", chunk("{\"a\": tru"), event(&json!({"error": {"message": "overloaded"}})));
-    let (body, ..) = relayed(RepairLevel::Syntax, &stream.replace("{\\\"a\\\": tru", "no JSON"), || usize::MAX);
-    assert!(body.contains("overloaded") && body.contains("no JSON"), "{body}");
+    let stream = format!(
+        "{}{}",
+        chunk("{\"a\": tru"),
+        event(&json!({"error": {"message": "overloaded"}}))
+    );
+    let (body, ..) = relayed(
+        RepairLevel::Syntax,
+        &stream.replace("{\\\"a\\\": tru", "no JSON"),
+        || usize::MAX,
+    );
+    assert!(
+        body.contains("overloaded") && body.contains("no JSON"),
+        "{body}"
+    );
 }

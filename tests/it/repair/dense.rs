@@ -19,7 +19,8 @@ fn rows() -> String {
 #[test]
 fn a_mistake_in_every_row_is_repaired() {
     let whole = rows();
-    let lost_quotes = |text: &str, key: &str| text.replace(&format!("\"{key}\": \""), &format!("\"{key}: \""));
+    let lost_quotes =
+        |text: &str, key: &str| text.replace(&format!("\"{key}\": \""), &format!("\"{key}: \""));
     let texts = [
         lost_quotes(&whole, "context_after"),
         lost_quotes(&lost_quotes(&whole, "context_after"), "query"),
@@ -34,8 +35,12 @@ fn a_mistake_in_every_row_is_repaired() {
         assert_eq!(answer.status, RepairStatus::Repaired, "{text}");
         let value = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
         assert_eq!(value(&answer.json), value(&whole), "{text}");
-        let (result, pieces, _) =
-            fed(text.as_bytes().chunks(3).map(|part| std::str::from_utf8(part).unwrap()), &options);
+        let (result, pieces, _) = fed(
+            text.as_bytes()
+                .chunks(3)
+                .map(|part| std::str::from_utf8(part).unwrap()),
+            &options,
+        );
         assert_eq!((result, pieces), (Ok(()), answer.json), "{text}");
     }
 }
@@ -47,17 +52,30 @@ fn quotes_in_every_row_are_repaired() {
     let answer = repair_root(&text, &RepairOptions::default());
     assert_eq!(answer.status, RepairStatus::Repaired);
     let value = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap();
-    assert_eq!(value(&answer.json), value(&whole.replace("words before", "\\\"words\\\" before")));
+    assert_eq!(
+        value(&answer.json),
+        value(&whole.replace("words before", "\\\"words\\\" before"))
+    );
 }
 
 #[test]
 fn a_text_that_needs_too_many_readings_is_malformed() {
     let text = format!("[{}]", vec![r#""a "b" c""#; 3000].join(", "));
     let answer = repair_root(&text, &RepairOptions::default());
-    let RepairStatus::Malformed(error) = answer.status else { panic!("{:?}", answer.status) };
-    assert_eq!((error.kind, error.offset), (SyntaxErrorKind::TooManyReadings(64), 5));
+    let RepairStatus::Malformed(error) = answer.status else {
+        panic!("{:?}", answer.status)
+    };
+    assert_eq!(
+        (error.kind, error.offset),
+        (SyntaxErrorKind::TooManyReadings(64), 5)
+    );
     let limits = Limits::default().with_max_readings(0);
-    let answer = repair_root(&rows().replace("\"n\"", "n"), &RepairOptions::default().within(&limits));
-    let RepairStatus::Malformed(error) = answer.status else { panic!("{:?}", answer.status) };
+    let answer = repair_root(
+        &rows().replace("\"n\"", "n"),
+        &RepairOptions::default().within(&limits),
+    );
+    let RepairStatus::Malformed(error) = answer.status else {
+        panic!("{:?}", answer.status)
+    };
     assert_eq!(error.kind, SyntaxErrorKind::TooManyReadings(0));
 }

@@ -1,4 +1,5 @@
-//! A document that repairs its text: pushes of any size, what is shown before the end, and what is taken back.
+//! A document that repairs its text: pushes of any size, what is shown before the end, and what is
+//! taken back.
 
 use restitch::internal::json::each;
 use restitch::json::{Event, Live, Sink};
@@ -34,7 +35,10 @@ fn read(level: RepairLevel, pushes: &[&str]) -> (String, Vec<String>, Vec<String
     let mut sink = each(|event, live| {
         let name = event.name();
         let text = event.span().of(live.text);
-        match events.last_mut().filter(|last| name == "fragment" && last.starts_with("fragment")) {
+        match events
+            .last_mut()
+            .filter(|last| name == "fragment" && last.starts_with("fragment"))
+        {
             Some(last) => last.push_str(text),
             None => events.push(format!("{name} at {}: {text}", live.path())),
         }
@@ -44,7 +48,10 @@ fn read(level: RepairLevel, pushes: &[&str]) -> (String, Vec<String>, Vec<String
         is_right = is_right && document.push_with(push, &mut sink).is_ok();
     }
     let is_whole = is_right && document.finish_with(&mut sink).is_ok();
-    let log = document.repairs().map(|repair| format!("{repair:?}")).collect();
+    let log = document
+        .repairs()
+        .map(|repair| format!("{repair:?}"))
+        .collect();
     (document.text().to_owned(), events, log, is_whole)
 }
 
@@ -54,9 +61,14 @@ fn chunks_make_no_difference() {
         for text in TEXTS {
             let whole = read(level, &[text]);
             for cuts in splits(text.len()) {
-                let cuts: Vec<_> = cuts.into_iter().filter(|&cut| text.is_char_boundary(cut)).collect();
-                let pushes: Vec<_> =
-                    chunks(text.as_bytes(), &cuts).into_iter().map(|push| std::str::from_utf8(push).unwrap()).collect();
+                let cuts: Vec<_> = cuts
+                    .into_iter()
+                    .filter(|&cut| text.is_char_boundary(cut))
+                    .collect();
+                let pushes: Vec<_> = chunks(text.as_bytes(), &cuts)
+                    .into_iter()
+                    .map(|push| std::str::from_utf8(push).unwrap())
+                    .collect();
                 assert_eq!(read(level, &pushes), whole, "{level} {pushes:?}");
             }
         }
@@ -72,17 +84,25 @@ fn the_log_undoes_the_changes() {
             let _ = document.finish();
             let log: Vec<_> = document.repairs().cloned().collect();
             let written = undo(document.text(), &log);
-            assert!(text.starts_with(&written), "{level}: {written:?} is not the start of {text:?}");
+            assert!(
+                text.starts_with(&written),
+                "{level}: {written:?} is not the start of {text:?}"
+            );
         }
     }
 }
 
-/// Whether a partial value may become `whole`: members and elements come at the end, and only the last string grows.
+/// Whether a partial value may become `whole`: members and elements come at the end, and only the
+/// last string grows.
 fn may_become(part: &Value, whole: &Value, is_last: bool) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => {
             // `serde_json` sorts keys, so any of them may be the last one.
-            part.iter().all(|(key, value)| whole.get(key).is_some_and(|whole| may_become(value, whole, is_last)))
+            part.iter().all(|(key, value)| {
+                whole
+                    .get(key)
+                    .is_some_and(|whole| may_become(value, whole, is_last))
+            })
         }
         (Value::Array(part), Value::Array(whole)) => {
             part.len() <= whole.len()
@@ -90,9 +110,13 @@ fn may_become(part: &Value, whole: &Value, is_last: bool) -> bool {
                     .iter()
                     .zip(whole)
                     .enumerate()
-                    .all(|(at, (value, whole))| may_become(value, whole, is_last && at + 1 == part.len()))
+                    .all(|(at, (value, whole))| {
+                        may_become(value, whole, is_last && at + 1 == part.len())
+                    })
         }
-        (Value::String(part), Value::String(whole)) => part == whole || is_last && whole.starts_with(part.as_str()),
+        (Value::String(part), Value::String(whole)) => {
+            part == whole || is_last && whole.starts_with(part.as_str())
+        }
         _ => part == whole,
     }
 }
@@ -104,16 +128,31 @@ fn what_is_shown_of_a_prefix_stays() {
             let mut whole = document(level);
             let _ = whole.push(text);
             let _ = whole.finish();
-            let Some(whole) = whole.complete() else { continue };
+            let Some(whole) = whole.complete() else {
+                continue;
+            };
             let whole: Value = serde_json::from_str(&whole).unwrap();
             let (mut document, mut live) = (document(level), LiveValue::new());
             for (at, c) in text.char_indices() {
-                if document.push_with(c.encode_utf8(&mut [0; 4]), &mut live).is_err() {
+                if document
+                    .push_with(c.encode_utf8(&mut [0; 4]), &mut live)
+                    .is_err()
+                {
                     break;
                 }
-                for part in [document.complete(), live.view().map(|view| view.to_string())].into_iter().flatten() {
+                for part in [
+                    document.complete(),
+                    live.view().map(|view| view.to_string()),
+                ]
+                .into_iter()
+                .flatten()
+                {
                     let part: Value = serde_json::from_str(&part).unwrap();
-                    assert!(may_become(&part, &whole, true), "{level}: {part} of {whole} after {:?}", &text[..=at]);
+                    assert!(
+                        may_become(&part, &whole, true),
+                        "{level}: {part} of {whole} after {:?}",
+                        &text[..=at]
+                    );
                 }
             }
         }
@@ -135,7 +174,10 @@ fn a_document_is_set_back_with_what_it_held_back() {
             let _ = document.push(&text[at..]);
             let _ = document.finish();
             assert_eq!(document.text(), whole.0, "{:?}", &text[..at]);
-            let log: Vec<_> = document.repairs().map(|repair| format!("{repair:?}")).collect();
+            let log: Vec<_> = document
+                .repairs()
+                .map(|repair| format!("{repair:?}"))
+                .collect();
             assert_eq!(log, whole.2, "{:?}", &text[..at]);
         }
     }
@@ -147,11 +189,27 @@ fn other_text_may_follow_where_text_was_rejected() {
     let error = document.push(r#"{'a': 1, 'b': x}"#).unwrap_err();
     assert_eq!(document.text(), r#"{"a": 1, "b": "#);
     let place = document.explain(&error);
-    assert_eq!((place.path.as_str(), place.excerpt.as_str()), ("/b", r#"{"a": 1, "b": →x}"#));
+    assert_eq!(
+        (place.path.as_str(), place.excerpt.as_str()),
+        ("/b", r#"{"a": 1, "b": →x}"#)
+    );
     document.push("[2,],}").unwrap();
     assert_eq!(document.root(), Some(r#"{"a": 1, "b": [2]}"#));
-    let log: Vec<_> = document.repairs().map(|repair| repair.rule.as_str()).collect();
-    assert_eq!(log, ["quotes", "quotes", "quotes", "quotes", "extra_comma", "extra_comma"]);
+    let log: Vec<_> = document
+        .repairs()
+        .map(|repair| repair.rule.as_str())
+        .collect();
+    assert_eq!(
+        log,
+        [
+            "quotes",
+            "quotes",
+            "quotes",
+            "quotes",
+            "extra_comma",
+            "extra_comma"
+        ]
+    );
 }
 
 #[test]
@@ -176,24 +234,56 @@ fn roots_come_one_at_a_time() {
     }
 }
 
-const TRAILING: [Trailing; 4] = [Trailing::Stop, Trailing::Error, Trailing::Next, Trailing::Block];
+const TRAILING: [Trailing; 4] = [
+    Trailing::Stop,
+    Trailing::Error,
+    Trailing::Next,
+    Trailing::Block,
+];
 
 #[test]
 fn a_root_that_is_a_number_ends_as_in_a_strict_document() {
-    for text in ["1 2", "1\n", "1 // c", "1,2", "1x", "1/2", "1#", "1'a'", "-0.5e3 [1]\n", "1\u{a0}2", "```\n1\n```\n"]
-    {
-        for (trailing, cuts) in TRAILING.into_iter().flat_map(|trailing| splits(text.len()).map(move |c| (trailing, c)))
+    for text in [
+        "1 2",
+        "1\n",
+        "1 // c",
+        "1,2",
+        "1x",
+        "1/2",
+        "1#",
+        "1'a'",
+        "-0.5e3 [1]\n",
+        "1\u{a0}2",
+        "```\n1\n```\n",
+    ] {
+        for (trailing, cuts) in TRAILING
+            .into_iter()
+            .flat_map(|trailing| splits(text.len()).map(move |c| (trailing, c)))
         {
-            let cuts: Vec<_> = cuts.into_iter().filter(|&cut| text.is_char_boundary(cut)).collect();
+            let cuts: Vec<_> = cuts
+                .into_iter()
+                .filter(|&cut| text.is_char_boundary(cut))
+                .collect();
             let ended = |level| {
                 let mut document = Document::with_options(16, AllowedRoots::Any, trailing);
                 document = document.repairing(RepairOptions::new(level));
                 let mut events = Log::default();
                 let error = push_from(&mut document, text, 0, &cuts, &mut events).err();
                 let end = document.finish_with(&mut events).err();
-                (document.text().to_owned(), document.root().map(str::to_owned), document.roots(), error, end, events)
+                (
+                    document.text().to_owned(),
+                    document.root().map(str::to_owned),
+                    document.roots(),
+                    error,
+                    end,
+                    events,
+                )
             };
-            assert_eq!(ended(RepairLevel::Syntax), ended(RepairLevel::Strict), "{trailing:?} {text:?} cut at {cuts:?}");
+            assert_eq!(
+                ended(RepairLevel::Syntax),
+                ended(RepairLevel::Strict),
+                "{trailing:?} {text:?} cut at {cuts:?}"
+            );
         }
     }
 }
@@ -209,25 +299,43 @@ fn a_guess_is_the_same_in_pieces_where_a_key_ends_its_line() {
         for cuts in splits(text.len()) {
             let mut document = document(RepairLevel::Guess);
             let read = push_from(&mut document, text, 0, &cuts, &mut Log::default());
-            assert_eq!(read.and_then(|()| document.finish()), Ok(()), "{text:?} cut at {cuts:?}");
+            assert_eq!(
+                read.and_then(|()| document.finish()),
+                Ok(()),
+                "{text:?} cut at {cuts:?}"
+            );
             assert_eq!(document.text(), repaired, "cut at {cuts:?}");
         }
     }
 }
 
-/// What a guess waits for is bounded by the look-ahead: a word that is longer, or white space after it, is no guess.
+/// What a guess waits for is bounded by the look-ahead: a word that is longer, or white space after
+/// it, is no guess.
 #[test]
 fn a_guess_waits_no_longer_than_the_look_ahead() {
     let lookahead = Limits::default().parser.max_lookahead;
     for (start, more) in [("[", "x"), ("{", "x"), ("{a\n", " ")] {
         let long = more.repeat(lookahead + 1);
-        for text in [format!("{start}{long}"), format!("{start}{long}: 1}}"), format!("{start}{long}, 1]")] {
+        for text in [
+            format!("{start}{long}"),
+            format!("{start}{long}: 1}}"),
+            format!("{start}{long}, 1]"),
+        ] {
             let mut document = document(RepairLevel::Guess);
-            let mut pieces = text.as_bytes().chunks(100).map(|piece| std::str::from_utf8(piece).unwrap());
-            let error = pieces.find_map(|piece| document.push(piece).err()).expect("a deviation");
+            let mut pieces = text
+                .as_bytes()
+                .chunks(100)
+                .map(|piece| std::str::from_utf8(piece).unwrap());
+            let error = pieces
+                .find_map(|piece| document.push(piece).err())
+                .expect("a deviation");
             assert_eq!(error.offset, 1, "{start:?} {more:?}");
             let whole = repair_root(&text, &RepairOptions::new(RepairLevel::Guess));
-            assert_eq!(whole.status, RepairStatus::Malformed(error), "{start:?} {more:?}");
+            assert_eq!(
+                whole.status,
+                RepairStatus::Malformed(error),
+                "{start:?} {more:?}"
+            );
         }
     }
 }
@@ -235,15 +343,24 @@ fn a_guess_waits_no_longer_than_the_look_ahead() {
 /// A certain recovery reaches back to the last value, however much white space follows that.
 #[test]
 fn a_comma_is_added_before_more_white_space_than_the_look_ahead() {
-    let options = RepairOptions::new(RepairLevel::Guess).within(&Limits::default().with_max_lookahead(8));
+    let options =
+        RepairOptions::new(RepairLevel::Guess).within(&Limits::default().with_max_lookahead(8));
     let space = " ".repeat(20);
-    for text in [format!("[1{space}[2]]"), format!("[1,{space}]"), format!("{{\"a\": 1,{space}}}")] {
+    for text in [
+        format!("[1{space}[2]]"),
+        format!("[1,{space}]"),
+        format!("{{\"a\": 1,{space}}}"),
+    ] {
         let whole = repair_root(&text, &options);
         assert_eq!(whole.status, RepairStatus::Repaired, "{text}");
         for cuts in splits(text.len()) {
             let mut document = Document::new(64).repairing(options.clone());
             let read = push_from(&mut document, &text, 0, &cuts, &mut Log::default());
-            assert_eq!(read.and_then(|()| document.finish()), Ok(()), "{text:?} cut at {cuts:?}");
+            assert_eq!(
+                read.and_then(|()| document.finish()),
+                Ok(()),
+                "{text:?} cut at {cuts:?}"
+            );
             assert_eq!(document.text(), whole.json, "cut at {cuts:?}");
         }
     }
@@ -256,10 +373,17 @@ fn what_is_held_back_after_a_root_is_no_part_of_the_next_one() {
         ("[1],x", AllowedRoots::Containers, 3),
         ("[1] , x", AllowedRoots::Any, 4),
         ("12 ,[2]", AllowedRoots::Any, 3),
-        ("[1]\n{\"a\": 2},\n{\"b\": 3}\n", AllowedRoots::Containers, 12),
+        (
+            "[1]\n{\"a\": 2},\n{\"b\": 3}\n",
+            AllowedRoots::Containers,
+            12,
+        ),
     ] {
-        for (step, level) in (1..=text.len()).flat_map(|step| RepairLevel::ALL.map(|level| (step, level))) {
-            let mut document = Document::with_options(16, roots, Trailing::Next).repairing(RepairOptions::new(level));
+        for (step, level) in
+            (1..=text.len()).flat_map(|step| RepairLevel::ALL.map(|level| (step, level)))
+        {
+            let mut document = Document::with_options(16, roots, Trailing::Next)
+                .repairing(RepairOptions::new(level));
             let mut offset = None;
             for piece in text.as_bytes().chunks(step) {
                 let mut rest = std::str::from_utf8(piece).unwrap();
@@ -273,7 +397,12 @@ fn what_is_held_back_after_a_root_is_no_part_of_the_next_one() {
                     }
                 }
             }
-            let offset = offset.or_else(|| document.finish().err().map(|error| document.base() + error.offset));
+            let offset = offset.or_else(|| {
+                document
+                    .finish()
+                    .err()
+                    .map(|error| document.base() + error.offset)
+            });
             assert_eq!(offset, Some(at), "{level} {text:?} by {step}");
         }
     }
@@ -282,8 +411,10 @@ fn what_is_held_back_after_a_root_is_no_part_of_the_next_one() {
 #[test]
 fn a_number_whose_end_is_held_back_is_replayed() {
     for text in ["[0,", "[0}", "{\"a\": -1.5 ", "[[1, 2", "7 // seven"] {
-        for (at, level) in (1..=text.len()).flat_map(|at| RepairLevel::ALL.map(|level| (at, level))) {
-            let mut document = Document::with_roots(16, AllowedRoots::Any).repairing(RepairOptions::new(level));
+        for (at, level) in (1..=text.len()).flat_map(|at| RepairLevel::ALL.map(|level| (at, level)))
+        {
+            let mut document =
+                Document::with_roots(16, AllowedRoots::Any).repairing(RepairOptions::new(level));
             let (mut events, mut again) = (Log::default(), Log::default());
             let _ = document.push_with(&text[..at], &mut events);
             document.replay(&mut again);
@@ -292,7 +423,8 @@ fn a_number_whose_end_is_held_back_is_replayed() {
     }
 }
 
-/// Where text between two roots is rejected, what precedes it counts in the places of later repairs.
+/// Where text between two roots is rejected, what precedes it counts in the places of later
+/// repairs.
 #[test]
 fn places_of_repairs_count_the_text_before_a_rejected_one() {
     let mut document = Document::with_options(16, AllowedRoots::Containers, Trailing::Next)
@@ -300,14 +432,20 @@ fn places_of_repairs_count_the_text_before_a_rejected_one() {
     assert_eq!(document.push("[1] \n x").unwrap_err().offset, 6);
     document.push("['a']").unwrap();
     assert_eq!(document.text(), "[1] \n [\"a\"]");
-    let ranges: Vec<_> = document.repairs().map(|repair| repair.range.clone()).collect();
+    let ranges: Vec<_> = document
+        .repairs()
+        .map(|repair| repair.range.clone())
+        .collect();
     assert_eq!(ranges, [7..8, 9..10]);
 }
 
 #[test]
 fn a_document_and_a_whole_text_agree() {
     for level in [RepairLevel::Syntax, RepairLevel::Guess] {
-        for text in TEXTS.into_iter().filter(|text| text.starts_with(['{', '['])) {
+        for text in TEXTS
+            .into_iter()
+            .filter(|text| text.starts_with(['{', '[']))
+        {
             let options = RepairOptions::new(level);
             let whole = repair_root(text, &options);
             let mut document = document(level);
@@ -322,11 +460,20 @@ fn a_document_and_a_whole_text_agree() {
 fn strings_are_shown_while_they_come() {
     let mut document = document(RepairLevel::Syntax);
     document.push(r#"{'text': "He said"#).unwrap();
-    assert_eq!((document.text(), document.pending()), (r#"{"text": "He said"#, ""));
+    assert_eq!(
+        (document.text(), document.pending()),
+        (r#"{"text": "He said"#, "")
+    );
     document.push(r" \").unwrap();
-    assert_eq!((document.text(), document.pending()), (r#"{"text": "He said "#, r"\"));
+    assert_eq!(
+        (document.text(), document.pending()),
+        (r#"{"text": "He said "#, r"\")
+    );
     document.push(r#"_no\_", "#).unwrap();
-    assert_eq!((document.text(), document.pending()), (r#"{"text": "He said _no_""#, ", "));
+    assert_eq!(
+        (document.text(), document.pending()),
+        (r#"{"text": "He said _no_""#, ", ")
+    );
     assert_eq!(document.repairs().count(), 4);
 }
 
@@ -344,7 +491,8 @@ impl Sink for Told {
     }
 }
 
-/// Sinks of one push are told the same, in whatever way they are put together and whoever of them takes nothing.
+/// Sinks of one push are told the same, in whatever way they are put together and whoever of them
+/// takes nothing.
 #[test]
 fn all_sinks_of_a_push_are_told_of_repairs() {
     let text = r#"{"a": [1, 2,], 'b': True}"#;
@@ -352,7 +500,8 @@ fn all_sinks_of_a_push_are_told_of_repairs() {
     let mut alone = Told::default();
     told(&mut alone);
     assert!(
-        alone.0.iter().any(|told| told == "extra_comma") && alone.0.iter().any(|told| told == "end"),
+        alone.0.iter().any(|told| told == "extra_comma")
+            && alone.0.iter().any(|told| told == "end"),
         "{:?}",
         alone.0
     );

@@ -18,7 +18,10 @@ const MAX_BYTES: usize = 100 << 10;
 pub(crate) fn generated(seeds: Range<u64>, count: u64) -> Vec<(String, Source)> {
     let one = |seed: u64| {
         let (kind, text) = generate(seed);
-        (format!("{kind} {seed}"), Source::new(&text).unwrap_or_else(|| panic!("not JSON: {text}")))
+        (
+            format!("{kind} {seed}"),
+            Source::new(&text).unwrap_or_else(|| panic!("not JSON: {text}")),
+        )
     };
     (seeds.start..seeds.start + count).map(one).collect()
 }
@@ -36,8 +39,12 @@ pub(crate) fn recorded() -> Vec<(String, Source)> {
 }
 
 fn from(takes: impl Fn(&str) -> bool) -> Vec<(String, Source)> {
-    let all = corpus_documents("docs").into_iter().filter(|(name, text)| takes(name) && text.len() <= MAX_BYTES);
-    let mut all: Vec<_> = all.filter_map(|(name, text)| Some((name, Source::new(&text)?))).collect();
+    let all = corpus_documents("docs")
+        .into_iter()
+        .filter(|(name, text)| takes(name) && text.len() <= MAX_BYTES);
+    let mut all: Vec<_> = all
+        .filter_map(|(name, text)| Some((name, Source::new(&text)?)))
+        .collect();
     all.retain(|(_, source)| source.tokens.len() > 2);
     all.sort_by_key(|(_, source)| source.text.len());
     all
@@ -62,7 +69,13 @@ fn generate(seed: u64) -> (&'static str, String) {
     ];
     let (name, make) = kinds[(seed % kinds.len() as u64) as usize];
     let node = make(&mut rng);
-    let style = [Style::Pretty(2), Style::Pretty(4), Style::Spaced, Style::Compact, Style::Pretty(2)][rng.below(5)];
+    let style = [
+        Style::Pretty(2),
+        Style::Pretty(4),
+        Style::Spaced,
+        Style::Compact,
+        Style::Pretty(2),
+    ][rng.below(5)];
     let mut out = String::new();
     node.print(style, 0, &mut out);
     if rng.below(2) == 0 {
@@ -102,13 +115,21 @@ impl Node {
         out.push_str(&brackets[..1]);
         for at in 0..len {
             if at > 0 {
-                out.push_str(if matches!(style, Style::Spaced) { ", " } else { "," });
+                out.push_str(if matches!(style, Style::Spaced) {
+                    ", "
+                } else {
+                    ","
+                });
             }
             line(depth + 1, out);
             match self {
                 Self::Object(members) => {
                     out.push_str(&string(&members[at].0));
-                    out.push_str(if matches!(style, Style::Compact) { ":" } else { ": " });
+                    out.push_str(if matches!(style, Style::Compact) {
+                        ":"
+                    } else {
+                        ": "
+                    });
                     members[at].1.print(style, depth + 1, out);
                 }
                 Self::Array(items) => items[at].print(style, depth + 1, out),
@@ -136,7 +157,12 @@ fn raw(value: impl std::fmt::Display) -> Node {
 }
 
 fn object<const N: usize>(members: [(&str, Node); N]) -> Node {
-    Node::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    Node::Object(
+        members
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
+    )
 }
 
 fn array(count: usize, mut item: impl FnMut(usize) -> Node) -> Node {
@@ -179,7 +205,10 @@ const WORDS: [&str; 32] = [
 ];
 
 fn words(rng: &mut Rng, count: usize) -> String {
-    (0..count).map(|_| WORDS[rng.below(WORDS.len())]).collect::<Vec<_>>().join(" ")
+    (0..count)
+        .map(|_| WORDS[rng.below(WORDS.len())])
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Returns sentences, some with quoted speech.
@@ -191,7 +220,10 @@ fn prose(rng: &mut Rng, sentences: usize) -> String {
         let sentence = match rng.below(7) {
             0 => format!("{first} said \"{second}\" to {}.", words(rng, 2)),
             1 => format!("{first}, {second}: \"{}\".", words(rng, 2)),
-            2 => format!("The so-called \"{second}\" {first} (see {}).", rng.below(90)),
+            2 => format!(
+                "The so-called \"{second}\" {first} (see {}).",
+                rng.below(90)
+            ),
             _ => format!("{first}, {second}."),
         };
         out.push_str(if at > 0 { " " } else { "" });
@@ -212,9 +244,20 @@ fn html(rng: &mut Rng) -> String {
                 words(rng, 2),
                 words(rng, 2)
             ),
-            2 => format!("<pre><code class='language-bash'>cd {} && ls</code></pre>", rng.pick(&WORDS)),
-            3 => format!("<ul>\n\t<li>{}</li>\n\t<li>{}</li>\n</ul>", words(rng, 2), words(rng, 2)),
-            _ => format!("<img src=\"{}.png\" alt=\"{}\"/>", rng.below(9), words(rng, 2)),
+            2 => format!(
+                "<pre><code class='language-bash'>cd {} && ls</code></pre>",
+                rng.pick(&WORDS)
+            ),
+            3 => format!(
+                "<ul>\n\t<li>{}</li>\n\t<li>{}</li>\n</ul>",
+                words(rng, 2),
+                words(rng, 2)
+            ),
+            _ => format!(
+                "<img src=\"{}.png\" alt=\"{}\"/>",
+                rng.below(9),
+                words(rng, 2)
+            ),
         };
         out.push_str(&part);
     }
@@ -236,7 +279,11 @@ fn article(rng: &mut Rng) -> Node {
 fn pages(rng: &mut Rng) -> Node {
     let count = 2 + rng.below(4);
     array(count, |at| {
-        object([("url", text(format!("/page-{at}"))), ("html", text(html(rng))), ("title", text(prose(rng, 1)))])
+        object([
+            ("url", text(format!("/page-{at}"))),
+            ("html", text(html(rng))),
+            ("title", text(prose(rng, 1))),
+        ])
     })
 }
 
@@ -256,7 +303,10 @@ fn structure(rng: &mut Rng) -> Node {
         ("tone_and_style", text(prose(rng, 1))),
         ("key_messaging", text(words(rng, 3))),
     ]);
-    object([("article_structure", sections), ("writing_guidelines", guidelines)])
+    object([
+        ("article_structure", sections),
+        ("writing_guidelines", guidelines),
+    ])
 }
 
 fn links(rng: &mut Rng) -> Node {
@@ -270,7 +320,11 @@ fn links(rng: &mut Rng) -> Node {
             ("ref_id", text(at.to_string())),
         ])
     });
-    if rng.below(3) == 0 { plan } else { object([("link_plan", plan), ("total", raw(count))]) }
+    if rng.below(3) == 0 {
+        plan
+    } else {
+        object([("link_plan", plan), ("total", raw(count))])
+    }
 }
 
 fn rows(rng: &mut Rng) -> Node {
@@ -281,18 +335,36 @@ fn rows(rng: &mut Rng) -> Node {
             ("name", text(words(rng, 1))),
             ("price", raw(format!("{}.{}", rng.below(90), rng.below(10)))),
             ("in stock", raw(rng.pick(&["true", "false"]))),
-            ("note", if rng.below(3) == 0 { raw("null") } else { text(words(rng, 2)) }),
+            (
+                "note",
+                if rng.below(3) == 0 {
+                    raw("null")
+                } else {
+                    text(words(rng, 2))
+                },
+            ),
         ])
     };
     let all = array(count, |at| row(rng, at));
-    if rng.below(2) == 0 { all } else { object([("rows", all), ("next", raw("null"))]) }
+    if rng.below(2) == 0 {
+        all
+    } else {
+        object([("rows", all), ("next", raw("null"))])
+    }
 }
 
 fn settings(rng: &mut Rng) -> Node {
     let inner = object([
         ("retries", raw(rng.below(9))),
         ("backoff", Node::Array(vec![raw(1), raw("2.5"), raw("1e3")])),
-        ("tls", object([("verify", raw("true")), ("ca", raw("null")), ("hosts", array(2, |_| text(words(rng, 1))))])),
+        (
+            "tls",
+            object([
+                ("verify", raw("true")),
+                ("ca", raw("null")),
+                ("hosts", array(2, |_| text(words(rng, 1)))),
+            ]),
+        ),
     ]);
     object([
         ("version", raw(3)),
@@ -301,7 +373,12 @@ fn settings(rng: &mut Rng) -> Node {
         ("empty", Node::Object(Vec::new())),
         (
             "routes",
-            array(2, |at| object([("path", text(format!("/v{at}/*"))), ("methods", array(2, |_| text("GET")))])),
+            array(2, |at| {
+                object([
+                    ("path", text(format!("/v{at}/*"))),
+                    ("methods", array(2, |_| text("GET"))),
+                ])
+            }),
         ),
         ("comment", text(prose(rng, 1))),
     ])
@@ -310,7 +387,9 @@ fn settings(rng: &mut Rng) -> Node {
 fn conversation(rng: &mut Rng) -> Node {
     let count = 2 + rng.below(3);
     array(count, |at| {
-        let calls = array(rng.below(2), |_| object([("name", text("search")), ("score", raw("-0.5"))]));
+        let calls = array(rng.below(2), |_| {
+            object([("name", text("search")), ("score", raw("-0.5"))])
+        });
         object([
             ("role", text(["user", "assistant"][at % 2])),
             ("content", text(prose(rng, 3).replace(". ", ".\n\n"))),
@@ -320,13 +399,26 @@ fn conversation(rng: &mut Rng) -> Node {
 }
 
 fn paths(rng: &mut Rng) -> Node {
-    let pattern = |rng: &mut Rng| rng.pick(&[r"\d+\.\d*", r"^\w+\s$", r#"a\"b"#, r"[\d.]+"]).to_owned();
+    let pattern = |rng: &mut Rng| {
+        rng.pick(&[r"\d+\.\d*", r"^\w+\s$", r#"a\"b"#, r"[\d.]+"])
+            .to_owned()
+    };
     let count = 1 + rng.below(4);
     array(count, |at| {
         object([
-            ("path", text(format!("C:\\dir\\apps\\{}.log", rng.pick(&WORDS)))),
+            (
+                "path",
+                text(format!("C:\\dir\\apps\\{}.log", rng.pick(&WORDS))),
+            ),
             ("pattern", text(pattern(rng))),
-            ("code", text(format!("if x == \"{}\":\n\tprint('{}', \"ok\")\n", words(rng, 1), words(rng, 1)))),
+            (
+                "code",
+                text(format!(
+                    "if x == \"{}\":\n\tprint('{}', \"ok\")\n",
+                    words(rng, 1),
+                    words(rng, 1)
+                )),
+            ),
             ("formula", text(r"\alpha + \sum_{i=0}^n x_i")),
             ("line", raw(at)),
         ])
@@ -337,7 +429,11 @@ fn matrix(rng: &mut Rng) -> Node {
     let (rows, columns) = (1 + rng.below(5), 1 + rng.below(5));
     let cells = array(rows, |_| array(columns, |_| raw(rng.below(100))));
     let names = array(columns, |at| text(format!("column {at}")));
-    object([("columns", names), ("cells", cells), ("range", Node::Array(vec![raw("-1"), raw("1.5e-3")]))])
+    object([
+        ("columns", names),
+        ("cells", cells),
+        ("range", Node::Array(vec![raw("-1"), raw("1.5e-3")])),
+    ])
 }
 
 #[test]
@@ -345,5 +441,9 @@ fn the_documents_are_many_and_valid() {
     let all = generated(TUNING, 64);
     assert!(all.iter().any(|(_, source)| source.text.contains("\\\"")));
     assert!(all.iter().all(|(_, source)| source.tokens.len() > 2));
-    println!("covered: {} generated documents, {} of the test data", all.len(), corpus().len());
+    println!(
+        "covered: {} generated documents, {} of the test data",
+        all.len(),
+        corpus().len()
+    );
 }

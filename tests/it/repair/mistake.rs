@@ -1,4 +1,5 @@
-//! A seeded mistake: the change of a document's text, and the change of its truth where the mistake adds to it.
+//! A seeded mistake: the change of a document's text, and the change of its truth where the mistake
+//! adds to it.
 
 use std::ops::Range;
 
@@ -29,7 +30,13 @@ pub(crate) struct Mistake {
 impl Mistake {
     /// Creates a mistake that replaces one range.
     pub(crate) fn replace(range: Range<usize>, text: impl Into<String>) -> Self {
-        Self { broken: vec![Edit { range, text: text.into() }], ..Self::default() }
+        Self {
+            broken: vec![Edit {
+                range,
+                text: text.into(),
+            }],
+            ..Self::default()
+        }
     }
 
     /// Creates a mistake that inserts a text.
@@ -47,9 +54,17 @@ impl Mistake {
     /// Whether two mistakes have at least two tokens between them. Closer ones can hide each other.
     pub(crate) fn is_apart(&self, other: &Self, source: &Source) -> bool {
         let (first, second) = (self.place(), other.place());
-        let (first, second) = if first.start <= second.start { (first, second) } else { (second, first) };
-        let from = source.tokens.partition_point(|token| token.range.start < first.end);
-        let to = source.tokens.partition_point(|token| token.range.end <= second.start);
+        let (first, second) = if first.start <= second.start {
+            (first, second)
+        } else {
+            (second, first)
+        };
+        let from = source
+            .tokens
+            .partition_point(|token| token.range.start < first.end);
+        let to = source
+            .tokens
+            .partition_point(|token| token.range.end <= second.start);
         from + 2 <= to
     }
 }
@@ -74,8 +89,8 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// The lowest level that repairs it.
     pub(crate) level: RepairLevel,
-    /// Whether the text after the mistake shows what was meant. Where it does not, no reader can restore the document,
-    /// and the kind only shows what is answered then.
+    /// Whether the text after the mistake shows what was meant. Where it does not, no reader can
+    /// restore the document, and the kind only shows what is answered then.
     pub(crate) is_decidable: bool,
     /// Makes one, if the document has a place for it.
     pub(crate) make: fn(&Source, &mut Rng) -> Option<Mistake>,
@@ -83,19 +98,36 @@ pub(crate) struct Kind {
 
 /// Returns all kinds.
 pub(crate) fn kinds() -> impl Iterator<Item = Kind> {
-    let syntax = token_mistakes::SYNTAX.iter().map(|kind| (RepairLevel::Syntax, true, kind));
-    let quotes = quote_mistakes::GUESS.iter().map(|kind| (RepairLevel::Guess, true, kind));
-    let structure = structure_mistakes::GUESS.iter().map(|kind| (RepairLevel::Guess, true, kind));
-    let undecidable = structure_mistakes::UNDECIDABLE.iter().map(|kind| (RepairLevel::Guess, false, kind));
+    let syntax = token_mistakes::SYNTAX
+        .iter()
+        .map(|kind| (RepairLevel::Syntax, true, kind));
+    let quotes = quote_mistakes::GUESS
+        .iter()
+        .map(|kind| (RepairLevel::Guess, true, kind));
+    let structure = structure_mistakes::GUESS
+        .iter()
+        .map(|kind| (RepairLevel::Guess, true, kind));
+    let undecidable = structure_mistakes::UNDECIDABLE
+        .iter()
+        .map(|kind| (RepairLevel::Guess, false, kind));
     let all = syntax.chain(quotes).chain(structure).chain(undecidable);
-    all.map(|(level, is_decidable, &(name, make))| Kind { name, level, is_decidable, make })
+    all.map(|(level, is_decidable, &(name, make))| Kind {
+        name,
+        level,
+        is_decidable,
+        make,
+    })
 }
 
 /// A name, and what makes the mistake.
 pub(crate) type Row = (&'static str, fn(&Source, &mut Rng) -> Option<Mistake>);
 
 /// Returns one of the tokens that `is` accepts.
-pub(crate) fn one(source: &Source, rng: &mut Rng, is: impl Fn(&Source, usize) -> bool) -> Option<usize> {
+pub(crate) fn one(
+    source: &Source,
+    rng: &mut Rng,
+    is: impl Fn(&Source, usize) -> bool,
+) -> Option<usize> {
     let all = source.all(is);
     (!all.is_empty()).then(|| all[rng.below(all.len())])
 }

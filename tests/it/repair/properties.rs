@@ -1,4 +1,5 @@
-//! What holds of every answer: valid JSON out, undone to the text, the same when repaired again; and valid JSON stays.
+//! What holds of every answer: valid JSON out, undone to the text, the same when repaired again;
+//! and valid JSON stays.
 
 use proptest::prelude::*;
 use restitch::repair::{RepairLevel, RepairOptions, RepairStatus, repair_root};
@@ -15,7 +16,10 @@ fn check_valid(name: &str, text: &str) {
     for level in RepairLevel::ALL {
         let answer = repair_root(text, &RepairOptions::new(level));
         assert_eq!(answer.status, RepairStatus::Valid, "{name}, {level}");
-        assert!(answer.json.trim() == text.trim() && answer.repairs.is_empty(), "{name}, {level}: it was changed");
+        assert!(
+            answer.json.trim() == text.trim() && answer.repairs.is_empty(),
+            "{name}, {level}: it was changed"
+        );
     }
 }
 
@@ -29,11 +33,23 @@ fn valid_documents_stay_on_every_level() {
         check_valid(&name, &source.text);
     }
     let mut files = grammar_files();
-    files.retain(|file| file.file_name().unwrap().to_string_lossy().starts_with("y_"));
+    files.retain(|file| {
+        file.file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with("y_")
+    });
     for file in &files {
-        check_valid(&file.display().to_string(), &std::fs::read_to_string(file).unwrap());
+        check_valid(
+            &file.display().to_string(),
+            &std::fs::read_to_string(file).unwrap(),
+        );
     }
-    println!("covered: {} documents, {} files of the grammar", documents.len(), files.len());
+    println!(
+        "covered: {} documents, {} files of the grammar",
+        documents.len(),
+        files.len()
+    );
 }
 
 #[test]
@@ -41,15 +57,22 @@ fn answers_to_seeded_mistakes_keep_their_promises() {
     let mut texts = 0;
     for (_, source) in documents::generated(documents::REPORT, 32) {
         for (seed, kind) in kinds().enumerate() {
-            let Some(mistake) = (kind.make)(&source, &mut Rng::new(seed as u64)) else { continue };
+            let Some(mistake) = (kind.make)(&source, &mut Rng::new(seed as u64)) else {
+                continue;
+            };
             let text = apply(&source.text, mistake.broken.iter());
             for level in RepairLevel::ALL {
                 let options = RepairOptions::new(level);
                 check_text(&text, &options);
                 let cuts = text_cuts(&text, &mut Rng::new(seed as u64));
-                let pieces =
-                    chunks(text.as_bytes(), &cuts).into_iter().map(|piece| std::str::from_utf8(piece).unwrap());
-                assert_eq!(fed(pieces, &options), fed([&*text], &options), "{text:?} in pieces, {cuts:?}");
+                let pieces = chunks(text.as_bytes(), &cuts)
+                    .into_iter()
+                    .map(|piece| std::str::from_utf8(piece).unwrap());
+                assert_eq!(
+                    fed(pieces, &options),
+                    fed([&*text], &options),
+                    "{text:?} in pieces, {cuts:?}"
+                );
             }
             texts += 1;
         }
@@ -60,26 +83,38 @@ fn answers_to_seeded_mistakes_keep_their_promises() {
 #[test]
 fn prefixes_of_valid_documents_show_nothing_that_changes() {
     let mut prefixes = 0;
-    for (name, source) in documents::generated(documents::REPORT, 9).into_iter().filter(|(_, s)| s.text.len() < 1200) {
+    for (name, source) in documents::generated(documents::REPORT, 9)
+        .into_iter()
+        .filter(|(_, s)| s.text.len() < 1200)
+    {
         let text = &source.text;
         let whole: Value = serde_json::from_str(text).unwrap();
         let mut last: Option<Value> = None;
         for at in (1..text.trim_end().len()).filter(|&at| text.is_char_boundary(at)) {
             let answer = repair_root(&text[..at], &RepairOptions::default());
-            assert_eq!(answer.status, RepairStatus::Truncated, "{name}: {:?}", &text[..at]);
+            assert_eq!(
+                answer.status,
+                RepairStatus::Truncated,
+                "{name}: {:?}",
+                &text[..at]
+            );
             // A whole text that ends in a number keeps it; the same text in a stream could go on.
             let token = source.tokens.partition_point(|token| token.range.end < at);
             let token = &source.tokens[token];
             if token.class == Class::Number && token.range.start < at {
                 continue;
             }
-            let shown = (!answer.json.is_empty()).then(|| serde_json::from_str::<Value>(&answer.json).unwrap());
+            let shown = (!answer.json.is_empty())
+                .then(|| serde_json::from_str::<Value>(&answer.json).unwrap());
             let is_kept = match (&last, &shown) {
                 (Some(last), Some(shown)) => is_part(last, shown),
                 (last, _) => last.is_none(),
             };
             assert!(is_kept, "{name}: {last:?} becomes {shown:?}");
-            assert!(shown.as_ref().is_none_or(|shown| is_part(shown, &whole)), "{name}: {shown:?}");
+            assert!(
+                shown.as_ref().is_none_or(|shown| is_part(shown, &whole)),
+                "{name}: {shown:?}"
+            );
             last = shown;
             prefixes += 1;
         }
@@ -93,7 +128,10 @@ fn a_stream_of_a_valid_document_comes_out_as_it_is() {
         for level in RepairLevel::ALL {
             let characters = source.text.split_inclusive(|_| true);
             let (result, root, repairs) = fed(characters, &RepairOptions::new(level));
-            assert_eq!((result, root.trim(), repairs.len()), (Ok(()), source.text.trim(), 0));
+            assert_eq!(
+                (result, root.trim(), repairs.len()),
+                (Ok(()), source.text.trim(), 0)
+            );
         }
     }
 }
@@ -108,9 +146,9 @@ fn is_part(part: &Value, whole: &Value) -> bool {
                 && part[..before] == whole[..before]
                 && part.last().is_none_or(|last| is_part(last, &whole[before]))
         }
-        (Value::Object(part), Value::Object(whole)) => {
-            part.iter().all(|(key, value)| whole.get(key).is_some_and(|whole| is_part(value, whole)))
-        }
+        (Value::Object(part), Value::Object(whole)) => part
+            .iter()
+            .all(|(key, value)| whole.get(key).is_some_and(|whole| is_part(value, whole))),
         _ => part == whole,
     }
 }

@@ -8,20 +8,38 @@ use crate::support::Rng;
 
 /// The kinds.
 pub(crate) const GUESS: &[Row] = &[
-    ("lost quote after a key, string", |s, rng| after_key(s, rng, |value| value == b'"')),
-    ("lost quote after a key, object", |s, rng| after_key(s, rng, |value| value == b'{')),
-    ("lost quote after a key, array", |s, rng| after_key(s, rng, |value| value == b'[')),
-    ("lost quote after a key, number", |s, rng| after_key(s, rng, |value| value == b'-' || value.is_ascii_digit())),
-    ("lost quote after a key, literal", |s, rng| after_key(s, rng, |value| b"tfn".contains(&value))),
+    ("lost quote after a key, string", |s, rng| {
+        after_key(s, rng, |value| value == b'"')
+    }),
+    ("lost quote after a key, object", |s, rng| {
+        after_key(s, rng, |value| value == b'{')
+    }),
+    ("lost quote after a key, array", |s, rng| {
+        after_key(s, rng, |value| value == b'[')
+    }),
+    ("lost quote after a key, number", |s, rng| {
+        after_key(s, rng, |value| value == b'-' || value.is_ascii_digit())
+    }),
+    ("lost quote after a key, literal", |s, rng| {
+        after_key(s, rng, |value| b"tfn".contains(&value))
+    }),
     ("quote after the colon, string", key_colon_quote),
     ("lost quote before a key", before_key),
-    ("quotes as in HTML, unescaped", |s, rng| bare_quotes(s, rng, true)),
-    ("quotes of other text, unescaped", |s, rng| bare_quotes(s, rng, false)),
+    ("quotes as in HTML, unescaped", |s, rng| {
+        bare_quotes(s, rng, true)
+    }),
+    ("quotes of other text, unescaped", |s, rng| {
+        bare_quotes(s, rng, false)
+    }),
     ("HTML attribute inserted", html_attribute),
     ("quoted words inserted", quoted_words),
     ("quoted words at an end", quoted_end),
-    ("unterminated string, value", |s, rng| unterminated(s, rng, true)),
-    ("unterminated string, element", |s, rng| unterminated(s, rng, false)),
+    ("unterminated string, value", |s, rng| {
+        unterminated(s, rng, true)
+    }),
+    ("unterminated string, element", |s, rng| {
+        unterminated(s, rng, false)
+    }),
     ("lost quote before a value", before_value),
     ("stray quote between objects", stray_quote),
     ("unquoted key", unquoted_key),
@@ -33,39 +51,58 @@ fn first_byte(source: &Source, index: usize) -> u8 {
 }
 
 fn after_key(source: &Source, rng: &mut Rng, is_value: impl Fn(u8) -> bool) -> Option<Mistake> {
-    let key = one(source, rng, |s, i| s.class(i) == Some(Class::Key) && is_value(first_byte(s, i + 2)))?;
+    let key = one(source, rng, |s, i| {
+        s.class(i) == Some(Class::Key) && is_value(first_byte(s, i + 2))
+    })?;
     let end = source.tokens[key].range.end;
     Some(Mistake::replace(end - 1..end, ""))
 }
 
-/// The key's quote comes after the colon: `"key": "text"` becomes `"key: "text"`, or `"key:" "text"`.
+/// The key's quote comes after the colon: `"key": "text"` becomes `"key: "text"`, or
+/// `"key:" "text"`.
 fn key_colon_quote(source: &Source, rng: &mut Rng) -> Option<Mistake> {
     let is_near = |s: &Source, i: usize| s.tokens[i].range.end == s.tokens[i + 1].range.start;
-    let key = one(source, rng, |s, i| s.class(i) == Some(Class::Key) && first_byte(s, i + 2) == b'"' && is_near(s, i))?;
+    let key = one(source, rng, |s, i| {
+        s.class(i) == Some(Class::Key) && first_byte(s, i + 2) == b'"' && is_near(s, i)
+    })?;
     let end = source.tokens[key].range.end;
     Some(Mistake::replace(end - 1..end + 1, ":\""))
 }
 
 fn before_key(source: &Source, rng: &mut Rng) -> Option<Mistake> {
-    let key = one(source, rng, |s, i| s.class(i) == Some(Class::Key) && is_wordy(s, i))?;
+    let key = one(source, rng, |s, i| {
+        s.class(i) == Some(Class::Key) && is_wordy(s, i)
+    })?;
     let start = source.tokens[key].range.start;
     Some(Mistake::replace(start..start + 1, ""))
 }
 
 fn before_value(source: &Source, rng: &mut Rng) -> Option<Mistake> {
-    let value = one(source, rng, |s, i| s.class(i) == Some(Class::Text) && is_wordy(s, i))?;
+    let value = one(source, rng, |s, i| {
+        s.class(i) == Some(Class::Text) && is_wordy(s, i)
+    })?;
     let start = source.tokens[value].range.start;
     Some(Mistake::replace(start..start + 1, ""))
 }
 
-/// Whether a string has letters, spaces and dashes alone, is no literal, and begins and ends with a letter.
+/// Whether a string has letters, spaces and dashes alone, is no literal, and begins and ends with a
+/// letter.
 fn is_wordy(source: &Source, index: usize) -> bool {
     let inner = &source.text[source.inner(index)];
     let is_part = |c: char| c.is_alphabetic() || matches!(c, ' ' | '-' | '_');
     let ends = inner.starts_with(char::is_alphabetic) && inner.ends_with(char::is_alphabetic);
     let lower = inner.to_lowercase();
     ends && inner.chars().all(is_part)
-        && !["true", "false", "null", "none", "nan", "infinity", "undefined"].contains(&lower.as_str())
+        && ![
+            "true",
+            "false",
+            "null",
+            "none",
+            "nan",
+            "infinity",
+            "undefined",
+        ]
+        .contains(&lower.as_str())
 }
 
 /// All escaped quotes of a string lose their backslashes.
@@ -75,24 +112,43 @@ fn bare_quotes(source: &Source, rng: &mut Rng, is_html: bool) -> Option<Mistake>
         all.collect::<Vec<_>>()
     };
     let fits = |s: &Source, i: usize| {
-        s.class(i) == Some(Class::Text) && s.of(i).contains("=\\\"") == is_html && !quotes(s, i).is_empty()
+        s.class(i) == Some(Class::Text)
+            && s.of(i).contains("=\\\"") == is_html
+            && !quotes(s, i).is_empty()
     };
     let string = one(source, rng, fits)?;
-    let edits =
-        quotes(source, string).into_iter().map(|unit| Edit { range: unit.start..unit.start + 1, text: "".into() });
-    Some(Mistake { broken: edits.collect(), ..Mistake::default() })
+    let edits = quotes(source, string).into_iter().map(|unit| Edit {
+        range: unit.start..unit.start + 1,
+        text: "".into(),
+    });
+    Some(Mistake {
+        broken: edits.collect(),
+        ..Mistake::default()
+    })
 }
 
 /// Inserts a text whose quotes have no backslash; the truth has them.
 fn insert_both(at: usize, text: &str) -> Mistake {
-    let truth = Edit { range: at..at, text: text.replace('"', "\\\"") };
-    Mistake { truth: vec![truth], ..Mistake::insert(at, text) }
+    let truth = Edit {
+        range: at..at,
+        text: text.replace('"', "\\\""),
+    };
+    Mistake {
+        truth: vec![truth],
+        ..Mistake::insert(at, text)
+    }
 }
 
 /// Replaces a range of a string by a text whose quotes have no backslash.
 fn replace_both(range: Range<usize>, text: &str) -> Mistake {
-    let truth = Edit { range: range.clone(), text: text.replace('"', "\\\"") };
-    Mistake { truth: vec![truth], ..Mistake::replace(range, text) }
+    let truth = Edit {
+        range: range.clone(),
+        text: text.replace('"', "\\\""),
+    };
+    Mistake {
+        truth: vec![truth],
+        ..Mistake::replace(range, text)
+    }
 }
 
 /// Returns a space between two words of a string value that has no quotes yet.
@@ -107,8 +163,9 @@ fn gap(source: &Source, rng: &mut Rng) -> Option<usize> {
         };
         inner.clone().filter(is_gap).collect::<Vec<_>>()
     };
-    let has_gap =
-        |s: &Source, i| s.class(i) == Some(Class::Text) && !s.of(i).contains("\\\"") && !gaps(s, i).is_empty();
+    let has_gap = |s: &Source, i| {
+        s.class(i) == Some(Class::Text) && !s.of(i).contains("\\\"") && !gaps(s, i).is_empty()
+    };
     let string = one(source, rng, has_gap)?;
     let all = gaps(source, string);
     Some(all[rng.below(all.len())])
@@ -160,10 +217,14 @@ fn unterminated(source: &Source, rng: &mut Rng, in_object: bool) -> Option<Mista
 
 /// `}, {` becomes `},"{`, or `}, {"` loses its place: `},"{"`.
 fn stray_quote(source: &Source, rng: &mut Rng) -> Option<Mistake> {
-    let is_object =
-        |s: &Source, i: usize| s.class(i) == Some(Class::Open) && s.of(i) == "{" && s.class(i + 1) == Some(Class::Key);
+    let is_object = |s: &Source, i: usize| {
+        s.class(i) == Some(Class::Open) && s.of(i) == "{" && s.class(i + 1) == Some(Class::Key)
+    };
     let fits = |s: &Source, i: usize| {
-        i >= 2 && is_object(s, i) && s.class(i - 1) == Some(Class::Comma) && s.class(i - 2) == Some(Class::Close)
+        i >= 2
+            && is_object(s, i)
+            && s.class(i - 1) == Some(Class::Comma)
+            && s.class(i - 2) == Some(Class::Close)
     };
     let open = one(source, rng, fits)?;
     let start = source.tokens[open].range.start;
@@ -174,13 +235,24 @@ fn unquoted_key(source: &Source, rng: &mut Rng) -> Option<Mistake> {
     let is_name = |s: &Source, i: usize| {
         let inner = &s.text[s.inner(i)];
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$');
-        inner.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$')) && inner.chars().all(is_part)
+        inner.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$'))
+            && inner.chars().all(is_part)
     };
-    let key = one(source, rng, |s, i| s.class(i) == Some(Class::Key) && is_name(s, i))?;
-    Some(Mistake::replace(source.tokens[key].range.clone(), &source.text[source.inner(key)]))
+    let key = one(source, rng, |s, i| {
+        s.class(i) == Some(Class::Key) && is_name(s, i)
+    })?;
+    Some(Mistake::replace(
+        source.tokens[key].range.clone(),
+        &source.text[source.inner(key)],
+    ))
 }
 
 fn unquoted_words(source: &Source, rng: &mut Rng) -> Option<Mistake> {
-    let value = one(source, rng, |s, i| s.class(i) == Some(Class::Text) && is_wordy(s, i))?;
-    Some(Mistake::replace(source.tokens[value].range.clone(), &source.text[source.inner(value)]))
+    let value = one(source, rng, |s, i| {
+        s.class(i) == Some(Class::Text) && is_wordy(s, i)
+    })?;
+    Some(Mistake::replace(
+        source.tokens[value].range.clone(),
+        &source.text[source.inner(value)],
+    ))
 }

@@ -1,8 +1,11 @@
-//! Strings whose writer did not escape: all their backslashes are text, and no other string is changed.
+//! Strings whose writer did not escape: all their backslashes are text, and no other string is
+//! changed.
 
 use std::fmt::Write as _;
 
-use restitch::repair::{RepairLevel, RepairOptions, RepairRule, RepairStatus, Repairer, repair_root};
+use restitch::repair::{
+    RepairLevel, RepairOptions, RepairRule, RepairStatus, Repairer, repair_root,
+};
 use restitch::{Document, Limits};
 use serde_json::{Value, json};
 
@@ -16,7 +19,12 @@ const STRINGS: u64 = 240;
 const LEVELS: [RepairLevel; 2] = [RepairLevel::Syntax, RepairLevel::Guess];
 
 type Kind = (&'static str, fn(&mut Rng) -> Raw);
-const KINDS: [Kind; 4] = [("regex", regex), ("path", path), ("formula", formula), ("markdown", markdown)];
+const KINDS: [Kind; 4] = [
+    ("regex", regex),
+    ("path", path),
+    ("formula", formula),
+    ("markdown", markdown),
+];
 
 fn strings() -> impl Iterator<Item = (&'static str, Raw)> {
     let of = |(name, make): Kind| (0..STRINGS).map(move |seed| (name, make(&mut Rng::new(seed))));
@@ -27,7 +35,9 @@ fn strings() -> impl Iterator<Item = (&'static str, Raw)> {
 fn read(text: &str, level: RepairLevel) -> Option<Value> {
     let answer = repair_root(text, &RepairOptions::new(level));
     let is_whole = matches!(answer.status, RepairStatus::Repaired | RepairStatus::Valid);
-    serde_json::from_str(&answer.json).ok().filter(|_| is_whole && answer.end == text.len())
+    serde_json::from_str(&answer.json)
+        .ok()
+        .filter(|_| is_whole && answer.end == text.len())
 }
 
 /// A string without mistakes. In a raw string its backslashes would be doubled.
@@ -41,9 +51,14 @@ fn documents(raw: &Raw) -> [(String, Value); 4] {
     keyed[value] = json!(escaped);
     [
         (format!("\"{written}\""), json!(value)),
-        (format!("[\"{ESCAPED}\", \"{written}\", \"{ESCAPED}\"]"), json!([escaped, value, escaped])),
         (
-            format!("{{\"a\": \"{ESCAPED}\", \"b\": \"{written}\", \"c\": [1, \"{written}\", \"\\bfalse\"]}}"),
+            format!("[\"{ESCAPED}\", \"{written}\", \"{ESCAPED}\"]"),
+            json!([escaped, value, escaped]),
+        ),
+        (
+            format!(
+                "{{\"a\": \"{ESCAPED}\", \"b\": \"{written}\", \"c\": [1, \"{written}\", \"\\bfalse\"]}}"
+            ),
             json!({"a": escaped, "b": value, "c": [1, value, "\u{8}false"]}),
         ),
         (format!("{{\"{written}\": \"{ESCAPED}\", \"n\": 1}}"), keyed),
@@ -64,9 +79,20 @@ fn a_string_is_escaped_or_it_is_not() {
                     }
                 }
             }
-            writeln!(report, "{level}, {kind}: {} of {} wrong", wrong.len(), 4 * STRINGS).unwrap();
+            writeln!(
+                report,
+                "{level}, {kind}: {} of {} wrong",
+                wrong.len(),
+                4 * STRINGS
+            )
+            .unwrap();
             for text in wrong.iter().take(6) {
-                writeln!(report, "  {text}\n  {:?}", repair_root(text, &RepairOptions::new(level)).json).unwrap();
+                writeln!(
+                    report,
+                    "  {text}\n  {:?}",
+                    repair_root(text, &RepairOptions::new(level)).json
+                )
+                .unwrap();
             }
             all += wrong.len();
         }
@@ -81,12 +107,19 @@ fn escaped_strings_are_not_changed() {
         for level in RepairLevel::ALL {
             let text = json!({"a": raw.value, "b": [raw.value]}).to_string();
             let answer = repair_root(&text, &RepairOptions::new(level));
-            assert_eq!((answer.status, &answer.json), (RepairStatus::Valid, &text), "{kind}");
+            assert_eq!(
+                (answer.status, &answer.json),
+                (RepairStatus::Valid, &text),
+                "{kind}"
+            );
             // A mistake in one string is not evidence about another.
             if level > RepairLevel::Strict {
                 let value = json!(raw.value);
                 let text = |first: &str| format!("[\"{first}\", {value}, {{{value}: {value}}}]");
-                let (_, root, repairs) = fed(text("\\d").split_inclusive(|_| true), &RepairOptions::new(level));
+                let (_, root, repairs) = fed(
+                    text("\\d").split_inclusive(|_| true),
+                    &RepairOptions::new(level),
+                );
                 assert_eq!((root, repairs.len()), (text("\\\\d"), 1), "{kind}");
             }
         }
@@ -97,7 +130,12 @@ fn escaped_strings_are_not_changed() {
 fn raw_strings_are_repaired_alike_in_all_chunkings() {
     for (at, (kind, raw)) in strings().enumerate() {
         let (text, _) = documents(&raw)[at % 4].clone();
-        let (alone, cut) = text.split_at(text.char_indices().map(|(at, _)| at).nth(at % 30).unwrap_or(0));
+        let (alone, cut) = text.split_at(
+            text.char_indices()
+                .map(|(at, _)| at)
+                .nth(at % 30)
+                .unwrap_or(0),
+        );
         for level in LEVELS {
             let options = RepairOptions::new(level);
             check_text(&text, &options);
@@ -105,7 +143,11 @@ fn raw_strings_are_repaired_alike_in_all_chunkings() {
             let expected = (Ok(()), whole.json, whole.repairs);
             assert_eq!(fed([&*text], &options), expected, "{kind}: {text}");
             assert_eq!(fed([alone, cut], &options), expected, "{kind}: {text}");
-            assert_eq!(fed(text.split_inclusive(|_| true), &options), expected, "{kind}: {text}");
+            assert_eq!(
+                fed(text.split_inclusive(|_| true), &options),
+                expected,
+                "{kind}: {text}"
+            );
         }
         check_text(alone, &RepairOptions::default());
     }
@@ -170,10 +212,16 @@ fn backslashes_are_repaired_alike_in_all_chunkings() {
             let options = RepairOptions::new(level).within(&limits);
             check_text(&text, &options);
             let whole = fed([&*text], &options);
-            assert_eq!(fed(text.split_inclusive(|_| true), &options), whole, "{level}: {text}");
+            assert_eq!(
+                fed(text.split_inclusive(|_| true), &options),
+                whole,
+                "{level}: {text}"
+            );
             let mut cuts = random_cuts(text.len(), rng);
             cuts.retain(|&cut| text.is_char_boundary(cut));
-            let pieces = chunks(text.as_bytes(), &cuts).into_iter().map(|piece| std::str::from_utf8(piece).unwrap());
+            let pieces = chunks(text.as_bytes(), &cuts)
+                .into_iter()
+                .map(|piece| std::str::from_utf8(piece).unwrap());
             assert_eq!(fed(pieces, &options), whole, "{level}: {text}");
         }
     }
@@ -205,10 +253,19 @@ const MEANT: [(&str, &str); 29] = [
     // A quantifier does not begin a list.
     (r"\n*\s\tab", r"\n*\\s\\tab"),
     // No line begins with a LaTeX command.
-    (r"So:\nLet \theta, \nu \neq \nabla \times \alpha", r"So:\nLet \\theta, \\nu \\neq \\nabla \\times \\alpha"),
-    (r"So:\nLet \alpha\nwhere\ne.g. x", r"So:\nLet \\alpha\nwhere\ne.g. x"),
+    (
+        r"So:\nLet \theta, \nu \neq \nabla \times \alpha",
+        r"So:\nLet \\theta, \\nu \\neq \\nabla \\times \\alpha",
+    ),
+    (
+        r"So:\nLet \alpha\nwhere\ne.g. x",
+        r"So:\nLet \\alpha\nwhere\ne.g. x",
+    ),
     // Two backslashes end the row of a formula.
-    (r"\begin{cases} \nu \\ \theta \\\hline \end{cases}", r"\\begin{cases} \\nu \\\\ \\theta \\\\\\hline \\end{cases}"),
+    (
+        r"\begin{cases} \nu \\ \theta \\\hline \end{cases}",
+        r"\\begin{cases} \\nu \\\\ \\theta \\\\\\hline \\end{cases}",
+    ),
     (r"\\alpha \\ \x", r"\\alpha \\ \\x"),
     (r"\\server\docs\new", r"\\\\server\\docs\\new"),
     (r"C:\docs\new\\", r"C:\\docs\\new\\"),
@@ -228,11 +285,18 @@ fn a_raw_string_decides_the_meaning_of_each_backslash() {
             let text = format!("[\"{written}\"]");
             let answer = repair_root(&text, &options);
             assert_eq!(answer.json, format!("[\"{json}\"]"), "{level}");
-            assert_eq!(fed(text.split_inclusive(|_| true), &options).1, answer.json, "{level}");
+            assert_eq!(
+                fed(text.split_inclusive(|_| true), &options).1,
+                answer.json,
+                "{level}"
+            );
         }
         // Single quotes make no difference.
         if !written.contains(['\'', '"']) {
-            let answer = repair_root(&format!("['{written}']"), &RepairOptions::new(RepairLevel::Syntax));
+            let answer = repair_root(
+                &format!("['{written}']"),
+                &RepairOptions::new(RepairLevel::Syntax),
+            );
             assert_eq!(answer.json, format!("[\"{json}\"]"), "single quotes");
         }
     }
@@ -240,12 +304,27 @@ fn a_raw_string_decides_the_meaning_of_each_backslash() {
 
 /// Texts in which a raw string ends with a backslash, and their repairs.
 const LAST: [(&str, &str); 7] = [
-    (r#"{"dir": "C:\docs\new\", "n": 1}"#, r#"{"dir": "C:\\docs\\new\\", "n": 1}"#),
-    (r#"{"dir": "C:\docs\new\"}"#, r#"{"dir": "C:\\docs\\new\\"}"#),
-    (r#"["C:\docs\", "D:\src\"]"#, r#"["C:\\docs\\", "D:\\src\\"]"#),
-    (r#"[{"a": "\docs\" }, {"a": 1}]"#, r#"[{"a": "\\docs\\" }, {"a": 1}]"#),
+    (
+        r#"{"dir": "C:\docs\new\", "n": 1}"#,
+        r#"{"dir": "C:\\docs\\new\\", "n": 1}"#,
+    ),
+    (
+        r#"{"dir": "C:\docs\new\"}"#,
+        r#"{"dir": "C:\\docs\\new\\"}"#,
+    ),
+    (
+        r#"["C:\docs\", "D:\src\"]"#,
+        r#"["C:\\docs\\", "D:\\src\\"]"#,
+    ),
+    (
+        r#"[{"a": "\docs\" }, {"a": 1}]"#,
+        r#"[{"a": "\\docs\\" }, {"a": 1}]"#,
+    ),
     // These texts are also whole with an escaped quote.
-    (r#"["\docs \"x\", \"y\"", 1]"#, r#"["\\docs \"x\", \"y\"", 1]"#),
+    (
+        r#"["\docs \"x\", \"y\"", 1]"#,
+        r#"["\\docs \"x\", \"y\"", 1]"#,
+    ),
     (r#"["\docs\", ", 1]"#, r#"["\\docs\", ", 1]"#),
     (r#"["\docs\"]", "]"]"#, r#"["\\docs\"]", "]"]"#),
 ];
@@ -302,11 +381,18 @@ fn a_stream_decides_after_the_look_ahead_and_a_whole_text_at_the_end_of_the_stri
         let text = format!("[\"\\bar {} \\x\"]", "a".repeat(between));
         let is_near = text.rfind('\\').unwrap() - text.find('\\').unwrap() < 64;
         let all = text.replace('\\', "\\\\");
-        let expected = if is_near { all.clone() } else { text.replace("\\x", "\\\\x") };
+        let expected = if is_near {
+            all.clone()
+        } else {
+            text.replace("\\x", "\\\\x")
+        };
         let whole = fed([&*text], &options);
         assert_eq!((&whole.0, &whole.1), (&Ok(()), &expected), "{between}");
         for size in [1, 3, 7, 63, 64, 65] {
-            let pieces = text.as_bytes().chunks(size).map(|piece| std::str::from_utf8(piece).unwrap());
+            let pieces = text
+                .as_bytes()
+                .chunks(size)
+                .map(|piece| std::str::from_utf8(piece).unwrap());
             assert_eq!(fed(pieces, &options), whole, "{between}, {size}");
         }
         assert_eq!(repair_root(&text, &options).json, all, "{between}");
@@ -327,5 +413,7 @@ fn a_whole_text_sees_a_string_that_is_longer_than_a_block() {
 fn a_rule_that_is_off_changes_no_escape() {
     let options = RepairOptions::default().without(RepairRule::InvalidEscape);
     let text = r#"["C:\new\docs"]"#;
-    assert!(matches!(repair_root(text, &options).status, RepairStatus::Malformed(error) if error.offset == 9));
+    assert!(
+        matches!(repair_root(text, &options).status, RepairStatus::Malformed(error) if error.offset == 9)
+    );
 }

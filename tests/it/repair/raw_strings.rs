@@ -1,5 +1,5 @@
-//! Strings of writers that do not escape, with their intended values: regular expressions, paths, formulas, and
-//! Markdown with raw formulas and escaped line ends.
+//! Strings of writers that do not escape, with their intended values: regular expressions, paths,
+//! formulas, and Markdown with raw formulas and escaped line ends.
 
 use crate::support::Rng;
 
@@ -13,7 +13,10 @@ pub(super) struct Raw {
 impl Raw {
     /// A string without escapes.
     fn text(value: String) -> Self {
-        Self { written: value.clone(), value }
+        Self {
+            written: value.clone(),
+            value,
+        }
     }
 }
 
@@ -180,7 +183,11 @@ pub(super) fn regex(rng: &mut Rng) -> Raw {
     let mut text = String::from(rng.pick(&["^", "", r"\b", "(?i)"]));
     let class = rng.below(5);
     for part in 0..5 {
-        text.push_str(if part == class { rng.pick(&[r"\d+", r"\w", r"\s*", r"\S"]) } else { rng.pick(&REGEX) });
+        text.push_str(if part == class {
+            rng.pick(&[r"\d+", r"\w", r"\s*", r"\S"])
+        } else {
+            rng.pick(&REGEX)
+        });
     }
     text.push_str(rng.pick(&["$", "", r"\b", r"\z"]));
     Raw::text(text)
@@ -192,7 +199,11 @@ pub(super) fn path(rng: &mut Rng) -> Raw {
     let plain = rng.below(4);
     for part in 0..4 {
         text.push('\\');
-        text.push_str(if part == plain { rng.pick(&["docs", "src", "Data", "apps"]) } else { rng.pick(&SEGMENTS) });
+        text.push_str(if part == plain {
+            rng.pick(&["docs", "src", "Data", "apps"])
+        } else {
+            rng.pick(&SEGMENTS)
+        });
     }
     text.push_str(rng.pick(&["", ".txt", r"\readme.md", r"\*.log"]));
     Raw::text(text)
@@ -200,22 +211,41 @@ pub(super) fn path(rng: &mut Rng) -> Raw {
 
 /// Returns a formula. The backslash of at least one command is not an escape.
 pub(super) fn formula(rng: &mut Rng) -> Raw {
-    let (open, close) = [("$", "$"), ("$$", "$$"), (r"\(", r"\)"), ("", ""), (r"\[", r"\]")][rng.below(5)];
+    let (open, close) = [
+        ("$", "$"),
+        ("$$", "$$"),
+        (r"\(", r"\)"),
+        ("", ""),
+        (r"\[", r"\]"),
+    ][rng.below(5)];
     let plain = rng.below(4);
     let parts: Vec<_> = (0..4)
-        .map(|part| if part == plain { rng.pick(&[r"\lambda", r"\sum", r"\alpha"]) } else { rng.pick(&FORMULA) })
+        .map(|part| {
+            if part == plain {
+                rng.pick(&[r"\lambda", r"\sum", r"\alpha"])
+            } else {
+                rng.pick(&FORMULA)
+            }
+        })
         .collect();
-    Raw::text(format!("{open}{}{close}", parts.join(rng.pick(&[" = ", " + ", " "]))))
+    Raw::text(format!(
+        "{open}{}{close}",
+        parts.join(rng.pick(&[" = ", " + ", " "]))
+    ))
 }
 
-/// Returns Markdown with escaped line ends and raw formulas. At least one line begins like a line of text.
+/// Returns Markdown with escaped line ends and raw formulas. At least one line begins like a line
+/// of text.
 pub(super) fn markdown(rng: &mut Rng) -> Raw {
     let (mut written, mut value) = (String::from("Solution"), String::from("Solution"));
     let begins = rng.below(4);
     for line in 0..4 {
         let (escaped, end) = [(r"\n", "\n"), (r"\n\n", "\n\n"), (r"\r\n", "\r\n")][rng.below(3)];
-        let start =
-            if line == begins { rng.pick(&["Step 2: ", "Let ", "- the rate ", "1. "]) } else { rng.pick(&LINES) };
+        let start = if line == begins {
+            rng.pick(&["Step 2: ", "Let ", "- the rate ", "1. "])
+        } else {
+            rng.pick(&LINES)
+        };
         let formula = formula(rng).value;
         for (text, end) in [(&mut written, escaped), (&mut value, end)] {
             text.push_str(end);

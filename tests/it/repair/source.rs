@@ -23,7 +23,8 @@ pub(crate) enum Class {
 pub(crate) struct Token {
     pub(crate) class: Class,
     pub(crate) range: Range<usize>,
-    /// The innermost container that is open at the token, as the index of its opener; a bracket is not inside its own.
+    /// The innermost container that is open at the token, as the index of its opener; a bracket is
+    /// not inside its own.
     pub(crate) parent: Option<usize>,
     /// The index of the other bracket; the token's own index if it is no bracket.
     pub(crate) pair: usize,
@@ -37,9 +38,13 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Reads a document. Returns `None` if it is not JSON, or nested deeper than the reference parser reads.
+    /// Reads a document. Returns `None` if it is not JSON, or nested deeper than the reference
+    /// parser reads.
     pub(crate) fn new(text: &str) -> Option<Self> {
-        is_json(text).then(|| Self { text: text.to_owned(), tokens: tokens(text) })
+        is_json(text).then(|| Self {
+            text: text.to_owned(),
+            tokens: tokens(text),
+        })
     }
 
     /// Returns the text of a token.
@@ -55,12 +60,16 @@ impl Source {
 
     /// Whether a token is directly inside an object.
     pub(crate) fn in_object(&self, index: usize) -> bool {
-        self.tokens[index].parent.is_some_and(|parent| self.of(parent) == "{")
+        self.tokens[index]
+            .parent
+            .is_some_and(|parent| self.of(parent) == "{")
     }
 
     /// Returns the indices of the tokens that `is` accepts.
     pub(crate) fn all(&self, is: impl Fn(&Self, usize) -> bool) -> Vec<usize> {
-        (0..self.tokens.len()).filter(|&index| is(self, index)).collect()
+        (0..self.tokens.len())
+            .filter(|&index| is(self, index))
+            .collect()
     }
 
     /// Returns a token's class.
@@ -74,8 +83,8 @@ pub(crate) fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// Returns a valid document in one form: without white space, strings with as few escapes as possible, numbers and the
-/// order of the members as written. Equal forms are equal values.
+/// Returns a valid document in one form: without white space, strings with as few escapes as
+/// possible, numbers and the order of the members as written. Equal forms are equal values.
 pub(crate) fn canonical(text: &str) -> Option<String> {
     let source = Source::new(text)?;
     let mut out = String::with_capacity(text.len());
@@ -100,10 +109,18 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
 pub(crate) fn is_alike(own: &Value, expected: &Value) -> bool {
     match (own, expected) {
         (Value::Array(own), Value::Array(expected)) => {
-            own.len() == expected.len() && own.iter().zip(expected).all(|(own, expected)| is_alike(own, expected))
+            own.len() == expected.len()
+                && own
+                    .iter()
+                    .zip(expected)
+                    .all(|(own, expected)| is_alike(own, expected))
         }
         (Value::Object(own), Value::Object(expected)) => {
-            let has = |(key, value)| expected.get(key).is_some_and(|expected| is_alike(value, expected));
+            let has = |(key, value)| {
+                expected
+                    .get(key)
+                    .is_some_and(|expected| is_alike(value, expected))
+            };
             own.len() == expected.len() && own.iter().all(has)
         }
         (Value::Number(own), Value::Number(expected)) => own.as_f64() == expected.as_f64(),
@@ -126,9 +143,12 @@ pub(crate) fn units(text: &str, inner: Range<usize>) -> impl Iterator<Item = Ran
     })
 }
 
-/// Appends a unit as a character. A half of a surrogate pair waits for the other one; a lone one stays an escape.
+/// Appends a unit as a character. A half of a surrogate pair waits for the other one; a lone one
+/// stays an escape.
 fn push_unit(out: &mut String, unit: &str, high: &mut Option<u32>) {
-    let code = unit.strip_prefix("\\u").map(|digits| u32::from_str_radix(digits, 16).unwrap());
+    let code = unit
+        .strip_prefix("\\u")
+        .map(|digits| u32::from_str_radix(digits, 16).unwrap());
     if let (Some(first), Some(low @ 0xdc00..=0xdfff)) = (*high, code) {
         *high = None;
         out.push(char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (low - 0xdc00)).unwrap());
@@ -188,20 +208,30 @@ fn tokens(text: &str) -> Vec<Token> {
         at += match class {
             Class::Text => string_len(&bytes[at..]),
             Class::Literal | Class::Number => {
-                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+                let is_part =
+                    |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
                 bytes[at..].iter().take_while(|byte| is_part(byte)).count()
             }
             _ => 1,
         };
         let index = tokens.len();
-        let pair = if class == Class::Close { open.pop().unwrap() } else { index };
+        let pair = if class == Class::Close {
+            open.pop().unwrap()
+        } else {
+            index
+        };
         if class == Class::Close {
             tokens[pair].pair = index;
         }
         if class == Class::Colon {
             tokens[index - 1].class = Class::Key;
         }
-        tokens.push(Token { class, range: start..at, parent: open.last().copied(), pair });
+        tokens.push(Token {
+            class,
+            range: start..at,
+            parent: open.last().copied(),
+            pair,
+        });
         if class == Class::Open {
             open.push(index);
         }
@@ -220,7 +250,10 @@ fn string_len(bytes: &[u8]) -> usize {
 
 #[test]
 fn equal_values_have_one_form() {
-    let same = [r#"{"a": "\u0041\n\ud83d\ude00\"", "b": [1.0, null]}"#, "{\"a\":\"A\\n😀\\u0022\",\"b\" : [1.0,null]}"];
+    let same = [
+        r#"{"a": "\u0041\n\ud83d\ude00\"", "b": [1.0, null]}"#,
+        "{\"a\":\"A\\n😀\\u0022\",\"b\" : [1.0,null]}",
+    ];
     assert_eq!(canonical(same[0]), canonical(same[1]));
     assert!(is_json(&canonical(same[0]).unwrap()));
     assert_eq!(canonical(r#"["\ud83dx"]"#).unwrap(), r#"["\ud83dx"]"#);

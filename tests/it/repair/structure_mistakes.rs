@@ -7,21 +7,43 @@ use crate::support::Rng;
 /// The kinds that the text after the mistake decides.
 pub(crate) const GUESS: &[Row] = &[
     ("missing colon", missing_colon),
-    ("missing closer, object among elements", |s, rng| missing_closer(s, rng, "}", "[")),
-    ("missing closer, array in an object", |s, rng| missing_closer(s, rng, "]", "{")),
+    ("missing closer, object among elements", |s, rng| {
+        missing_closer(s, rng, "}", "[")
+    }),
+    ("missing closer, array in an object", |s, rng| {
+        missing_closer(s, rng, "]", "{")
+    }),
     ("closer of another kind too many", other_closer),
-    ("stray bracket between objects", |s, rng| stray_bracket(s, rng, false)),
-    ("stray bracket between objects of the root", |s, rng| stray_bracket(s, rng, true)),
-    ("closer doubled, the root goes on", |s, rng| doubled_closer(s, rng, true)),
-    ("text after the root", |s, rng| after_root(s, rng, &["\nI hope this helps!", "\n```\n", "  Done: \"all\" [1]."])),
-    ("closer after the root", |s, rng| after_root(s, rng, &["}", "]", "]}", "\n}"])),
+    ("stray bracket between objects", |s, rng| {
+        stray_bracket(s, rng, false)
+    }),
+    ("stray bracket between objects of the root", |s, rng| {
+        stray_bracket(s, rng, true)
+    }),
+    ("closer doubled, the root goes on", |s, rng| {
+        doubled_closer(s, rng, true)
+    }),
+    ("text after the root", |s, rng| {
+        after_root(
+            s,
+            rng,
+            &["\nI hope this helps!", "\n```\n", "  Done: \"all\" [1]."],
+        )
+    }),
+    ("closer after the root", |s, rng| {
+        after_root(s, rng, &["}", "]", "]}", "\n}"])
+    }),
 ];
 
-/// The kinds that look as if the text went on where it was broken. A container without its closer takes the members of
-/// the one around it; a second closer ends the container around.
+/// The kinds that look as if the text went on where it was broken. A container without its closer
+/// takes the members of the one around it; a second closer ends the container around.
 pub(crate) const UNDECIDABLE: &[Row] = &[
-    ("(missing closer, object in an object)", |s, rng| missing_closer(s, rng, "}", "{")),
-    ("(missing closer, array among elements)", |s, rng| missing_closer(s, rng, "]", "[")),
+    ("(missing closer, object in an object)", |s, rng| {
+        missing_closer(s, rng, "}", "{")
+    }),
+    ("(missing closer, array among elements)", |s, rng| {
+        missing_closer(s, rng, "]", "[")
+    }),
     ("(closer doubled)", |s, rng| doubled_closer(s, rng, false)),
 ];
 
@@ -36,26 +58,33 @@ fn missing_closer(source: &Source, rng: &mut Rng, closer: &str, around: &str) ->
         s.class(i) == Some(Class::Close)
             && s.of(i) == closer
             && s.class(i - 1) != Some(Class::Open)
-            && s.tokens[i].parent.is_some_and(|parent| s.of(parent) == around)
+            && s.tokens[i]
+                .parent
+                .is_some_and(|parent| s.of(parent) == around)
     };
     let index = one(source, rng, fits)?;
     Some(Mistake::replace(source.tokens[index].range.clone(), ""))
 }
 
-/// Inserts a closer after the closer of an inner container, of a kind that the container around can't have.
+/// Inserts a closer after the closer of an inner container, of a kind that the container around
+/// can't have.
 fn other_closer(source: &Source, rng: &mut Rng) -> Option<Mistake> {
-    let index = one(source, rng, |s, i| s.class(i) == Some(Class::Close) && s.tokens[i].parent.is_some())?;
+    let index = one(source, rng, |s, i| {
+        s.class(i) == Some(Class::Close) && s.tokens[i].parent.is_some()
+    })?;
     let closer = if source.in_object(index) { "]" } else { "}" };
     Some(Mistake::insert(source.tokens[index].range.end, closer))
 }
 
-/// Inserts a closer after the closer of an inner container that ends the container around before its next member: the
-/// root, or another one.
+/// Inserts a closer after the closer of an inner container that ends the container around before
+/// its next member: the root, or another one.
 fn doubled_closer(source: &Source, rng: &mut Rng, is_root: bool) -> Option<Mistake> {
     let fits = |s: &Source, i: usize| {
         s.class(i) == Some(Class::Close)
             && s.class(i + 1) == Some(Class::Comma)
-            && s.tokens[i].parent.is_some_and(|parent| (parent == 0) == is_root)
+            && s.tokens[i]
+                .parent
+                .is_some_and(|parent| (parent == 0) == is_root)
     };
     let index = one(source, rng, fits)?;
     let closer = if source.in_object(index) { "}" } else { "]" };
@@ -70,7 +99,13 @@ fn stray_bracket(source: &Source, rng: &mut Rng, is_root: bool) -> Option<Mistak
             && s.of(i) == "}"
             && s.class(i + 1) == Some(Class::Comma)
             && is_object(s, i + 2)
-            && s.tokens[i].parent.is_some_and(|parent| if is_root { parent == 0 } else { s.in_object(parent) })
+            && s.tokens[i].parent.is_some_and(|parent| {
+                if is_root {
+                    parent == 0
+                } else {
+                    s.in_object(parent)
+                }
+            })
     };
     let index = one(source, rng, fits)?;
     Some(Mistake::insert(source.tokens[index].range.end, "]"))

@@ -21,7 +21,8 @@ pub(crate) enum Verdict {
     Truncated,
     /// Another value, and nothing says so.
     Silent,
-    /// A promise about any answer is not kept: the result is not JSON, or undoing the repairs does not give the text.
+    /// A promise about any answer is not kept: the result is not JSON, or undoing the repairs does
+    /// not give the text.
     Broken,
     /// The mistake left valid JSON: another document that nobody can tell from a right one.
     StillValid,
@@ -73,7 +74,8 @@ pub(crate) struct Table {
 pub(crate) struct Plan {
     /// Each seed breaks each document once with each kind.
     pub(crate) seeds: Range<u64>,
-    /// Mistakes in one text. Under an odd seed all are of one kind, else the further ones are of any.
+    /// Mistakes in one text. Under an odd seed all are of one kind, else the further ones are of
+    /// any.
     pub(crate) mistakes: usize,
     /// The kinds of the first mistake: those whose name contains this.
     pub(crate) kind: String,
@@ -95,24 +97,36 @@ pub(crate) struct Broken {
     pub(crate) is_cut: bool,
 }
 
-/// Breaks the documents, repairs them, and compares. With `keep`, the texts that were not restored are kept.
+/// Breaks the documents, repairs them, and compares. With `keep`, the texts that were not restored
+/// are kept.
 pub(crate) fn measure(documents: &[(String, Source)], plan: &Plan, keep: bool) -> Table {
     let mut table = Table::default();
     for_every_text(documents, plan, |broken| {
         let (verdict, answer) = judge(&broken.text, &broken.truth, broken.is_cut, &plan.options);
         table.cells.entry(broken.kind).or_default().counts[verdict as usize] += 1;
         if keep && !matches!(verdict, Verdict::Restored | Verdict::StillValid) {
-            table.misses.push(Miss { broken, verdict, answer });
+            table.misses.push(Miss {
+                broken,
+                verdict,
+                answer,
+            });
         }
     });
     table
 }
 
 /// Breaks the documents as the plan says.
-pub(crate) fn for_every_text(documents: &[(String, Source)], plan: &Plan, mut on: impl FnMut(Broken)) {
-    let all: Vec<Kind> = kinds().filter(|kind| kind.level <= plan.options.level()).collect();
+pub(crate) fn for_every_text(
+    documents: &[(String, Source)],
+    plan: &Plan,
+    mut on: impl FnMut(Broken),
+) {
+    let all: Vec<Kind> = kinds()
+        .filter(|kind| kind.level <= plan.options.level())
+        .collect();
     let further: Vec<&Kind> = all.iter().filter(|kind| kind.is_decidable).collect();
-    let is_chosen = |kind: &&Kind| kind.name.contains(&plan.kind) && (kind.is_decidable || plan.mistakes == 1);
+    let is_chosen =
+        |kind: &&Kind| kind.name.contains(&plan.kind) && (kind.is_decidable || plan.mistakes == 1);
     let chosen: Vec<&Kind> = all.iter().filter(is_chosen).collect();
     for (name, source) in documents {
         let plain = canonical(&source.text).unwrap();
@@ -121,16 +135,38 @@ pub(crate) fn for_every_text(documents: &[(String, Source)], plan: &Plan, mut on
                 let mut rng = Rng::new(seed ^ (source.text.len() as u64) << 20);
                 rng = Rng::new(rng.next() ^ Rng::of(kind.name.as_bytes()).next());
                 let same = [*kind];
-                let others = if seed % 2 == 1 { &same[..] } else { &further[..] };
-                let Some(mistakes) = make(source, kind, others, plan.mistakes, &mut rng) else { continue };
+                let others = if seed % 2 == 1 {
+                    &same[..]
+                } else {
+                    &further[..]
+                };
+                let Some(mistakes) = make(source, kind, others, plan.mistakes, &mut rng) else {
+                    continue;
+                };
                 let is_plain = mistakes.iter().all(|mistake| mistake.truth.is_empty());
-                let truth = || apply(&source.text, mistakes.iter().flat_map(|mistake| &mistake.truth));
+                let truth = || {
+                    apply(
+                        &source.text,
+                        mistakes.iter().flat_map(|mistake| &mistake.truth),
+                    )
+                };
                 on(Broken {
                     kind: kind.name,
                     document: format!("{name}, seed {seed}"),
-                    text: apply(&source.text, mistakes.iter().flat_map(|mistake| &mistake.broken)),
-                    place: mistakes.iter().map(|mistake| mistake.place().start).min().unwrap_or(0),
-                    truth: if is_plain { plain.clone() } else { canonical(&truth()).unwrap() },
+                    text: apply(
+                        &source.text,
+                        mistakes.iter().flat_map(|mistake| &mistake.broken),
+                    ),
+                    place: mistakes
+                        .iter()
+                        .map(|mistake| mistake.place().start)
+                        .min()
+                        .unwrap_or(0),
+                    truth: if is_plain {
+                        plain.clone()
+                    } else {
+                        canonical(&truth()).unwrap()
+                    },
                     is_cut: mistakes.iter().any(|mistake| mistake.is_cut),
                 });
             }
@@ -138,15 +174,27 @@ pub(crate) fn for_every_text(documents: &[(String, Source)], plan: &Plan, mut on
     }
 }
 
-/// Returns `count` mistakes that are apart, the first of `kind`, if the document has places for them.
-fn make(source: &Source, kind: &Kind, others: &[&Kind], count: usize, rng: &mut Rng) -> Option<Vec<Mistake>> {
+/// Returns `count` mistakes that are apart, the first of `kind`, if the document has places for
+/// them.
+fn make(
+    source: &Source,
+    kind: &Kind,
+    others: &[&Kind],
+    count: usize,
+    rng: &mut Rng,
+) -> Option<Vec<Mistake>> {
     let mut mistakes = vec![(kind.make)(source, rng)?];
     for _ in 0..TRIES {
         if mistakes.len() == count {
             break;
         }
-        let Some(next) = (others[rng.below(others.len())].make)(source, rng) else { continue };
-        if mistakes.iter().all(|mistake| mistake.is_apart(&next, source)) {
+        let Some(next) = (others[rng.below(others.len())].make)(source, rng) else {
+            continue;
+        };
+        if mistakes
+            .iter()
+            .all(|mistake| mistake.is_apart(&next, source))
+        {
             mistakes.push(next);
         }
     }
@@ -157,7 +205,12 @@ fn make(source: &Source, kind: &Kind, others: &[&Kind], count: usize, rng: &mut 
 const TRIES: usize = 12;
 
 /// Repairs a text and compares the value with `value`, in canonical form.
-pub(crate) fn judge(text: &str, value: &str, is_cut: bool, options: &RepairOptions) -> (Verdict, Option<RepairedRoot>) {
+pub(crate) fn judge(
+    text: &str,
+    value: &str,
+    is_cut: bool,
+    options: &RepairOptions,
+) -> (Verdict, Option<RepairedRoot>) {
     if is_json(text) {
         return (Verdict::StillValid, None);
     }
@@ -182,7 +235,10 @@ impl Table {
     pub(crate) fn sum(&self, is_decidable: bool) -> Cell {
         let mut sum = Cell::default();
         for kind in kinds().filter(|kind| kind.is_decidable == is_decidable) {
-            self.cells.get(kind.name).into_iter().for_each(|cell| sum.add(cell));
+            self.cells
+                .get(kind.name)
+                .into_iter()
+                .for_each(|cell| sum.add(cell));
         }
         sum
     }
@@ -195,7 +251,9 @@ impl Table {
 
     /// Returns how many texts of a kind were broken, and how many stayed valid.
     pub(crate) fn of(&self, kind: &str) -> (usize, usize) {
-        self.cells.get(kind).map_or((0, 0), |cell| (cell.rows(), cell.count(Verdict::StillValid)))
+        self.cells.get(kind).map_or((0, 0), |cell| {
+            (cell.rows(), cell.count(Verdict::StillValid))
+        })
     }
 
     /// Prints the kinds in their order, and the sums.
@@ -205,11 +263,19 @@ impl Table {
             "kind", "texts", "restored", "refused", "truncated", "silent", "broken", "valid"
         );
         let rows = kinds().filter_map(|kind| Some((kind.name, *self.cells.get(kind.name)?)));
-        let sums = [("all that can be decided", self.sum(true)), ("(all that can't)", self.sum(false))];
+        let sums = [
+            ("all that can be decided", self.sum(true)),
+            ("(all that can't)", self.sum(false)),
+        ];
         for (name, cell) in rows.chain(sums) {
-            let [restored, refused, truncated, silent, broken] =
-                [Verdict::Restored, Verdict::Refused, Verdict::Truncated, Verdict::Silent, Verdict::Broken]
-                    .map(|verdict| cell.percent(verdict));
+            let [restored, refused, truncated, silent, broken] = [
+                Verdict::Restored,
+                Verdict::Refused,
+                Verdict::Truncated,
+                Verdict::Silent,
+                Verdict::Broken,
+            ]
+            .map(|verdict| cell.percent(verdict));
             let _ = writeln!(
                 out,
                 "{name:42} {:>7} {restored:>8.2}% {refused:>7.2}% {truncated:>8.2}% {silent:>7.2}% {broken:>6.2}% {:>6}",
@@ -224,19 +290,41 @@ impl Table {
 impl Miss {
     /// Shows the text around the mistake, where the value differs, and the log.
     pub(crate) fn print(&self) -> String {
-        let Broken { kind, document, text, place, truth, .. } = &self.broken;
+        let Broken {
+            kind,
+            document,
+            text,
+            place,
+            truth,
+            ..
+        } = &self.broken;
         let mut out = format!("## {kind}: {:?}, {document} at {place}\n", self.verdict);
         let _ = writeln!(out, "  text:   {}", window(text, *place));
-        let Some(answer) = &self.answer else { return out + "  it panicked\n" };
-        let _ = writeln!(out, "  status: {:?}, {} of {} bytes", answer.status, answer.end, text.len());
+        let Some(answer) = &self.answer else {
+            return out + "  it panicked\n";
+        };
+        let _ = writeln!(
+            out,
+            "  status: {:?}, {} of {} bytes",
+            answer.status,
+            answer.end,
+            text.len()
+        );
         let own = canonical(&answer.json).unwrap_or_else(|| answer.json.clone());
-        let differs = own.bytes().zip(truth.bytes()).take_while(|(own, truth)| own == truth).count();
+        let differs = own
+            .bytes()
+            .zip(truth.bytes())
+            .take_while(|(own, truth)| own == truth)
+            .count();
         let _ = writeln!(out, "  answer: {}", window(&own, differs));
         let _ = writeln!(out, "  truth:  {}", window(truth, differs));
         for repair in answer.repairs.iter().take(REPAIRS_SHOWN) {
             let (rule, range) = (repair.rule, &repair.range);
-            let _ =
-                writeln!(out, "  {rule} {range:?} {:?} -> {:?} {}", repair.original, repair.replacement, repair.path);
+            let _ = writeln!(
+                out,
+                "  {rule} {range:?} {:?} -> {:?} {}",
+                repair.original, repair.replacement, repair.path
+            );
         }
         out
     }
@@ -253,6 +341,9 @@ fn window(text: &str, at: usize) -> String {
         at
     };
     let at = boundary(at.min(text.len()));
-    let (start, end) = (boundary(at.saturating_sub(60)), boundary((at + 100).min(text.len())));
+    let (start, end) = (
+        boundary(at.saturating_sub(60)),
+        boundary((at + 100).min(text.len())),
+    );
     format!("{:?} <> {:?}", &text[start..at], &text[at..end])
 }

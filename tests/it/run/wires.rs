@@ -1,4 +1,5 @@
-//! `restitch run` in each API: the requests as the server saw them, and what becomes of whole, cut and refused answers.
+//! `restitch run` in each API: the requests as the server saw them, and what becomes of whole, cut
+//! and refused answers.
 
 use std::fs;
 use std::path::Path;
@@ -101,15 +102,31 @@ impl Server {
     }
 
     fn of(sim: Sim) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let running = runtime.block_on(sim.chunk(7).bind(([127, 0, 0, 1], 0).into())).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let running = runtime
+            .block_on(sim.chunk(7).bind(([127, 0, 0, 1], 0).into()))
+            .unwrap();
         Self { runtime, running }
     }
 
     /// Runs the command with an API and a prompt.
     fn ask(&self, folder: &Path, dialect: &str, more: &[&str]) -> Ran {
         let url = format!("{}/v1", self.running.url());
-        let common = ["run", "--base-url", &url, "--dialect", dialect, "--model", "m", "--prompt", "Rows!"];
+        let common = [
+            "run",
+            "--base-url",
+            &url,
+            "--dialect",
+            dialect,
+            "--model",
+            "m",
+            "--prompt",
+            "Rows!",
+        ];
         run(folder, &[&common[..], more].concat(), b"")
     }
 
@@ -124,8 +141,19 @@ impl Server {
 /// Runs the command with these variables, and without those of the caller that have keys.
 fn with_keys(folder: &Path, arguments: &[&str], keys: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-    command.current_dir(folder).arg("run").args(["--model", "m"]).args(arguments).env_remove("RESTITCH_CORPUS");
-    for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "CO_API_KEY", "COHERE_API_KEY"] {
+    command
+        .current_dir(folder)
+        .arg("run")
+        .args(["--model", "m"])
+        .args(arguments)
+        .env_remove("RESTITCH_CORPUS");
+    for name in [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "CO_API_KEY",
+        "COHERE_API_KEY",
+    ] {
         command.env_remove(name);
     }
     command.envs(keys.iter().copied()).output().unwrap()
@@ -138,23 +166,58 @@ fn text(bytes: &[u8]) -> &str {
 #[test]
 fn the_first_request_is_that_of_the_api() {
     let folder = folder("run-wire-request", &[("system.txt", b"Be \"brief\".")]);
-    for Expected { dialect, path, key, full, plain, .. } in ALL {
-        for (more, body) in [(&["--system-file", "system.txt", "--max-tokens", "100"][..], full), (&[], plain)] {
+    for Expected {
+        dialect,
+        path,
+        key,
+        full,
+        plain,
+        ..
+    } in ALL
+    {
+        for (more, body) in [
+            (
+                &["--system-file", "system.txt", "--max-tokens", "100"][..],
+                full,
+            ),
+            (&[], plain),
+        ] {
             let (seen, requests) = channel();
             let refusal = response("401 Unauthorized", "application/json", "{}");
             let url = scripted_and_seen(vec![refusal], seen);
-            let common =
-                ["--base-url", &url, "--dialect", dialect, "--prompt", "Rows!", "--key-variable", "KEY_OF_TEST"];
-            with_keys(&folder, &[&common[..], more].concat(), &[("KEY_OF_TEST", "sk-1")]);
+            let common = [
+                "--base-url",
+                &url,
+                "--dialect",
+                dialect,
+                "--prompt",
+                "Rows!",
+                "--key-variable",
+                "KEY_OF_TEST",
+            ];
+            with_keys(
+                &folder,
+                &[&common[..], more].concat(),
+                &[("KEY_OF_TEST", "sk-1")],
+            );
             let request = requests.recv().unwrap();
             let (head, sent) = request.split_once("\r\n\r\n").unwrap();
             assert_eq!(sent, body, "{dialect}");
             let mut lines = head.lines();
-            assert_eq!(lines.next(), Some(format!("POST /v1{path} HTTP/1.1").as_str()), "{dialect}");
+            assert_eq!(
+                lines.next(),
+                Some(format!("POST /v1{path} HTTP/1.1").as_str()),
+                "{dialect}"
+            );
             let mut headers: Vec<&str> = lines.filter(|line| !line.starts_with("host: ")).collect();
             headers.sort_unstable();
             let length = format!("content-length: {}", body.len());
-            let mut expected = vec!["accept-encoding: identity", &length, "content-type: application/json", key];
+            let mut expected = vec![
+                "accept-encoding: identity",
+                &length,
+                "content-type: application/json",
+                key,
+            ];
             expected.extend((dialect == "anthropic").then_some("anthropic-version: 2023-06-01"));
             expected.sort_unstable();
             assert_eq!(headers, expected, "{dialect}");
@@ -165,7 +228,13 @@ fn the_first_request_is_that_of_the_api() {
 #[test]
 fn a_document_is_the_same_in_every_api() {
     let folder = folder("run-wire-document", &[]);
-    for Expected { dialect, path, tokens, .. } in ALL {
+    for Expected {
+        dialect,
+        path,
+        tokens,
+        ..
+    } in ALL
+    {
         for (script, calls) in [
             ("answer", 1),
             ("fence", 1),
@@ -181,19 +250,39 @@ fn a_document_is_the_same_in_every_api() {
         ] {
             let server = Server::new(script);
             let ran = server.ask(&folder, dialect, &[]);
-            assert_eq!((ran.code, ran.out.as_str()), (0, DOCUMENT), "{dialect}, {script}: {}", ran.err);
+            assert_eq!(
+                (ran.code, ran.out.as_str()),
+                (0, DOCUMENT),
+                "{dialect}, {script}: {}",
+                ran.err
+            );
             let seen = server.end();
             let posted: Vec<_> = seen.iter().filter(|call| call.method == "POST").collect();
             assert_eq!(posted.len(), calls, "{dialect}, {script}: {}", ran.err);
-            assert!(posted.iter().all(|call| call.path == format!("/v1{path}")), "{dialect}, {script}");
+            assert!(
+                posted.iter().all(|call| call.path == format!("/v1{path}")),
+                "{dialect}, {script}"
+            );
         }
         let server = Server::new("answer@60!length | anchor");
         let ran = server.ask(&folder, dialect, &["--json", "-o", "out.json"]);
         let answer = &ran.answers()[0];
-        assert_eq!((&answer["document"], &answer["status"]), (&json!(DOCUMENT), &json!("complete")), "{dialect}");
-        assert_eq!((&answer["finish"], &answer["continuations"]), (&json!("stop"), &json!(1)), "{dialect}");
+        assert_eq!(
+            (&answer["document"], &answer["status"]),
+            (&json!(DOCUMENT), &json!("complete")),
+            "{dialect}"
+        );
+        assert_eq!(
+            (&answer["finish"], &answer["continuations"]),
+            (&json!("stop"), &json!(1)),
+            "{dialect}"
+        );
         assert_eq!(answer["tokens"][0].as_u64(), tokens, "{dialect}: {answer}");
-        assert_eq!(fs::read_to_string(folder.join("out.json")).unwrap(), DOCUMENT, "{dialect}");
+        assert_eq!(
+            fs::read_to_string(folder.join("out.json")).unwrap(),
+            DOCUMENT,
+            "{dialect}"
+        );
     }
 }
 
@@ -204,23 +293,49 @@ fn what_is_given_up_is_closed_in_every_api() {
         let server = Server::new("answer@60!length | empty");
         let ran = server.ask(&folder, dialect, &["--json"]);
         let answer = &ran.answers()[0];
-        assert_eq!((ran.code, &answer["status"]), (3, &json!("closed")), "{dialect}: {}", ran.err);
-        assert_eq!(answer["document"], r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {}]}"#, "{dialect}");
+        assert_eq!(
+            (ran.code, &answer["status"]),
+            (3, &json!("closed")),
+            "{dialect}: {}",
+            ran.err
+        );
+        assert_eq!(
+            answer["document"], r#"{"title": "Report", "rows": [{"id": 1, "name": "Alma"}, {}]}"#,
+            "{dialect}"
+        );
         let ran = server.ask(&folder, dialect, &["--max-continuations", "0"]);
         assert_eq!(ran.code, 3, "{dialect}: {}", ran.err);
-        assert!(ran.out.starts_with(&DOCUMENT[..60]), "{dialect}: {}", ran.out);
-        assert!(serde_json::from_str::<Value>(&ran.out).is_ok(), "{dialect}: {}", ran.out);
+        assert!(
+            ran.out.starts_with(&DOCUMENT[..60]),
+            "{dialect}: {}",
+            ran.out
+        );
+        assert!(
+            serde_json::from_str::<Value>(&ran.out).is_ok(),
+            "{dialect}: {}",
+            ran.out
+        );
         server.end();
         for (script, words) in [
-            ("refusal", "the answer has no complete JSON document; it begins: I'm sorry, but I can't help with that."),
+            (
+                "refusal",
+                "the answer has no complete JSON document; it begins: I'm sorry, but I can't help with that.",
+            ),
             ("empty", "the answer has no text"),
-            ("reasoning", "the answer has no text and ended with `length`"),
+            (
+                "reasoning",
+                "the answer has no text and ended with `length`",
+            ),
         ] {
             // Of a text completion, reasoning is nothing, and an end by the limit is continued.
             if (dialect, script) != ("openai-completions", "reasoning") {
                 let ran = Server::new(script).ask(&folder, dialect, &[]);
                 let words = format!("restitch: {words}\n");
-                assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (4, "", words.as_str()), "{dialect}");
+                assert_eq!(
+                    (ran.code, ran.out.as_str(), ran.err.as_str()),
+                    (4, "", words.as_str()),
+                    "{dialect}"
+                );
             }
         }
     }
@@ -242,7 +357,11 @@ fn the_delivered_text_comes_back_in_every_api() {
         let server = Server::new("answer@60!length | anchor");
         server.ask(&folder, dialect, &[]);
         let body: Value = serde_json::from_str(&server.end()[1].body).unwrap();
-        assert_eq!(body.pointer(pointer), Some(&json!(delivered)), "{dialect}: {body}");
+        assert_eq!(
+            body.pointer(pointer),
+            Some(&json!(delivered)),
+            "{dialect}: {body}"
+        );
     }
     let server = Server::new("answer@60!length | exact");
     server.ask(&folder, "openai-completions", &[]);
@@ -250,7 +369,8 @@ fn the_delivered_text_comes_back_in_every_api() {
     assert_eq!(body["prompt"], format!("Rows!{delivered}"));
 
     // A model that continues its own message is given it.
-    let sim = Sim::new(DOCUMENT, "answer@60!length | exact".parse().unwrap()).profile(ProviderProfile::Anthropic);
+    let sim = Sim::new(DOCUMENT, "answer@60!length | exact".parse().unwrap())
+        .profile(ProviderProfile::Anthropic);
     let server = Server::of(sim);
     let ran = server.ask(&folder, "anthropic", &["--config", "turn.toml"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, DOCUMENT), "{}", ran.err);
@@ -268,7 +388,11 @@ fn a_refusal_is_told_in_the_words_of_the_server() {
         let server = Server::new("401");
         let ran = server.ask(&folder, dialect, &[]);
         let words = "restitch: the server answered 401 Unauthorized: The script says 401.\n";
-        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, "", words), "{dialect}");
+        assert_eq!(
+            (ran.code, ran.out.as_str(), ran.err.as_str()),
+            (1, "", words),
+            "{dialect}"
+        );
         assert_eq!(server.end().len(), 1, "{dialect}");
     }
     let openai = r#"{"error":{"message":"Incorrect API key provided: sk-1.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#;
@@ -286,23 +410,60 @@ fn a_refusal_is_told_in_the_words_of_the_server() {
         ("gemini", google, "API key not valid."),
         // Without `alt=sse`, or before it is read.
         ("gemini", &format!("[{google}\n]\n"), "API key not valid."),
-        ("ollama", r#"{"error":"model 'm' not found"}"#, "model 'm' not found"),
-        ("cohere-v2", r#"{"id":"7","message":"invalid api token"}"#, "invalid api token"),
+        (
+            "ollama",
+            r#"{"error":"model 'm' not found"}"#,
+            "model 'm' not found",
+        ),
+        (
+            "cohere-v2",
+            r#"{"id":"7","message":"invalid api token"}"#,
+            "invalid api token",
+        ),
         // Of a server in front of the API, or of another one that speaks it.
-        ("openai-chat", r#"{"object":"error","message":"no such model","code":404}"#, "no such model"),
+        (
+            "openai-chat",
+            r#"{"object":"error","message":"no such model","code":404}"#,
+            "no such model",
+        ),
         ("openai-chat", r#"{"detail":"Not Found"}"#, "Not Found"),
-        ("anthropic", r#"{"message":"no Route matched"}"#, "no Route matched"),
-        ("gemini", r#"{"message":"no Route matched"}"#, "no Route matched"),
+        (
+            "anthropic",
+            r#"{"message":"no Route matched"}"#,
+            "no Route matched",
+        ),
+        (
+            "gemini",
+            r#"{"message":"no Route matched"}"#,
+            "no Route matched",
+        ),
         ("ollama", r#"{"error":{"message":"nested"}}"#, "nested"),
         ("openai-responses", r#"{"detail":"Not Found"}"#, "Not Found"),
-        ("openai-completions", "<html>404</html>\n", "<html>404</html>"),
+        (
+            "openai-completions",
+            "<html>404</html>\n",
+            "<html>404</html>",
+        ),
         ("cohere-v2", "", ""),
     ] {
         let url = scripted(vec![response("400 Bad Request", "application/json", body)]);
-        let arguments = ["--base-url", &url, "--dialect", dialect, "--prompt", "x", "--key-variable", "KEY_OF_TEST"];
+        let arguments = [
+            "--base-url",
+            &url,
+            "--dialect",
+            dialect,
+            "--prompt",
+            "x",
+            "--key-variable",
+            "KEY_OF_TEST",
+        ];
         let ran = with_keys(&folder, &arguments, &[("KEY_OF_TEST", "sk-1")]);
         let words = format!("restitch: the server answered 400 Bad Request: {said}");
-        assert_eq!((ran.status.code(), text(&ran.stderr).trim_end()), (Some(1), words.trim_end()), "{dialect}: {body}");
+        assert_eq!(
+            (ran.status.code(), text(&ran.stderr).trim_end()),
+            (Some(1), words.trim_end()),
+            "{dialect}: {body}"
+        );
     }
 }
 
@@ -311,17 +472,45 @@ fn a_refusal_is_told_in_the_words_of_the_server() {
 fn an_answer_that_is_no_stream_is_told() {
     let folder = folder("run-wire-whole", &[]);
     for (dialect, media_type, body, said) in [
-        ("openai-chat", "application/json", r#"{"error":{"message":"no credit"}}"#, "no credit"),
-        ("ollama", "application/json", r#"{"error":"no memory"}"#, "no memory"),
-        ("gemini", "text/html", "<html>Sign in</html>", "<html>Sign in</html>"),
+        (
+            "openai-chat",
+            "application/json",
+            r#"{"error":{"message":"no credit"}}"#,
+            "no credit",
+        ),
+        (
+            "ollama",
+            "application/json",
+            r#"{"error":"no memory"}"#,
+            "no memory",
+        ),
+        (
+            "gemini",
+            "text/html",
+            "<html>Sign in</html>",
+            "<html>Sign in</html>",
+        ),
         // The media type of another API's streams.
-        ("ollama", "text/event-stream", "data: [DONE]\n\n", "data: [DONE]"),
+        (
+            "ollama",
+            "text/event-stream",
+            "data: [DONE]\n\n",
+            "data: [DONE]",
+        ),
     ] {
         let url = scripted(vec![response("200 OK", media_type, body)]);
-        let ran = with_keys(&folder, &["--base-url", &url, "--dialect", dialect, "--prompt", "x"], &[]);
-        let words =
-            format!("restitch: the server answered 200 OK without a stream: {said}\n").replace("]\n\n\n", "]\n");
-        assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(1), words.as_str()), "{dialect}: {body}");
+        let ran = with_keys(
+            &folder,
+            &["--base-url", &url, "--dialect", dialect, "--prompt", "x"],
+            &[],
+        );
+        let words = format!("restitch: the server answered 200 OK without a stream: {said}\n")
+            .replace("]\n\n\n", "]\n");
+        assert_eq!(
+            (ran.status.code(), text(&ran.stderr)),
+            (Some(1), words.as_str()),
+            "{dialect}: {body}"
+        );
     }
 }
 
@@ -332,15 +521,34 @@ fn the_key_is_nowhere_in_any_api() {
         let folder = folder(&format!("run-wire-key-{dialect}"), &[]);
         let refusal = r#"{"error": {"message": "not a key: sk-1"}}"#;
         let url = scripted(vec![response("403 Forbidden", "application/json", refusal)]);
-        let common = ["--base-url", &url, "--dialect", dialect, "--prompt", "x", "--key-variable", "KEY_OF_TEST"];
-        let ran =
-            with_keys(&folder, &[&common[..], &["--trace", "trace", "--json"]].concat(), &[("KEY_OF_TEST", "sk-1")]);
-        assert!(text(&ran.stderr).contains("not a key: [key]"), "{dialect}: {}", text(&ran.stderr));
+        let common = [
+            "--base-url",
+            &url,
+            "--dialect",
+            dialect,
+            "--prompt",
+            "x",
+            "--key-variable",
+            "KEY_OF_TEST",
+        ];
+        let ran = with_keys(
+            &folder,
+            &[&common[..], &["--trace", "trace", "--json"]].concat(),
+            &[("KEY_OF_TEST", "sk-1")],
+        );
+        assert!(
+            text(&ran.stderr).contains("not a key: [key]"),
+            "{dialect}: {}",
+            text(&ran.stderr)
+        );
         let mut written = text(&ran.stderr).to_owned() + text(&ran.stdout);
         for file in fs::read_dir(folder.join("trace")).unwrap() {
             written += &fs::read_to_string(file.unwrap().path()).unwrap();
         }
-        assert!(written.contains("\"x\"") && !written.contains("sk-1"), "{dialect}: {written}");
+        assert!(
+            written.contains("\"x\"") && !written.contains("sk-1"),
+            "{dialect}: {written}"
+        );
     }
 }
 
@@ -352,9 +560,18 @@ fn the_trace_has_lines_of_json_as_they_came() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let read = |name: &str| fs::read_to_string(folder.join("trace").join(name)).unwrap();
     assert_eq!(read("000-request.json"), ALL[5].plain);
-    let lines: Vec<Value> = read("000-response.txt").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let said: String = lines.iter().map(|line| line["message"]["content"].as_str().unwrap()).collect();
-    assert_eq!((said.as_str(), &lines.last().unwrap()["done_reason"]), (&DOCUMENT[..60], &json!("length")));
+    let lines: Vec<Value> = read("000-response.txt")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let said: String = lines
+        .iter()
+        .map(|line| line["message"]["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (said.as_str(), &lines.last().unwrap()["done_reason"]),
+        (&DOCUMENT[..60], &json!("length"))
+    );
     let contexts: Value = serde_json::from_str(&read("001-contexts.json")).unwrap();
     assert_eq!(contexts["hierarchy_context"], DOCUMENT[..60]);
     assert_eq!(read("001-request.json"), server.end()[1].body);
@@ -362,24 +579,46 @@ fn the_trace_has_lines_of_json_as_they_came() {
 
 #[test]
 fn mistakes_are_told_before_anything_is_asked() {
-    let folder = folder("run-wire-mistakes", &[("empty.txt", b""), ("blank.txt", b" \n\t")]);
+    let folder = folder(
+        "run-wire-mistakes",
+        &[("empty.txt", b""), ("blank.txt", b" \n\t")],
+    );
     for Expected { dialect, .. } in ALL {
         let server = Server::new("answer");
         let url = format!("{}/v1", server.running.url());
         let common = ["--base-url", &url, "--dialect", dialect];
         let key = ["--prompt", "x", "--key-variable", "KEY_OF_TEST"];
-        let ran = with_keys(&folder, &[&common[..], &key].concat(), &[("KEY_OF_TEST", "sk-\u{7f}1")]);
+        let ran = with_keys(
+            &folder,
+            &[&common[..], &key].concat(),
+            &[("KEY_OF_TEST", "sk-\u{7f}1")],
+        );
         let words = "restitch: the key has characters that no header may have\n";
-        assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(2), words), "{dialect}");
-        for prompt in [["--prompt", ""], ["--prompt-file", "empty.txt"], ["--prompt-file", "blank.txt"]] {
+        assert_eq!(
+            (ran.status.code(), text(&ran.stderr)),
+            (Some(2), words),
+            "{dialect}"
+        );
+        for prompt in [
+            ["--prompt", ""],
+            ["--prompt-file", "empty.txt"],
+            ["--prompt-file", "blank.txt"],
+        ] {
             let ran = with_keys(&folder, &[&common[..], &prompt].concat(), &[]);
             let words = "restitch: the prompt is empty\n";
-            assert_eq!((ran.status.code(), text(&ran.stderr)), (Some(2), words), "{dialect}");
+            assert_eq!(
+                (ran.status.code(), text(&ran.stderr)),
+                (Some(2), words),
+                "{dialect}"
+            );
         }
         assert_eq!(server.end().len(), 0, "{dialect}");
     }
     for (arguments, words) in [
-        (&["--provider", "nobody"][..], "--provider nobody: not known; known are openai, "),
+        (
+            &["--provider", "nobody"][..],
+            "--provider nobody: not known; known are openai, ",
+        ),
         (
             &["--provider", "openai", "--dialect", "gemini"],
             "--dialect gemini: openai does not speak it; it speaks openai-chat, openai-responses, openai-completions\n",
@@ -388,20 +627,42 @@ fn mistakes_are_told_before_anything_is_asked() {
             &["--provider", "anthropic", "--dialect", "ollama"],
             "--dialect ollama: anthropic does not speak it; it speaks anthropic, openai-chat\n",
         ),
-        (&["--provider", "mistral", "--dialect", "cohere-v2"], "mistral does not speak it; it speaks openai-chat\n"),
+        (
+            &["--provider", "mistral", "--dialect", "cohere-v2"],
+            "mistral does not speak it; it speaks openai-chat\n",
+        ),
         (
             &["--provider", "openai", "--dialect", "telnet"],
             "possible values: openai-chat, openai-completions, openai-responses, anthropic, gemini, ollama, cohere-v2",
         ),
-        (&["--provider", "openai"], "the environment has no key: set OPENAI_API_KEY\n"),
-        (&["--provider", "anthropic"], "the environment has no key: set ANTHROPIC_API_KEY\n"),
-        (&["--provider", "gemini", "--dialect", "openai-chat"], "the environment has no key: set GEMINI_API_KEY\n"),
-        (&["--provider", "cohere"], "the environment has no key: set CO_API_KEY or COHERE_API_KEY\n"),
-        (&["--provider", "ollama", "--key-variable", "KEY_OF_TEST"], "the environment has no key: set KEY_OF_TEST\n"),
+        (
+            &["--provider", "openai"],
+            "the environment has no key: set OPENAI_API_KEY\n",
+        ),
+        (
+            &["--provider", "anthropic"],
+            "the environment has no key: set ANTHROPIC_API_KEY\n",
+        ),
+        (
+            &["--provider", "gemini", "--dialect", "openai-chat"],
+            "the environment has no key: set GEMINI_API_KEY\n",
+        ),
+        (
+            &["--provider", "cohere"],
+            "the environment has no key: set CO_API_KEY or COHERE_API_KEY\n",
+        ),
+        (
+            &["--provider", "ollama", "--key-variable", "KEY_OF_TEST"],
+            "the environment has no key: set KEY_OF_TEST\n",
+        ),
     ] {
         let ran = with_keys(&folder, &[arguments, &["--prompt", "x"]].concat(), &[]);
         assert_eq!(ran.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&ran.stderr).contains(words), "{arguments:?}: {}", text(&ran.stderr));
+        assert!(
+            text(&ran.stderr).contains(words),
+            "{arguments:?}: {}",
+            text(&ran.stderr)
+        );
     }
 }
 
@@ -409,10 +670,21 @@ fn mistakes_are_told_before_anything_is_asked() {
 #[test]
 fn the_address_of_a_server_that_cannot_be_reached_is_told() {
     for Expected { dialect, .. } in ALL {
-        let arguments = ["--base-url", "http://127.0.0.1:9", "--dialect", dialect, "--prompt", "x"];
+        let arguments = [
+            "--base-url",
+            "http://127.0.0.1:9",
+            "--dialect",
+            dialect,
+            "--prompt",
+            "x",
+        ];
         let ran = with_keys(Path::new("."), &arguments, &[]);
         let words = "restitch: http://127.0.0.1:9: the upstream can't be reached: ";
-        assert!(ran.status.code() == Some(1) && text(&ran.stderr).starts_with(words), "{}", text(&ran.stderr));
+        assert!(
+            ran.status.code() == Some(1) && text(&ran.stderr).starts_with(words),
+            "{}",
+            text(&ran.stderr)
+        );
     }
 }
 
@@ -420,30 +692,107 @@ fn the_address_of_a_server_that_cannot_be_reached_is_told() {
 #[test]
 fn a_provider_speaks_its_own_api() {
     let folder = folder("run-wire-provider", &[]);
-    let keys = ["OPENAI", "ANTHROPIC", "GEMINI", "CO", "COHERE"].map(|name| format!("{name}_API_KEY"));
-    let keys: Vec<(&str, &str)> = keys.iter().map(|name| (name.as_str(), name.as_str())).collect();
+    let keys =
+        ["OPENAI", "ANTHROPIC", "GEMINI", "CO", "COHERE"].map(|name| format!("{name}_API_KEY"));
+    let keys: Vec<(&str, &str)> = keys
+        .iter()
+        .map(|name| (name.as_str(), name.as_str()))
+        .collect();
     for (provider, dialect, without, path, key) in [
-        ("openai", None, None, "/v1/chat/completions", "authorization: Bearer OPENAI_API_KEY"),
-        ("openai", Some("openai-chat"), None, "/v1/chat/completions", "authorization: Bearer OPENAI_API_KEY"),
-        ("openai", Some("openai-responses"), None, "/v1/responses", "authorization: Bearer OPENAI_API_KEY"),
-        ("openai", Some("openai-completions"), None, "/v1/completions", "authorization: Bearer OPENAI_API_KEY"),
-        ("anthropic", None, None, "/v1/messages", "x-api-key: ANTHROPIC_API_KEY"),
-        ("anthropic", Some("openai-chat"), None, "/v1/chat/completions", "authorization: Bearer ANTHROPIC_API_KEY"),
-        ("gemini", None, None, "/v1/models/m:streamGenerateContent?alt=sse", "x-goog-api-key: GEMINI_API_KEY"),
-        ("gemini", Some("openai-chat"), None, "/v1/chat/completions", "authorization: Bearer GEMINI_API_KEY"),
-        ("cohere", None, None, "/v1/v2/chat", "authorization: Bearer CO_API_KEY"),
-        ("cohere", None, Some("CO_API_KEY"), "/v1/v2/chat", "authorization: Bearer COHERE_API_KEY"),
+        (
+            "openai",
+            None,
+            None,
+            "/v1/chat/completions",
+            "authorization: Bearer OPENAI_API_KEY",
+        ),
+        (
+            "openai",
+            Some("openai-chat"),
+            None,
+            "/v1/chat/completions",
+            "authorization: Bearer OPENAI_API_KEY",
+        ),
+        (
+            "openai",
+            Some("openai-responses"),
+            None,
+            "/v1/responses",
+            "authorization: Bearer OPENAI_API_KEY",
+        ),
+        (
+            "openai",
+            Some("openai-completions"),
+            None,
+            "/v1/completions",
+            "authorization: Bearer OPENAI_API_KEY",
+        ),
+        (
+            "anthropic",
+            None,
+            None,
+            "/v1/messages",
+            "x-api-key: ANTHROPIC_API_KEY",
+        ),
+        (
+            "anthropic",
+            Some("openai-chat"),
+            None,
+            "/v1/chat/completions",
+            "authorization: Bearer ANTHROPIC_API_KEY",
+        ),
+        (
+            "gemini",
+            None,
+            None,
+            "/v1/models/m:streamGenerateContent?alt=sse",
+            "x-goog-api-key: GEMINI_API_KEY",
+        ),
+        (
+            "gemini",
+            Some("openai-chat"),
+            None,
+            "/v1/chat/completions",
+            "authorization: Bearer GEMINI_API_KEY",
+        ),
+        (
+            "cohere",
+            None,
+            None,
+            "/v1/v2/chat",
+            "authorization: Bearer CO_API_KEY",
+        ),
+        (
+            "cohere",
+            None,
+            Some("CO_API_KEY"),
+            "/v1/v2/chat",
+            "authorization: Bearer COHERE_API_KEY",
+        ),
         ("ollama", None, None, "/v1/api/chat", ""),
     ] {
         let (seen, requests) = channel();
-        let url = scripted_and_seen(vec![response("401 Unauthorized", "application/json", "{}")], seen);
+        let url = scripted_and_seen(
+            vec![response("401 Unauthorized", "application/json", "{}")],
+            seen,
+        );
         let mut arguments = vec!["--provider", provider, "--base-url", &url, "--prompt", "x"];
         arguments.extend(dialect.iter().flat_map(|dialect| ["--dialect", dialect]));
-        let keys: Vec<_> = keys.iter().copied().filter(|(name, _)| without != Some(*name)).collect();
+        let keys: Vec<_> = keys
+            .iter()
+            .copied()
+            .filter(|(name, _)| without != Some(*name))
+            .collect();
         with_keys(&folder, &arguments, &keys);
         let request = requests.recv().unwrap();
-        assert!(request.starts_with(&format!("POST {path} HTTP/1.1\r\n")), "{provider}: {request}");
-        let found: Vec<&str> = request.lines().filter(|line| line.contains("_API_KEY")).collect();
+        assert!(
+            request.starts_with(&format!("POST {path} HTTP/1.1\r\n")),
+            "{provider}: {request}"
+        );
+        let found: Vec<&str> = request
+            .lines()
+            .filter(|line| line.contains("_API_KEY"))
+            .collect();
         assert_eq!(found.concat(), key, "{provider}");
     }
 }
@@ -460,8 +809,21 @@ fn the_name_of_a_model_is_one_segment_of_the_path() {
         ("größe", "models/gr%C3%B6%C3%9Fe"),
     ] {
         let (seen, requests) = channel();
-        let url = scripted_and_seen(vec![response("401 Unauthorized", "application/json", "{}")], seen);
-        let args = ["run", "--base-url", &url, "--dialect", "gemini", "--model", model, "--prompt", "x"];
+        let url = scripted_and_seen(
+            vec![response("401 Unauthorized", "application/json", "{}")],
+            seen,
+        );
+        let args = [
+            "run",
+            "--base-url",
+            &url,
+            "--dialect",
+            "gemini",
+            "--model",
+            model,
+            "--prompt",
+            "x",
+        ];
         run(&folder, &args, b"");
         let line = format!("POST /v1/{segments}:streamGenerateContent?alt=sse HTTP/1.1\r\n");
         let request = requests.recv().unwrap();
@@ -469,9 +831,26 @@ fn the_name_of_a_model_is_one_segment_of_the_path() {
     }
     // A server that decodes would take this name for another path.
     let (seen, requests) = channel();
-    let url = scripted_and_seen(vec![response("401 Unauthorized", "application/json", "{}")], seen);
-    let args = ["run", "--base-url", &url, "--dialect", "gemini", "--model", "../../x", "--prompt", "x"];
+    let url = scripted_and_seen(
+        vec![response("401 Unauthorized", "application/json", "{}")],
+        seen,
+    );
+    let args = [
+        "run",
+        "--base-url",
+        &url,
+        "--dialect",
+        "gemini",
+        "--model",
+        "../../x",
+        "--prompt",
+        "x",
+    ];
     let ran = run(&folder, &args, b"");
-    assert!(ran.code == 1 && ran.err.contains("the path has a `.` or `..` segment"), "{}", ran.err);
+    assert!(
+        ran.code == 1 && ran.err.contains("the path has a `.` or `..` segment"),
+        "{}",
+        ran.err
+    );
     assert!(requests.try_recv().is_err());
 }

@@ -15,8 +15,8 @@ const BOUNDS: [(&str, f64, f64); 9] = [
     ("other", 0.0, 0.1),
 ];
 
-/// The measured rates of the rows that miss their bounds, in percent: right and silently wrong. They may only improve; a
-/// rate that reaches its bound must be removed here.
+/// The measured rates of the rows that miss their bounds, in percent: right and silently wrong.
+/// They may only improve; a rate that reaches its bound must be removed here.
 const NOT_YET: [(&str, f64, f64); 6] = [
     ("anchor with noise", 95.89, 0.395),
     ("restarts, elements differ", 95.79, 0.0),
@@ -34,14 +34,24 @@ pub(crate) fn misses(table: &Table, is_long: bool) -> Vec<String> {
     let mut misses = Vec::new();
     for row in &ROWS {
         let cell = table.sum(row.rows);
-        let Some(&(name, bound, bound_wrong)) = BOUNDS.iter().find(|(name, ..)| *name == row.name) else {
+        let Some(&(name, bound, bound_wrong)) = BOUNDS.iter().find(|(name, ..)| *name == row.name)
+        else {
             misses.push(format!("{} has no bound", row.name));
             continue;
         };
-        let (right, wrong) = (cell.percent(cell.right), if cell.rows == 0 { 0.0 } else { cell.percent(cell.wrong) });
+        let (right, wrong) = (
+            cell.percent(cell.right),
+            if cell.rows == 0 {
+                0.0
+            } else {
+                cell.percent(cell.wrong)
+            },
+        );
         let today = NOT_YET.iter().find(|(known, ..)| *known == name);
         let slack = if is_long { SLACK } else { 0.005 };
-        let (least, most) = today.map_or((bound, bound_wrong), |&(_, right, wrong)| (right - slack, wrong + slack));
+        let (least, most) = today.map_or((bound, bound_wrong), |&(_, right, wrong)| {
+            (right - slack, wrong + slack)
+        });
         let reached = right >= bound && wrong <= bound_wrong;
         println!(
             "{name:26} right {right:6.2} % of {:5.1}, silently wrong {wrong:5.3} % of {:5.3}{}",
@@ -53,7 +63,9 @@ pub(crate) fn misses(table: &Table, is_long: bool) -> Vec<String> {
             println!("    {name} is reached: strike it off the list");
         }
         if right < least || wrong > most {
-            misses.push(format!("{name}: right {right:.2} % of {least:.2}, silently wrong {wrong:.3} % of {most:.3}"));
+            misses.push(format!(
+                "{name}: right {right:.2} % of {least:.2}, silently wrong {wrong:.3} % of {most:.3}"
+            ));
         }
     }
     misses

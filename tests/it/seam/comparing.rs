@@ -12,18 +12,21 @@ impl Node {
         }
     }
 
-    /// Returns whether both are the same JSON value. Members may have any order; a key that occurs twice makes another
-    /// value. A number at the end of the text counts as complete.
+    /// Returns whether both are the same JSON value. Members may have any order; a key that occurs
+    /// twice makes another value. A number at the end of the text counts as complete.
     pub(crate) fn is(&self, truth: &Self) -> bool {
         match (self, truth) {
             (Self::Object(members, End::Closed), Self::Object(all, End::Closed)) => {
                 members.len() == all.len() && members_match(members, all, Self::is)
             }
             (Self::Array(elements, End::Closed), Self::Array(all, End::Closed)) => {
-                elements.len() == all.len() && elements.iter().zip(all).all(|(one, other)| one.is(other))
+                elements.len() == all.len()
+                    && elements.iter().zip(all).all(|(one, other)| one.is(other))
             }
             (Self::String(text, true), Self::String(other, true)) => text == other,
-            (Self::Number(text, _), Self::Number(other, _)) => text == other || same_number(text, other),
+            (Self::Number(text, _), Self::Number(other, _)) => {
+                text == other || same_number(text, other)
+            }
             (Self::Literal(text), Self::Literal(other)) => text == other,
             _ => false,
         }
@@ -38,7 +41,11 @@ impl Node {
                     End::Value => true,
                     End::Comma => members.len() < all.len(),
                     End::Key(key, closed, _) => all.iter().any(|(name, _)| {
-                        let fits = if *closed { name == key } else { name.starts_with(key) };
+                        let fits = if *closed {
+                            name == key
+                        } else {
+                            name.starts_with(key)
+                        };
                         fits && members.iter().all(|(other, _)| other != name)
                     }),
                 };
@@ -50,7 +57,10 @@ impl Node {
                     End::Comma => elements.len() < all.len(),
                     _ => elements.len() <= all.len(),
                 };
-                due && elements.iter().zip(all).all(|(one, other)| one.may_become(other))
+                due && elements
+                    .iter()
+                    .zip(all)
+                    .all(|(one, other)| one.may_become(other))
             }
             (Self::String(text, false), Self::String(other, _)) => other.starts_with(text),
             (Self::Number(text, false), Self::Number(other, _)) => other.starts_with(text.as_str()),
@@ -65,11 +75,18 @@ fn same_number(one: &str, other: &str) -> bool {
 }
 
 /// Returns whether each member is in `all` under its key, and no key occurs twice.
-fn members_match(members: &[(Vec<u16>, Node)], all: &[(Vec<u16>, Node)], matches: fn(&Node, &Node) -> bool) -> bool {
+fn members_match(
+    members: &[(Vec<u16>, Node)],
+    all: &[(Vec<u16>, Node)],
+    matches: fn(&Node, &Node) -> bool,
+) -> bool {
     members.iter().enumerate().all(|(n, (key, value))| {
         let is_new = members[..n].iter().all(|(other, _)| other != key);
         // Mostly the members have the order of the truth.
-        let same = all.get(n).filter(|(name, _)| name == key).or_else(|| all.iter().find(|(name, _)| name == key));
+        let same = all
+            .get(n)
+            .filter(|(name, _)| name == key)
+            .or_else(|| all.iter().find(|(name, _)| name == key));
         is_new && same.is_some_and(|(_, other)| matches(value, other))
     })
 }
@@ -91,14 +108,24 @@ fn comparisons_by_hand() {
         (r#"{"b":"#, false, true),
         (r#"{"b": t"#, false, true),
         (r#"{"b": true, "b"#, false, false),
-        (r#"{"b": true, "b": true, "a": [1, 20, "xy😀"]}"#, false, false),
+        (
+            r#"{"b": true, "b": true, "a": [1, 20, "xy😀"]}"#,
+            false,
+            false,
+        ),
         (r#"{"b": true}"#, false, false),
         (r#"{"c"#, false, false),
     ] {
         let node = read(text).unwrap();
-        assert_eq!((node.is(&truth), node.may_become(&truth)), (is, may), "{text}");
+        assert_eq!(
+            (node.is(&truth), node.may_become(&truth)),
+            (is, may),
+            "{text}"
+        );
     }
-    for text in ["", "{1", "[1 2", "[,", "{\"a\" 1", "[\"\\x", "[01,", "[tru]", "[\"\n"] {
+    for text in [
+        "", "{1", "[1 2", "[,", "{\"a\" 1", "[\"\\x", "[01,", "[tru]", "[\"\n",
+    ] {
         assert_eq!(read(text), None, "{text}");
     }
     assert_eq!(root_end(" [1] []"), Some(4));

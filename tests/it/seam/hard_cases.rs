@@ -1,5 +1,6 @@
-//! Hard cases by name: the document, the delivered text, the fragments, and the expected result, decided by hand. Where
-//! two documents would explain the same texts, only a reported ambiguity is right.
+//! Hard cases by name: the document, the delivered text, the fragments, and the expected result,
+//! decided by hand. Where two documents would explain the same texts, only a reported ambiguity is
+//! right.
 
 use restitch::Utf8;
 use restitch::splice::Expect::{self, Anchor, Exact};
@@ -19,15 +20,58 @@ enum Wanted {
 }
 use Wanted::{Either, Flagged, Right};
 
-/// A name, the document, the delivered part of it, the fragments in order, and what the request asked for.
-type HardCase = (&'static str, &'static str, &'static str, &'static [&'static str], Expect, Wanted);
+/// A name, the document, the delivered part of it, the fragments in order, and what the request
+/// asked for.
+type HardCase = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    Expect,
+    Wanted,
+);
 
 const HARD_CASES: [HardCase; 75] = [
-    ("zeros: two more", "[0,0,0,0,0]", "[0,0,0,", &["0,0]"], Anchor, Flagged),
-    ("zeros: two more, requested", "[0,0,0,0,0]", "[0,0,0,", &["0,0]"], Exact, Right),
-    ("zeros: three more", "[0,0,0,0,0,0]", "[0,0,0,", &["0,0,0]"], Anchor, Flagged),
-    ("zeros: three more, requested", "[0,0,0,0,0,0]", "[0,0,0,", &["0,0,0]"], Exact, Right),
-    ("zeros: after the anchor", "[0,0,0,0]", "[0,0,0,", &["[0,0,0,0]"], Anchor, Right),
+    (
+        "zeros: two more",
+        "[0,0,0,0,0]",
+        "[0,0,0,",
+        &["0,0]"],
+        Anchor,
+        Flagged,
+    ),
+    (
+        "zeros: two more, requested",
+        "[0,0,0,0,0]",
+        "[0,0,0,",
+        &["0,0]"],
+        Exact,
+        Right,
+    ),
+    (
+        "zeros: three more",
+        "[0,0,0,0,0,0]",
+        "[0,0,0,",
+        &["0,0,0]"],
+        Anchor,
+        Flagged,
+    ),
+    (
+        "zeros: three more, requested",
+        "[0,0,0,0,0,0]",
+        "[0,0,0,",
+        &["0,0,0]"],
+        Exact,
+        Right,
+    ),
+    (
+        "zeros: after the anchor",
+        "[0,0,0,0]",
+        "[0,0,0,",
+        &["[0,0,0,0]"],
+        Anchor,
+        Right,
+    ),
     (
         "identical rows: the next or the last",
         "[{\"a\":1},{\"a\":1},{\"a\":1},{\"a\":2}]",
@@ -52,55 +96,328 @@ const HARD_CASES: [HardCase; 75] = [
         Anchor,
         Right,
     ),
-    ("phrase: once more or again", "{\"t\":\"ha ha ha ha\"}", "{\"t\":\"ha ha ", &["ha ha\"}"], Anchor, Flagged),
-    ("phrase: requested", "{\"t\":\"ha ha ha ha\"}", "{\"t\":\"ha ha ", &["ha ha\"}"], Exact, Right),
-    ("phrase: anchor", "{\"t\":\"ha ha ha ha\"}", "{\"t\":\"ha ha ", &["{\"t\":\"ha ha ha ha\"}"], Anchor, Right),
-    ("phrase: value", "{\"t\":\"ha ha ha ha\"}", "{\"t\":\"ha ha ", &["\"ha ha ha ha\"}"], Anchor, Right),
-    ("backslash: exact", "{\"t\":\"a\\nb\"}", "{\"t\":\"a\\", &["nb\"}"], Anchor, Either),
-    ("backslash: requested", "{\"t\":\"a\\nb\"}", "{\"t\":\"a\\", &["nb\"}"], Exact, Right),
-    ("backslash: anchor", "{\"t\":\"a\\nb\"}", "{\"t\":\"a\\", &["{\"t\":\"a\\nb\"}"], Anchor, Right),
-    ("backslash: value", "{\"t\":\"a\\nb\"}", "{\"t\":\"a\\", &["\"a\\nb\"}"], Anchor, Either),
-    ("pair: exact", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["\\uDE00y\"]"], Anchor, Either),
-    ("pair: requested", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["\\uDE00y\"]"], Exact, Right),
-    ("pair: anchor", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["[\"x\\uD83D\\uDE00y\"]"], Anchor, Right),
-    ("pair: reformatted", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD83D", &["[\"x😀y\"]"], Anchor, Either),
-    ("half a pair's digits: requested", "[\"x\\uD83D\\uDE00y\"]", "[\"x\\uD8", &["3D\\uDE00y\"]"], Exact, Right),
-    ("half a pair's digits: anchor", "[\"\\uD83D\\uDE00\"]", "[\"\\uD8", &["[\"\\uD83D\\uDE00\"]"], Anchor, Right),
-    ("literal: exact", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["e,\"b\":1}"], Anchor, Either),
-    ("literal: requested", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["e,\"b\":1}"], Exact, Right),
-    ("literal: value", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["true,\"b\":1}"], Anchor, Either),
-    ("literal: member", "{\"a\":true,\"b\":1}", "{\"a\":tru", &["\"a\":true,\"b\":1}"], Anchor, Either),
+    (
+        "phrase: once more or again",
+        "{\"t\":\"ha ha ha ha\"}",
+        "{\"t\":\"ha ha ",
+        &["ha ha\"}"],
+        Anchor,
+        Flagged,
+    ),
+    (
+        "phrase: requested",
+        "{\"t\":\"ha ha ha ha\"}",
+        "{\"t\":\"ha ha ",
+        &["ha ha\"}"],
+        Exact,
+        Right,
+    ),
+    (
+        "phrase: anchor",
+        "{\"t\":\"ha ha ha ha\"}",
+        "{\"t\":\"ha ha ",
+        &["{\"t\":\"ha ha ha ha\"}"],
+        Anchor,
+        Right,
+    ),
+    (
+        "phrase: value",
+        "{\"t\":\"ha ha ha ha\"}",
+        "{\"t\":\"ha ha ",
+        &["\"ha ha ha ha\"}"],
+        Anchor,
+        Right,
+    ),
+    (
+        "backslash: exact",
+        "{\"t\":\"a\\nb\"}",
+        "{\"t\":\"a\\",
+        &["nb\"}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "backslash: requested",
+        "{\"t\":\"a\\nb\"}",
+        "{\"t\":\"a\\",
+        &["nb\"}"],
+        Exact,
+        Right,
+    ),
+    (
+        "backslash: anchor",
+        "{\"t\":\"a\\nb\"}",
+        "{\"t\":\"a\\",
+        &["{\"t\":\"a\\nb\"}"],
+        Anchor,
+        Right,
+    ),
+    (
+        "backslash: value",
+        "{\"t\":\"a\\nb\"}",
+        "{\"t\":\"a\\",
+        &["\"a\\nb\"}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "pair: exact",
+        "[\"x\\uD83D\\uDE00y\"]",
+        "[\"x\\uD83D",
+        &["\\uDE00y\"]"],
+        Anchor,
+        Either,
+    ),
+    (
+        "pair: requested",
+        "[\"x\\uD83D\\uDE00y\"]",
+        "[\"x\\uD83D",
+        &["\\uDE00y\"]"],
+        Exact,
+        Right,
+    ),
+    (
+        "pair: anchor",
+        "[\"x\\uD83D\\uDE00y\"]",
+        "[\"x\\uD83D",
+        &["[\"x\\uD83D\\uDE00y\"]"],
+        Anchor,
+        Right,
+    ),
+    (
+        "pair: reformatted",
+        "[\"x\\uD83D\\uDE00y\"]",
+        "[\"x\\uD83D",
+        &["[\"x😀y\"]"],
+        Anchor,
+        Either,
+    ),
+    (
+        "half a pair's digits: requested",
+        "[\"x\\uD83D\\uDE00y\"]",
+        "[\"x\\uD8",
+        &["3D\\uDE00y\"]"],
+        Exact,
+        Right,
+    ),
+    (
+        "half a pair's digits: anchor",
+        "[\"\\uD83D\\uDE00\"]",
+        "[\"\\uD8",
+        &["[\"\\uD83D\\uDE00\"]"],
+        Anchor,
+        Right,
+    ),
+    (
+        "literal: exact",
+        "{\"a\":true,\"b\":1}",
+        "{\"a\":tru",
+        &["e,\"b\":1}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "literal: requested",
+        "{\"a\":true,\"b\":1}",
+        "{\"a\":tru",
+        &["e,\"b\":1}"],
+        Exact,
+        Right,
+    ),
+    (
+        "literal: value",
+        "{\"a\":true,\"b\":1}",
+        "{\"a\":tru",
+        &["true,\"b\":1}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "literal: member",
+        "{\"a\":true,\"b\":1}",
+        "{\"a\":tru",
+        &["\"a\":true,\"b\":1}"],
+        Anchor,
+        Either,
+    ),
     ("minus: exact", "[-1,2]", "[-", &["1,2]"], Anchor, Either),
     ("minus: requested", "[-1,2]", "[-", &["1,2]"], Exact, Right),
     ("minus: value", "[-1,2]", "[-", &["-1,2]"], Anchor, Either),
     // `12` may be the number again, or all that follows its first digit.
-    ("digit: value or exact", "{\"n\":12,\"m\":3}", "{\"n\":1", &["12,\"m\":3}"], Anchor, Flagged),
-    ("digit: exact", "{\"n\":12,\"m\":3}", "{\"n\":1", &["2,\"m\":3}"], Anchor, Either),
-    ("digit: requested", "{\"n\":12,\"m\":3}", "{\"n\":1", &["2,\"m\":3}"], Exact, Right),
-    ("digit: anchor", "{\"n\":12,\"m\":3}", "{\"n\":1", &["{\"n\":12,\"m\":3}"], Anchor, Right),
-    ("digit: member", "{\"n\":12,\"m\":3}", "{\"n\":1", &["\"n\":12,\"m\":3}"], Anchor, Either),
+    (
+        "digit: value or exact",
+        "{\"n\":12,\"m\":3}",
+        "{\"n\":1",
+        &["12,\"m\":3}"],
+        Anchor,
+        Flagged,
+    ),
+    (
+        "digit: exact",
+        "{\"n\":12,\"m\":3}",
+        "{\"n\":1",
+        &["2,\"m\":3}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "digit: requested",
+        "{\"n\":12,\"m\":3}",
+        "{\"n\":1",
+        &["2,\"m\":3}"],
+        Exact,
+        Right,
+    ),
+    (
+        "digit: anchor",
+        "{\"n\":12,\"m\":3}",
+        "{\"n\":1",
+        &["{\"n\":12,\"m\":3}"],
+        Anchor,
+        Right,
+    ),
+    (
+        "digit: member",
+        "{\"n\":12,\"m\":3}",
+        "{\"n\":1",
+        &["\"n\":12,\"m\":3}"],
+        Anchor,
+        Either,
+    ),
     ("exponent: exact", "[1e5]", "[1e", &["5]"], Anchor, Either),
     ("exponent: requested", "[1e5]", "[1e", &["5]"], Exact, Right),
     ("exponent: value", "[1e5]", "[1e", &["1e5]"], Anchor, Either),
-    ("before a comma", "{\"a\":1,\"b\":2}", "{\"a\":1", &[",\"b\":2}"], Anchor, Either),
-    ("before a comma: requested", "{\"a\":1,\"b\":2}", "{\"a\":1", &[",\"b\":2}"], Exact, Right),
-    ("before a comma: without it", "{\"a\":1,\"b\":2}", "{\"a\":1", &["\"b\":2}"], Anchor, Either),
-    ("after a comma", "{\"a\":1,\"b\":2}", "{\"a\":1,", &["\"b\":2}"], Anchor, Either),
-    ("after a comma: requested", "{\"a\":1,\"b\":2}", "{\"a\":1,", &["\"b\":2}"], Exact, Right),
-    ("after a comma: once more", "{\"a\":1,\"b\":2}", "{\"a\":1,", &[",\"b\":2}"], Anchor, Either),
-    ("before a colon: requested", "{\"a\":1}", "{\"a\"", &[":1}"], Exact, Right),
-    ("before a colon", "{\"a\":1}", "{\"a\"", &[":1}"], Anchor, Either),
-    ("after a colon: requested", "{\"a\":1}", "{\"a\":", &["1}"], Exact, Right),
-    ("after a colon", "{\"a\":1}", "{\"a\":", &["1}"], Anchor, Either),
-    ("in a key: requested", "{\"abc\":1}", "{\"ab", &["c\":1}"], Exact, Right),
-    ("in a key: member", "{\"abc\":1}", "{\"ab", &["\"abc\":1}"], Anchor, Either),
+    (
+        "before a comma",
+        "{\"a\":1,\"b\":2}",
+        "{\"a\":1",
+        &[",\"b\":2}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "before a comma: requested",
+        "{\"a\":1,\"b\":2}",
+        "{\"a\":1",
+        &[",\"b\":2}"],
+        Exact,
+        Right,
+    ),
+    (
+        "before a comma: without it",
+        "{\"a\":1,\"b\":2}",
+        "{\"a\":1",
+        &["\"b\":2}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "after a comma",
+        "{\"a\":1,\"b\":2}",
+        "{\"a\":1,",
+        &["\"b\":2}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "after a comma: requested",
+        "{\"a\":1,\"b\":2}",
+        "{\"a\":1,",
+        &["\"b\":2}"],
+        Exact,
+        Right,
+    ),
+    (
+        "after a comma: once more",
+        "{\"a\":1,\"b\":2}",
+        "{\"a\":1,",
+        &[",\"b\":2}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "before a colon: requested",
+        "{\"a\":1}",
+        "{\"a\"",
+        &[":1}"],
+        Exact,
+        Right,
+    ),
+    (
+        "before a colon",
+        "{\"a\":1}",
+        "{\"a\"",
+        &[":1}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "after a colon: requested",
+        "{\"a\":1}",
+        "{\"a\":",
+        &["1}"],
+        Exact,
+        Right,
+    ),
+    (
+        "after a colon",
+        "{\"a\":1}",
+        "{\"a\":",
+        &["1}"],
+        Anchor,
+        Either,
+    ),
+    (
+        "in a key: requested",
+        "{\"abc\":1}",
+        "{\"ab",
+        &["c\":1}"],
+        Exact,
+        Right,
+    ),
+    (
+        "in a key: member",
+        "{\"abc\":1}",
+        "{\"ab",
+        &["\"abc\":1}"],
+        Anchor,
+        Either,
+    ),
     // Both are strings: `x
     // ynyz` and `x
     // yz`.
-    ("overlap from inside an escape", "{\"t\":\"x\\nyz\"}", "{\"t\":\"x\\ny", &["nyz\"}"], Anchor, Flagged),
-    ("overlap from inside digits", "{\"t\":\"\\u00e9yz\"}", "{\"t\":\"\\u00e9y", &["0e9yz\"}"], Anchor, Flagged),
-    ("anchor longer than the text", "{\"a\":1}", "{\"a\"", &["{\"a\":1}"], Anchor, Right),
-    ("anchor of one bracket", "[1]", "[", &["[1]"], Anchor, Either),
+    (
+        "overlap from inside an escape",
+        "{\"t\":\"x\\nyz\"}",
+        "{\"t\":\"x\\ny",
+        &["nyz\"}"],
+        Anchor,
+        Flagged,
+    ),
+    (
+        "overlap from inside digits",
+        "{\"t\":\"\\u00e9yz\"}",
+        "{\"t\":\"\\u00e9y",
+        &["0e9yz\"}"],
+        Anchor,
+        Flagged,
+    ),
+    (
+        "anchor longer than the text",
+        "{\"a\":1}",
+        "{\"a\"",
+        &["{\"a\":1}"],
+        Anchor,
+        Right,
+    ),
+    (
+        "anchor of one bracket",
+        "[1]",
+        "[",
+        &["[1]"],
+        Anchor,
+        Either,
+    ),
     (
         "reopened: the cut element, in a string",
         "{\"s\":[{\"id\":1,\"t\":\"a\"},{\"id\":2,\"t\":\"bc\"},{\"id\":3}]}",
@@ -125,20 +442,59 @@ const HARD_CASES: [HardCase; 75] = [
         Anchor,
         Either,
     ),
-    ("array: root again", "[1,2]", "[1,", &["[1,2]"], Anchor, Right),
+    (
+        "array: root again",
+        "[1,2]",
+        "[1,",
+        &["[1,2]"],
+        Anchor,
+        Right,
+    ),
     ("array: exact", "[1,[2]]", "[1,", &["[2]]"], Exact, Right),
-    ("string: root again", "\"abc\"", "\"ab", &["\"abc\""], Anchor, Right),
+    (
+        "string: root again",
+        "\"abc\"",
+        "\"ab",
+        &["\"abc\""],
+        Anchor,
+        Right,
+    ),
     ("string: exact", "\"abc\"", "\"ab", &["c\""], Exact, Right),
     ("literal root: exact", "true", "tru", &["e"], Exact, Right),
     ("number root: exact", "12.5", "12", &[".5"], Exact, Right),
-    ("two roots: exact", "{\"a\":1}", "{\"a\":1", &["}{\"b\":2}"], Exact, Right),
-    ("two roots: anchor", "{\"a\":1}", "{\"a\":1", &["{\"a\":1}{\"b\":2}"], Anchor, Right),
-    ("lines of roots: anchor", "{\"a\":[1]}", "{\"a\":[1", &["{\"a\":[1]}\n{\"a\":[2]}\n"], Anchor, Right),
+    (
+        "two roots: exact",
+        "{\"a\":1}",
+        "{\"a\":1",
+        &["}{\"b\":2}"],
+        Exact,
+        Right,
+    ),
+    (
+        "two roots: anchor",
+        "{\"a\":1}",
+        "{\"a\":1",
+        &["{\"a\":1}{\"b\":2}"],
+        Anchor,
+        Right,
+    ),
+    (
+        "lines of roots: anchor",
+        "{\"a\":[1]}",
+        "{\"a\":[1",
+        &["{\"a\":[1]}\n{\"a\":[2]}\n"],
+        Anchor,
+        Right,
+    ),
     (
         "cut in the overlap, and again",
         "{\"title\":\"Hello world\",\"n\":1}",
         "{\"title\":\"Hello w",
-        &["{\"tit", "{\"title\":\"Hel", "{\"title\":\"Hello world\",\"n\":1}"],
+        &[
+            "{\"tit",
+            "{\"title\":\"Hel",
+            "{\"title\":\"Hello world\",\"n\":1}",
+        ],
         Anchor,
         Right,
     ),
@@ -146,7 +502,11 @@ const HARD_CASES: [HardCase; 75] = [
         "cut at the seam, and after it",
         "{\"title\":\"Hello world\",\"n\":1}",
         "{\"title\":\"Hello w",
-        &["{\"title\":\"Hello w", "{\"title\":\"Hello wor", "{\"title\":\"Hello world\",\"n\":1}"],
+        &[
+            "{\"title\":\"Hello w",
+            "{\"title\":\"Hello wor",
+            "{\"title\":\"Hello world\",\"n\":1}",
+        ],
         Anchor,
         Right,
     ),
@@ -166,7 +526,14 @@ const HARD_CASES: [HardCase; 75] = [
         Anchor,
         Either,
     ),
-    ("line ends: between the two", "{\r\n\"a\":1,\r\n\"b\":2}", "{\r\n\"a\":1,\r", &["\n\"b\":2}"], Exact, Right),
+    (
+        "line ends: between the two",
+        "{\r\n\"a\":1,\r\n\"b\":2}",
+        "{\r\n\"a\":1,\r",
+        &["\n\"b\":2}"],
+        Exact,
+        Right,
+    ),
     (
         "line ends: the line again",
         "{\r\n\"a\":1,\r\n\"b\":2}",
@@ -205,7 +572,14 @@ const HARD_CASES: [HardCase; 75] = [
         Anchor,
         Either,
     ),
-    ("refusal in a string", "{\"t\":\"one two\"}", "{\"t\":\"one", &["I'm sorry, but no."], Anchor, Flagged),
+    (
+        "refusal in a string",
+        "{\"t\":\"one two\"}",
+        "{\"t\":\"one",
+        &["I'm sorry, but no."],
+        Anchor,
+        Flagged,
+    ),
 ];
 
 /// Cases that the engine does not handle yet.
@@ -219,7 +593,13 @@ fn verdict(hard: &HardCase, chunk: usize) -> (Verdict, Outcome) {
     let mut last = None;
     for &fragment in fragments {
         let outcome = join(&text, fragment, expect, chunk);
-        let case = Case { truth: &truth, delivered: &text, fragment, brings: Brings::Rest, seam: None };
+        let case = Case {
+            truth: &truth,
+            delivered: &text,
+            fragment,
+            brings: Brings::Rest,
+            seam: None,
+        };
         let verdict = case.judge(&outcome);
         text.clone_from(&outcome.text);
         last = Some((verdict, outcome));
@@ -254,7 +634,11 @@ fn hard_cases_are_joined_as_expected() {
 #[test]
 fn names_of_hard_cases_are_unique() {
     for (n, case) in HARD_CASES.iter().enumerate() {
-        assert!(HARD_CASES[..n].iter().all(|other| other.0 != case.0), "{}", case.0);
+        assert!(
+            HARD_CASES[..n].iter().all(|other| other.0 != case.0),
+            "{}",
+            case.0
+        );
     }
 }
 
@@ -280,11 +664,24 @@ fn a_cut_inside_a_character_loses_only_that_character() {
             for (fragment, expect) in [(document, Anchor), (&document[delivered.len()..], Exact)] {
                 let pieces = characters(fragment.as_bytes(), chunk);
                 let outcome = join_pieces(&delivered, pieces.iter().map(String::as_str), expect);
-                if expect == Anchor && outcome.how == "EarlyEnd" && is_doubtful_end(document, delivered.len()) {
+                if expect == Anchor
+                    && outcome.how == "EarlyEnd"
+                    && is_doubtful_end(document, delivered.len())
+                {
                     continue;
                 }
-                let case = Case { truth: &truth, delivered: &delivered, fragment, brings: Brings::Rest, seam: None };
-                assert_eq!(case.judge(&outcome), Verdict::Right, "{cut} {chunk} {expect:?}: {outcome:?}");
+                let case = Case {
+                    truth: &truth,
+                    delivered: &delivered,
+                    fragment,
+                    brings: Brings::Rest,
+                    seam: None,
+                };
+                assert_eq!(
+                    case.judge(&outcome),
+                    Verdict::Right,
+                    "{cut} {chunk} {expect:?}: {outcome:?}"
+                );
             }
         }
     }

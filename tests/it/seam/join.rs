@@ -29,12 +29,18 @@ pub(crate) struct Outcome {
 /// Returns where the anchor begins that a call after `delivered` asks for.
 pub(crate) fn anchor(delivered: &str) -> usize {
     let (slot, splice) = begin(delivered, Expect::Anchor, &Limits::default());
-    splice.anchor().map_or(slot.document().text().len(), |anchor| anchor.range.start)
+    splice
+        .anchor()
+        .map_or(slot.document().text().len(), |anchor| anchor.range.start)
 }
 
 /// What is asked for after `delivered`.
 fn request(delivered: &str, expect: Expect) -> SpliceRequest {
-    SpliceRequest { expect, tags: vec![style::anchor_tag(delivered)], ..SpliceRequest::default() }
+    SpliceRequest {
+        expect,
+        tags: vec![style::anchor_tag(delivered)],
+        ..SpliceRequest::default()
+    }
 }
 
 fn begin(delivered: &str, expect: Expect, limits: &Limits) -> (Slot, Splice) {
@@ -55,10 +61,18 @@ pub(crate) fn join(delivered: &str, fragment: &str, expect: Expect, chunk: usize
 }
 
 /// Joins `fragment` under these limits.
-pub(crate) fn join_within(limits: &Limits, delivered: &str, fragment: &str, expect: Expect, chunk: usize) -> Outcome {
+pub(crate) fn join_within(
+    limits: &Limits,
+    delivered: &str,
+    fragment: &str,
+    expect: Expect,
+    chunk: usize,
+) -> Outcome {
     let mut rest = fragment;
     let pieces = std::iter::from_fn(|| {
-        let end = (chunk.min(rest.len())..=rest.len()).find(|&end| rest.is_char_boundary(end)).unwrap();
+        let end = (chunk.min(rest.len())..=rest.len())
+            .find(|&end| rest.is_char_boundary(end))
+            .unwrap();
         let (piece, after) = rest.split_at(end);
         rest = after;
         (!piece.is_empty()).then_some(piece)
@@ -67,11 +81,20 @@ pub(crate) fn join_within(limits: &Limits, delivered: &str, fragment: &str, expe
 }
 
 /// Joins a fragment that arrives in these pieces.
-pub(crate) fn join_pieces<'a>(delivered: &str, pieces: impl Iterator<Item = &'a str>, expect: Expect) -> Outcome {
+pub(crate) fn join_pieces<'a>(
+    delivered: &str,
+    pieces: impl Iterator<Item = &'a str>,
+    expect: Expect,
+) -> Outcome {
     feed(&Limits::default(), delivered, expect, pieces)
 }
 
-fn feed<'a>(limits: &Limits, text: &str, expect: Expect, pieces: impl Iterator<Item = &'a str>) -> Outcome {
+fn feed<'a>(
+    limits: &Limits,
+    text: &str,
+    expect: Expect,
+    pieces: impl Iterator<Item = &'a str>,
+) -> Outcome {
     let (mut slot, mut splice) = begin(text, expect, limits);
     let delivered = text.len();
     let (mut pending, mut pushed_at, mut at) = (0, None, 0);
@@ -93,7 +116,10 @@ fn feed<'a>(limits: &Limits, text: &str, expect: Expect, pieces: impl Iterator<I
     let mut merged = splice.finish(&mut slot);
     if merged == Err(SpliceError::EarlyEnd) {
         // It is asked for once more, and the model says the same.
-        let again = SpliceRequest { believes_early_end: true, ..request(text, expect) };
+        let again = SpliceRequest {
+            believes_early_end: true,
+            ..request(text, expect)
+        };
         splice = Splice::new(&slot, again, limits);
         let _ = splice.feed(&mut slot, &fragment);
         merged = splice.finish(&mut slot);

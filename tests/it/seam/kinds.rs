@@ -27,7 +27,11 @@ pub(crate) fn sections(source: &mut Source<'_>, size: usize) -> Tree {
         ])
     });
     let title = source.words(5);
-    Tree::map([("title", source.string(&title)), ("sections", list), ("complete", Tree::token("true"))])
+    Tree::map([
+        ("title", source.string(&title)),
+        ("sections", list),
+        ("complete", Tree::token("true")),
+    ])
 }
 
 fn record(source: &mut Source<'_>) -> Tree {
@@ -37,7 +41,10 @@ fn record(source: &mut Source<'_>) -> Tree {
     Tree::map([
         ("id", Tree::token(1000 + id)),
         ("name", source.string(name)),
-        ("email", source.string(&format!("{}{id}@example.org", name.to_lowercase()))),
+        (
+            "email",
+            source.string(&format!("{}{id}@example.org", name.to_lowercase())),
+        ),
         ("age", Tree::token(age)),
         ("score", source.number()),
         ("active", source.literal()),
@@ -58,7 +65,13 @@ pub(crate) fn table(source: &mut Source<'_>, size: usize) -> Tree {
     let rows = source.until(size, |source| {
         let id = source.id();
         let region = source.words(2);
-        let cells = vec![Tree::token(id), source.string(&region), source.number(), source.number(), source.literal()];
+        let cells = vec![
+            Tree::token(id),
+            source.string(&region),
+            source.number(),
+            source.number(),
+            source.literal(),
+        ];
         Tree::List(cells)
     });
     let header = ["n", "region", "q1", "q2", "final"].map(|name| source.string(name));
@@ -70,22 +83,40 @@ pub(crate) fn nested(source: &mut Source<'_>, size: usize) -> Tree {
     let mut tree = source.scalar();
     for level in 0..depth {
         let keep = size / depth / 30;
-        let mut items: Vec<Tree> = (0..source.rng.below(keep + 2)).map(|_| source.scalar()).collect();
+        let mut items: Vec<Tree> = (0..source.rng.below(keep + 2))
+            .map(|_| source.scalar())
+            .collect();
         items.insert(source.rng.below(items.len() + 1), tree);
         tree = if source.rng.below(2) == 0 {
             Tree::List(items)
         } else {
-            Tree::Map(items.into_iter().enumerate().map(|(n, item)| (format!("\"k{level}_{n}\""), item)).collect())
+            Tree::Map(
+                items
+                    .into_iter()
+                    .enumerate()
+                    .map(|(n, item)| (format!("\"k{level}_{n}\""), item))
+                    .collect(),
+            )
         };
     }
-    if matches!(tree, Tree::List(_)) { tree } else { Tree::map([("tree", tree)]) }
+    if matches!(tree, Tree::List(_)) {
+        tree
+    } else {
+        Tree::map([("tree", tree)])
+    }
 }
 
 pub(crate) fn code(source: &mut Source<'_>, size: usize) -> Tree {
     let files = source.until(size, |source| {
         let id = source.id();
         let lines: Vec<String> = (0..=source.rng.below(4))
-            .map(|_| format!("{} // {}", CODE[source.rng.below(CODE.len())], source.words(2)))
+            .map(|_| {
+                format!(
+                    "{} // {}",
+                    CODE[source.rng.below(CODE.len())],
+                    source.words(2)
+                )
+            })
             .collect();
         let body = lines.join("\n");
         Tree::map([
@@ -107,7 +138,10 @@ pub(crate) fn orders(source: &mut Source<'_>, size: usize) -> Tree {
             let (quantity, cents) = (1 + source.rng.below(12), source.rng.below(100));
             Tree::map([
                 ("line", Tree::token(n + 1)),
-                ("sku", source.string(&format!("{}-{code:04}", &label[..2].to_uppercase()))),
+                (
+                    "sku",
+                    source.string(&format!("{}-{code:04}", &label[..2].to_uppercase())),
+                ),
                 ("label", source.string(&label)),
                 ("quantity", Tree::token(quantity)),
                 (
@@ -123,11 +157,20 @@ pub(crate) fn orders(source: &mut Source<'_>, size: usize) -> Tree {
         let (name, street) = (source.rng.pick(&NAMES), source.words(2));
         let address = Tree::map([
             ("street", source.string(&format!("{street} {id}"))),
-            ("postcode", source.string(&format!("{:05}", id * 7919 % 100_000))),
+            (
+                "postcode",
+                source.string(&format!("{:05}", id * 7919 % 100_000)),
+            ),
         ]);
         Tree::map([
-            ("order_id", source.string(&format!("A-{:06}", 4200 + 3 * id))),
-            ("customer", Tree::map([("name", source.string(name)), ("address", address)])),
+            (
+                "order_id",
+                source.string(&format!("A-{:06}", 4200 + 3 * id)),
+            ),
+            (
+                "customer",
+                Tree::map([("name", source.string(name)), ("address", address)]),
+            ),
             ("items", items),
             ("paid", source.literal()),
         ])
@@ -141,20 +184,36 @@ pub(crate) fn events(source: &mut Source<'_>, size: usize) -> Tree {
     source.until(size, |source| {
         seconds += 1 + source.rng.below(300);
         let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-        let (millis, level) = (source.rng.below(1000), source.rng.pick(&["info", "info", "warn", "error"]));
+        let (millis, level) = (
+            source.rng.below(1000),
+            source.rng.pick(&["info", "info", "warn", "error"]),
+        );
         let message = source.words(5);
         let mut members = vec![
-            ("ts", source.string(&format!("2024-03-11T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"))),
+            (
+                "ts",
+                source.string(&format!(
+                    "2024-03-11T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"
+                )),
+            ),
             ("level", source.string(level)),
             ("msg", source.string(&message)),
         ];
         if source.rng.below(2) == 0 {
-            members.push(("request", source.string(&format!("{:08x}", seconds * 2_654_435_761 % 0xffff_ffff))));
+            members.push((
+                "request",
+                source.string(&format!("{:08x}", seconds * 2_654_435_761 % 0xffff_ffff)),
+            ));
         }
         if source.rng.below(3) == 0 {
             members.push(("took_ms", source.number()));
         }
-        Tree::Map(members.into_iter().map(|(key, value)| (format!("\"{key}\""), value)).collect())
+        Tree::Map(
+            members
+                .into_iter()
+                .map(|(key, value)| (format!("\"{key}\""), value))
+                .collect(),
+        )
     })
 }
 
@@ -165,7 +224,11 @@ pub(crate) fn features(source: &mut Source<'_>, size: usize) -> Tree {
         let count = 1 + source.rng.below(8);
         let points = (0..count).map(|_| {
             let (east, north) = (east + source.rng.below(900), north + source.rng.below(900));
-            Tree::List([east, north].map(|n| Tree::token(format!("{}.{:03}", n / 1000, n % 1000))).to_vec())
+            Tree::List(
+                [east, north]
+                    .map(|n| Tree::token(format!("{}.{:03}", n / 1000, n % 1000)))
+                    .to_vec(),
+            )
         });
         let points: Vec<Tree> = points.collect();
         let (kind, coordinates) = match <[Tree; 1]>::try_from(points) {
@@ -175,11 +238,20 @@ pub(crate) fn features(source: &mut Source<'_>, size: usize) -> Tree {
         let name = source.words(2);
         Tree::map([
             ("type", source.string("Feature")),
-            ("geometry", Tree::map([("type", source.string(kind)), ("coordinates", coordinates)])),
-            ("properties", Tree::map([("name", source.string(&name)), ("lanes", source.number())])),
+            (
+                "geometry",
+                Tree::map([("type", source.string(kind)), ("coordinates", coordinates)]),
+            ),
+            (
+                "properties",
+                Tree::map([("name", source.string(&name)), ("lanes", source.number())]),
+            ),
         ])
     });
-    Tree::map([("type", source.string("FeatureCollection")), ("features", features)])
+    Tree::map([
+        ("type", source.string("FeatureCollection")),
+        ("features", features),
+    ])
 }
 
 /// An object whose keys are names, and whose values have the same shape.
@@ -187,7 +259,10 @@ pub(crate) fn named(source: &mut Source<'_>, size: usize) -> Tree {
     let (mut members, mut length) = (Vec::new(), 0);
     while length < size {
         let id = source.id();
-        let (word, unit) = (source.rng.pick(&WORDS), source.rng.pick(&["ms", "bytes", "percent"]));
+        let (word, unit) = (
+            source.rng.pick(&WORDS),
+            source.rng.pick(&["ms", "bytes", "percent"]),
+        );
         let description = source.words(6);
         let value = Tree::map([
             ("default", source.number()),
@@ -197,7 +272,10 @@ pub(crate) fn named(source: &mut Source<'_>, size: usize) -> Tree {
         length += value.length() + 20;
         members.push((format!("\"{word}_{id}\""), value));
     }
-    Tree::map([("version", Tree::token(3)), ("settings", Tree::Map(members))])
+    Tree::map([
+        ("version", Tree::token(3)),
+        ("settings", Tree::Map(members)),
+    ])
 }
 
 pub(crate) fn escapes(source: &mut Source<'_>, size: usize) -> Tree {
@@ -254,7 +332,10 @@ pub(crate) fn numbers(source: &mut Source<'_>, size: usize) -> Tree {
 pub(crate) fn lookalikes(source: &mut Source<'_>, size: usize) -> Tree {
     let list = source.until(size, |source| {
         let (before, after) = (source.words(2), source.words(3));
-        let text = format!("{before} {} {after}", LOOKALIKES[source.rng.below(LOOKALIKES.len())]);
+        let text = format!(
+            "{before} {} {after}",
+            LOOKALIKES[source.rng.below(LOOKALIKES.len())]
+        );
         let id = source.id();
         Tree::map([("id", Tree::token(id)), ("says", source.string(&text))])
     });
@@ -263,7 +344,8 @@ pub(crate) fn lookalikes(source: &mut Source<'_>, size: usize) -> Tree {
 
 /// A list whose elements have nothing in common.
 pub(crate) fn mixed(source: &mut Source<'_>, size: usize) -> Tree {
-    let parts: [fn(&mut Source<'_>, usize) -> Tree; 6] = [sections, table, code, numbers, lookalikes, scripts];
+    let parts: [fn(&mut Source<'_>, usize) -> Tree; 6] =
+        [sections, table, code, numbers, lookalikes, scripts];
     source.until(size, |source| {
         let part = parts[source.rng.below(parts.len())];
         let share = 1 + source.rng.below(size / 4 + 1);
@@ -287,13 +369,23 @@ pub(crate) fn zeros(source: &mut Source<'_>, size: usize) -> Tree {
     let width = 2 + source.rng.below(20);
     let row = Tree::List(vec![Tree::token(zero); width]);
     let matrix = source.until(size, |_| row.clone());
-    if source.rng.below(2) == 0 { matrix } else { Tree::map([("matrix", matrix)]) }
+    if source.rng.below(2) == 0 {
+        matrix
+    } else {
+        Tree::map([("matrix", matrix)])
+    }
 }
 
 pub(crate) fn equal_rows(source: &mut Source<'_>, size: usize) -> Tree {
     let (first, second) = (record(source), record(source));
     let every = 2 + source.rng.below(6);
-    let rows = source.until(size, |source| if source.id() % every == 0 { second.clone() } else { first.clone() });
+    let rows = source.until(size, |source| {
+        if source.id() % every == 0 {
+            second.clone()
+        } else {
+            first.clone()
+        }
+    });
     Tree::map([("rows", rows)])
 }
 
@@ -301,13 +393,13 @@ pub(crate) fn equal_strings(source: &mut Source<'_>, size: usize) -> Tree {
     let count = 1 + source.rng.below(5);
     let text = source.words(count);
     let text = source.string(&text);
-    let list =
-        source.until(
-            size,
-            |source| {
-                if source.rng.below(3) == 0 { Tree::map([("label", text.clone())]) } else { text.clone() }
-            },
-        );
+    let list = source.until(size, |source| {
+        if source.rng.below(3) == 0 {
+            Tree::map([("label", text.clone())])
+        } else {
+            text.clone()
+        }
+    });
     Tree::map([("labels", list)])
 }
 

@@ -26,14 +26,44 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn seeded(rng: &mut Rng) -> Self {
-        let plain = Self { comma: ",", colon: ":", lines: None, rows: false, white: false, last: rng.below(8) == 0 };
+        let plain = Self {
+            comma: ",",
+            colon: ":",
+            lines: None,
+            rows: false,
+            white: false,
+            last: rng.below(8) == 0,
+        };
         let rows = rng.below(2) == 0;
         match rng.below(7) {
             0 | 1 => plain,
-            2 | 3 => Self { comma: ", ", colon: ": ", ..plain },
-            4 => Self { comma: ", ", colon: ": ", lines: Some(("\n", 4)), rows, ..plain },
-            5 => Self { comma: ", ", colon: ": ", lines: Some(("\n", 2)), rows, ..plain },
-            _ => Self { comma: ", ", colon: ": ", lines: Some(("\r\n", 2)), rows, white: true, ..plain },
+            2 | 3 => Self {
+                comma: ", ",
+                colon: ": ",
+                ..plain
+            },
+            4 => Self {
+                comma: ", ",
+                colon: ": ",
+                lines: Some(("\n", 4)),
+                rows,
+                ..plain
+            },
+            5 => Self {
+                comma: ", ",
+                colon: ": ",
+                lines: Some(("\n", 2)),
+                rows,
+                ..plain
+            },
+            _ => Self {
+                comma: ", ",
+                colon: ": ",
+                lines: Some(("\r\n", 2)),
+                rows,
+                white: true,
+                ..plain
+            },
         }
     }
 
@@ -57,9 +87,16 @@ impl Layout {
         let flat = |tree: &Tree| matches!(tree, Tree::Token(_));
         match tree {
             Tree::Token(text) => out.push_str(text),
-            Tree::List(items) if items.is_empty() => out.push_str(if self.white { "[ ]" } else { "[]" }),
+            Tree::List(items) if items.is_empty() => {
+                out.push_str(if self.white { "[ ]" } else { "[]" })
+            }
             Tree::List(items) if self.rows && items.iter().all(flat) => {
-                let one_line = Self { lines: None, rows: false, last: false, ..*self };
+                let one_line = Self {
+                    lines: None,
+                    rows: false,
+                    last: false,
+                    ..*self
+                };
                 one_line.value(tree, 0, out);
             }
             Tree::List(items) => {
@@ -87,16 +124,28 @@ impl Layout {
     }
 
     fn between(&self) -> &'static str {
-        if self.lines.is_some() { "," } else { self.comma }
+        if self.lines.is_some() {
+            ","
+        } else {
+            self.comma
+        }
     }
 }
 
 impl Tree {
     pub(crate) fn map<const N: usize>(members: [(&str, Self); N]) -> Self {
-        Self::Map(members.into_iter().map(|(key, value)| (format!("\"{key}\""), value)).collect())
+        Self::Map(
+            members
+                .into_iter()
+                .map(|(key, value)| (format!("\"{key}\""), value))
+                .collect(),
+        )
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "numbers and texts alike, as they are at hand")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "numbers and texts alike, as they are at hand"
+    )]
     pub(crate) fn token(text: impl ToString) -> Self {
         Self::Token(text.to_string())
     }
@@ -106,7 +155,13 @@ impl Tree {
         match self {
             Self::Token(text) => text.len(),
             Self::List(items) => items.iter().map(|item| item.length() + 2).sum::<usize>() + 2,
-            Self::Map(members) => members.iter().map(|(key, value)| key.len() + value.length() + 4).sum::<usize>() + 2,
+            Self::Map(members) => {
+                members
+                    .iter()
+                    .map(|(key, value)| key.len() + value.length() + 4)
+                    .sum::<usize>()
+                    + 2
+            }
         }
     }
 }
@@ -121,7 +176,10 @@ pub(crate) struct Escapes {
 
 impl Escapes {
     pub(crate) fn seeded(rng: &mut Rng) -> Self {
-        Self { ascii: rng.below(3) == 0, slash: rng.below(4) == 0 }
+        Self {
+            ascii: rng.below(3) == 0,
+            slash: rng.below(4) == 0,
+        }
     }
 
     pub(crate) fn quote(self, text: &str) -> Tree {

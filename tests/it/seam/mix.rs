@@ -21,14 +21,17 @@ pub(crate) enum Retries {
     Independent,
     /// In the same style each time.
     Sticky,
-    /// As requested with a probability of one half, where the request differs from the one before it; else in the same
-    /// style.
+    /// As requested with a probability of one half, where the request differs from the one before
+    /// it; else in the same style.
     Half,
 }
 
 impl Retries {
-    pub(crate) const ALL: [(Self, &str); 3] =
-        [(Self::Independent, "independent"), (Self::Sticky, "sticky"), (Self::Half, "half follow a change")];
+    pub(crate) const ALL: [(Self, &str); 3] = [
+        (Self::Independent, "independent"),
+        (Self::Sticky, "sticky"),
+        (Self::Half, "half follow a change"),
+    ];
 }
 
 /// The counts of a run, by cuts.
@@ -37,8 +40,8 @@ pub(crate) struct Counts {
     pub(crate) cuts: usize,
     /// Complete, and the document.
     pub(crate) right: usize,
-    /// Complete, another document, and no seam is reported as ambiguous or as an early end. Also where the text can't
-    /// become the document any more, and another call is asked for.
+    /// Complete, another document, and no seam is reported as ambiguous or as an early end. Also
+    /// where the text can't become the document any more, and another call is asked for.
     pub(crate) silent: usize,
     calls: usize,
     /// Cuts that stop inside an escape that the document does not have.
@@ -48,7 +51,13 @@ pub(crate) struct Counts {
 }
 
 /// Runs at least `cuts` cuts of the documents of `seeds`, eight of each.
-pub(crate) fn measure(seeds: Range<u64>, cuts: usize, retries: Retries, limits: &Limits, level: RepairLevel) -> Counts {
+pub(crate) fn measure(
+    seeds: Range<u64>,
+    cuts: usize,
+    retries: Retries,
+    limits: &Limits,
+    level: RepairLevel,
+) -> Counts {
     let mut counts = Counts::default();
     for seed in seeds {
         if counts.cuts >= cuts {
@@ -62,9 +71,16 @@ pub(crate) fn measure(seeds: Range<u64>, cuts: usize, retries: Retries, limits: 
         let truth = read(&sample.text).unwrap();
         let mut rng = Rng::new(!seed);
         for cut in cuts_of(&sample.text, CUTS, &mut rng) {
-            let mut model = Model { retries, style: None, before: None, rng: Rng::new(rng.next()) };
+            let mut model = Model {
+                retries,
+                style: None,
+                before: None,
+                rng: Rng::new(rng.next()),
+            };
             let delivered = &sample.text[..cut];
-            let ended = run(limits, level, &sample.text, &truth, delivered, |asked| model.answer(asked));
+            let ended = run(limits, level, &sample.text, &truth, delivered, |asked| {
+                model.answer(asked)
+            });
             counts.add(ended, model.style);
         }
     }
@@ -88,17 +104,29 @@ impl Model {
     fn answer(&mut self, asked: &Asked<'_>) -> String {
         let turn = asked.turn;
         let request = (turn.prompt.clone(), turn.anchor.clone(), turn.mark.clone());
-        let has_changed = self.before.as_ref().is_some_and(|before| *before != request);
+        let has_changed = self
+            .before
+            .as_ref()
+            .is_some_and(|before| *before != request);
         self.before = Some(request);
-        // Not drawn where nothing has changed, so that the first answers are the same for all kinds of retries.
+        // Not drawn where nothing has changed, so that the first answers are the same for all kinds
+        // of retries.
         let follows = self.retries == Retries::Half && has_changed && self.rng.below(2) == 0;
         if asked.has_grown || follows {
             return asked.as_requested();
         }
         let text = &asked.document[..asked.delivered];
         // White space between the anchor and the cut belongs to neither.
-        let anchor = text.trim_end().strip_suffix(&turn.anchor).map_or(text.len(), str::len);
-        let place = Cut { document: asked.document, offset: asked.delivered, anchor, mark: turn.mark.as_deref() };
+        let anchor = text
+            .trim_end()
+            .strip_suffix(&turn.anchor)
+            .map_or(text.len(), str::len);
+        let place = Cut {
+            document: asked.document,
+            offset: asked.delivered,
+            anchor,
+            mark: turn.mark.as_deref(),
+        };
         let same = self.style.filter(|_| self.retries != Retries::Independent);
         if let Some(answer) = same.and_then(|style| write(style, &place, self.rng.next())) {
             return answer;
@@ -112,9 +140,14 @@ impl Model {
     fn draw(&mut self, place: &Cut<'_>) -> (ContinuationStyle, String) {
         loop {
             let mut at = self.rng.below(SHARES.iter().map(|(share, _)| share).sum());
-            let of = SHARES.iter().find(|(share, _)| at.checked_sub(*share).map(|rest| at = rest).is_none());
-            let styles: Vec<_> =
-                ContinuationStyle::ALL.iter().copied().filter(|style| of.is_some_and(|(_, is)| is(*style))).collect();
+            let of = SHARES
+                .iter()
+                .find(|(share, _)| at.checked_sub(*share).map(|rest| at = rest).is_none());
+            let styles: Vec<_> = ContinuationStyle::ALL
+                .iter()
+                .copied()
+                .filter(|style| of.is_some_and(|(_, is)| is(*style)))
+                .collect();
             for _ in 0..TRIES {
                 let style = styles[self.rng.below(styles.len())];
                 if let Some(text) = write(style, place, self.rng.next()) {
@@ -157,7 +190,10 @@ impl Counts {
         self.right += usize::from(ended.verdict == Verdict::Right);
         if ended.verdict == Verdict::Wrong {
             self.silent += 1;
-            *self.by_style.entry(style.map_or("none", ContinuationStyle::name)).or_default() += 1;
+            *self
+                .by_style
+                .entry(style.map_or("none", ContinuationStyle::name))
+                .or_default() += 1;
         }
     }
 
@@ -189,16 +225,26 @@ impl Counts {
     }
 }
 
-/// Runs the three kinds of retries, and the first kind again: where only what was asked for is joined, and on two levels
-/// of repair.
+/// Runs the three kinds of retries, and the first kind again: where only what was asked for is
+/// joined, and on two levels of repair.
 pub(crate) fn measure_all(seeds: &Range<u64>, cuts: usize) -> Vec<(&'static str, Counts)> {
     let limits = Limits::default();
     let strict = Limits::default().with_max_risk(0.0);
     let run = |retries, limits, level| measure(seeds.clone(), cuts, retries, limits, level);
-    let mut runs: Vec<_> =
-        Retries::ALL.map(|(retries, name)| (name, run(retries, &limits, RepairLevel::Strict))).to_vec();
-    runs.push(("independent, max_risk = 0", run(Retries::Independent, &strict, RepairLevel::Strict)));
-    runs.push(("independent, syntax", run(Retries::Independent, &limits, RepairLevel::Syntax)));
-    runs.push(("independent, guess", run(Retries::Independent, &limits, RepairLevel::Guess)));
+    let mut runs: Vec<_> = Retries::ALL
+        .map(|(retries, name)| (name, run(retries, &limits, RepairLevel::Strict)))
+        .to_vec();
+    runs.push((
+        "independent, max_risk = 0",
+        run(Retries::Independent, &strict, RepairLevel::Strict),
+    ));
+    runs.push((
+        "independent, syntax",
+        run(Retries::Independent, &limits, RepairLevel::Syntax),
+    ));
+    runs.push((
+        "independent, guess",
+        run(Retries::Independent, &limits, RepairLevel::Guess),
+    ));
     runs
 }

@@ -1,4 +1,5 @@
-//! A slow reader of JSON text that may stop anywhere, for comparisons. It shares no code with the engine.
+//! A slow reader of JSON text that may stop anywhere, for comparisons. It shares no code with the
+//! engine.
 
 /// A value, as much as there is of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -6,7 +7,8 @@ pub(crate) enum Node {
     /// Members in order, and the state at the end.
     Object(Vec<(Vec<u16>, Node)>, End),
     Array(Vec<Node>, End),
-    /// UTF-16 units, so that half a surrogate pair is a prefix of the pair; whether the string is closed.
+    /// UTF-16 units, so that half a surrogate pair is a prefix of the pair; whether the string is
+    /// closed.
     String(Vec<u16>, bool),
     /// As it is written; whether the text after it has ended it.
     Number(String, bool),
@@ -21,7 +23,8 @@ pub(crate) enum End {
     /// After the bracket, or after a member or an element that may be open itself.
     Value,
     Comma,
-    /// A key without a value: its units, whether its string is closed, and whether there is a colon.
+    /// A key without a value: its units, whether its string is closed, and whether there is a
+    /// colon.
     Key(Vec<u16>, bool, bool),
 }
 
@@ -30,21 +33,32 @@ struct Reader<'a> {
     at: usize,
 }
 
-/// Reads `text` as the beginning of a document; text after a closed root is ignored. `None` where `text` is malformed,
-/// or has nothing of a value.
+/// Reads `text` as the beginning of a document; text after a closed root is ignored. `None` where
+/// `text` is malformed, or has nothing of a value.
 pub(crate) fn read(text: &str) -> Option<Node> {
-    Reader { text: text.as_bytes(), at: 0 }.value()
+    Reader {
+        text: text.as_bytes(),
+        at: 0,
+    }
+    .value()
 }
 
 /// Returns where the root ends, if it does.
 pub(crate) fn root_end(text: &str) -> Option<usize> {
-    let mut reader = Reader { text: text.as_bytes(), at: 0 };
+    let mut reader = Reader {
+        text: text.as_bytes(),
+        at: 0,
+    };
     reader.value().filter(Node::is_closed).map(|_| reader.at)
 }
 
 impl Reader<'_> {
     fn white(&mut self) -> Option<u8> {
-        while self.text.get(self.at).is_some_and(|byte| b" \t\r\n".contains(byte)) {
+        while self
+            .text
+            .get(self.at)
+            .is_some_and(|byte| b" \t\r\n".contains(byte))
+        {
             self.at += 1;
         }
         self.text.get(self.at).copied()
@@ -54,7 +68,9 @@ impl Reader<'_> {
         match self.white()? {
             b'{' => self.object(),
             b'[' => self.array(),
-            b'"' => self.string().map(|(units, closed)| Node::String(units, closed)),
+            b'"' => self
+                .string()
+                .map(|(units, closed)| Node::String(units, closed)),
             b'-' | b'0'..=b'9' => self.number(),
             b't' => self.literal("true"),
             b'f' => self.literal("false"),
@@ -121,7 +137,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the units up to the end of the string or of the text; an escape that is cut is left out.
+    /// Returns the units up to the end of the string or of the text; an escape that is cut is left
+    /// out.
     fn string(&mut self) -> Option<(Vec<u16>, bool)> {
         self.at += 1;
         let start = self.at;
@@ -130,7 +147,11 @@ impl Reader<'_> {
         loop {
             let byte = self.text.get(self.at).copied();
             if matches!(byte, None | Some(b'"' | b'\\')) {
-                units.extend(std::str::from_utf8(&self.text[plain..self.at]).ok()?.encode_utf16());
+                units.extend(
+                    std::str::from_utf8(&self.text[plain..self.at])
+                        .ok()?
+                        .encode_utf16(),
+                );
             }
             match byte {
                 None => return Some((units, false)),
@@ -154,7 +175,10 @@ impl Reader<'_> {
                             let Some(digits) = self.text.get(self.at + 2..self.at + 6) else {
                                 let rest = &self.text[self.at + 2..];
                                 self.at = self.text.len();
-                                return rest.iter().all(u8::is_ascii_hexdigit).then_some((units, false));
+                                return rest
+                                    .iter()
+                                    .all(u8::is_ascii_hexdigit)
+                                    .then_some((units, false));
                             };
                             self.at += 4;
                             u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?
@@ -173,15 +197,23 @@ impl Reader<'_> {
 
     fn number(&mut self) -> Option<Node> {
         let start = self.at;
-        while self.text.get(self.at).is_some_and(|byte| b"+-.eE0123456789".contains(byte)) {
+        while self
+            .text
+            .get(self.at)
+            .is_some_and(|byte| b"+-.eE0123456789".contains(byte))
+        {
             self.at += 1;
         }
-        let text = std::str::from_utf8(&self.text[start..self.at]).ok()?.to_owned();
+        let text = std::str::from_utf8(&self.text[start..self.at])
+            .ok()?
+            .to_owned();
         let ended = self.at < self.text.len();
         let whole = serde_json::from_str::<f64>(&text).is_ok();
         // A number that is cut is completed by one more digit, or by two.
-        let begun =
-            whole || ["0", ".0", "e0"].iter().any(|end| serde_json::from_str::<f64>(&(text.clone() + end)).is_ok());
+        let begun = whole
+            || ["0", ".0", "e0"]
+                .iter()
+                .any(|end| serde_json::from_str::<f64>(&(text.clone() + end)).is_ok());
         (if ended { whole } else { begun }).then_some(Node::Number(text, ended))
     }
 
@@ -189,6 +221,7 @@ impl Reader<'_> {
         let rest = &self.text[self.at..];
         let length = rest.len().min(word.len());
         self.at += length;
-        (rest[..length] == word.as_bytes()[..length]).then(|| Node::Literal(word[..length].to_owned()))
+        (rest[..length] == word.as_bytes()[..length])
+            .then(|| Node::Literal(word[..length].to_owned()))
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use restitch::AllowedRoots;
 use restitch::Limits;
 use restitch::repair::RepairLevel;
-use restitch::session::{CallEnd, FailureReason, Input, Output, Session, SessionEvent, Status, Tally, Turn};
+use restitch::session::{
+    CallEnd, FailureReason, Input, Output, Session, SessionEvent, Status, Tally, Turn,
+};
 use restitch::splice::{Alignment, Expect, SpliceError};
 
 use super::judge::Verdict;
@@ -44,8 +46,9 @@ pub(crate) struct Ended {
     pub(crate) said: Vec<String>,
 }
 
-/// Runs a session of a level of repair whose first call delivered `delivered`, and whose further calls get the answers of `answer`. Returns
-/// `None` where the true rest is not known, because the text stops inside an escape that the document does not have.
+/// Runs a session of a level of repair whose first call delivered `delivered`, and whose further
+/// calls get the answers of `answer`. Returns `None` where the true rest is not known, because the
+/// text stops inside an escape that the document does not have.
 pub(crate) fn run(
     limits: &Limits,
     level: RepairLevel,
@@ -63,7 +66,11 @@ pub(crate) fn run(
     let (mut calls, mut repeats, mut said, mut has_early_end) = (0, 0, Vec::new(), false);
     // A repeat brings nothing, so what is said of its place does not count.
     let wrong = |tally: &Tally, repeats| {
-        if tally.early_end > 0 || tally.ambiguous > repeats { Verdict::Flagged } else { Verdict::Wrong }
+        if tally.early_end > 0 || tally.ambiguous > repeats {
+            Verdict::Flagged
+        } else {
+            Verdict::Wrong
+        }
     };
     loop {
         match session.poll_output()? {
@@ -74,8 +81,13 @@ pub(crate) fn run(
                     text.to_owned()
                 } else {
                     // Nothing that a model writes here makes the document right again.
-                    let Some(part) = read(now_delivered).filter(|part| part.may_become(truth)) else {
-                        return Some(Ended { verdict: wrong(session.tally(), repeats), calls, said });
+                    let Some(part) = read(now_delivered).filter(|part| part.may_become(truth))
+                    else {
+                        return Some(Ended {
+                            verdict: wrong(session.tally(), repeats),
+                            calls,
+                            said,
+                        });
                     };
                     format!("{now_delivered}{}", missing(now_delivered, &part, truth)?)
                 };
@@ -105,7 +117,9 @@ pub(crate) fn run(
                 let delivered = session.document().text();
                 // Giving up a doubtful end is right.
                 let is_given_up = outcome.status() != Status::Complete && has_early_end;
-                let is_doubtful = is_given_up && text.starts_with(delivered) && is_doubtful_end(text, delivered.len());
+                let is_doubtful = is_given_up
+                    && text.starts_with(delivered)
+                    && is_doubtful_end(text, delivered.len());
                 let is_true = || read(session.document().text()).is_some_and(|node| node.is(truth));
                 let verdict = match outcome.status() {
                     _ if is_doubtful => Verdict::Right,
@@ -113,18 +127,30 @@ pub(crate) fn run(
                     Status::Complete => wrong(outcome.tally(), repeats),
                     _ => Verdict::Flagged,
                 };
-                return Some(Ended { verdict, calls, said });
+                return Some(Ended {
+                    verdict,
+                    calls,
+                    said,
+                });
             }
             _ => {}
         }
     }
 }
 
-/// Runs a session whose second call gets the row's fragment, and whose further calls get what they ask for.
+/// Runs a session whose second call gets the row's fragment, and whose further calls get what they
+/// ask for.
 pub(crate) fn retried(row: &Row<'_>) -> Option<Ended> {
     let (text, case) = (row.sample.text.as_str(), &row.case);
-    run(&Limits::default(), RepairLevel::Strict, text, case.truth, case.delivered, |asked| match asked.number {
-        0 => case.fragment.to_owned(),
-        _ => asked.as_requested(),
-    })
+    run(
+        &Limits::default(),
+        RepairLevel::Strict,
+        text,
+        case.truth,
+        case.delivered,
+        |asked| match asked.number {
+            0 => case.fragment.to_owned(),
+            _ => asked.as_requested(),
+        },
+    )
 }

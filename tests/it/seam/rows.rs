@@ -45,7 +45,9 @@ impl Class {
     pub(crate) fn of(style: ContinuationStyle) -> Self {
         match style {
             ContinuationStyle::Reopened => return Self::Unasked,
-            ContinuationStyle::NewRootRest | ContinuationStyle::NewRootWithout => return Self::ReRooted,
+            ContinuationStyle::NewRootRest | ContinuationStyle::NewRootWithout => {
+                return Self::ReRooted;
+            }
             _ if is_bare(style) => return Self::ReRooted,
             _ => {}
         }
@@ -94,17 +96,31 @@ pub(crate) struct Row<'a> {
     pub(crate) again: bool,
 }
 
-/// Returns all styles with their requests: `exact` where a prefill was requested, and all others where an anchor was.
+/// Returns all styles with their requests: `exact` where a prefill was requested, and all others
+/// where an anchor was.
 pub(crate) fn lines() -> impl Iterator<Item = Line> {
     ContinuationStyle::ALL.iter().map(|&style| {
-        let expect = if style == ContinuationStyle::Exact { Expect::Exact } else { Expect::Anchor };
-        Line { style, name: style.name(), class: Class::of(style), expect }
+        let expect = if style == ContinuationStyle::Exact {
+            Expect::Exact
+        } else {
+            Expect::Anchor
+        };
+        Line {
+            style,
+            name: style.name(),
+            class: Class::of(style),
+            expect,
+        }
     })
 }
 
-/// Runs every line at `cuts` cuts of each of the documents of `seeds`. One third of the fragments is run once more, cut
-/// again.
-pub(crate) fn for_every_row(seeds: std::ops::Range<u64>, cuts: usize, mut body: impl FnMut(&Row<'_>)) {
+/// Runs every line at `cuts` cuts of each of the documents of `seeds`. One third of the fragments
+/// is run once more, cut again.
+pub(crate) fn for_every_row(
+    seeds: std::ops::Range<u64>,
+    cuts: usize,
+    mut body: impl FnMut(&Row<'_>),
+) {
     let lines: Vec<Line> = lines().collect();
     for seed in seeds {
         rows_of(seed, cuts, &lines, &mut body);
@@ -121,12 +137,26 @@ pub(crate) fn rows_of(seed: u64, cuts: usize, lines: &[Line], body: &mut impl Fn
     }
 }
 
-fn at_cut(lines: &[Line], sample: &Sample, truth: &Node, cut: usize, rng: &mut Rng, body: &mut impl FnMut(&Row<'_>)) {
+fn at_cut(
+    lines: &[Line],
+    sample: &Sample,
+    truth: &Node,
+    cut: usize,
+    rng: &mut Rng,
+    body: &mut impl FnMut(&Row<'_>),
+) {
     let (delivered, rest) = sample.text.split_at(cut);
-    let place = Cut { document: &sample.text, offset: cut, anchor: join::anchor(delivered), mark: None };
+    let place = Cut {
+        document: &sample.text,
+        offset: cut,
+        anchor: join::anchor(delivered),
+        mark: None,
+    };
     for line in lines {
         let seed = rng.next();
-        let Some(fragment) = write(line.style, &place, seed) else { continue };
+        let Some(fragment) = write(line.style, &place, seed) else {
+            continue;
+        };
         let closers = sample.text.trim_end();
         let brings = match line.style {
             ContinuationStyle::Empty
@@ -134,9 +164,15 @@ fn at_cut(lines: &[Line], sample: &Sample, truth: &Node, cut: usize, rng: &mut R
             | ContinuationStyle::SameAgain
             | ContinuationStyle::OnlyDelivered => Brings::Nothing,
             ContinuationStyle::ClosedDelivered => Brings::Closers,
-            ContinuationStyle::CloserMissing => Brings::Part { missing: &closers[closers.len() - 1..], compared: true },
+            ContinuationStyle::CloserMissing => Brings::Part {
+                missing: &closers[closers.len() - 1..],
+                compared: true,
+            },
             // What is after the array is missing, and perhaps a part of the cut element.
-            style if is_bare(style) => Brings::Part { missing: "", compared: false },
+            style if is_bare(style) => Brings::Part {
+                missing: "",
+                compared: false,
+            },
             _ => Brings::Rest,
         };
         let seam = seam(&fragment, delivered, rest.trim_end());
@@ -145,16 +181,27 @@ fn at_cut(lines: &[Line], sample: &Sample, truth: &Node, cut: usize, rng: &mut R
             sample,
             cut,
             seed,
-            case: Case { truth, delivered, fragment: &fragment, brings, seam },
+            case: Case {
+                truth,
+                delivered,
+                fragment: &fragment,
+                brings,
+                seam,
+            },
             again: false,
         };
         body(&row);
-        let Some(end) = cut_again(&fragment, rng) else { continue };
+        let Some(end) = cut_again(&fragment, rng) else {
+            continue;
+        };
         row.again = true;
         row.case.fragment = &fragment[..end];
         row.case.brings = match brings {
             Brings::Nothing => Brings::Nothing,
-            Brings::Rest => Brings::Part { missing: &fragment[end..], compared: seam.is_some() },
+            Brings::Rest => Brings::Part {
+                missing: &fragment[end..],
+                compared: seam.is_some(),
+            },
             // Nothing would close what is missing of these.
             Brings::Part { .. } | Brings::Closers => continue,
         };
@@ -165,18 +212,23 @@ fn at_cut(lines: &[Line], sample: &Sample, truth: &Node, cut: usize, rng: &mut R
 /// Cuts a fragment again, one time in three.
 fn cut_again(fragment: &str, rng: &mut Rng) -> Option<usize> {
     let wanted = rng.below(3) == 0 && fragment.len() > 1;
-    wanted.then(|| 1 + rng.below(fragment.len() - 1)).filter(|&end| fragment.is_char_boundary(end))
+    wanted
+        .then(|| 1 + rng.below(fragment.len() - 1))
+        .filter(|&end| fragment.is_char_boundary(end))
 }
 
-/// Chooses cuts between characters before the root's end: half of them anywhere, half of them beside bytes of the
-/// grammar.
+/// Chooses cuts between characters before the root's end: half of them anywhere, half of them
+/// beside bytes of the grammar.
 pub(crate) fn cuts_of(text: &str, count: usize, rng: &mut Rng) -> Vec<usize> {
     let end = root_end(text).unwrap_or(text.trim_end().len());
     let mut cuts = Vec::new();
     for n in 0..count {
         let at = 1 + rng.below(end - 1);
         let near = |byte: &u8| b"{}[]\",:\\-.eEtfn\r\n ".contains(byte);
-        let beside = text.as_bytes()[at..end].iter().position(near).map_or(at, |found| at + found + n / 2 % 2);
+        let beside = text.as_bytes()[at..end]
+            .iter()
+            .position(near)
+            .map_or(at, |found| at + found + n / 2 % 2);
         let cut = if n % 2 == 0 { at } else { beside };
         if (1..end).contains(&cut) && text.is_char_boundary(cut) && !cuts.contains(&cut) {
             cuts.push(cut);
@@ -187,23 +239,36 @@ pub(crate) fn cuts_of(text: &str, count: usize, rng: &mut Rng) -> Vec<usize> {
 
 impl Row<'_> {
     pub(crate) fn join(&self, chunk: usize) -> Outcome {
-        join(self.case.delivered, self.case.fragment, self.line.expect, chunk)
+        join(
+            self.case.delivered,
+            self.case.fragment,
+            self.line.expect,
+            chunk,
+        )
     }
 
-    /// Returns whether the right rest of the document is a doubtful end, which is given up: it has only closers, and
-    /// the cut is not after a whole value or the fragment does not begin with the anchor.
+    /// Returns whether the right rest of the document is a doubtful end, which is given up: it has
+    /// only closers, and the cut is not after a whole value or the fragment does not begin with the
+    /// anchor.
     pub(crate) fn is_doubtful_end(&self) -> bool {
         let anchor = &self.case.delivered[join::anchor(self.case.delivered)..];
         let begins_as_asked = || self.case.fragment.starts_with(anchor.trim_end());
         let text = &self.sample.text;
         self.case.brings == Brings::Rest
-            && (is_doubtful_end(text, self.cut) || only_closes(&text[self.cut..]) && !begins_as_asked())
+            && (is_doubtful_end(text, self.cut)
+                || only_closes(&text[self.cut..]) && !begins_as_asked())
     }
 
     /// Prints everything that helps to investigate a row.
     pub(crate) fn show(&self, outcome: &Outcome, verdict: Verdict) -> String {
-        let (delivered, again) = (self.case.delivered, if self.again { " cut again" } else { "" });
-        let joined = outcome.text.strip_prefix(delivered).unwrap_or(&outcome.text);
+        let (delivered, again) = (
+            self.case.delivered,
+            if self.again { " cut again" } else { "" },
+        );
+        let joined = outcome
+            .text
+            .strip_prefix(delivered)
+            .unwrap_or(&outcome.text);
         format!(
             "{verdict:?}: {} at {} {}{again} (seed {:#x}), {}\n    delivered …{:?}\n    fragment  {:?}\n    joined    {:?} … {:?}",
             self.sample.name,
@@ -220,9 +285,14 @@ impl Row<'_> {
 }
 
 pub(crate) fn first(text: &str, bytes: usize) -> &str {
-    &text[..(0..=bytes.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap()]
+    &text[..(0..=bytes.min(text.len()))
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap()]
 }
 
 pub(crate) fn last(text: &str, bytes: usize) -> &str {
-    &text[(text.len().saturating_sub(bytes)..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap()..]
+    &text[(text.len().saturating_sub(bytes)..=text.len())
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap()..]
 }

@@ -12,14 +12,15 @@ pub(crate) struct Source<'a> {
 }
 
 pub(crate) const WORDS: [&str; 48] = [
-    "the", "report", "of", "market", "growth", "was", "strong", "in", "each", "region", "and", "supply", "chains",
-    "held", "while", "prices", "rose", "by", "a", "third", "over", "last", "quarter", "analysts", "expect", "more",
-    "demand", "from", "new", "plants", "with", "lower", "costs", "per", "unit", "than", "before", "energy", "storage",
-    "remains", "limited", "until", "grid", "upgrades", "finish", "early", "next", "year",
+    "the", "report", "of", "market", "growth", "was", "strong", "in", "each", "region", "and",
+    "supply", "chains", "held", "while", "prices", "rose", "by", "a", "third", "over", "last",
+    "quarter", "analysts", "expect", "more", "demand", "from", "new", "plants", "with", "lower",
+    "costs", "per", "unit", "than", "before", "energy", "storage", "remains", "limited", "until",
+    "grid", "upgrades", "finish", "early", "next", "year",
 ];
 pub(crate) const NAMES: [&str; 16] = [
-    "Ada", "Björn", "Chidi", "Dana", "Elif", "Farid", "Grace", "Hiro", "Inés", "João", "Kim", "Lena", "Mira", "Nils",
-    "Olga", "Pedro",
+    "Ada", "Björn", "Chidi", "Dana", "Elif", "Farid", "Grace", "Hiro", "Inés", "João", "Kim",
+    "Lena", "Mira", "Nils", "Olga", "Pedro",
 ];
 pub(crate) const SCRIPTS: [&str; 12] = [
     "漢字かな交じり文の段落です。",
@@ -131,7 +132,11 @@ impl Source<'_> {
     }
 
     /// Returns as many elements as have roughly this size together.
-    pub(crate) fn until(&mut self, size: usize, mut element: impl FnMut(&mut Self) -> Tree) -> Tree {
+    pub(crate) fn until(
+        &mut self,
+        size: usize,
+        mut element: impl FnMut(&mut Self) -> Tree,
+    ) -> Tree {
         let (mut items, mut length) = (Vec::new(), 0);
         while length < size {
             let item = element(self);

@@ -31,7 +31,8 @@ pub(crate) struct Filter {
     pub(crate) name: Option<&'static str>,
     pub(crate) periodic: Option<bool>,
     pub(crate) again: bool,
-    /// The documents whose root is a scalar. No stream has such a root, so they are counted separately.
+    /// The documents whose root is a scalar. No stream has such a root, so they are counted
+    /// separately.
     pub(crate) scalars: bool,
 }
 
@@ -48,7 +49,8 @@ struct Key {
 pub(crate) struct Table {
     cells: BTreeMap<Key, Cell>,
     pub(crate) wrong: Vec<(&'static str, String)>,
-    /// True ends that are given up like early ends, see [`Row::is_doubtful_end`]. They count as right.
+    /// True ends that are given up like early ends, see [`Row::is_doubtful_end`]. They count as
+    /// right.
     pub(crate) doubtful: usize,
 }
 
@@ -56,12 +58,18 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Size {
     Documents(u64),
-    /// At least this many merges in each of [`ROWS`], and no more documents for a row that has them.
+    /// At least this many merges in each of [`ROWS`], and no more documents for a row that has
+    /// them.
     Merges(usize),
 }
 
-/// Runs the styles over the documents of `seeds`, through the engine and through each of the published rules.
-pub(crate) fn measure(seeds: Range<u64>, size: Size, cuts: usize) -> (Table, Vec<(&'static str, Table)>) {
+/// Runs the styles over the documents of `seeds`, through the engine and through each of the
+/// published rules.
+pub(crate) fn measure(
+    seeds: Range<u64>,
+    size: Size,
+    cuts: usize,
+) -> (Table, Vec<(&'static str, Table)>) {
     let mut table = Table::default();
     let mut peers = PEERS.map(|(name, rule)| (name, rule, Table::default()));
     for seed in seeds.clone() {
@@ -70,14 +78,20 @@ pub(crate) fn measure(seeds: Range<u64>, size: Size, cuts: usize) -> (Table, Vec
             Size::Documents(count) if seed - seeds.start >= count => break,
             Size::Documents(_) => lines().collect(),
             Size::Merges(least) => {
-                let due: Vec<_> = ROWS.iter().filter(|row| table.sum(row.rows).rows < least).collect();
+                let due: Vec<_> = ROWS
+                    .iter()
+                    .filter(|row| table.sum(row.rows).rows < least)
+                    .collect();
                 if due.is_empty() {
                     break;
                 }
                 let fits = |row: &TableRow, line: &Line| {
-                    row.rows.class == Some(line.class) && row.rows.periodic.is_none_or(|is| is == is_periodic)
+                    row.rows.class == Some(line.class)
+                        && row.rows.periodic.is_none_or(|is| is == is_periodic)
                 };
-                lines().filter(|line| due.iter().any(|row| fits(row, line))).collect()
+                lines()
+                    .filter(|line| due.iter().any(|row| fits(row, line)))
+                    .collect()
             }
         };
         rows_of(seed, cuts, &wanted, &mut |row| {
@@ -91,13 +105,31 @@ pub(crate) fn measure(seeds: Range<u64>, size: Size, cuts: usize) -> (Table, Vec
             // Giving it up is right.
             let is_doubtful = outcome.how == "EarlyEnd" && row.is_doubtful_end();
             table.doubtful += usize::from(is_doubtful);
-            table.count(row, &outcome, if is_doubtful { Verdict::Right } else { row.case.judge(&outcome) });
+            table.count(
+                row,
+                &outcome,
+                if is_doubtful {
+                    Verdict::Right
+                } else {
+                    row.case.judge(&outcome)
+                },
+            );
             for (_, rule, table) in peers.iter_mut().filter(|_| !row.again) {
-                table.count_verdict(row, row.case.judge_text(&rule(row.case.delivered, row.case.fragment)));
+                table.count_verdict(
+                    row,
+                    row.case
+                        .judge_text(&rule(row.case.delivered, row.case.fragment)),
+                );
             }
         });
     }
-    (table, peers.into_iter().map(|(name, _, table)| (name, table)).collect())
+    (
+        table,
+        peers
+            .into_iter()
+            .map(|(name, _, table)| (name, table))
+            .collect(),
+    )
 }
 
 /// A row of the short table.
@@ -108,7 +140,16 @@ pub(crate) struct TableRow {
 }
 
 const fn row(name: &'static str, class: Class, periodic: Option<bool>) -> TableRow {
-    TableRow { name, rows: Filter { class: Some(class), name: None, periodic, again: false, scalars: false } }
+    TableRow {
+        name,
+        rows: Filter {
+            class: Some(class),
+            name: None,
+            periodic,
+            again: false,
+            scalars: false,
+        },
+    }
 }
 
 /// The short table: rates have bounds here. Early ends count after the model was asked once more.
@@ -129,7 +170,10 @@ impl Table {
         if verdict == Verdict::Wrong {
             self.wrong.push((row.line.name, row.show(outcome, verdict)));
         }
-        let distance = outcome.pushed_at.zip(row.case.seam).map(|(pushed, seam)| pushed.saturating_sub(seam) as u32);
+        let distance = outcome
+            .pushed_at
+            .zip(row.case.seam)
+            .map(|(pushed, seam)| pushed.saturating_sub(seam) as u32);
         let cell = self.cell(row);
         cell.add(verdict);
         cell.ambiguous += usize::from(outcome.ambiguous);
@@ -142,8 +186,10 @@ impl Table {
         if ended.verdict == Verdict::Wrong {
             let (sample, cut, seed) = (&row.sample.name, row.cut, row.seed);
             let said = ended.said.join(", ");
-            let shown =
-                format!("{sample} at {cut} {} (seed {seed:#x}), {said}: {:?}", row.line.name, row.case.fragment);
+            let shown = format!(
+                "{sample} at {cut} {} (seed {seed:#x}), {said}: {:?}",
+                row.line.name, row.case.fragment
+            );
             self.wrong.push((row.line.name, shown));
         }
         self.cell(row).add(ended.verdict);
@@ -155,8 +201,20 @@ impl Table {
     }
 
     fn cell(&mut self, row: &Row<'_>) -> &mut Cell {
-        let Row { line, sample, again, .. } = *row;
-        self.cells.entry(Key { name: line.name, scalar: sample.scalar, periodic: sample.periodic, again }).or_default()
+        let Row {
+            line,
+            sample,
+            again,
+            ..
+        } = *row;
+        self.cells
+            .entry(Key {
+                name: line.name,
+                scalar: sample.scalar,
+                periodic: sample.periodic,
+                again,
+            })
+            .or_default()
     }
 
     /// Returns the sum of some rows.
@@ -165,8 +223,14 @@ impl Table {
         for line in lines() {
             let wanted = filter.class.is_none_or(|class| class == line.class)
                 && filter.name.is_none_or(|name| name == line.name);
-            for (key, cell) in self.cells.iter().filter(|(key, _)| wanted && key.name == line.name) {
-                let fits = filter.periodic.is_none_or(|periodic| periodic == key.periodic);
+            for (key, cell) in self
+                .cells
+                .iter()
+                .filter(|(key, _)| wanted && key.name == line.name)
+            {
+                let fits = filter
+                    .periodic
+                    .is_none_or(|periodic| periodic == key.periodic);
                 if fits && filter.again == key.again && filter.scalars == key.scalar {
                     sum.merge(cell);
                 }
@@ -184,32 +248,67 @@ impl Table {
     /// Returns the table as text, one line for each group and each style.
     pub(crate) fn print(&self) -> String {
         let mut out = String::new();
-        for (again, part) in [(false, "fragments to their end"), (true, "fragments cut again")] {
-            for (periodic, which) in [(None, "all documents"), (Some(false), "where elements differ")] {
+        for (again, part) in [
+            (false, "fragments to their end"),
+            (true, "fragments cut again"),
+        ] {
+            for (periodic, which) in [
+                (None, "all documents"),
+                (Some(false), "where elements differ"),
+            ] {
                 out += &format!("\n{part}, {which}\n{HEADER}\n");
-                let filter = Filter { periodic, again, ..Filter::default() };
+                let filter = Filter {
+                    periodic,
+                    again,
+                    ..Filter::default()
+                };
                 for (class, name) in Class::ALL {
-                    out += &self.sum(Filter { class: Some(class), ..filter }).line(&format!("= {name}"));
+                    out += &self
+                        .sum(Filter {
+                            class: Some(class),
+                            ..filter
+                        })
+                        .line(&format!("= {name}"));
                     for line in lines().filter(|line| line.class == class) {
-                        out += &self.sum(Filter { name: Some(line.name), ..filter }).line(&format!("  {}", line.name));
+                        out += &self
+                            .sum(Filter {
+                                name: Some(line.name),
+                                ..filter
+                            })
+                            .line(&format!("  {}", line.name));
                     }
                 }
                 out += &self.sum(filter).line("= all");
             }
         }
-        out + &self.print_groups("scalar roots", Filter { scalars: true, ..Filter::default() })
+        out + &self.print_groups(
+            "scalar roots",
+            Filter {
+                scalars: true,
+                ..Filter::default()
+            },
+        )
     }
 
     /// Returns the table as text, one line for each group.
     pub(crate) fn print_groups(&self, title: &str, rows: Filter) -> String {
         let mut out = String::new();
-        for (periodic, which) in [(None, "all documents"), (Some(false), "where elements differ")] {
+        for (periodic, which) in [
+            (None, "all documents"),
+            (Some(false), "where elements differ"),
+        ] {
             if rows.scalars && periodic.is_some() {
                 continue;
             }
             out += &format!("\n{title}, {which}\n{HEADER}\n");
             for (class, name) in Class::ALL {
-                out += &self.sum(Filter { class: Some(class), periodic, ..rows }).line(&format!("= {name}"));
+                out += &self
+                    .sum(Filter {
+                        class: Some(class),
+                        periodic,
+                        ..rows
+                    })
+                    .line(&format!("= {name}"));
             }
         }
         out
@@ -245,7 +344,11 @@ impl Cell {
 
     /// Returns a share of the rows in percent; 100 of no rows.
     pub(crate) fn percent(&self, count: usize) -> f64 {
-        if self.rows == 0 { 100.0 } else { 100.0 * count as f64 / self.rows as f64 }
+        if self.rows == 0 {
+            100.0
+        } else {
+            100.0 * count as f64 / self.rows as f64
+        }
     }
 
     fn line(&self, name: &str) -> String {

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::readers::{anthropic, chat, cohere, completions, gemini, lines, ollama, response, responses};
+use super::readers::{
+    anthropic, chat, cohere, completions, gemini, lines, ollama, response, responses,
+};
 
 /// What a stream or a body has.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,11 +21,16 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) fn add_call(&mut self, name: &Value) {
-        self.calls.push((name.as_str().unwrap().to_owned(), String::new()));
+        self.calls
+            .push((name.as_str().unwrap().to_owned(), String::new()));
     }
 
     pub(super) fn add_arguments(&mut self, text: &Value) {
-        self.calls.last_mut().unwrap().1.push_str(text.as_str().unwrap());
+        self.calls
+            .last_mut()
+            .unwrap()
+            .1
+            .push_str(text.as_str().unwrap());
     }
 
     pub(super) fn finish(&mut self, finish: &Value) {
@@ -74,7 +81,10 @@ pub(super) const ALL: &[Family] = &[
         whole: |body| {
             let choice = &body["choices"][0];
             let message = &choice["message"];
-            let mut seen = Seen { text: content(&message["content"]), ..Seen::default() };
+            let mut seen = Seen {
+                text: content(&message["content"]),
+                ..Seen::default()
+            };
             seen.reasoning = content(&message["reasoning_content"]);
             for call in message["tool_calls"].as_array().into_iter().flatten() {
                 seen.add_call(&call["function"]["name"]);
@@ -96,7 +106,10 @@ pub(super) const ALL: &[Family] = &[
         read: completions,
         whole: |body| {
             assert_eq!(body["object"], "text_completion");
-            let mut seen = Seen { text: content(&body["choices"][0]["text"]), ..Seen::default() };
+            let mut seen = Seen {
+                text: content(&body["choices"][0]["text"]),
+                ..Seen::default()
+            };
             seen.finish(&body["choices"][0]["finish_reason"]);
             seen
         },
@@ -128,7 +141,9 @@ pub(super) const ALL: &[Family] = &[
             for block in body["content"].as_array().unwrap() {
                 match block["type"].as_str().unwrap() {
                     "text" => seen.text.push_str(block["text"].as_str().unwrap()),
-                    "tool_use" => seen.calls.push((content(&block["name"]), block["input"].to_string())),
+                    "tool_use" => seen
+                        .calls
+                        .push((content(&block["name"]), block["input"].to_string())),
                     other => panic!("{other}"),
                 }
             }
@@ -170,8 +185,15 @@ pub(super) const ALL: &[Family] = &[
         read: |body| {
             let mut seen = Seen::default();
             let is_whole = body.ends_with("]\r\n");
-            let all = if is_whole || body.is_empty() { body.to_owned() } else { format!("{body}]") };
-            for chunk in serde_json::from_str::<Vec<Value>>(if all.is_empty() { "[]" } else { &all }).unwrap() {
+            let all = if is_whole || body.is_empty() {
+                body.to_owned()
+            } else {
+                format!("{body}]")
+            };
+            for chunk in
+                serde_json::from_str::<Vec<Value>>(if all.is_empty() { "[]" } else { &all })
+                    .unwrap()
+            {
                 gemini(&chunk, &mut seen);
             }
             seen.is_ended = is_whole && !seen.has_error;
@@ -218,7 +240,11 @@ pub(super) const ALL: &[Family] = &[
             for part in body["message"]["content"].as_array().into_iter().flatten() {
                 seen.text.push_str(&content(&part["text"]));
             }
-            for call in body["message"]["tool_calls"].as_array().into_iter().flatten() {
+            for call in body["message"]["tool_calls"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
                 seen.add_call(&call["function"]["name"]);
                 seen.add_arguments(&call["function"]["arguments"]);
             }
@@ -235,15 +261,24 @@ fn alone(read: fn(&Value, &mut Seen), body: &Value) -> Seen {
     seen
 }
 
-const NESTED: &str =
-    r#"[{"type":"function","function":{"name":"save"}},{"type":"function","function":{"name":"other"}}]"#;
+const NESTED: &str = r#"[{"type":"function","function":{"name":"save"}},{"type":"function","function":{"name":"other"}}]"#;
 const FLAT: &str = r#"[{"type":"function","name":"save"},{"type":"function","name":"other"}]"#;
 const DECLARATIONS: &str = r#"[{"functionDeclarations":[{"name":"save"},{"name":"other"}]}]"#;
 
 fn list(turns: &[(&str, &str)], assistant: &str, member: &str) -> Value {
-    let part = |text: &str| if member == "parts" { json!([{"text": text}]) } else { text.into() };
+    let part = |text: &str| {
+        if member == "parts" {
+            json!([{"text": text}])
+        } else {
+            text.into()
+        }
+    };
     let turn = |(role, text): &(&str, &str)| {
-        let role = if *role == "assistant" { assistant } else { role };
+        let role = if *role == "assistant" {
+            assistant
+        } else {
+            role
+        };
         json!({"role": role, member: part(text)})
     };
     turns.iter().map(turn).collect()

@@ -13,7 +13,11 @@ fn events(body: &str) -> Vec<(String, Value)> {
             None => ("", event),
         };
         let data = data.strip_prefix("data: ").unwrap();
-        let data = if data == "[DONE]" { Value::from(data) } else { serde_json::from_str(data).unwrap() };
+        let data = if data == "[DONE]" {
+            Value::from(data)
+        } else {
+            serde_json::from_str(data).unwrap()
+        };
         // Where an event has a name, its type says the same.
         assert!(name.is_empty() || data["type"] == name, "{name}: {data}");
         (name.to_owned(), data)
@@ -39,13 +43,21 @@ pub(super) fn chat(body: &str) -> Seen {
         assert!(seen.finish.is_none(), "{event} after the finish");
         assert_eq!(choice["delta"].get("role").is_some(), at == 0, "{event}");
         seen.text.push_str(&content(&choice["delta"]["content"]));
-        seen.reasoning.push_str(&content(&choice["delta"]["reasoning_content"]));
-        for piece in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
+        seen.reasoning
+            .push_str(&content(&choice["delta"]["reasoning_content"]));
+        for piece in choice["delta"]["tool_calls"]
+            .as_array()
+            .into_iter()
+            .flatten()
+        {
             if let Some(id) = piece.get("id") {
                 assert_ne!(call.replace(id.clone()).as_ref(), Some(id), "{event}");
                 seen.add_call(&piece["function"]["name"]);
             }
-            assert_eq!(piece["index"].as_u64().unwrap() + 1, seen.calls.len() as u64);
+            assert_eq!(
+                piece["index"].as_u64().unwrap() + 1,
+                seen.calls.len() as u64
+            );
             seen.add_arguments(&piece["function"]["arguments"]);
         }
         seen.finish(&choice["finish_reason"]);
@@ -72,9 +84,15 @@ pub(super) fn response(body: &Value) -> Seen {
     assert_eq!(body["object"], "response");
     for item in body["output"].as_array().unwrap() {
         match item["type"].as_str().unwrap() {
-            "message" => seen.text.push_str(item["content"][0]["text"].as_str().unwrap()),
-            "reasoning" => seen.reasoning.push_str(item["summary"][0]["text"].as_str().unwrap()),
-            "function_call" => seen.calls.push((content(&item["name"]), content(&item["arguments"]))),
+            "message" => seen
+                .text
+                .push_str(item["content"][0]["text"].as_str().unwrap()),
+            "reasoning" => seen
+                .reasoning
+                .push_str(item["summary"][0]["text"].as_str().unwrap()),
+            "function_call" => seen
+                .calls
+                .push((content(&item["name"]), content(&item["arguments"]))),
             other => panic!("{other}"),
         }
     }
@@ -102,7 +120,10 @@ pub(super) fn responses(body: &str) -> Seen {
             }
             "response.output_item.added" => {
                 let item = &event["item"];
-                assert_eq!((event["output_index"].as_u64().unwrap(), open.clone()), (items.len() as u64, None));
+                assert_eq!(
+                    (event["output_index"].as_u64().unwrap(), open.clone()),
+                    (items.len() as u64, None)
+                );
                 open = Some(content(&item["id"]));
                 if item["type"] == "function_call" {
                     assert_eq!(item["arguments"], "");
@@ -117,8 +138,12 @@ pub(super) fn responses(body: &str) -> Seen {
             "response.reasoning_summary_text.delta" => seen.reasoning.push_str(delta()),
             "response.function_call_arguments.delta" => seen.add_arguments(&event["delta"]),
             "response.reasoning_summary_text.done" => assert_eq!(event["text"], seen.reasoning),
-            "response.output_text.done" => assert!(seen.text.ends_with(event["text"].as_str().unwrap())),
-            "response.function_call_arguments.done" => assert_eq!(event["arguments"], seen.calls.last().unwrap().1),
+            "response.output_text.done" => {
+                assert!(seen.text.ends_with(event["text"].as_str().unwrap()))
+            }
+            "response.function_call_arguments.done" => {
+                assert_eq!(event["arguments"], seen.calls.last().unwrap().1)
+            }
             "response.completed" | "response.incomplete" => {
                 assert_eq!(event["response"]["output"], json!(items));
                 let whole = response(&event["response"]);
@@ -136,7 +161,10 @@ pub(super) fn responses(body: &str) -> Seen {
 pub(super) fn anthropic(body: &str) -> Seen {
     let (mut seen, mut blocks, mut open) = (Seen::default(), 0, None::<Value>);
     for (number, (name, event)) in events(body).into_iter().enumerate() {
-        assert!(!seen.is_ended && (number == 0) == (name == "message_start"), "{event}");
+        assert!(
+            !seen.is_ended && (number == 0) == (name == "message_start"),
+            "{event}"
+        );
         if let Some(index) = event.get("index") {
             assert_eq!(index, blocks, "{event}");
         }
@@ -156,7 +184,9 @@ pub(super) fn anthropic(body: &str) -> Seen {
                 let kind = open.as_ref().and_then(Value::as_str).unwrap();
                 match (kind, delta["type"].as_str().unwrap()) {
                     ("text", "text_delta") => seen.text.push_str(delta["text"].as_str().unwrap()),
-                    ("thinking", "thinking_delta") => seen.reasoning.push_str(delta["thinking"].as_str().unwrap()),
+                    ("thinking", "thinking_delta") => {
+                        seen.reasoning.push_str(delta["thinking"].as_str().unwrap())
+                    }
                     ("thinking", "signature_delta") => assert_ne!(delta["signature"], ""),
                     ("tool_use", "input_json_delta") => seen.add_arguments(&delta["partial_json"]),
                     other => panic!("{other:?}"),
@@ -183,12 +213,16 @@ pub(super) fn gemini(chunk: &Value, seen: &mut Seen) {
         seen.has_error = true;
         return;
     }
-    assert!(seen.finish.is_none() && chunk["usageMetadata"]["promptTokenCount"].is_u64(), "{chunk}");
+    assert!(
+        seen.finish.is_none() && chunk["usageMetadata"]["promptTokenCount"].is_u64(),
+        "{chunk}"
+    );
     let candidate = &chunk["candidates"][0];
     assert_eq!(candidate["content"]["role"], "model");
     for part in candidate["content"]["parts"].as_array().unwrap() {
         if let Some(call) = part.get("functionCall") {
-            seen.calls.push((content(&call["name"]), call["args"].to_string()));
+            seen.calls
+                .push((content(&call["name"]), call["args"].to_string()));
         } else if part["thought"] == true {
             seen.reasoning.push_str(part["text"].as_str().unwrap());
         } else {
@@ -214,10 +248,18 @@ pub(super) fn ollama(line: &Value, seen: &mut Seen) {
         return;
     }
     let message = line.get("message").unwrap_or(line);
-    seen.text.push_str(&content(message.get("content").or_else(|| message.get("response")).unwrap()));
+    seen.text.push_str(&content(
+        message
+            .get("content")
+            .or_else(|| message.get("response"))
+            .unwrap(),
+    ));
     seen.reasoning.push_str(&content(&message["thinking"]));
     for call in message["tool_calls"].as_array().into_iter().flatten() {
-        seen.calls.push((content(&call["function"]["name"]), call["function"]["arguments"].to_string()));
+        seen.calls.push((
+            content(&call["function"]["name"]),
+            call["function"]["arguments"].to_string(),
+        ));
     }
     seen.is_ended = line["done"].as_bool().unwrap();
     seen.finish(&line["done_reason"]);
@@ -230,9 +272,15 @@ pub(super) fn cohere(body: &str) -> Seen {
             assert!(seen.is_ended);
             continue;
         }
-        assert!(!seen.is_ended && (number == 0) == (name == "message-start"), "{event}");
+        assert!(
+            !seen.is_ended && (number == 0) == (name == "message-start"),
+            "{event}"
+        );
         let message = &event["delta"]["message"];
-        let is_open = |kind| open.as_ref().is_some_and(|(index, open)| *index == event["index"] && *open == kind);
+        let is_open = |kind| {
+            open.as_ref()
+                .is_some_and(|(index, open)| *index == event["index"] && *open == kind)
+        };
         match name.as_str() {
             "message-start" => assert_eq!(message["role"], "assistant"),
             "tool-plan-delta" => seen.text.push_str(message["tool_plan"].as_str().unwrap()),
@@ -240,7 +288,8 @@ pub(super) fn cohere(body: &str) -> Seen {
             "content-delta" => {
                 assert!(is_open("content"), "{event}");
                 seen.text.push_str(&content(&message["content"]["text"]));
-                seen.reasoning.push_str(&content(&message["content"]["thinking"]));
+                seen.reasoning
+                    .push_str(&content(&message["content"]["thinking"]));
             }
             "tool-call-start" => {
                 assert_eq!(event["index"], seen.calls.len());

@@ -11,14 +11,18 @@ pub(super) struct Item {
 impl Item {
     /// The item's keyword and name.
     pub(super) fn name(&self) -> Option<(&str, &str)> {
-        let mut words = self.text.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+        let mut words = self
+            .text
+            .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+            .filter(|word| !word.is_empty());
         let keyword = words.find(|word| !matches!(*word, "unsafe" | "async"))?;
         let name = words.next()?;
         match (keyword, name) {
             ("const", "fn") => Some(("fn", words.next()?)),
-            ("struct" | "enum" | "trait" | "fn" | "const" | "static" | "type" | "mod" | "union", name) => {
-                Some((keyword, name))
-            }
+            (
+                "struct" | "enum" | "trait" | "fn" | "const" | "static" | "type" | "mod" | "union",
+                name,
+            ) => Some((keyword, name)),
             _ => None,
         }
     }
@@ -26,39 +30,62 @@ impl Item {
     /// What is between the item's outer braces.
     pub(super) fn body(&self) -> &str {
         let open = self.text.find('{').map_or(self.text.len(), |at| at + 1);
-        self.text[open..].trim_end().strip_suffix('}').unwrap_or_default()
+        self.text[open..]
+            .trim_end()
+            .strip_suffix('}')
+            .unwrap_or_default()
     }
 
     /// The names that a `use` brings: as what, and from which path.
     pub(super) fn imports(&self) -> Vec<(String, Vec<String>)> {
         let mut found = Vec::new();
         if let Some(tree) = self.text.strip_prefix("use ") {
-            flatten(&mut Vec::new(), tree.trim_end_matches(';').trim(), &mut found);
+            flatten(
+                &mut Vec::new(),
+                tree.trim_end_matches(';').trim(),
+                &mut found,
+            );
         }
         found
     }
 }
 
-/// The pieces of an item's text that a user sees: its signature, public fields, variants, and a trait's methods.
+/// The pieces of an item's text that a user sees: its signature, public fields, variants, and a
+/// trait's methods.
 pub(super) fn visible_parts(item: &Item) -> Vec<String> {
     let head = item.text.split('{').next().unwrap_or_default();
-    let members = || split(item.body(), ',').into_iter().filter(|part| !part.contains("doc(hidden)"));
+    let members = || {
+        split(item.body(), ',')
+            .into_iter()
+            .filter(|part| !part.contains("doc(hidden)"))
+    };
     match item.name() {
-        // The fields of a tuple are in its head; those of other crates or private ones may be there, too.
+        // The fields of a tuple are in its head; those of other crates or private ones may be
+        // there, too.
         Some(("struct", _)) => match head.split_once('(') {
             Some((head, fields)) => {
                 let fields = split(fields.trim_end_matches([';', ')']), ',');
-                let public = fields.into_iter().filter(|field| field.contains("pub ")).map(str::to_owned);
+                let public = fields
+                    .into_iter()
+                    .filter(|field| field.contains("pub "))
+                    .map(str::to_owned);
                 public.chain([head.to_owned()]).collect()
             }
             None => {
-                let public = members().filter(|field| field.contains("pub ")).map(str::to_owned);
+                let public = members()
+                    .filter(|field| field.contains("pub "))
+                    .map(str::to_owned);
                 public.chain([head.to_owned()]).collect()
             }
         },
-        Some(("enum", _)) => members().map(str::to_owned).chain([head.to_owned()]).collect(),
+        Some(("enum", _)) => members()
+            .map(str::to_owned)
+            .chain([head.to_owned()])
+            .collect(),
         Some(("trait", _)) => {
-            let shown = parse(item.body()).into_iter().filter(|item| !item.is_hidden);
+            let shown = parse(item.body())
+                .into_iter()
+                .filter(|item| !item.is_hidden);
             shown
                 .map(|item| item.text.split('{').next().unwrap_or_default().to_owned())
                 .chain([head.to_owned()])
@@ -72,15 +99,30 @@ pub(super) fn visible_parts(item: &Item) -> Vec<String> {
 fn flatten(prefix: &mut Vec<String>, tree: &str, found: &mut Vec<(String, Vec<String>)>) {
     if let Some((path, group)) = tree.split_once('{') {
         let length = prefix.len();
-        prefix.extend(path.split("::").map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned));
+        prefix.extend(
+            path.split("::")
+                .map(str::trim)
+                .filter(|part| !part.is_empty())
+                .map(str::to_owned),
+        );
         for part in split(group.trim_end().trim_end_matches('}'), ',') {
             flatten(prefix, part.trim(), found);
         }
         prefix.truncate(length);
     } else if !tree.is_empty() {
-        let (path, alias) = tree.split_once(" as ").map_or((tree, None), |(path, alias)| (path, Some(alias.trim())));
-        let full: Vec<_> = prefix.iter().cloned().chain(path.split("::").map(|part| part.trim().to_owned())).collect();
-        let full = if full.last().is_some_and(|last| last == "self") { full[..full.len() - 1].to_vec() } else { full };
+        let (path, alias) = tree
+            .split_once(" as ")
+            .map_or((tree, None), |(path, alias)| (path, Some(alias.trim())));
+        let full: Vec<_> = prefix
+            .iter()
+            .cloned()
+            .chain(path.split("::").map(|part| part.trim().to_owned()))
+            .collect();
+        let full = if full.last().is_some_and(|last| last == "self") {
+            full[..full.len() - 1].to_vec()
+        } else {
+            full
+        };
         let name = alias.map(str::to_owned).or_else(|| full.last().cloned());
         found.extend(name.map(|name| (name, full)));
     }
@@ -126,7 +168,9 @@ pub(super) fn parse(source: &str) -> Vec<Item> {
         }
         let public = text.strip_prefix("pub ");
         let text = public.unwrap_or_else(|| {
-            text.strip_prefix("pub(").and_then(|text| text.split_once(") ")).map_or(text, |(_, text)| text)
+            text.strip_prefix("pub(")
+                .and_then(|text| text.split_once(") "))
+                .map_or(text, |(_, text)| text)
         });
         let is = |what: &str| attributes.contains(what);
         items.push(Item {
@@ -155,8 +199,13 @@ pub(super) fn closing(text: &str) -> usize {
 /// The bytes of the item at the start: up to its semicolon, or to the end of its body.
 fn item_length(text: &str) -> usize {
     let head = text.strip_prefix("pub").unwrap_or(text).trim_start();
-    let head = head.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(head, |(_, rest)| rest.trim_start());
-    let is_statement = ["use ", "static ", "type "].iter().any(|word| head.starts_with(word))
+    let head = head
+        .strip_prefix('(')
+        .and_then(|rest| rest.split_once(')'))
+        .map_or(head, |(_, rest)| rest.trim_start());
+    let is_statement = ["use ", "static ", "type "]
+        .iter()
+        .any(|word| head.starts_with(word))
         || head.starts_with("const ") && !head.starts_with("const fn");
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -183,11 +232,16 @@ fn code(source: &str) -> String {
             let end = format!("\"{}", "#".repeat(hashes));
             let open = hashes + 2;
             code.push_str("\"\"");
-            rest[open..].find(&end).map_or(rest.len(), |at| open + at + end.len())
+            rest[open..]
+                .find(&end)
+                .map_or(rest.len(), |at| open + at + end.len())
         } else if c == '"' {
             let text = quoted(rest);
-            let is_name =
-                text.len() < 32 && text.trim_matches('"').chars().all(|c| c.is_alphanumeric() || "-_".contains(c));
+            let is_name = text.len() < 32
+                && text
+                    .trim_matches('"')
+                    .chars()
+                    .all(|c| c.is_alphanumeric() || "-_".contains(c));
             code.push_str(if is_name { text } else { "\"\"" });
             text.len()
         } else if let Some(length) = character(rest) {
@@ -229,7 +283,9 @@ fn character(text: &str) -> Option<usize> {
         return escaped[first..].find('\'').map(|at| 3 + first + at);
     }
     let c = inner.chars().next()?;
-    inner[c.len_utf8()..].starts_with('\'').then_some(2 + c.len_utf8())
+    inner[c.len_utf8()..]
+        .starts_with('\'')
+        .then_some(2 + c.len_utf8())
 }
 
 /// What follows a list of generics that has been opened.

@@ -76,15 +76,24 @@ pub(super) const REPORT: &str = r#"{"title": "Ti\u0064es", "tags": ["a", "b"], "
 #[test]
 fn a_whole_document_is_what_serde_json_reads() {
     let value = live(REPORT);
-    let (ours, theirs): (Report, Report) = (value.snapshot().unwrap(), serde_json::from_str(REPORT).unwrap());
+    let (ours, theirs): (Report, Report) = (
+        value.snapshot().unwrap(),
+        serde_json::from_str(REPORT).unwrap(),
+    );
     assert_eq!(ours, theirs);
     // A snapshot of `Option` fields succeeds from the first bracket on, or asks for more text.
     let (mut document, mut value, mut taken) = (Document::new(64), LiveValue::new(), 0);
     for c in REPORT.chars() {
-        document.push_with(c.encode_utf8(&mut [0; 4]), &mut value).unwrap();
+        document
+            .push_with(c.encode_utf8(&mut [0; 4]), &mut value)
+            .unwrap();
         match value.snapshot_with::<Report>(Partial::Omit) {
             Ok(report) => taken += usize::from(report.title == theirs.title),
-            Err(error) => assert!(error.is_early(), "{error:?} at the end of {}", document.text()),
+            Err(error) => assert!(
+                error.is_early(),
+                "{error:?} at the end of {}",
+                document.text()
+            ),
         }
     }
     assert!(taken > 200, "{taken}");
@@ -96,14 +105,22 @@ fn types_are_taken_as_serde_json_takes_them() {
     fn both<T: DeserializeOwned + PartialEq + std::fmt::Debug>(texts: &[&str]) {
         for text in texts {
             let theirs = serde_json::from_str::<T>(text);
-            let (mut document, mut value) = (Document::with_roots(64, AllowedRoots::Any), LiveValue::new());
+            let (mut document, mut value) = (
+                Document::with_roots(64, AllowedRoots::Any),
+                LiveValue::new(),
+            );
             document.push_with(text, &mut value).unwrap();
             document.finish_with(&mut value).unwrap();
             let ours = value.snapshot::<T>();
             match (&ours, &theirs) {
                 (Ok(ours), Ok(theirs)) => assert_eq!(ours, theirs, "{text}"),
-                (Err(ours), Err(_)) => assert_eq!(ours.kind(), SnapshotErrorKind::Mismatch, "{text}: {ours:?}"),
-                _ => panic!("{} of {text}: {ours:?}, {theirs:?}", std::any::type_name::<T>()),
+                (Err(ours), Err(_)) => {
+                    assert_eq!(ours.kind(), SnapshotErrorKind::Mismatch, "{text}: {ours:?}")
+                }
+                _ => panic!(
+                    "{} of {text}: {ours:?}, {theirs:?}",
+                    std::any::type_name::<T>()
+                ),
             }
         }
     }
@@ -175,9 +192,27 @@ fn types_are_taken_as_serde_json_takes_them() {
     both::<u8>(&texts);
     both::<u64>(&texts);
     both::<i64>(&texts);
-    both::<i128>(&texts.iter().copied().filter(|text| *text != "1e2").collect::<Vec<_>>());
-    both::<u128>(&texts.iter().copied().filter(|text| *text != "1e2").collect::<Vec<_>>());
-    both::<f32>(&texts.iter().copied().filter(|text| *text != "1e400").collect::<Vec<_>>());
+    both::<i128>(
+        &texts
+            .iter()
+            .copied()
+            .filter(|text| *text != "1e2")
+            .collect::<Vec<_>>(),
+    );
+    both::<u128>(
+        &texts
+            .iter()
+            .copied()
+            .filter(|text| *text != "1e2")
+            .collect::<Vec<_>>(),
+    );
+    both::<f32>(
+        &texts
+            .iter()
+            .copied()
+            .filter(|text| *text != "1e400")
+            .collect::<Vec<_>>(),
+    );
     both::<f64>(&texts);
     both::<char>(&texts);
     both::<String>(&texts);
@@ -200,16 +235,24 @@ fn types_are_taken_as_serde_json_takes_them() {
     both::<Untagged>(&texts);
     both::<Value>(&texts);
     both::<IgnoredAny>(&["null", "[[1]]", "{\"a\":{}}"]);
-    both::<Vec<(String, Box<Part>)>>(&["[[\"a\",\"Break\"]]", "[[\"a\",{\"Text\":\"b\"}],[\"c\"]]"]);
+    both::<Vec<(String, Box<Part>)>>(&[
+        "[[\"a\",\"Break\"]]",
+        "[[\"a\",{\"Text\":\"b\"}],[\"c\"]]",
+    ]);
 }
 
-/// Columns: the text, whether the error is early, its path, part of its message. The function gives the type.
+/// Columns: the text, whether the error is early, its path, part of its message. The function gives
+/// the type.
 #[test]
 fn errors_say_whether_more_text_would_help() {
     fn expect<T: DeserializeOwned>(cases: &[(&str, bool, &str, &str)]) {
         for (text, early, path, message) in cases {
             let error = error::<T>(text);
-            assert_eq!((error.is_early(), error.path()), (*early, *path), "{text}: {error:?}");
+            assert_eq!(
+                (error.is_early(), error.path()),
+                (*early, *path),
+                "{text}: {error:?}"
+            );
             assert!(error.message().contains(message), "{text}: {error:?}");
         }
     }
@@ -218,10 +261,30 @@ fn errors_say_whether_more_text_would_help() {
         ("{", true, "", "missing field `name`"),
         ("{\"name\"", true, "", "missing field `name`"),
         ("{}", false, "", "missing field `name`"),
-        ("{\"name\": 1, ", false, "/name", "invalid type: integer `1`, expected a string"),
-        ("{\"name\": [", false, "/name", "invalid type: sequence, expected a string"),
-        ("{\"name\": null, ", false, "/name", "invalid type: null, expected a string"),
-        ("{\"name\": \"a\", \"name\": \"", false, "", "duplicate field `name`"),
+        (
+            "{\"name\": 1, ",
+            false,
+            "/name",
+            "invalid type: integer `1`, expected a string",
+        ),
+        (
+            "{\"name\": [",
+            false,
+            "/name",
+            "invalid type: sequence, expected a string",
+        ),
+        (
+            "{\"name\": null, ",
+            false,
+            "/name",
+            "invalid type: null, expected a string",
+        ),
+        (
+            "{\"name\": \"a\", \"name\": \"",
+            false,
+            "",
+            "duplicate field `name`",
+        ),
     ]);
     expect::<Vec<Author>>(&[
         ("[{\"name\": \"a\"}, {", true, "/1", "missing field"),
@@ -247,14 +310,29 @@ fn errors_say_whether_more_text_would_help() {
         ("{\"Te\": [", false, "/Te", "unknown variant `Te`"),
         ("{\"Table\": [1, ", true, "/Table", "invalid length 1"),
         ("{\"Table\": [1], ", false, "/Table", "invalid length 1"),
-        ("{\"Image\": {\"alt\": \"", true, "/Image", "missing field `url`"),
+        (
+            "{\"Image\": {\"alt\": \"",
+            true,
+            "/Image",
+            "missing field `url`",
+        ),
         ("{\"Break\": null, \"Text\": \"", false, "", "single key"),
         ("[", false, "", "expected"),
     ]);
     expect::<Tagged>(&[
         ("{\"x\": 1, ", true, "", "missing field `kind`"),
-        ("{\"kind\": \"B\", \"y\": [{\"kind\": \"A\"", true, "", "missing field `x`"),
-        ("{\"kind\": \"B\", \"y\": [{\"kind\": \"A\"}]}", false, "", "missing field `x`"),
+        (
+            "{\"kind\": \"B\", \"y\": [{\"kind\": \"A\"",
+            true,
+            "",
+            "missing field `x`",
+        ),
+        (
+            "{\"kind\": \"B\", \"y\": [{\"kind\": \"A\"}]}",
+            false,
+            "",
+            "missing field `x`",
+        ),
     ]);
     expect::<Untagged>(&[
         ("{\"a\": 1, ", true, "", "did not match any variant"),
@@ -265,17 +343,29 @@ fn errors_say_whether_more_text_would_help() {
         ("{\"300\": true, ", false, "/300", "u8"),
     ]);
     expect::<f64>(&[("1e999 ", false, "", "number out of range")]);
-    assert_eq!(error::<u8>("[1,").to_string(), "invalid type: sequence, expected u8 (at the root)");
-    assert_eq!(error::<Author>("{").to_string(), "missing field `name` (at the root, which is not complete yet)");
+    assert_eq!(
+        error::<u8>("[1,").to_string(),
+        "invalid type: sequence, expected u8 (at the root)"
+    );
+    assert_eq!(
+        error::<Author>("{").to_string(),
+        "missing field `name` (at the root, which is not complete yet)"
+    );
     let late = error::<Vec<Author>>("[{");
-    assert_eq!(format!("{late:?}"), "Early: missing field `name` (at /0, which is not complete yet)");
+    assert_eq!(
+        format!("{late:?}"),
+        "Early: missing field `name` (at /0, which is not complete yet)"
+    );
 }
 
 #[test]
 fn a_part_is_taken_by_its_pointer() {
     let value = live(r#"{"a": {"rows": [[1, 2], [3, 4], [5"#);
     assert_eq!(value.snapshot_at::<(u8, u8)>("/a/rows/1").unwrap(), (3, 4));
-    assert_eq!(value.snapshot_at::<Vec<Vec<u8>>>("/a/rows").unwrap(), [vec![1, 2], vec![3, 4], vec![]]);
+    assert_eq!(
+        value.snapshot_at::<Vec<Vec<u8>>>("/a/rows").unwrap(),
+        [vec![1, 2], vec![3, 4], vec![]]
+    );
     for (pointer, kind) in [
         ("/b", SnapshotErrorKind::Nothing),
         ("/a/rows/3", SnapshotErrorKind::Nothing),
@@ -289,11 +379,18 @@ fn a_part_is_taken_by_its_pointer() {
         assert_eq!((error.kind(), error.path()), (kind, pointer));
     }
     // Paths of errors count from the root.
-    let error = value.snapshot_at::<Vec<(u8, String)>>("/a/rows").unwrap_err();
+    let error = value
+        .snapshot_at::<Vec<(u8, String)>>("/a/rows")
+        .unwrap_err();
     assert_eq!(error.path(), "/a/rows/0/1");
     // A part may borrow.
     let value = live(r#"{"a": ["b\u0063", "d"#);
-    let texts: Vec<&str> = value.view().and_then(|view| view.get("a")).unwrap().read().unwrap();
+    let texts: Vec<&str> = value
+        .view()
+        .and_then(|view| view.get("a"))
+        .unwrap()
+        .read()
+        .unwrap();
     assert_eq!(texts, ["bc", "d"]);
 }
 
@@ -306,13 +403,27 @@ fn half_of_a_name_can_be_omitted() {
     let value = live(r#"[{"state": "draft"}, {"state": "do"#);
     assert!(value.snapshot::<Vec<Item>>().unwrap_err().is_early());
     let items: Vec<Item> = value.snapshot_with(Partial::Omit).unwrap();
-    assert_eq!(items, [Item { state: Some(State::Draft) }, Item { state: None }]);
+    assert_eq!(
+        items,
+        [
+            Item {
+                state: Some(State::Draft)
+            },
+            Item { state: None }
+        ]
+    );
     assert!(value.snapshot_at::<Item>("/1").unwrap_err().is_early());
     let root = value.view_with(Partial::Omit).unwrap();
-    assert_eq!(root.pointer("/1").unwrap().read::<Item>().unwrap(), items[1]);
+    assert_eq!(
+        root.pointer("/1").unwrap().read::<Item>().unwrap(),
+        items[1]
+    );
     assert!(root.pointer("/1/state").is_none());
     let missing = value.snapshot_at::<State>("/2").unwrap_err();
-    assert_eq!((missing.kind(), missing.path()), (SnapshotErrorKind::Nothing, "/2"));
+    assert_eq!(
+        (missing.kind(), missing.path()),
+        (SnapshotErrorKind::Nothing, "/2")
+    );
 }
 
 #[test]
@@ -322,44 +433,114 @@ fn numbers_keep_their_text() {
         n: OwnedNumber,
         more: Option<Vec<OwnedNumber>>,
     }
-    let texts =
-        ["1.0", "1e5", "-0", "0", "-1.50E+2", "123456789012345678901234567890", "1e400", "18446744073709551615"];
+    let texts = [
+        "1.0",
+        "1e5",
+        "-0",
+        "0",
+        "-1.50E+2",
+        "123456789012345678901234567890",
+        "1e400",
+        "18446744073709551615",
+    ];
     let text = format!("{{\"n\": {}, \"more\": [{}]}}", texts[0], texts.join(", "));
     let value = live(&text);
     let row: Row = value.snapshot().unwrap();
     assert_eq!(row.n.as_str(), "1.0");
-    assert_eq!(row.more.as_ref().unwrap().iter().map(OwnedNumber::as_str).collect::<Vec<_>>(), texts);
+    assert_eq!(
+        row.more
+            .as_ref()
+            .unwrap()
+            .iter()
+            .map(OwnedNumber::as_str)
+            .collect::<Vec<_>>(),
+        texts
+    );
     assert_eq!(shown(&value), compact(&text));
-    let number = |n: usize| value.view().unwrap().pointer(&format!("/more/{n}")).unwrap().as_number().unwrap();
-    assert_eq!((number(0).as_u64(), number(0).as_i64(), number(0).as_f64()), (None, None, Some(1.0)));
+    let number = |n: usize| {
+        value
+            .view()
+            .unwrap()
+            .pointer(&format!("/more/{n}"))
+            .unwrap()
+            .as_number()
+            .unwrap()
+    };
+    assert_eq!(
+        (number(0).as_u64(), number(0).as_i64(), number(0).as_f64()),
+        (None, None, Some(1.0))
+    );
     assert_eq!((number(1).as_u64(), number(1).as_f64()), (None, Some(1e5)));
-    assert_eq!((number(2).as_u64(), number(2).as_i64(), number(2).as_i128()), (None, None, None));
+    assert_eq!(
+        (number(2).as_u64(), number(2).as_i64(), number(2).as_i128()),
+        (None, None, None)
+    );
     assert!(number(2).as_f64().unwrap().is_sign_negative());
     assert_eq!((number(3).as_u64(), number(3).as_i64()), (Some(0), Some(0)));
-    assert_eq!((number(5).as_u128(), number(5).as_u64()), (Some(123456789012345678901234567890), None));
-    assert_eq!((number(6).as_f64(), number(7).as_u64()), (None, Some(u64::MAX)));
+    assert_eq!(
+        (number(5).as_u128(), number(5).as_u64()),
+        (Some(123456789012345678901234567890), None)
+    );
+    assert_eq!(
+        (number(6).as_f64(), number(7).as_u64()),
+        (None, Some(u64::MAX))
+    );
     assert_eq!(OwnedNumber::from(number(4)).to_string(), "-1.50E+2");
     // From another deserializer it is the number that serde passes, and is written as one.
-    let row: Row =
-        serde_json::from_str(r#"{"n": 1.50, "more": [7, -7, 1e300, 123456789012345678901234567890]}"#).unwrap();
-    let texts: Vec<_> = row.more.as_ref().unwrap().iter().map(OwnedNumber::as_str).collect();
-    assert_eq!((row.n.as_str(), texts), ("1.5", vec!["7", "-7", "1e300", "1.2345678901234568e29"]));
-    assert_eq!(serde_json::to_value(&row).unwrap(), json!({"n": 1.5, "more": [7, -7, 1e300, 1.2345678901234568e29]}));
+    let row: Row = serde_json::from_str(
+        r#"{"n": 1.50, "more": [7, -7, 1e300, 123456789012345678901234567890]}"#,
+    )
+    .unwrap();
+    let texts: Vec<_> = row
+        .more
+        .as_ref()
+        .unwrap()
+        .iter()
+        .map(OwnedNumber::as_str)
+        .collect();
+    assert_eq!(
+        (row.n.as_str(), texts),
+        ("1.5", vec!["7", "-7", "1e300", "1.2345678901234568e29"])
+    );
+    assert_eq!(
+        serde_json::to_value(&row).unwrap(),
+        json!({"n": 1.5, "more": [7, -7, 1e300, 1.2345678901234568e29]})
+    );
     assert!(serde_json::from_str::<Row>(r#"{"n": "1"}"#).is_err());
     // Other deserializers may pass it at once, have wider numbers, and some that JSON has not.
-    let passed = |number: Result<OwnedNumber, serde::de::value::Error>| number.map(|number| number.to_string());
-    assert_eq!(passed(OwnedNumber::deserialize(7_u8.into_deserializer())), Ok("7".to_owned()));
-    assert_eq!(passed(OwnedNumber::deserialize((-7_i8).into_deserializer())), Ok("-7".to_owned()));
-    assert_eq!(passed(OwnedNumber::deserialize(u128::MAX.into_deserializer())), Ok(u128::MAX.to_string()));
-    assert_eq!(passed(OwnedNumber::deserialize(i128::MIN.into_deserializer())), Ok(i128::MIN.to_string()));
-    assert_eq!(passed(OwnedNumber::deserialize(1.5_f64.into_deserializer())), Ok("1.5".to_owned()));
+    let passed = |number: Result<OwnedNumber, serde::de::value::Error>| {
+        number.map(|number| number.to_string())
+    };
+    assert_eq!(
+        passed(OwnedNumber::deserialize(7_u8.into_deserializer())),
+        Ok("7".to_owned())
+    );
+    assert_eq!(
+        passed(OwnedNumber::deserialize((-7_i8).into_deserializer())),
+        Ok("-7".to_owned())
+    );
+    assert_eq!(
+        passed(OwnedNumber::deserialize(u128::MAX.into_deserializer())),
+        Ok(u128::MAX.to_string())
+    );
+    assert_eq!(
+        passed(OwnedNumber::deserialize(i128::MIN.into_deserializer())),
+        Ok(i128::MIN.to_string())
+    );
+    assert_eq!(
+        passed(OwnedNumber::deserialize(1.5_f64.into_deserializer())),
+        Ok("1.5".to_owned())
+    );
     for wrong in [f64::INFINITY, f64::NAN] {
         let error = passed(OwnedNumber::deserialize(wrong.into_deserializer())).unwrap_err();
         assert!(error.to_string().ends_with("expected a number"), "{error}");
     }
     assert!(serde_json::to_string(&number(6)).is_err(), "out of range");
     let wrong = error::<Row>(r#"{"n": "1", "#);
-    assert_eq!((wrong.path(), wrong.message()), ("/n", "invalid type: string \"1\", expected a number"));
+    assert_eq!(
+        (wrong.path(), wrong.message()),
+        ("/n", "invalid type: string \"1\", expected a number")
+    );
 }
 
 #[test]
@@ -367,9 +548,16 @@ fn a_view_is_serialized() {
     for text in INLINE {
         let value = live(text);
         let expect: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(serde_json::to_value(value.view()).unwrap(), expect, "{text}");
+        assert_eq!(
+            serde_json::to_value(value.view()).unwrap(),
+            expect,
+            "{text}"
+        );
     }
-    assert_eq!(serde_json::to_string(&live(r#"{"b": [1.0, "x"#).view()).unwrap(), r#"{"b":[1.0,"x"]}"#);
+    assert_eq!(
+        serde_json::to_string(&live(r#"{"b": [1.0, "x"#).view()).unwrap(),
+        r#"{"b":[1.0,"x"]}"#
+    );
 }
 
 #[test]
@@ -378,14 +566,23 @@ fn types_are_read_through_128_nested_containers() {
     assert!(live(&nested(128)).snapshot::<Value>().is_ok());
     let value = live(&nested(129));
     let error = value.snapshot::<Value>().unwrap_err();
-    assert_eq!((error.kind(), error.path()), (SnapshotErrorKind::TooDeep, "/0".repeat(128).as_str()));
+    assert_eq!(
+        (error.kind(), error.path()),
+        (SnapshotErrorKind::TooDeep, "/0".repeat(128).as_str())
+    );
     assert_eq!(error.message(), "more than 128 nested containers");
     assert!(!error.is_early());
     assert!(value.snapshot_at::<Value>("/0").is_ok());
     assert!(serde_json::to_string(&value.view()).is_err());
-    assert_eq!(serde_json::to_string(&value.view().unwrap().index(0)).unwrap(), nested(128));
+    assert_eq!(
+        serde_json::to_string(&value.view().unwrap().index(0)).unwrap(),
+        nested(128)
+    );
     let mixed = format!("{}1{}", "{\"a\": [".repeat(65), "]}".repeat(65));
-    assert_eq!(live(&mixed).snapshot::<Value>().unwrap_err().kind(), SnapshotErrorKind::TooDeep);
+    assert_eq!(
+        live(&mixed).snapshot::<Value>().unwrap_err().kind(),
+        SnapshotErrorKind::TooDeep
+    );
     let skipped = format!("{{\"name\": \"n\", \"deep\": {}}}", nested(500));
     assert!(live(&skipped).snapshot::<Author>().is_ok());
 }
@@ -407,6 +604,11 @@ fn a_number_does_not_name_a_variant() {
         assert!(!error.is_early(), "{error}");
     }
     let (mut document, mut value) = (Document::new(8), LiveValue::new());
-    document.push_with(r#"[{"t": "A", "a": 5}, {"t": "B"}]"#, &mut value).unwrap();
-    assert_eq!(value.snapshot::<Vec<Tagged>>().unwrap(), [Tagged::A { a: 5 }, Tagged::B]);
+    document
+        .push_with(r#"[{"t": "A", "a": 5}, {"t": "B"}]"#, &mut value)
+        .unwrap();
+    assert_eq!(
+        value.snapshot::<Vec<Tagged>>().unwrap(),
+        [Tagged::A { a: 5 }, Tagged::B]
+    );
 }

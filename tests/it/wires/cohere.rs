@@ -6,15 +6,21 @@ use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish, SlotId};
 
 use super::{
-    PREFILL, REPROMPT, Rest, ask, ending, events, read, read_body, read_data, text, write_body, writer_after, written,
+    PREFILL, REPROMPT, Rest, ask, ending, events, read, read_body, read_data, text, write_body,
+    writer_after, written,
 };
 
 const WIRE: Dialect = Dialect::Cohere;
 
-const CALL: Slot = Slot { id: SlotId::of(0), kind: SlotKind::Arguments };
+const CALL: Slot = Slot {
+    id: SlotId::of(0),
+    kind: SlotKind::Arguments,
+};
 
-const START: (&str, &str) =
-    ("message-start", r#"{"id":"i1","type":"message-start","delta":{"message":{"role":"assistant","content":[]}}}"#);
+const START: (&str, &str) = (
+    "message-start",
+    r#"{"id":"i1","type":"message-start","delta":{"message":{"role":"assistant","content":[]}}}"#,
+);
 const TEXT_START: (&str, &str) = (
     "content-start",
     r#"{"type":"content-start","index":0,"delta":{"message":{"content":{"type":"text","text":""}}}}"#,
@@ -40,7 +46,10 @@ fn events_are_read() {
                 r#"{"type":"content-end","index":1}"#,
                 &delta("tool-plan-delta", r#"{"tool_plan":"I will"}"#),
                 CALL_START.1,
-                &delta("tool-call-delta", r#"{"tool_calls":{"function":{"arguments":"{\"a"}}}"#),
+                &delta(
+                    "tool-call-delta",
+                    r#"{"tool_calls":{"function":{"arguments":"{\"a"}}}"#
+                ),
                 r#"{"type":"tool-call-end","index":1}"#,
                 r#"{"type":"citation-start","index":0}"#,
                 end,
@@ -73,8 +82,14 @@ fn events_are_read() {
         ]
     );
     // The type may be in the name of the event alone.
-    assert_eq!(read(WIRE, &[("content-end", r#"{"index":2}"#)])[0], "SlotEnd { slot: SlotId { item: 2, part: None } }");
-    assert_eq!(read_data(WIRE, &["[DONE]"])[0], r#"Done { word: "[DONE]" }"#);
+    assert_eq!(
+        read(WIRE, &[("content-end", r#"{"index":2}"#)])[0],
+        "SlotEnd { slot: SlotId { item: 2, part: None } }"
+    );
+    assert_eq!(
+        read_data(WIRE, &["[DONE]"])[0],
+        r#"Done { word: "[DONE]" }"#
+    );
 }
 
 #[test]
@@ -89,16 +104,25 @@ fn each_end_has_a_reason() {
         ("ERROR", r#"Other("ERROR")"#),
     ] {
         let end = format!(r#"{{"type":"message-end","delta":{{"finish_reason":"{word}"}}}}"#);
-        assert_eq!(read_data(WIRE, &[&end])[0], format!("Finish {{ choice: 0, reason: {reason}, word: \"{word}\" }}"));
+        assert_eq!(
+            read_data(WIRE, &[&end])[0],
+            format!("Finish {{ choice: 0, reason: {reason}, word: \"{word}\" }}")
+        );
     }
     for (event_type, data) in [
         ("message", r#"{"message":"busy","id":"i"}"#),
         ("error", r#"{"message":"busy"}"#),
         ("error", "busy"),
-        ("message-end", r#"{"type":"message-end","delta":{"error":"busy"}}"#),
+        (
+            "message-end",
+            r#"{"type":"message-end","delta":{"error":"busy"}}"#,
+        ),
     ] {
         let seen = read(WIRE, &[(event_type, data)]);
-        assert!(seen[0].contains("message: \"busy\"") && seen.last().unwrap() == "Error", "{seen:?}");
+        assert!(
+            seen[0].contains("message: \"busy\"") && seen.last().unwrap() == "Error",
+            "{seen:?}"
+        );
     }
 }
 
@@ -107,7 +131,11 @@ fn events_are_recognized() {
     for (event_type, data, known) in [
         (START.0, START.1, Some(true)),
         ("content-end", r#"{"index":0}"#, Some(true)),
-        ("message", r#"{"message":{"role":"assistant"},"finish_reason":"COMPLETE"}"#, Some(true)),
+        (
+            "message",
+            r#"{"message":{"role":"assistant"},"finish_reason":"COMPLETE"}"#,
+            Some(true),
+        ),
         ("message", r#"{"type":"message_start"}"#, Some(false)),
         ("message", r#"{"message":{"content":"x"}}"#, Some(false)),
         ("message", "[DONE]", None),
@@ -126,9 +154,16 @@ fn a_text_is_continued_and_ended_once() {
     let end = "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\",\"usage\":{\"a\":1}},\"restitch\":{\"calls\":2}}\n\n";
     let reasons = [(0, Finish::Stop)];
     let finish = ending(&reasons, "{\"a\":1}");
-    assert_eq!(written(|out| writer.finish(out, &[], &finish)), format!("{content_end}{end}"));
+    assert_eq!(
+        written(|out| writer.finish(out, &[], &finish)),
+        format!("{content_end}{end}")
+    );
     // The client has the end of the content, or it was kept back.
-    let content_ended = [START, TEXT_START, ("content-end", r#"{"type":"content-end","index":0}"#)];
+    let content_ended = [
+        START,
+        TEXT_START,
+        ("content-end", r#"{"type":"content-end","index":0}"#),
+    ];
     let mut writer = writer_after(WIRE, &content_ended);
     assert_eq!(written(|out| writer.finish(out, &[], &finish)), end);
     let mut writer = writer_after(WIRE, &content_ended);
@@ -144,13 +179,23 @@ fn a_text_is_continued_and_ended_once() {
     // A text that the client does not know begins first.
     let mut writer = writer_after(WIRE, &[START]);
     let begin = format!("event: content-start\ndata: {}\n\n", TEXT_START.1);
-    assert_eq!(written(|out| writer.text(out, text(0), "1")), format!("{begin}{delta}"));
+    assert_eq!(
+        written(|out| writer.text(out, text(0), "1")),
+        format!("{begin}{delta}")
+    );
 }
 
 #[test]
 fn a_call_and_a_text_may_have_one_number() {
-    let mut writer =
-        writer_after(WIRE, &[START, TEXT_START, ("content-end", r#"{"type":"content-end","index":0}"#), CALL_START]);
+    let mut writer = writer_after(
+        WIRE,
+        &[
+            START,
+            TEXT_START,
+            ("content-end", r#"{"type":"content-end","index":0}"#),
+            CALL_START,
+        ],
+    );
     assert_eq!(
         written(|out| {
             writer.text(out, CALL, "{\"a");
@@ -168,17 +213,34 @@ fn a_call_and_a_text_may_have_one_number() {
 fn events_are_changed() {
     let mut writer = writer_after(WIRE, &[("message", START.1)]);
     // The first answer has no names of events.
-    assert!(written(|out| writer.text(out, text(0), "1")).starts_with("data: {\"type\":\"content-start\""));
+    assert!(
+        written(|out| writer.text(out, text(0), "1"))
+            .starts_with("data: {\"type\":\"content-start\"")
+    );
     let end = r#"{"type":"message-end","delta":{"finish_reason":"COMPLETE","usage":{},"x":1}}"#;
-    assert_eq!((writer.without_end(end).as_str(), writer.without_end(START.1).as_str()), ("", START.1));
-    assert_eq!(writer.with_text(TEXT_START.1, "x").unwrap(), TEXT_START.1.replace(r#""text":"""#, r#""text":"x""#));
+    assert_eq!(
+        (
+            writer.without_end(end).as_str(),
+            writer.without_end(START.1).as_str()
+        ),
+        ("", START.1)
+    );
+    assert_eq!(
+        writer.with_text(TEXT_START.1, "x").unwrap(),
+        TEXT_START.1.replace(r#""text":"""#, r#""text":"x""#)
+    );
     assert_eq!(
         writer.with_text(CALL_START.1, "x").unwrap(),
-        CALL_START.1.replace(r#""arguments":"""#, r#""arguments":"x""#)
+        CALL_START
+            .1
+            .replace(r#""arguments":"""#, r#""arguments":"x""#)
     );
     assert_eq!(writer.with_text(end, "x"), None);
     let adopted = written(|out| writer.adopt(out, CALL_START.0, CALL_START.1));
-    assert!(adopted.ends_with(&format!("data: {}\n\n", CALL_START.1)), "{adopted}");
+    assert!(
+        adopted.ends_with(&format!("data: {}\n\n", CALL_START.1)),
+        "{adopted}"
+    );
 }
 
 #[test]
@@ -188,12 +250,17 @@ fn a_second_answer_goes_on_where_the_first_broke_off() {
         r#"{"type":"content-start","index":0,"delta":{"message":{"content":{"type":"thinking","thinking":""}}}}"#,
     );
     let end = ("content-end", r#"{"type":"content-end","index":0}"#);
-    let delta = ("content-delta", r#"{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"1"}}}}"#);
+    let delta = (
+        "content-delta",
+        r#"{"type":"content-delta","index":0,"delta":{"message":{"content":{"text":"1"}}}}"#,
+    );
     let call_end = ("tool-call-end", r#"{"type":"tool-call-end","index":0}"#);
     let adopted = |first: &[(&str, &str)], second: &[(&str, &str)]| {
         let mut writer = writer_after(WIRE, first);
         let stream = written(|out| {
-            second.iter().for_each(|(name, data)| writer.adopt(out, name, data));
+            second
+                .iter()
+                .for_each(|(name, data)| writer.adopt(out, name, data));
             writer.finish(out, &[], &ending(&[(0, Finish::Stop)], "{}"));
             writer.done(out);
         });
@@ -201,7 +268,10 @@ fn a_second_answer_goes_on_where_the_first_broke_off() {
             Some(at) => format!("{name} {}", &data[at + 8..=at + 8]),
             None => name.clone(),
         };
-        events(WIRE, stream.as_bytes()).iter().map(short).collect::<Vec<_>>()
+        events(WIRE, stream.as_bytes())
+            .iter()
+            .map(short)
+            .collect::<Vec<_>>()
     };
     let ends = ["message-end", "message"];
     // The open text takes the second one.
@@ -211,9 +281,17 @@ fn a_second_answer_goes_on_where_the_first_broke_off() {
     );
     // Open reasoning ends, and the second text has the next number.
     assert_eq!(
-        adopted(&[START, thinking], &[START, TEXT_START, delta, end, CALL_START, call_end]),
+        adopted(
+            &[START, thinking],
+            &[START, TEXT_START, delta, end, CALL_START, call_end]
+        ),
         [
-            &["content-end 0", "content-start 1", "content-delta 1", "content-end 1"][..],
+            &[
+                "content-end 0",
+                "content-start 1",
+                "content-delta 1",
+                "content-end 1"
+            ][..],
             &["tool-call-start 0", "tool-call-end 0"],
             &ends
         ]
@@ -225,30 +303,72 @@ fn a_second_answer_goes_on_where_the_first_broke_off() {
 fn bodies_are_read_and_written() {
     let body = r#"{"id":"i", "finish_reason": "MAX_TOKENS", "message": {"role":"assistant", "content": [{"type":"thinking","thinking":"hm"}, {"type":"text","text":"[1"}], "tool_calls": [{"id":"c","function":{"name":"f","arguments":"{"}}]}, "usage": {}}"#;
     let whole = read_body(WIRE, body);
-    assert_eq!((whole.text["1"].as_str(), whole.finish["0"].as_str()), ("[1", "MAX_TOKENS"));
-    assert_eq!((whole.reasoning["0"].as_str(), whole.tool_args["0"].args.as_str()), ("hm", "{"));
+    assert_eq!(
+        (whole.text["1"].as_str(), whole.finish["0"].as_str()),
+        ("[1", "MAX_TOKENS")
+    );
+    assert_eq!(
+        (
+            whole.reasoning["0"].as_str(),
+            whole.tool_args["0"].args.as_str()
+        ),
+        ("hm", "{")
+    );
     let end = ending(&[(0, Finish::Stop)], "{\"a\":1}");
-    let ended = body
-        .replace("MAX_TOKENS", "COMPLETE")
-        .replace("\"usage\": {}}", "\"usage\": {\"a\":1},\"restitch\":{\"calls\":2}}");
-    assert_eq!(write_body(WIRE, body, text(1), "[1]", &end), ended.replace("\"[1\"", "\"[1]\""));
-    assert_eq!(write_body(WIRE, body, CALL, "{}", &end), ended.replace("\"{\"", "\"{}\""));
-    assert_eq!(read_body(WIRE, r#"{"message":"invalid"}"#).error.as_deref(), Some("invalid"));
+    let ended = body.replace("MAX_TOKENS", "COMPLETE").replace(
+        "\"usage\": {}}",
+        "\"usage\": {\"a\":1},\"restitch\":{\"calls\":2}}",
+    );
+    assert_eq!(
+        write_body(WIRE, body, text(1), "[1]", &end),
+        ended.replace("\"[1\"", "\"[1]\"")
+    );
+    assert_eq!(
+        write_body(WIRE, body, CALL, "{}", &end),
+        ended.replace("\"{\"", "\"{}\"")
+    );
+    assert_eq!(
+        read_body(WIRE, r#"{"message":"invalid"}"#).error.as_deref(),
+        Some("invalid")
+    );
     let call = r#"{"id":"c","function":{"name":"f","arguments":"{}"}}"#;
-    let planned = read_body(WIRE, &format!(r#"{{"message":{{"tool_plan":"I call","tool_calls":[{call}]}}}}"#));
-    assert_eq!((planned.reasoning["0"].as_str(), planned.tool_args["0"].args.as_str()), ("I call", "{}"));
+    let planned = read_body(
+        WIRE,
+        &format!(r#"{{"message":{{"tool_plan":"I call","tool_calls":[{call}]}}}}"#),
+    );
+    assert_eq!(
+        (
+            planned.reasoning["0"].as_str(),
+            planned.tool_args["0"].args.as_str()
+        ),
+        ("I call", "{}")
+    );
     // A text that the first body has not is added.
-    let end = Ending { reasons: &[], usage: None, usage_apart: false, report: None };
+    let end = Ending {
+        reasons: &[],
+        usage: None,
+        usage_apart: false,
+        report: None,
+    };
     for (content, expected) in [
-        (r#""role":"assistant""#, r#""role":"assistant","content":[{"type":"text","text":"[1]"}]"#),
-        (r#""content":null"#, r#""content":[{"type":"text","text":"[1]"}]"#),
+        (
+            r#""role":"assistant""#,
+            r#""role":"assistant","content":[{"type":"text","text":"[1]"}]"#,
+        ),
+        (
+            r#""content":null"#,
+            r#""content":[{"type":"text","text":"[1]"}]"#,
+        ),
         (
             r#""content":[{"type":"thinking","thinking":"hm"}]"#,
             r#""content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"[1]"}]"#,
         ),
     ] {
         let body = |message: &str| format!(r#"{{"id":"i","message":{{{message}}}}}"#);
-        assert_eq!(write_body(WIRE, &body(content), text(1), "[1]", &end), body(expected));
+        assert_eq!(
+            write_body(WIRE, &body(content), text(1), "[1]", &end),
+            body(expected)
+        );
     }
 }
 
@@ -256,36 +376,94 @@ fn bodies_are_read_and_written() {
 fn requests_are_read() {
     let body = r#"{"model":"m","messages":[],"stream":true,"stop_sequences":["x"],"response_format":{"type":"json_object"},"max_tokens":9,"thinking":{"type":"enabled"},"tools":[{"type":"function","function":{"name":"f","parameters":{}}}]}"#;
     let request = wire_of(WIRE).parse("/v2/chat", body.as_bytes()).unwrap();
-    assert_eq!((request.model.as_str(), request.stream, request.n, request.max_tokens), ("m", true, 1, Some(9)));
-    assert!(request.has_stop && request.has_json_mode && request.wants_reasoning && request.tools.len() == 1);
-    let request = wire_of(WIRE).parse("/v2/chat", br#"{"messages":[],"thinking":{"type":"disabled"}}"#).unwrap();
-    assert!(!request.stream && !request.has_stop && !request.has_json_mode && !request.wants_reasoning);
+    assert_eq!(
+        (
+            request.model.as_str(),
+            request.stream,
+            request.n,
+            request.max_tokens
+        ),
+        ("m", true, 1, Some(9))
+    );
+    assert!(
+        request.has_stop
+            && request.has_json_mode
+            && request.wants_reasoning
+            && request.tools.len() == 1
+    );
+    let request = wire_of(WIRE)
+        .parse(
+            "/v2/chat",
+            br#"{"messages":[],"thinking":{"type":"disabled"}}"#,
+        )
+        .unwrap();
+    assert!(
+        !request.stream && !request.has_stop && !request.has_json_mode && !request.wants_reasoning
+    );
 }
 
 #[test]
 fn the_rest_is_asked_for() {
     let body = r#"{"messages":[{"role":"user","content":"Go"}], "response_format":{"type":"json_object"}, "tools":[{}], "tool_choice":"REQUIRED", "max_tokens":5}"#;
-    let (model, user) = (r#"{"role":"assistant","content":"[1"}"#, r#"{"role":"user","content":"Go \"on\""}"#);
+    let (model, user) = (
+        r#"{"role":"assistant","content":"[1"}"#,
+        r#"{"role":"user","content":"Go \"on\""}"#,
+    );
     let kept = r#"{"messages":[{"role":"user","content":"Go"}"#;
-    assert_eq!(ask(WIRE, body, REPROMPT), format!("{kept},{model},{user}], \"max_tokens\":5}}"));
-    assert_eq!(ask(WIRE, body, PREFILL), format!("{kept},{model}], \"max_tokens\":5}}"));
-    let blank = Rest::Reprompt { delivered: "\n", prompt: "Go \"on\"" };
-    assert_eq!(ask(WIRE, body, blank), format!("{kept},{user}], \"max_tokens\":5}}"));
+    assert_eq!(
+        ask(WIRE, body, REPROMPT),
+        format!("{kept},{model},{user}], \"max_tokens\":5}}")
+    );
+    assert_eq!(
+        ask(WIRE, body, PREFILL),
+        format!("{kept},{model}], \"max_tokens\":5}}")
+    );
+    let blank = Rest::Reprompt {
+        delivered: "\n",
+        prompt: "Go \"on\"",
+    };
+    assert_eq!(
+        ask(WIRE, body, blank),
+        format!("{kept},{user}], \"max_tokens\":5}}")
+    );
     let calls = r#"{"messages":[{"role":"tool"}],"tools":[{}]}"#;
     assert_eq!(
         ask(WIRE, calls, PREFILL),
-        format!(r#"{{"messages":[{{"role":"tool"}},{model}],"tools":[{{}}],"tool_choice":"NONE"}}"#)
+        format!(
+            r#"{{"messages":[{{"role":"tool"}},{model}],"tools":[{{}}],"tool_choice":"NONE"}}"#
+        )
     );
-    let switch = Switch { key: "thinking".to_owned(), value: r#"{"type":"disabled"}"#.to_owned() };
-    let changes =
-        Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true, replaces_prefill: false };
+    let switch = Switch {
+        key: "thinking".to_owned(),
+        value: r#"{"type":"disabled"}"#.to_owned(),
+    };
+    let changes = Changes {
+        reasoning_off: Some(&switch),
+        max_tokens: Some(7),
+        keeps_json_mode: true,
+        replaces_prefill: false,
+    };
     assert_eq!(
-        wire_of(WIRE).ask(r#"{"messages":[],"max_tokens":5,"response_format":{}}"#, Some(&PREFILL), &changes).unwrap(),
-        format!(r#"{{"messages":[{model}],"max_tokens":7,"response_format":{{}},"thinking":{{"type":"disabled"}}}}"#)
+        wire_of(WIRE)
+            .ask(
+                r#"{"messages":[],"max_tokens":5,"response_format":{}}"#,
+                Some(&PREFILL),
+                &changes
+            )
+            .unwrap(),
+        format!(
+            r#"{{"messages":[{model}],"max_tokens":7,"response_format":{{}},"thinking":{{"type":"disabled"}}}}"#
+        )
     );
-    let adaptation = Adaptation { model: Some("b"), adds_json_mode: true, ..Adaptation::default() };
+    let adaptation = Adaptation {
+        model: Some("b"),
+        adds_json_mode: true,
+        ..Adaptation::default()
+    };
     assert_eq!(
-        wire_of(WIRE).adapt(r#"{"model":"a","messages":[]}"#, &adaptation).unwrap(),
+        wire_of(WIRE)
+            .adapt(r#"{"model":"a","messages":[]}"#, &adaptation)
+            .unwrap(),
         r#"{"model":"b","messages":[],"response_format":{"type":"json_object"}}"#
     );
 }

@@ -6,7 +6,8 @@ use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::provider::{Dialect, Finish};
 
 use super::{
-    PREFILL, REPROMPT, Rest, ask, ending, read, read_body, read_data, text, write_body, writer_after, written,
+    PREFILL, REPROMPT, Rest, ask, ending, read, read_body, read_data, text, write_body,
+    writer_after, written,
 };
 
 const WIRE: Dialect = Dialect::Completions;
@@ -15,8 +16,7 @@ const FIRST: &str = r#"{"id":"c1","object":"text_completion","created":5,"choice
 
 #[test]
 fn events_are_read() {
-    let last =
-        r#"{"choices":[{"text":"1]","index":1,"finish_reason":"length"},{"text":"x"}],"usage":{"total_tokens":3}}"#;
+    let last = r#"{"choices":[{"text":"1]","index":1,"finish_reason":"length"},{"text":"x"}],"usage":{"total_tokens":3}}"#;
     assert_eq!(
         read_data(WIRE, &[FIRST, last, "[DONE]"]),
         [
@@ -38,7 +38,10 @@ fn events_are_read() {
         ("error", "busy"),
     ] {
         let seen = read(WIRE, &[(event_type, data)]);
-        assert!(seen[0].contains(r#"message: "busy""#) && seen[1] == "Error", "{seen:?}");
+        assert!(
+            seen[0].contains(r#"message: "busy""#) && seen[1] == "Error",
+            "{seen:?}"
+        );
     }
 }
 
@@ -46,7 +49,10 @@ fn events_are_read() {
 fn halves_of_a_pair_join() {
     let chunk = |text: &str| format!(r#"{{"choices":[{{"text":"{text}"}}]}}"#);
     let seen = read_data(WIRE, &[&chunk(r"a\ud83d"), &chunk(r"\ude00")]);
-    assert!(seen[0].contains(r#"text: "a""#) && seen[2].contains("text: \"😀\""), "{seen:?}");
+    assert!(
+        seen[0].contains(r#"text: "a""#) && seen[2].contains("text: \"😀\""),
+        "{seen:?}"
+    );
 }
 
 #[test]
@@ -72,11 +78,15 @@ fn events_are_written() {
     let head = r#"data: {"id":"c1","object":"text_completion","created":5,"model":"m","choices":["#;
     assert_eq!(
         written(|out| writer.text(out, text(1), "\"1")),
-        format!("{head}{{\"index\":1,\"text\":\"\\\"1\",\"logprobs\":null,\"finish_reason\":null}}]}}\n\n")
+        format!(
+            "{head}{{\"index\":1,\"text\":\"\\\"1\",\"logprobs\":null,\"finish_reason\":null}}]}}\n\n"
+        )
     );
     let reasons = [(0, Finish::Stop), (1, Finish::Length)];
     let end = |index: u32, reason: &str| {
-        format!("{head}{{\"index\":{index},\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"{reason}\"}}]")
+        format!(
+            "{head}{{\"index\":{index},\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"{reason}\"}}]"
+        )
     };
     let more = r#","usage":{"a":1},"restitch":{"calls":2}}"#;
     assert_eq!(written(|out| writer.done(out)), "data: [DONE]\n\n");
@@ -86,17 +96,26 @@ fn events_are_written() {
     );
     let mut apart = ending(&reasons[..1], "{\"a\":1}");
     apart.usage_apart = true;
-    assert_eq!(written(|out| writer.finish(out, &[], &apart)), format!("{}}}\n\n{head}]{more}\n\n", end(0, "stop")));
-    let other = r#"{"id":"c2","choices":[{"text":"2","finish_reason":"stop"}],"usage":{"a":2},"x":1}"#;
+    assert_eq!(
+        written(|out| writer.finish(out, &[], &apart)),
+        format!("{}}}\n\n{head}]{more}\n\n", end(0, "stop"))
+    );
+    let other =
+        r#"{"id":"c2","choices":[{"text":"2","finish_reason":"stop"}],"usage":{"a":2},"x":1}"#;
     assert_eq!(
         written(|out| writer.adopt(out, "message", other)),
         r#"data: {"id":"c1","choices":[{"text":"2","finish_reason":"stop"}],"usage":{"a":2},"x":1,"object":"text_completion","created":5,"model":"m"}"#
             .to_owned()
             + "\n\n"
     );
-    assert_eq!(writer.without_end(other), r#"{"id":"c2","choices":[{"text":"2","finish_reason":null}],"x":1}"#);
     assert_eq!(
-        writer.with_text(r#"{"choices":[{"text":"2","x":1}]}"#, "3").unwrap(),
+        writer.without_end(other),
+        r#"{"id":"c2","choices":[{"text":"2","finish_reason":null}],"x":1}"#
+    );
+    assert_eq!(
+        writer
+            .with_text(r#"{"choices":[{"text":"2","x":1}]}"#, "3")
+            .unwrap(),
         r#"{"choices":[{"text":"3","x":1}]}"#
     );
 }
@@ -105,9 +124,18 @@ fn events_are_written() {
 fn bodies_are_read_and_written() {
     let body = r#"{"id":"c1", "choices": [{"index": 0, "text": "[1", "finish_reason": "length"}], "x": [1 ]}"#;
     let whole = read_body(WIRE, body);
-    assert_eq!((whole.text["0"].as_str(), whole.finish["0"].as_str()), ("[1", "length"));
     assert_eq!(
-        write_body(WIRE, body, text(0), "[1]", &ending(&[(0, Finish::Stop)], "{}")),
+        (whole.text["0"].as_str(), whole.finish["0"].as_str()),
+        ("[1", "length")
+    );
+    assert_eq!(
+        write_body(
+            WIRE,
+            body,
+            text(0),
+            "[1]",
+            &ending(&[(0, Finish::Stop)], "{}")
+        ),
         r#"{"id":"c1", "choices": [{"index": 0, "text": "[1]", "finish_reason": "stop"}], "x": [1 ],"usage":{},"restitch":{"calls":2}}"#
     );
 }
@@ -119,8 +147,21 @@ fn requests_are_read() {
         r#"{"model":"m","prompt":"Go","stream":true,"n":2,"stop":["x"],"max_tokens":9,"response_format":{"type":"json_object"}}"#,
     )
     .unwrap();
-    assert_eq!((request.model.as_str(), request.stream, request.n, request.max_tokens), ("m", true, 2, Some(9)));
-    assert!(request.has_stop && request.has_json_mode && !request.wants_reasoning && request.tools.is_empty());
+    assert_eq!(
+        (
+            request.model.as_str(),
+            request.stream,
+            request.n,
+            request.max_tokens
+        ),
+        ("m", true, 2, Some(9))
+    );
+    assert!(
+        request.has_stop
+            && request.has_json_mode
+            && !request.wants_reasoning
+            && request.tools.is_empty()
+    );
     assert!(parse(r#"{"prompt":["Go"]}"#).is_some());
     assert!(parse(r#"{"prompt":"Go","suffix":null,"echo":false,"best_of":1}"#).is_some());
     for body in [
@@ -140,22 +181,57 @@ fn requests_are_read() {
 
 #[test]
 fn the_prompt_is_continued() {
-    let body = r#"{"model":"m", "prompt":"G\u006f\ud83d", "n":1, "response_format":{}, "stream":true}"#;
-    assert_eq!(ask(WIRE, body, PREFILL), r#"{"model":"m", "prompt":"G\u006f\ud83d[1", "stream":true}"#);
-    assert_eq!(ask(WIRE, body, REPROMPT), r#"{"model":"m", "prompt":"G\u006f\ud83d[1\n\nGo \"on\"", "stream":true}"#);
-    let exact = Rest::Prefill { delivered: " \n\"", form: PrefillForm::None };
-    assert_eq!(ask(WIRE, r#"{"prompt":["Go"]}"#, exact), r#"{"prompt":["Go \n\""]}"#);
-    let switch = Switch { key: "think".to_owned(), value: "false".to_owned() };
-    let changes =
-        Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true, replaces_prefill: false };
+    let body =
+        r#"{"model":"m", "prompt":"G\u006f\ud83d", "n":1, "response_format":{}, "stream":true}"#;
     assert_eq!(
-        wire_of(WIRE).ask(r#"{"prompt":"Go","max_tokens":5,"response_format":{}}"#, Some(&PREFILL), &changes).unwrap(),
+        ask(WIRE, body, PREFILL),
+        r#"{"model":"m", "prompt":"G\u006f\ud83d[1", "stream":true}"#
+    );
+    assert_eq!(
+        ask(WIRE, body, REPROMPT),
+        r#"{"model":"m", "prompt":"G\u006f\ud83d[1\n\nGo \"on\"", "stream":true}"#
+    );
+    let exact = Rest::Prefill {
+        delivered: " \n\"",
+        form: PrefillForm::None,
+    };
+    assert_eq!(
+        ask(WIRE, r#"{"prompt":["Go"]}"#, exact),
+        r#"{"prompt":["Go \n\""]}"#
+    );
+    let switch = Switch {
+        key: "think".to_owned(),
+        value: "false".to_owned(),
+    };
+    let changes = Changes {
+        reasoning_off: Some(&switch),
+        max_tokens: Some(7),
+        keeps_json_mode: true,
+        replaces_prefill: false,
+    };
+    assert_eq!(
+        wire_of(WIRE)
+            .ask(
+                r#"{"prompt":"Go","max_tokens":5,"response_format":{}}"#,
+                Some(&PREFILL),
+                &changes
+            )
+            .unwrap(),
         r#"{"prompt":"Go[1","max_tokens":7,"response_format":{},"think":false}"#
     );
-    let adaptation = Adaptation { model: Some("b"), without: Some("x"), ..Adaptation::default() };
+    let adaptation = Adaptation {
+        model: Some("b"),
+        without: Some("x"),
+        ..Adaptation::default()
+    };
     assert_eq!(
-        wire_of(WIRE).adapt(r#"{"model":"a","prompt":"","x":1}"#, &adaptation).unwrap(),
+        wire_of(WIRE)
+            .adapt(r#"{"model":"a","prompt":"","x":1}"#, &adaptation)
+            .unwrap(),
         r#"{"model":"b","prompt":""}"#
     );
-    assert_eq!(wire_of(WIRE).adapt(r#"{"prompt":""}"#, &Adaptation::default()), None);
+    assert_eq!(
+        wire_of(WIRE).adapt(r#"{"prompt":""}"#, &Adaptation::default()),
+        None
+    );
 }

@@ -8,7 +8,9 @@ use restitch::internal::chat::Transcript;
 use restitch::internal::relay::{BodyRelay, Output, Relay, TransportEnd};
 use restitch::internal::wire::{Dialect, SlotKind};
 use restitch::repair::RepairLevel;
-use restitch::session::{CallEnd, ContinuationStrategy, GiveUp, Outcome, Request, Status, StopReason};
+use restitch::session::{
+    CallEnd, ContinuationStrategy, GiveUp, Outcome, Request, Status, StopReason,
+};
 use serde_json::{Value, json};
 
 use super::answers::answer;
@@ -37,14 +39,21 @@ impl Relayed {
     /// Returns how the answer ended, if it has.
     pub(crate) fn end(&self) -> Option<(&Outcome, TransportEnd)> {
         match self.steps.last() {
-            Some(Output::Done { outcome, transport_end, .. }) => Some((outcome, *transport_end)),
+            Some(Output::Done {
+                outcome,
+                transport_end,
+                ..
+            }) => Some((outcome, *transport_end)),
             _ => None,
         }
     }
 
     /// Returns how many calls were made after the first one.
     pub(crate) fn calls(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, Output::Call { .. })).count()
+        self.steps
+            .iter()
+            .filter(|step| matches!(step, Output::Call { .. }))
+            .count()
     }
 
     /// Takes what a relay gives out. Returns whether the open call is over.
@@ -62,7 +71,13 @@ impl Relayed {
     }
 
     /// Plays one call to a relay, in pieces.
-    pub(super) fn play(&mut self, relay: &mut Relay, now: &mut Duration, pieces: &[&[u8]], fault: Fault) {
+    pub(super) fn play(
+        &mut self,
+        relay: &mut Relay,
+        now: &mut Duration,
+        pieces: &[&[u8]],
+        fault: Fault,
+    ) {
         relay.handle_open(*now);
         for piece in pieces {
             relay.handle_bytes(*now, piece.to_vec().into());
@@ -100,8 +115,8 @@ pub(crate) enum Fault {
     Stall,
 }
 
-/// Sends a stream through a relay, and answers every further call with what `reply` returns, and how that ends.
-/// `split` divides the streams.
+/// Sends a stream through a relay, and answers every further call with what `reply` returns, and
+/// how that ends. `split` divides the streams.
 pub(crate) fn relayed(
     mut relay: Relay,
     first: &[u8],
@@ -112,20 +127,36 @@ pub(crate) fn relayed(
     let (mut relayed, mut now) = (Relayed::default(), NOW);
     relayed.play(&mut relay, &mut now, &split(first), fault);
     while relayed.end().is_none() {
-        assert!(relayed.calls() < 20, "{}", String::from_utf8_lossy(&relayed.body));
-        let Some(Output::Call { request, .. }) = relayed.steps.last() else { panic!("{:?}", relayed.steps) };
+        assert!(
+            relayed.calls() < 20,
+            "{}",
+            String::from_utf8_lossy(&relayed.body)
+        );
+        let Some(Output::Call { request, .. }) = relayed.steps.last() else {
+            panic!("{:?}", relayed.steps)
+        };
         let (rest, fault) = reply(&relay, request);
         relayed.play(&mut relay, &mut now, &split(&rest), fault);
     }
     relayed
 }
 
-/// Sends a stream through a relay, in pieces of `size` bytes, and lets every further call answer with `rest`.
-pub(super) fn through(relay: Relay, first: &[u8], fault: Fault, size: usize, rest: &str) -> Received {
-    through_with(relay, first, fault, size, |_, _| (rest.to_owned(), Fault::Clean))
+/// Sends a stream through a relay, in pieces of `size` bytes, and lets every further call answer
+/// with `rest`.
+pub(super) fn through(
+    relay: Relay,
+    first: &[u8],
+    fault: Fault,
+    size: usize,
+    rest: &str,
+) -> Received {
+    through_with(relay, first, fault, size, |_, _| {
+        (rest.to_owned(), Fault::Clean)
+    })
 }
 
-/// The same, where `reply` answers each further call. It gets the request and the text that was delivered.
+/// The same, where `reply` answers each further call. It gets the request and the text that was
+/// delivered.
 pub(super) fn through_with(
     relay: Relay,
     first: &[u8],
@@ -137,14 +168,25 @@ pub(super) fn through_with(
         let (rest, fault) = reply(request, relay.session().document().text());
         (rest.into_bytes(), fault)
     };
-    let relayed = relayed(relay, first, fault, |body| body.chunks(size).collect(), reply);
+    let relayed = relayed(
+        relay,
+        first,
+        fault,
+        |body| body.chunks(size).collect(),
+        reply,
+    );
     let (outcome, transport_end) = relayed.end().unwrap();
     let (outcome, calls) = (outcome.clone(), relayed.calls());
-    Received { body: whole_chars(relayed.body), outcome, transport_end, calls }
+    Received {
+        body: whole_chars(relayed.body),
+        outcome,
+        transport_end,
+        calls,
+    }
 }
 
-/// Sends a whole body through a relay. `reply` answers each further call, or refuses it. Returns the client's body, the
-/// requests for the rest, and the outcome.
+/// Sends a whole body through a relay. `reply` answers each further call, or refuses it. Returns
+/// the client's body, the requests for the rest, and the outcome.
 pub(super) fn through_body(
     mut relay: BodyRelay,
     first: &str,
@@ -170,13 +212,21 @@ pub(super) fn through_body(
 }
 
 pub(super) fn refusal() -> CallEnd {
-    CallEnd::Rejected { reason: "no quota".to_owned(), transient: false, retry_after: None }
+    CallEnd::Rejected {
+        reason: "no quota".to_owned(),
+        transient: false,
+        retry_after: None,
+    }
 }
 
 /// Returns the text of a body, without the half of a character that a broken stream may end with.
 fn whole_chars(mut body: Vec<u8>) -> String {
     if let Err(error) = std::str::from_utf8(&body) {
-        assert_eq!(error.error_len(), None, "only the end may be half a character");
+        assert_eq!(
+            error.error_len(),
+            None,
+            "only the end may be half a character"
+        );
         body.truncate(error.valid_up_to());
     }
     String::from_utf8(body).unwrap()
@@ -184,9 +234,11 @@ fn whole_chars(mut body: Vec<u8>) -> String {
 
 pub(crate) fn events_of(dialect: Dialect, body: &str) -> Vec<Event> {
     match dialect {
-        Dialect::Ollama => {
-            body.lines().filter(|line| !line.is_empty()).map(|line| ("message".to_owned(), line.to_owned())).collect()
-        }
+        Dialect::Ollama => body
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(|line| ("message".to_owned(), line.to_owned()))
+            .collect(),
         _ => events(body.as_bytes(), body.len().max(1), true),
     }
 }
@@ -199,36 +251,65 @@ pub(crate) fn read(dialect: Dialect, body: &str) -> Transcript {
 pub(crate) fn check_form(dialect: Dialect, body: &str) {
     let events: Vec<(String, Value)> = events_of(dialect, body)
         .into_iter()
-        .map(|(name, data)| (name, serde_json::from_str(&data).unwrap_or(Value::String(data))))
+        .map(|(name, data)| {
+            (
+                name,
+                serde_json::from_str(&data).unwrap_or(Value::String(data)),
+            )
+        })
         .collect();
     match dialect {
         Dialect::Messages => check_messages(&events, body),
         Dialect::Responses => check_responses(&events, body),
         Dialect::Chat | Dialect::Completions => {
-            assert_eq!(events.iter().filter(|(_, data)| data == "[DONE]").count(), 1, "{body}");
+            assert_eq!(
+                events.iter().filter(|(_, data)| data == "[DONE]").count(),
+                1,
+                "{body}"
+            );
             assert_eq!(events.last().unwrap().1, "[DONE]", "{body}");
-            let finishes = events.iter().filter(|(_, data)| data["choices"][0]["finish_reason"].is_string());
+            let finishes = events
+                .iter()
+                .filter(|(_, data)| data["choices"][0]["finish_reason"].is_string());
             assert_eq!(finishes.count(), 1, "{body}");
-            let ids: Vec<_> = events.iter().map(|(_, data)| &data["id"]).filter(|id| id.is_string()).collect();
+            let ids: Vec<_> = events
+                .iter()
+                .map(|(_, data)| &data["id"])
+                .filter(|id| id.is_string())
+                .collect();
             assert!(ids.windows(2).all(|pair| pair[0] == pair[1]), "{body}");
         }
         Dialect::Gemini => {
-            let finishes = events.iter().filter(|(_, data)| data["candidates"][0]["finishReason"].is_string());
+            let finishes = events
+                .iter()
+                .filter(|(_, data)| data["candidates"][0]["finishReason"].is_string());
             assert_eq!(finishes.count(), 1, "{body}");
         }
         Dialect::Ollama => {
-            assert_eq!(events.iter().filter(|(_, data)| data["done"] == true).count(), 1, "{body}");
+            assert_eq!(
+                events
+                    .iter()
+                    .filter(|(_, data)| data["done"] == true)
+                    .count(),
+                1,
+                "{body}"
+            );
             assert_eq!(events.last().unwrap().1["done"], true, "{body}");
         }
         Dialect::Cohere => {
-            let ends: Vec<_> = events.iter().filter(|(_, data)| data["type"] == "message-end").collect();
+            let ends: Vec<_> = events
+                .iter()
+                .filter(|(_, data)| data["type"] == "message-end")
+                .collect();
             assert_eq!(ends.len(), 1, "{body}");
             let count = |suffix: &str| {
                 events
                     .iter()
                     .filter(|(_, data)| {
                         data["type"].as_str().is_some_and(|kind| {
-                            kind.ends_with(suffix) && kind != "message-start" && kind != "message-end"
+                            kind.ends_with(suffix)
+                                && kind != "message-start"
+                                && kind != "message-end"
                         })
                     })
                     .count()
@@ -258,44 +339,78 @@ fn check_messages(events: &[(String, Value)], body: &str) {
             other => tail.push(other),
         }
     }
-    assert_eq!((open, tail), (None, vec!["message_delta", "message_stop"]), "{body}");
+    assert_eq!(
+        (open, tail),
+        (None, vec!["message_delta", "message_stop"]),
+        "{body}"
+    );
 }
 
-/// Numbers without a gap, every item and part begins and ends, and the last event repeats the output.
+/// Numbers without a gap, every item and part begins and ends, and the last event repeats the
+/// output.
 fn check_responses(events: &[(String, Value)], body: &str) {
     for (at, (name, data)) in events.iter().enumerate() {
         assert_eq!(data["type"], name.as_str(), "{body}");
         assert_eq!(data["sequence_number"].as_u64(), Some(at as u64), "{body}");
     }
     let count = |kind: &str| events.iter().filter(|(name, _)| name == kind).count();
-    assert_eq!(count("response.output_item.added"), count("response.output_item.done"), "{body}");
-    assert_eq!(count("response.content_part.added"), count("response.content_part.done"), "{body}");
-    let (last, end) = events.last().unwrap();
-    assert!(["response.completed", "response.incomplete"].contains(&last.as_str()), "{body}");
-    let items = events.iter().filter(|(name, _)| name == "response.output_item.done").map(|(_, data)| &data["item"]);
     assert_eq!(
-        end["response"]["output"].as_array().unwrap().iter().collect::<Vec<_>>(),
+        count("response.output_item.added"),
+        count("response.output_item.done"),
+        "{body}"
+    );
+    assert_eq!(
+        count("response.content_part.added"),
+        count("response.content_part.done"),
+        "{body}"
+    );
+    let (last, end) = events.last().unwrap();
+    assert!(
+        ["response.completed", "response.incomplete"].contains(&last.as_str()),
+        "{body}"
+    );
+    let items = events
+        .iter()
+        .filter(|(name, _)| name == "response.output_item.done")
+        .map(|(_, data)| &data["item"]);
+    assert_eq!(
+        end["response"]["output"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .collect::<Vec<_>>(),
         items.collect::<Vec<_>>(),
         "{body}"
     );
-    assert_eq!(count("response.completed") + count("response.incomplete"), 1, "{body}");
+    assert_eq!(
+        count("response.completed") + count("response.incomplete"),
+        1,
+        "{body}"
+    );
 }
 
-pub(super) const DOCUMENT: &str =
-    r#"{"title": "Tides", "rows": [{"id": 1, "text": "high \"water\" é"}, {"id": 2, "text": "low 😀"}], "n": 12}"#;
+pub(super) const DOCUMENT: &str = r#"{"title": "Tides", "rows": [{"id": 1, "text": "high \"water\" é"}, {"id": 2, "text": "low 😀"}], "n": 12}"#;
 
 pub(crate) fn relay(dialect: Dialect) -> Relay {
     let relay = Relay::new(Limits::default()).dialect(dialect);
     match dialect {
         // Completions have no turns to ask in.
-        Dialect::Completions => relay.strategy(ContinuationStrategy::default().prefill(Default::default())),
+        Dialect::Completions => {
+            relay.strategy(ContinuationStrategy::default().prefill(Default::default()))
+        }
         _ => relay,
     }
 }
 
-/// The wires and what they carry. Gemini's and Ollama's calls are objects, which are whole or absent; Completions have none.
+/// The wires and what they carry. Gemini's and Ollama's calls are objects, which are whole or
+/// absent; Completions have none.
 pub(crate) fn carried() -> impl Iterator<Item = (Dialect, SlotKind)> {
-    let has_calls = |dialect| !matches!(dialect, Dialect::Gemini | Dialect::Ollama | Dialect::Completions);
+    let has_calls = |dialect| {
+        !matches!(
+            dialect,
+            Dialect::Gemini | Dialect::Ollama | Dialect::Completions
+        )
+    };
     Dialect::ALL.into_iter().flat_map(move |dialect| {
         [(dialect, SlotKind::Text), (dialect, SlotKind::Arguments)]
             .into_iter()
@@ -305,12 +420,21 @@ pub(crate) fn carried() -> impl Iterator<Item = (Dialect, SlotKind)> {
 
 /// Returns how a whole answer ends, in the words of Chat Completions.
 pub(super) fn reason(kind: SlotKind) -> &'static str {
-    if kind == SlotKind::Text { "stop" } else { "tool_calls" }
+    if kind == SlotKind::Text {
+        "stop"
+    } else {
+        "tool_calls"
+    }
 }
 
-/// Returns what a model writes when it is asked for the rest of `document` after `delivered`: what follows a prefill, or the
-/// anchor and the rest.
-pub(super) fn rest_of(dialect: Dialect, document: &str, request: &Request, delivered: &str) -> String {
+/// Returns what a model writes when it is asked for the rest of `document` after `delivered`: what
+/// follows a prefill, or the anchor and the rest.
+pub(super) fn rest_of(
+    dialect: Dialect,
+    document: &str,
+    request: &Request,
+    delivered: &str,
+) -> String {
     match &request.turn {
         None => document.to_owned(),
         Some(_) if dialect == Dialect::Completions => document[delivered.len()..].to_owned(),
@@ -319,16 +443,35 @@ pub(super) fn rest_of(dialect: Dialect, document: &str, request: &Request, deliv
 }
 
 /// Returns a whole answer to a request for the rest of `DOCUMENT`, or for all of it again.
-pub(super) fn reply(dialect: Dialect, kind: SlotKind, request: &Request, delivered: &str) -> String {
-    let kind = if request.turn.is_none() { kind } else { SlotKind::Text };
-    answer(dialect, kind, &rest_of(dialect, DOCUMENT, request, delivered), Some(reason(kind))).stream()
+pub(super) fn reply(
+    dialect: Dialect,
+    kind: SlotKind,
+    request: &Request,
+    delivered: &str,
+) -> String {
+    let kind = if request.turn.is_none() {
+        kind
+    } else {
+        SlotKind::Text
+    };
+    answer(
+        dialect,
+        kind,
+        &rest_of(dialect, DOCUMENT, request, delivered),
+        Some(reason(kind)),
+    )
+    .stream()
 }
 
 /// Returns the text of the only slot of a kind.
 pub(crate) fn text_of(kind: SlotKind, read: &Transcript) -> String {
     match kind {
         SlotKind::Text => read.text.values().cloned().collect(),
-        SlotKind::Arguments => read.tool_args.values().map(|call| call.args.as_str()).collect(),
+        SlotKind::Arguments => read
+            .tool_args
+            .values()
+            .map(|call| call.args.as_str())
+            .collect(),
     }
 }
 
@@ -339,7 +482,11 @@ fn healthy_answers_pass_unchanged() {
         check_form(dialect, &stream);
         for size in [1, 7, 1 << 16] {
             let received = through(relay(dialect), stream.as_bytes(), Fault::Clean, size, "");
-            assert_eq!((received.body.as_str(), received.calls), (stream.as_str(), 0), "{dialect} {kind:?}");
+            assert_eq!(
+                (received.body.as_str(), received.calls),
+                (stream.as_str(), 0),
+                "{dialect} {kind:?}"
+            );
             assert_eq!(received.outcome.status(), Status::PassedThrough);
         }
     }
@@ -356,7 +503,13 @@ fn answers_that_are_cut_by_the_limit_become_whole() {
                 _ => DOCUMENT,
             };
             let rest = answer(dialect, SlotKind::Text, rest, Some("stop")).stream();
-            let received = through(relay(dialect), first.as_bytes(), Fault::Clean, [1, 7, 64][at % 3], &rest);
+            let received = through(
+                relay(dialect),
+                first.as_bytes(),
+                Fault::Clean,
+                [1, 7, 64][at % 3],
+                &rest,
+            );
             let context = format!("{dialect} {kind:?} {at}");
             let read = read(dialect, &received.body);
             if received.outcome.reason() == Some(StopReason::EarlyEnd) {
@@ -364,12 +517,21 @@ fn answers_that_are_cut_by_the_limit_become_whole() {
                 assert_eq!(text_of(kind, &read), DOCUMENT[..at], "{context}");
                 continue;
             }
-            assert_eq!(text_of(kind, &read), DOCUMENT, "{context}: {}", received.body);
+            assert_eq!(
+                text_of(kind, &read),
+                DOCUMENT,
+                "{context}: {}",
+                received.body
+            );
             let ended = (received.outcome.status(), received.transport_end);
             assert_eq!(ended, (Status::Complete, TransportEnd::Closed), "{context}");
             check_form(dialect, &received.body);
             let word = answer(dialect, kind, "", Some(reason(kind))).stream();
-            assert_eq!(read.finish, super::continued::read(dialect, &word).finish, "{context}");
+            assert_eq!(
+                read.finish,
+                super::continued::read(dialect, &word).finish,
+                "{context}"
+            );
         }
     }
 }
@@ -381,10 +543,13 @@ fn answers_that_break_off_anywhere_become_whole() {
         let mut whole = 0;
         for at in (0..stream.len()).step_by(5) {
             for fault in [Fault::Dropped, Fault::Clean, Fault::Stall] {
-                let received =
-                    through_with(relay(dialect), &stream.as_bytes()[..at], fault, 1 << 16, |request, delivered| {
-                        (reply(dialect, kind, request, delivered), Fault::Clean)
-                    });
+                let received = through_with(
+                    relay(dialect),
+                    &stream.as_bytes()[..at],
+                    fault,
+                    1 << 16,
+                    |request, delivered| (reply(dialect, kind, request, delivered), Fault::Clean),
+                );
                 let context = format!("{dialect} {kind:?} {at} {fault:?}");
                 // Clients drop an event that breaks off.
                 let end_of = |end: &str| received.body.rfind(end).map_or(0, |at| at + end.len());
@@ -396,7 +561,8 @@ fn answers_that_break_off_anywhere_become_whole() {
                 match received.outcome.status() {
                     Status::Complete => {
                         whole += 1;
-                        let all = text_of(SlotKind::Text, &read) + &text_of(SlotKind::Arguments, &read);
+                        let all =
+                            text_of(SlotKind::Text, &read) + &text_of(SlotKind::Arguments, &read);
                         assert_eq!(all, DOCUMENT, "{context}: {}", received.body);
                         check_form(dialect, &received.body);
                     }
@@ -410,22 +576,39 @@ fn answers_that_break_off_anywhere_become_whole() {
                 }
             }
         }
-        assert!(whole > stream.len() / 5, "{dialect} {kind:?}: {whole} of {}", stream.len() * 3 / 5);
+        assert!(
+            whole > stream.len() / 5,
+            "{dialect} {kind:?}: {whole} of {}",
+            stream.len() * 3 / 5
+        );
     }
 }
 
-/// A stream that falls silent after a further call has begun is ended as if it had been closed or lost.
+/// A stream that falls silent after a further call has begun is ended as if it had been closed or
+/// lost.
 #[test]
 fn silence_after_the_start_of_a_call_is_noticed() {
     let chunk = |delta: Value, reason: Option<&str>| {
-        format!("data: {}\n\n", json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}))
+        format!(
+            "data: {}\n\n",
+            json!({"id": "a", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+        )
     };
     let call = |index: u32, arguments: &str| {
         let function = json!({"name": "save", "arguments": arguments});
-        chunk(json!({"tool_calls": [{"index": index, "id": format!("call_{index}"), "function": function}]}), None)
+        chunk(
+            json!({"tool_calls": [{"index": index, "id": format!("call_{index}"), "function": function}]}),
+            None,
+        )
     };
     let cut = call(0, "{\"a\": [1") + &call(1, "");
-    let rest = answer(Dialect::Chat, SlotKind::Text, "{\"a\": [1, 2]}", Some("stop")).stream();
+    let rest = answer(
+        Dialect::Chat,
+        SlotKind::Text,
+        "{\"a\": [1, 2]}",
+        Some("stop"),
+    )
+    .stream();
     let limit = cut.clone() + &chunk(json!({}), Some("length"));
     for size in [1, 1 << 16] {
         let [ended, silent] = [Fault::Clean, Fault::Stall].map(|fault| {
@@ -439,7 +622,10 @@ fn silence_after_the_start_of_a_call_is_noticed() {
     let mut relay = relay(Dialect::Chat);
     relay.handle_open(NOW);
     relay.handle_bytes(NOW, cut.into());
-    assert_eq!(relay.poll_timeout(), Some(Limits::default().transport.idle_timeout));
+    assert_eq!(
+        relay.poll_timeout(),
+        Some(Limits::default().transport.idle_timeout)
+    );
 }
 
 #[test]
@@ -450,8 +636,12 @@ fn nobody_waits_long_after_an_error_has_passed() {
     relay.handle_open(NOW);
     relay.handle_bytes(NOW, first.into());
     assert!(!relay.session().document().pending().is_empty());
-    // Nothing is owed, so the client is told nothing, and the upstream has the longest time there is.
-    assert_eq!(relay.poll_timeout(), Some(Limits::default().transport.first_byte_timeout));
+    // Nothing is owed, so the client is told nothing, and the upstream has the longest time there
+    // is.
+    assert_eq!(
+        relay.poll_timeout(),
+        Some(Limits::default().transport.first_byte_timeout)
+    );
 }
 
 /// The events of a message with one block of text, up to the first stop of the block.
@@ -462,11 +652,25 @@ fn stopped_block(text: &str) -> String {
 
 #[test]
 fn text_after_the_end_of_its_block_is_not_lost() {
-    let more = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"2]"}}"#;
-    let first = format!("{}event: content_block_delta\ndata: {more}\n\n", stopped_block("[1, "));
+    let more =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"2]"}}"#;
+    let first = format!(
+        "{}event: content_block_delta\ndata: {more}\n\n",
+        stopped_block("[1, ")
+    );
     for fault in [Fault::Clean, Fault::Dropped, Fault::Stall] {
-        let received = through(relay(Dialect::Messages), first.as_bytes(), fault, 1 << 16, "");
-        assert!(received.body.starts_with(&first), "{fault:?} {}", received.body);
+        let received = through(
+            relay(Dialect::Messages),
+            first.as_bytes(),
+            fault,
+            1 << 16,
+            "",
+        );
+        assert!(
+            received.body.starts_with(&first),
+            "{fault:?} {}",
+            received.body
+        );
     }
 }
 
@@ -476,9 +680,23 @@ fn the_end_of_a_block_that_is_repaired_is_not_lost() {
     for fault in [Fault::Clean, Fault::Dropped, Fault::Stall] {
         let relay = relay(Dialect::Messages).repair(RepairLevel::Guess);
         let received = through(relay, first.as_bytes(), fault, 1 << 16, "");
-        assert_eq!(text_of(SlotKind::Text, &read(Dialect::Messages, &received.body)), "[1, 2]", "{}", received.body);
-        assert_eq!(received.body.matches("event: content_block_stop").count(), 1, "{fault:?} {}", received.body);
-        assert!(received.body.contains("message_stop"), "{fault:?} {}", received.body);
+        assert_eq!(
+            text_of(SlotKind::Text, &read(Dialect::Messages, &received.body)),
+            "[1, 2]",
+            "{}",
+            received.body
+        );
+        assert_eq!(
+            received.body.matches("event: content_block_stop").count(),
+            1,
+            "{fault:?} {}",
+            received.body
+        );
+        assert!(
+            received.body.contains("message_stop"),
+            "{fault:?} {}",
+            received.body
+        );
     }
 }
 
@@ -487,10 +705,17 @@ fn arguments_stay_open_when_the_rest_is_not_had() {
     for (dialect, kind) in carried().filter(|(_, kind)| *kind == SlotKind::Arguments) {
         let first = answer(dialect, kind, &DOCUMENT[..40], Some("length")).stream();
         for give_up in [GiveUp::Close, GiveUp::Leave] {
-            let relay = Relay::new(Limits::default().with_max_continuations(0)).dialect(dialect).give_up(give_up);
+            let relay = Relay::new(Limits::default().with_max_continuations(0))
+                .dialect(dialect)
+                .give_up(give_up);
             let received = through(relay, first.as_bytes(), Fault::Clean, 64, "");
             let read = read(dialect, &received.body);
-            assert_eq!(text_of(kind, &read), DOCUMENT[..40], "{dialect}: {}", received.body);
+            assert_eq!(
+                text_of(kind, &read),
+                DOCUMENT[..40],
+                "{dialect}: {}",
+                received.body
+            );
             let limit = super::continued::read(dialect, &first).finish;
             assert_eq!(read.finish, limit, "{dialect}: {}", received.body);
             check_form(dialect, &received.body);
@@ -505,7 +730,10 @@ fn recorded_cuts_become_whole() {
     for (folder, row) in corpus_rows("length_cut/index.jsonl") {
         let file = row["file"].as_str().unwrap();
         // Our own rows are texts without a stream.
-        let Some(dialect) = Dialect::ALL.into_iter().find(|dialect| dialect.as_str() == row["dialect"]) else {
+        let Some(dialect) = Dialect::ALL
+            .into_iter()
+            .find(|dialect| dialect.as_str() == row["dialect"])
+        else {
             continue;
         };
         let body = fs::read(folder.join(file)).unwrap();
@@ -518,7 +746,11 @@ fn recorded_cuts_become_whole() {
             let key = row["key"].as_str().unwrap();
             let delivered = row["delivered"].as_str().unwrap();
             if received.outcome.reason() == Some(StopReason::EarlyEnd) {
-                assert!(is_doubtful_end(full, delivered.len()), "{file} {size}: {:?}", received.outcome);
+                assert!(
+                    is_doubtful_end(full, delivered.len()),
+                    "{file} {size}: {:?}",
+                    received.outcome
+                );
                 continue;
             }
             let (found, mut expected) = match row["payload"].as_str().unwrap() {
@@ -533,11 +765,18 @@ fn recorded_cuts_become_whole() {
                     (after.text[key].clone(), expected)
                 }
             };
-            assert_eq!(found, full, "{file} {size}: {} {:?}", received.body, received.outcome);
+            assert_eq!(
+                found, full,
+                "{file} {size}: {} {:?}",
+                received.body, received.outcome
+            );
             // All else is as it came.
             expected.reasons.clone_from(&after.reasons);
-            (expected.finish, expected.usage, expected.terminal) =
-                (after.finish.clone(), after.usage.clone(), after.terminal.clone());
+            (expected.finish, expected.usage, expected.terminal) = (
+                after.finish.clone(),
+                after.usage.clone(),
+                after.terminal.clone(),
+            );
             assert_eq!(after, expected, "{file}");
             assert_eq!(received.outcome.status(), Status::Complete, "{file}");
         }

@@ -1,4 +1,5 @@
-//! An event that resembles the one before is read as it would be by a reader that has seen no such event.
+//! An event that resembles the one before is read as it would be by a reader that has seen no such
+//! event.
 
 use std::fs;
 
@@ -16,15 +17,29 @@ fn full_readings(dialect: Dialect, events: &[Event]) -> usize {
     }
     let state = format!("{reader:?}");
     let count = state.split("full_readings: ").nth(1).unwrap();
-    count.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    count
+        .split(|c: char| !c.is_ascii_digit())
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// Returns the events of the recorded streams of a wire.
 fn recorded(dialect: Dialect) -> Vec<(String, Vec<Event>)> {
-    let rows = corpus_rows("streams/index.jsonl").into_iter().filter(|(_, row)| row["dialect"] == dialect.as_str());
-    let body = |file: &str, folder: &std::path::Path| events(&fs::read(folder.join(file)).unwrap(), 64 << 10, true);
-    rows.map(|(folder, row)| (row["file"].as_str().unwrap().to_owned(), body(row["file"].as_str().unwrap(), &folder)))
-        .collect()
+    let rows = corpus_rows("streams/index.jsonl")
+        .into_iter()
+        .filter(|(_, row)| row["dialect"] == dialect.as_str());
+    let body = |file: &str, folder: &std::path::Path| {
+        events(&fs::read(folder.join(file)).unwrap(), 64 << 10, true)
+    };
+    rows.map(|(folder, row)| {
+        (
+            row["file"].as_str().unwrap().to_owned(),
+            body(row["file"].as_str().unwrap(), &folder),
+        )
+    })
+    .collect()
 }
 
 #[test]
@@ -93,7 +108,8 @@ const SCALARS: [&str; 20] = [
     "\"\\ud83d\"",
 ];
 
-/// Members with `T` for a text and `S` for a scalar; a stream has some of them in an order of its own.
+/// Members with `T` for a text and `S` for a scalar; a stream has some of them in an order of its
+/// own.
 const CHAT: [&str; 13] = [
     r#""choices":[{"index":0,"delta":{"content":"T"},"finish_reason":null}]"#,
     r#""choices":[{"index":0,"delta":{"content":"T"}},{"index":1,"delta":{"content":"T"}}]"#,
@@ -145,7 +161,8 @@ const IGNORED: [&str; 7] = [
 fn fill(template: &str, rng: &mut Rng) -> String {
     let mut out = String::new();
     for piece in template.split_inclusive(['T', 'S']) {
-        let (before, place) = piece.split_at(piece.len() - usize::from(piece.ends_with(['T', 'S'])));
+        let (before, place) =
+            piece.split_at(piece.len() - usize::from(piece.ends_with(['T', 'S'])));
         out.push_str(before);
         let is_tame = rng.below(5) > 0;
         match place {
@@ -175,12 +192,21 @@ fn stream(dialect: Dialect, rng: &mut Rng) -> Vec<Event> {
             _ => {}
         }
         let event: Vec<String> = event.iter().map(|member| fill(member, rng)).collect();
-        let mut data = format!("{{{}}}", event.join(if rng.below(12) == 0 { " ," } else { "," }));
+        let mut data = format!(
+            "{{{}}}",
+            event.join(if rng.below(12) == 0 { " ," } else { "," })
+        );
         if rng.below(12) == 0 {
-            let end = (0..=rng.below(data.len())).rfind(|&at| data.is_char_boundary(at)).unwrap();
+            let end = (0..=rng.below(data.len()))
+                .rfind(|&at| data.is_char_boundary(at))
+                .unwrap();
             data.truncate(end);
         }
-        let name = if rng.below(16) == 0 { "error" } else { "message" };
+        let name = if rng.below(16) == 0 {
+            "error"
+        } else {
+            "message"
+        };
         events.push((name.to_owned(), data));
     }
     events
@@ -196,6 +222,9 @@ fn generated_events_mean_the_same_when_they_are_familiar() {
             all += events.len();
             full += full_readings(dialect, &events);
         }
-        println!("familiar: {} of {all} generated events of {dialect}", all - full);
+        println!(
+            "familiar: {} of {all} generated events of {dialect}",
+            all - full
+        );
     }
 }

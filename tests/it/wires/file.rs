@@ -10,7 +10,10 @@ use std::time::Duration;
 use super::continued::{check_form, events_of};
 
 fn named(data: &Value) -> String {
-    format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap())
+    format!(
+        "event: {}\ndata: {data}\n\n",
+        data["type"].as_str().unwrap()
+    )
 }
 
 fn message_start() -> String {
@@ -21,9 +24,11 @@ fn message_start() -> String {
 }
 
 fn block(index: u32, block: &Value, deltas: &[Value]) -> String {
-    let start = named(&json!({"type": "content_block_start", "index": index, "content_block": block}));
-    let deltas =
-        deltas.iter().map(|delta| named(&json!({"type": "content_block_delta", "index": index, "delta": delta})));
+    let start =
+        named(&json!({"type": "content_block_start", "index": index, "content_block": block}));
+    let deltas = deltas.iter().map(|delta| {
+        named(&json!({"type": "content_block_delta", "index": index, "delta": delta}))
+    });
     start + &deltas.collect::<String>()
 }
 
@@ -42,7 +47,9 @@ fn parts(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let end = (37..rest.len()).find(|&at| rest.is_char_boundary(at)).unwrap_or(rest.len());
+        let end = (37..rest.len())
+            .find(|&at| rest.is_char_boundary(at))
+            .unwrap_or(rest.len());
         parts.push(&rest[..end]);
         rest = &rest[end..];
     }
@@ -66,11 +73,19 @@ fn file() -> String {
 
 #[test]
 fn the_agents_file_comes_whole() {
-    let arguments = json!({"path": "src/main.rs", "content": file(), "overwrite": true}).to_string();
-    let cut = |nth: usize| (arguments.len() * nth / 6..).find(|&at| arguments.is_char_boundary(at)).unwrap();
+    let arguments =
+        json!({"path": "src/main.rs", "content": file(), "overwrite": true}).to_string();
+    let cut = |nth: usize| {
+        (arguments.len() * nth / 6..)
+            .find(|&at| arguments.is_char_boundary(at))
+            .unwrap()
+    };
     let rest = |from: usize, to: usize, anchor: &str| {
         let text = format!("{anchor}{}", &arguments[from..to]);
-        let deltas: Vec<_> = parts(&text).iter().map(|part| json!({"type": "text_delta", "text": part})).collect();
+        let deltas: Vec<_> = parts(&text)
+            .iter()
+            .map(|part| json!({"type": "text_delta", "text": part}))
+            .collect();
         message_start() + &block(0, &json!({"type": "text", "text": ""}), &deltas)
     };
     let thinking = [
@@ -82,7 +97,11 @@ fn the_agents_file_comes_whole() {
         .map(|part| json!({"type": "input_json_delta", "partial_json": part}))
         .collect();
     let first = message_start()
-        + &block(0, &json!({"type": "thinking", "thinking": "", "signature": ""}), &thinking)
+        + &block(
+            0,
+            &json!({"type": "thinking", "thinking": "", "signature": ""}),
+            &thinking,
+        )
         + &stop(0)
         + &block(
             1,
@@ -90,7 +109,11 @@ fn the_agents_file_comes_whole() {
             &[json!({"type": "text_delta", "text": "I will write the file."})],
         )
         + &stop(1)
-        + &block(2, &json!({"type": "tool_use", "id": "toolu_1", "name": "write", "input": {}}), &deltas);
+        + &block(
+            2,
+            &json!({"type": "tool_use", "id": "toolu_1", "name": "write", "input": {}}),
+            &deltas,
+        );
 
     let mut relay = Relay::new(Limits::default()).dialect(Dialect::Messages);
     let (mut body, mut now, mut calls) = (Vec::new(), Duration::ZERO, 0);
@@ -140,13 +163,25 @@ fn the_agents_file_comes_whole() {
     let body = String::from_utf8(body).unwrap();
     check_form(Dialect::Messages, &body);
     assert_eq!((outcome.unwrap().status(), calls), (Status::Complete, 6));
-    let events: Vec<Value> =
-        events_of(Dialect::Messages, &body).iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect();
-    let of = |member: &str| -> String { events.iter().filter_map(|event| event["delta"][member].as_str()).collect() };
+    let events: Vec<Value> = events_of(Dialect::Messages, &body)
+        .iter()
+        .map(|(_, data)| serde_json::from_str(data).unwrap())
+        .collect();
+    let of = |member: &str| -> String {
+        events
+            .iter()
+            .filter_map(|event| event["delta"][member].as_str())
+            .collect()
+    };
     assert_eq!(of("partial_json"), arguments);
-    assert_eq!((of("thinking").as_str(), of("signature").as_str()), ("The file first.", "c2lnbmF0dXJl"));
+    assert_eq!(
+        (of("thinking").as_str(), of("signature").as_str()),
+        ("The file first.", "c2lnbmF0dXJl")
+    );
     assert_eq!(of("text"), "I will write the file.");
-    let calls = events.iter().filter(|event| event["content_block"]["type"] == "tool_use");
+    let calls = events
+        .iter()
+        .filter(|event| event["content_block"]["type"] == "tool_use");
     assert_eq!(calls.count(), 1);
     assert_eq!(of("stop_reason"), "tool_use");
 }

@@ -8,7 +8,10 @@ use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish};
 
 use super::continued::{Fault, through};
-use super::{PREFILL, REPROMPT, Rest, ask, ending, read_body, read_data, text, write_body, writer_after, written};
+use super::{
+    PREFILL, REPROMPT, Rest, ask, ending, read_body, read_data, text, write_body, writer_after,
+    written,
+};
 
 const WIRE: Dialect = Dialect::Gemini;
 
@@ -37,10 +40,19 @@ fn events_are_read() {
     );
     assert_eq!(
         read_data(WIRE, &[r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#]),
-        [r#"Refusal { slot: SlotId { item: 0, part: None }, text: "SAFETY" }"#, "Chunk"]
+        [
+            r#"Refusal { slot: SlotId { item: 0, part: None }, text: "SAFETY" }"#,
+            "Chunk"
+        ]
     );
-    let error = read_data(WIRE, &["{\n  \"error\": {\"code\": 499, \"message\": \"cancelled\"}\n}"]);
-    assert!(error[0].contains("message: \"cancelled\"") && error[1] == "Error", "{error:?}");
+    let error = read_data(
+        WIRE,
+        &["{\n  \"error\": {\"code\": 499, \"message\": \"cancelled\"}\n}"],
+    );
+    assert!(
+        error[0].contains("message: \"cancelled\"") && error[1] == "Error",
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -53,10 +65,21 @@ fn each_end_has_a_reason() {
         ("BLOCKLIST", "ContentFilter"),
         ("PROHIBITED_CONTENT", "ContentFilter"),
         ("SPII", "ContentFilter"),
-        ("MALFORMED_FUNCTION_CALL", r#"Other("MALFORMED_FUNCTION_CALL")"#),
+        (
+            "MALFORMED_FUNCTION_CALL",
+            r#"Other("MALFORMED_FUNCTION_CALL")"#,
+        ),
     ] {
-        let seen = read_data(WIRE, &[&format!(r#"{{"candidates":[{{"finishReason":"{word}"}}]}}"#)]);
-        assert_eq!(seen[0], format!("Finish {{ choice: 0, reason: {reason}, word: \"{word}\" }}"));
+        let seen = read_data(
+            WIRE,
+            &[&format!(
+                r#"{{"candidates":[{{"finishReason":"{word}"}}]}}"#
+            )],
+        );
+        assert_eq!(
+            seen[0],
+            format!("Finish {{ choice: 0, reason: {reason}, word: \"{word}\" }}")
+        );
     }
 }
 
@@ -77,7 +100,10 @@ fn events_are_recognized() {
 fn events_are_written() {
     let mut writer = writer_after(WIRE, &[("message", FIRST)]);
     assert!(writer.has_begun());
-    let (start, head) = (r#"data: {"candidates":["#, r#""modelVersion":"m","responseId":"r1""#);
+    let (start, head) = (
+        r#"data: {"candidates":["#,
+        r#""modelVersion":"m","responseId":"r1""#,
+    );
     assert_eq!(
         written(|out| writer.text(out, text(0), "\"1")),
         format!(
@@ -85,27 +111,47 @@ fn events_are_written() {
         )
     );
     assert_eq!(
-        written(|out| writer.finish(out, &[], &ending(&[(0, Finish::ToolCalls)], "{\"totalTokenCount\":9}"))),
+        written(|out| writer.finish(
+            out,
+            &[],
+            &ending(&[(0, Finish::ToolCalls)], "{\"totalTokenCount\":9}")
+        )),
         format!(
             "{start}{{\"content\":{{\"parts\":[{{\"text\":\"\"}}],\"role\":\"model\"}},\"finishReason\":\"STOP\",\"index\":0}}],\
              \"usageMetadata\":{{\"totalTokenCount\":9}},{head},\"restitch\":{{\"calls\":2}}}}\r\n\r\n"
         )
     );
-    assert_eq!(written(|out| writer.report(out, "{}")), format!("data: {{{head},\"restitch\":{{}}}}\r\n\r\n"));
+    assert_eq!(
+        written(|out| writer.report(out, "{}")),
+        format!("data: {{{head},\"restitch\":{{}}}}\r\n\r\n")
+    );
     let other = r#"{"candidates":[{"content":{"parts":[{"text":"1"}]},"finishReason":"STOP","finishMessage":"ok"}],"usageMetadata":{},"responseId":"r2"}"#;
     assert_eq!(
         written(|out| writer.adopt(out, "message", other)),
-        format!("data: {},\"modelVersion\":\"m\"}}\r\n\r\n", other.replace("r2", "r1").trim_end_matches('}'))
+        format!(
+            "data: {},\"modelVersion\":\"m\"}}\r\n\r\n",
+            other.replace("r2", "r1").trim_end_matches('}')
+        )
     );
-    assert_eq!(writer.without_end(other), r#"{"candidates":[{"content":{"parts":[{"text":"1"}]}}],"responseId":"r2"}"#);
+    assert_eq!(
+        writer.without_end(other),
+        r#"{"candidates":[{"content":{"parts":[{"text":"1"}]}}],"responseId":"r2"}"#
+    );
 }
 
 #[test]
 fn a_text_takes_the_place_of_the_text() {
     let writer = writer_after(WIRE, &[]);
-    let with = |candidate: &str| writer.with_text(&format!(r#"{{"candidates":[{candidate}]}}"#), "new").unwrap();
+    let with = |candidate: &str| {
+        writer
+            .with_text(&format!(r#"{{"candidates":[{candidate}]}}"#), "new")
+            .unwrap()
+    };
     for (candidate, expected) in [
-        (r#"{"content":{"parts":[{"text":"a"}]}}"#, r#"{"content":{"parts":[{"text":"new"}]}}"#),
+        (
+            r#"{"content":{"parts":[{"text":"a"}]}}"#,
+            r#"{"content":{"parts":[{"text":"new"}]}}"#,
+        ),
         (
             r#"{"content":{"parts":[{"text":"t","thought":true},{"text":"ne"},{"x":1},{"text":"b"}]}}"#,
             r#"{"content":{"parts":[{"text":"t","thought":true},{"text":"ne"},{"x":1},{"text":"w"}]}}"#,
@@ -114,9 +160,18 @@ fn a_text_takes_the_place_of_the_text() {
             r#"{"content":{"parts":[{"text":"a"},{"text":"b"}]}}"#,
             r#"{"content":{"parts":[{"text":""},{"text":"new"}]}}"#,
         ),
-        (r#"{"content":{"parts":[]}}"#, r#"{"content":{"parts":[{"text":"new"}]}}"#),
-        (r#"{"content":{"role":"model"}}"#, r#"{"content":{"role":"model","parts":[{"text":"new"}]}}"#),
-        (r#"{"index":0}"#, r#"{"index":0,"content":{"parts":[{"text":"new"}],"role":"model"}}"#),
+        (
+            r#"{"content":{"parts":[]}}"#,
+            r#"{"content":{"parts":[{"text":"new"}]}}"#,
+        ),
+        (
+            r#"{"content":{"role":"model"}}"#,
+            r#"{"content":{"role":"model","parts":[{"text":"new"}]}}"#,
+        ),
+        (
+            r#"{"index":0}"#,
+            r#"{"index":0,"content":{"parts":[{"text":"new"}],"role":"model"}}"#,
+        ),
     ] {
         assert_eq!(with(candidate), format!(r#"{{"candidates":[{expected}]}}"#));
     }
@@ -126,9 +181,18 @@ fn a_text_takes_the_place_of_the_text() {
 fn bodies_are_read_and_written() {
     let body = r#"{"candidates": [{"content": {"parts": [{"text": "[1"}]}, "finishReason": "MAX_TOKENS"}], "usageMetadata": {}}"#;
     let whole = read_body(WIRE, body);
-    assert_eq!((whole.text["0"].as_str(), whole.finish["0"].as_str()), ("[1", "MAX_TOKENS"));
     assert_eq!(
-        write_body(WIRE, body, text(0), "[1]", &ending(&[(0, Finish::Stop)], "{\"totalTokenCount\":1}")),
+        (whole.text["0"].as_str(), whole.finish["0"].as_str()),
+        ("[1", "MAX_TOKENS")
+    );
+    assert_eq!(
+        write_body(
+            WIRE,
+            body,
+            text(0),
+            "[1]",
+            &ending(&[(0, Finish::Stop)], "{\"totalTokenCount\":1}")
+        ),
         r#"{"candidates": [{"content": {"parts": [{"text": "[1]"}]}, "finishReason": "STOP"}], "usageMetadata": {"totalTokenCount":1},"restitch":{"calls":2}}"#
     );
     let array = format!("[{FIRST},\r\n{body}]");
@@ -143,16 +207,38 @@ fn requests_are_read() {
     let snake = r#"{"contents":[],"generation_config":{"candidate_count":2,"stop_sequences":["x"],"response_mime_type":"application/json",
         "max_output_tokens":9,"thinking_config":{"thinking_budget":-1}},"tools":[{"function_declarations":[{"name":"f","parameters":{"a":1}}]}]}"#;
     let request = parse("/v1beta/models/gem:streamGenerateContent", camel).unwrap();
-    assert_eq!((request.model.as_str(), request.stream, request.n, request.max_tokens), ("gem", true, 2, Some(9)));
+    assert_eq!(
+        (
+            request.model.as_str(),
+            request.stream,
+            request.n,
+            request.max_tokens
+        ),
+        ("gem", true, 2, Some(9))
+    );
     assert!(request.has_stop && request.has_json_mode && request.wants_reasoning);
-    assert_eq!((request.tools[0].name.as_str(), request.tools[0].schema.as_deref()), ("f", Some(r#"{"a":1}"#)));
-    assert_eq!(parse("/v1beta/models/gem:streamGenerateContent", snake).unwrap(), request);
-    let plain =
-        r#"{"contents":[],"generationConfig":{"responseMimeType":"text/plain","thinkingConfig":{"thinkingBudget":0}}}"#;
+    assert_eq!(
+        (
+            request.tools[0].name.as_str(),
+            request.tools[0].schema.as_deref()
+        ),
+        ("f", Some(r#"{"a":1}"#))
+    );
+    assert_eq!(
+        parse("/v1beta/models/gem:streamGenerateContent", snake).unwrap(),
+        request
+    );
+    let plain = r#"{"contents":[],"generationConfig":{"responseMimeType":"text/plain","thinkingConfig":{"thinkingBudget":0}}}"#;
     let request = parse("/v1/models/m:generateContent", plain).unwrap();
-    assert!(!request.stream && !request.has_json_mode && !request.wants_reasoning && request.n == 1);
+    assert!(
+        !request.stream && !request.has_json_mode && !request.wants_reasoning && request.n == 1
+    );
     let schema = r#"{"contents":[],"generationConfig":{"responseJsonSchema":{}}}"#;
-    assert!(parse("/v1/models/m:generateContent", schema).unwrap().has_json_mode);
+    assert!(
+        parse("/v1/models/m:generateContent", schema)
+            .unwrap()
+            .has_json_mode
+    );
     assert_eq!(parse("/v1/models/m:countTokens", plain), None);
 }
 
@@ -163,16 +249,29 @@ fn the_rest_is_asked_for() {
     let user = r#"{"role":"user","parts":[{"text":"Go \"on\""}]}"#;
     let kept = r#"{"contents":[{"role":"user","parts":[{"text":"Go"}]}"#;
     let config = r#"], "generationConfig":{"temperature":0}}"#;
-    assert_eq!(ask(WIRE, body, REPROMPT), format!("{kept},{model},{user}{config}"));
+    assert_eq!(
+        ask(WIRE, body, REPROMPT),
+        format!("{kept},{model},{user}{config}")
+    );
     assert_eq!(ask(WIRE, body, PREFILL), format!("{kept},{model}{config}"));
-    let blank = Rest::Reprompt { delivered: " ", prompt: "Go \"on\"" };
+    let blank = Rest::Reprompt {
+        delivered: " ",
+        prompt: "Go \"on\"",
+    };
     assert_eq!(ask(WIRE, body, blank), format!("{kept},{user}{config}"));
 
     // A history with calls keeps its tools, and no tool may be called.
     let calls = r#"{"contents":[{"parts":[{"function_call":{}}]}],"tools":[{}],"tool_config":{"x":1},"generation_config":{"response_mime_type":"a","max_output_tokens":5}}"#;
-    let switch = Switch { key: "thinkingConfig".to_owned(), value: r#"{"thinkingBudget":0}"#.to_owned() };
-    let changes =
-        Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true, replaces_prefill: false };
+    let switch = Switch {
+        key: "thinkingConfig".to_owned(),
+        value: r#"{"thinkingBudget":0}"#.to_owned(),
+    };
+    let changes = Changes {
+        reasoning_off: Some(&switch),
+        max_tokens: Some(7),
+        keeps_json_mode: true,
+        replaces_prefill: false,
+    };
     assert_eq!(
         wire_of(WIRE).ask(calls, Some(&PREFILL), &changes).unwrap(),
         format!(
@@ -182,34 +281,79 @@ fn the_rest_is_asked_for() {
         )
     );
     // No configuration yet: it is added where it is needed.
-    let changes = Changes { reasoning_off: Some(&switch), max_tokens: Some(7), ..Changes::default() };
+    let changes = Changes {
+        reasoning_off: Some(&switch),
+        max_tokens: Some(7),
+        ..Changes::default()
+    };
     assert_eq!(
-        wire_of(WIRE).ask(r#"{"contents":[]}"#, None, &changes).unwrap(),
+        wire_of(WIRE)
+            .ask(r#"{"contents":[]}"#, None, &changes)
+            .unwrap(),
         r#"{"contents":[],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}"#
     );
     // The built-in table has the switch of the Chat Completions API, which is an unknown name here.
-    let effort = Switch { key: "reasoning_effort".to_owned(), value: r#""none""#.to_owned() };
-    let changes = Changes { reasoning_off: Some(&effort), ..Changes::default() };
+    let effort = Switch {
+        key: "reasoning_effort".to_owned(),
+        value: r#""none""#.to_owned(),
+    };
+    let changes = Changes {
+        reasoning_off: Some(&effort),
+        ..Changes::default()
+    };
     assert_eq!(
-        wire_of(WIRE).ask(r#"{"contents":[],"generationConfig":{"topK":1}}"#, None, &changes).unwrap(),
+        wire_of(WIRE)
+            .ask(
+                r#"{"contents":[],"generationConfig":{"topK":1}}"#,
+                None,
+                &changes
+            )
+            .unwrap(),
         r#"{"contents":[],"generationConfig":{"topK":1,"thinkingConfig":{"thinkingBudget":0}}}"#
     );
     // Another switch is a member of the request; what is edited already is no switch.
     let ask_without = |key: &str, body: &str| {
-        let switch = Switch { key: key.to_owned(), value: "false".to_owned() };
-        let changes = Changes { reasoning_off: Some(&switch), ..Changes::default() };
+        let switch = Switch {
+            key: key.to_owned(),
+            value: "false".to_owned(),
+        };
+        let changes = Changes {
+            reasoning_off: Some(&switch),
+            ..Changes::default()
+        };
         wire_of(WIRE).ask(body, Some(&PREFILL), &changes).unwrap()
     };
     let prefilled = r#"{"contents":[{"role":"model","parts":[{"text":"[1"}]}]"#;
-    assert_eq!(ask_without("thinks", r#"{"contents":[]}"#), format!("{prefilled},\"thinks\":false}}"));
-    assert_eq!(ask_without("tools", r#"{"contents":[],"tools":[{}]}"#), format!("{prefilled},\"tools\":false}}"));
-    assert_eq!(ask_without("contents", r#"{"contents":[]}"#), format!("{prefilled}}}"));
-    let adaptation = Adaptation { adds_json_mode: true, without: Some("x"), ..Adaptation::default() };
     assert_eq!(
-        wire_of(WIRE).adapt(r#"{"contents":[],"x":1,"generationConfig":{}}"#, &adaptation).unwrap(),
+        ask_without("thinks", r#"{"contents":[]}"#),
+        format!("{prefilled},\"thinks\":false}}")
+    );
+    assert_eq!(
+        ask_without("tools", r#"{"contents":[],"tools":[{}]}"#),
+        format!("{prefilled},\"tools\":false}}")
+    );
+    assert_eq!(
+        ask_without("contents", r#"{"contents":[]}"#),
+        format!("{prefilled}}}")
+    );
+    let adaptation = Adaptation {
+        adds_json_mode: true,
+        without: Some("x"),
+        ..Adaptation::default()
+    };
+    assert_eq!(
+        wire_of(WIRE)
+            .adapt(
+                r#"{"contents":[],"x":1,"generationConfig":{}}"#,
+                &adaptation
+            )
+            .unwrap(),
         r#"{"contents":[],"generationConfig":{"responseMimeType":"application/json"}}"#
     );
-    let model = Adaptation { model: Some("other"), ..Adaptation::default() };
+    let model = Adaptation {
+        model: Some("other"),
+        ..Adaptation::default()
+    };
     assert_eq!(wire_of(WIRE).adapt(r#"{"contents":[]}"#, &model), None);
 }
 
@@ -218,8 +362,16 @@ fn the_rest_is_asked_for() {
 fn a_path_names_another_model() {
     let like = |path: &str, model: &str| wire_of(WIRE).path_like(path, model);
     for (path, model, expected) in [
-        ("/v1beta/models/a:streamGenerateContent", "b", "/models/b:streamGenerateContent"),
-        ("/v1/models/a:generateContent", "tunedModels/b c", "/tunedModels/b%20c:generateContent"),
+        (
+            "/v1beta/models/a:streamGenerateContent",
+            "b",
+            "/models/b:streamGenerateContent",
+        ),
+        (
+            "/v1/models/a:generateContent",
+            "tunedModels/b c",
+            "/tunedModels/b%20c:generateContent",
+        ),
     ] {
         assert_eq!(like(path, model).as_deref(), Some(expected));
     }
@@ -231,8 +383,13 @@ fn a_path_names_another_model() {
 fn a_call_without_arguments_passes() {
     let call = r#"{"candidates":[{"content":{"parts":[{"functionCall":{"id":"q1","name":"f"}}],"role":"model"},"finishReason":"MAX_TOKENS","index":0}]}"#;
     let first = format!("data: {call}\r\n\r\n");
-    let tool = Tool { name: "f".to_owned(), schema: Some(r#"{"required":["a"]}"#.to_owned()) };
-    let relay = Relay::new(Limits::default()).dialect(Dialect::Gemini).request(vec![tool], 1);
+    let tool = Tool {
+        name: "f".to_owned(),
+        schema: Some(r#"{"required":["a"]}"#.to_owned()),
+    };
+    let relay = Relay::new(Limits::default())
+        .dialect(Dialect::Gemini)
+        .request(vec![tool], 1);
     let received = through(relay, first.as_bytes(), Fault::Clean, 64, "");
     assert_eq!((received.body, received.calls), (first, 0));
 }

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::answers::{answer, whole_body};
 use super::continued::{
-    DOCUMENT, Fault, Relayed, carried, check_form, read, reason, refusal, relay, rest_of, through_body,
+    DOCUMENT, Fault, Relayed, carried, check_form, read, reason, refusal, relay, rest_of,
+    through_body,
 };
 use super::read_body;
 
@@ -45,7 +46,11 @@ enum Then {
 fn wrong_rest(dialect: Dialect, request: &Request, delivered: &str, then: Then) -> String {
     let document = &DOCUMENT[..delivered.len().max(CUT) + 12];
     let rest = rest_of(dialect, document, request, delivered);
-    if then == Then::GoesWrong { rest + "\"]]]}" } else { rest }
+    if then == Then::GoesWrong {
+        rest + "\"]]]}"
+    } else {
+        rest
+    }
 }
 
 /// Plays the first stream and the calls after it.
@@ -58,7 +63,9 @@ fn streamed(
     let (mut relayed, mut now) = (Relayed::default(), NOW);
     relayed.play(&mut relay, &mut now, &[first.as_bytes()], fault);
     while relayed.end().is_none() {
-        let Some(Output::Call { request, .. }) = relayed.steps.last().cloned() else { panic!("{:?}", relayed.steps) };
+        let Some(Output::Call { request, .. }) = relayed.steps.last().cloned() else {
+            panic!("{:?}", relayed.steps)
+        };
         match reply(&relay, &request) {
             Some(rest) => relayed.play(&mut relay, &mut now, &[rest.as_bytes()], Fault::Clean),
             None => {
@@ -86,7 +93,13 @@ fn first_stream(dialect: Dialect, kind: SlotKind, cut: FirstCut) -> (String, Fau
 fn a_stream_that_is_given_up_ends_like_its_first_cut() {
     let mut cases = 0;
     for (dialect, kind) in carried() {
-        for cut in [FirstCut::Length, FirstCut::PrematureStop, FirstCut::Drop, FirstCut::Idle, FirstCut::Error] {
+        for cut in [
+            FirstCut::Length,
+            FirstCut::PrematureStop,
+            FirstCut::Drop,
+            FirstCut::Idle,
+            FirstCut::Error,
+        ] {
             for then in [Then::GoesWrong, Then::Stops, Then::Refused] {
                 let (first, fault) = first_stream(dialect, kind, cut);
                 let relay = relay(dialect).give_up(GiveUp::Leave);
@@ -94,8 +107,8 @@ fn a_stream_that_is_given_up_ends_like_its_first_cut() {
                 let relayed = streamed(relay, &first, fault, |relay, request| {
                     calls += 1;
                     let delivered = relay.session().document().text();
-                    let rest =
-                        (calls == 1 && then != Then::Refused).then(|| wrong_rest(dialect, request, delivered, then));
+                    let rest = (calls == 1 && then != Then::Refused)
+                        .then(|| wrong_rest(dialect, request, delivered, then));
                     rest.map(|rest| answer(dialect, SlotKind::Text, &rest, Some("stop")).stream())
                 });
                 let body = String::from_utf8(relayed.body.clone()).unwrap();
@@ -103,13 +116,20 @@ fn a_stream_that_is_given_up_ends_like_its_first_cut() {
                 let context = format!("{dialect} {kind:?} {cut:?} {then:?}: {outcome:?}\n{body}");
                 assert_eq!(outcome.status(), Status::Incomplete, "{context}");
                 assert!(calls >= 3, "{context}");
-                let has_grown = relayed.steps.iter().any(|step| format!("{step:?}").contains("Joined"));
+                let has_grown = relayed
+                    .steps
+                    .iter()
+                    .any(|step| format!("{step:?}").contains("Joined"));
                 assert_eq!(has_grown, then != Then::Refused, "{context}");
                 let ended = read(dialect, &body);
                 match cut {
                     FirstCut::Length | FirstCut::PrematureStop => {
                         // Open arguments end by the limit, so that no client calls the tool.
-                        let cut = if kind == SlotKind::Arguments { FirstCut::Length } else { cut };
+                        let cut = if kind == SlotKind::Arguments {
+                            FirstCut::Length
+                        } else {
+                            cut
+                        };
                         let (like, _) = first_stream(dialect, kind, cut);
                         assert_eq!(ended.finish, read(dialect, &like).finish, "{context}");
                         assert_eq!(transport_end, TransportEnd::Closed, "{context}");
@@ -117,12 +137,24 @@ fn a_stream_that_is_given_up_ends_like_its_first_cut() {
                         check_form(dialect, &body);
                     }
                     FirstCut::Drop | FirstCut::Idle => {
-                        assert!(ended.finish.is_empty() && ended.error.is_none(), "{context}");
-                        assert_eq!((transport_end, ended.terminal), (TransportEnd::Dropped, None), "{context}");
+                        assert!(
+                            ended.finish.is_empty() && ended.error.is_none(),
+                            "{context}"
+                        );
+                        assert_eq!(
+                            (transport_end, ended.terminal),
+                            (TransportEnd::Dropped, None),
+                            "{context}"
+                        );
                     }
                     FirstCut::Error => {
-                        let is_error = ended.error.is_some_and(|message| message.contains("Overloaded"));
-                        assert!(is_error && ended.reasons.values().all(is_no_success), "{context}");
+                        let is_error = ended
+                            .error
+                            .is_some_and(|message| message.contains("Overloaded"));
+                        assert!(
+                            is_error && ended.reasons.values().all(is_no_success),
+                            "{context}"
+                        );
                     }
                 }
                 cases += 1;
@@ -133,7 +165,10 @@ fn a_stream_that_is_given_up_ends_like_its_first_cut() {
 }
 
 fn is_no_success(reason: &Finish) -> bool {
-    !matches!(reason, Finish::Stop | Finish::ToolCalls | Finish::FunctionCall)
+    !matches!(
+        reason,
+        Finish::Stop | Finish::ToolCalls | Finish::FunctionCall
+    )
 }
 
 /// All ends have one order: a later, worse cut counts.
@@ -152,8 +187,14 @@ fn a_later_cut_that_is_worse_than_the_first_counts() {
         let mut calls = 0;
         let relayed = streamed(relay, &first, Fault::Clean, |relay, request| {
             calls += 1;
-            let rest = wrong_rest(Dialect::Chat, request, relay.session().document().text(), Then::Stops);
-            (calls == 1).then(|| answer(Dialect::Chat, SlotKind::Text, &rest, Some(second)).stream())
+            let rest = wrong_rest(
+                Dialect::Chat,
+                request,
+                relay.session().document().text(),
+                Then::Stops,
+            );
+            (calls == 1)
+                .then(|| answer(Dialect::Chat, SlotKind::Text, &rest, Some(second)).stream())
         });
         let body = String::from_utf8(relayed.body).unwrap();
         assert_eq!(read(Dialect::Chat, &body).finish["0"], expected, "{body}");
@@ -167,7 +208,15 @@ fn a_call_without_text_is_not_the_first_cut() {
     let mut calls = 0;
     let relayed = streamed(relay, "", Fault::Dropped, |_, _| {
         calls += 1;
-        (calls == 1).then(|| answer(Dialect::Chat, SlotKind::Text, &DOCUMENT[..CUT], Some("length")).stream())
+        (calls == 1).then(|| {
+            answer(
+                Dialect::Chat,
+                SlotKind::Text,
+                &DOCUMENT[..CUT],
+                Some("length"),
+            )
+            .stream()
+        })
     });
     let body = String::from_utf8(relayed.body.clone()).unwrap();
     assert_eq!(relayed.end().unwrap().1, TransportEnd::Closed, "{body}");
@@ -181,13 +230,18 @@ fn whole(
     first: &Value,
     mut reply: impl FnMut(&BodyRelay, &Request) -> Option<Value>,
 ) -> (String, Status) {
-    let relay = BodyRelay::new(Limits::default()).dialect(dialect).give_up(give_up);
+    let relay = BodyRelay::new(Limits::default())
+        .dialect(dialect)
+        .give_up(give_up);
     let relay = match dialect {
-        Dialect::Completions => relay.strategy(ContinuationStrategy::default().prefill(Default::default())),
+        Dialect::Completions => {
+            relay.strategy(ContinuationStrategy::default().prefill(Default::default()))
+        }
         _ => relay,
     };
-    let (body, _, outcome) =
-        through_body(relay, &first.to_string(), |relay, request| reply(relay, request).map(|body| body.to_string()));
+    let (body, _, outcome) = through_body(relay, &first.to_string(), |relay, request| {
+        reply(relay, request).map(|body| body.to_string())
+    });
     (body, outcome.status())
 }
 
@@ -207,15 +261,23 @@ fn a_body_that_is_given_up_ends_like_its_first_cut() {
                 let (body, status) = whole(dialect, GiveUp::Leave, &first, |relay, request| {
                     calls += 1;
                     let delivered = relay.session().document().text();
-                    let rest =
-                        (calls == 1 && then != Then::Refused).then(|| wrong_rest(dialect, request, delivered, then));
+                    let rest = (calls == 1 && then != Then::Refused)
+                        .then(|| wrong_rest(dialect, request, delivered, then));
                     rest.map(|rest| whole_body(dialect, SlotKind::Text, &rest, "stop"))
                 });
                 let context = format!("{dialect} {kind:?} {cut} {then:?}: {body}");
                 assert_eq!(status, Status::Incomplete, "{context}");
-                let expected = if kind == SlotKind::Arguments { "length" } else { cut };
+                let expected = if kind == SlotKind::Arguments {
+                    "length"
+                } else {
+                    cut
+                };
                 let like = whole_body(dialect, kind, "", expected).to_string();
-                assert_eq!(read_body(dialect, &body).finish, read_body(dialect, &like).finish, "{context}");
+                assert_eq!(
+                    read_body(dialect, &body).finish,
+                    read_body(dialect, &like).finish,
+                    "{context}"
+                );
                 cases += 1;
             }
         }
@@ -229,11 +291,16 @@ fn an_answer_that_is_completed_ends_as_a_success() {
     for (dialect, kind) in carried() {
         for last in [Some("length"), Some("stop"), None] {
             let first = answer(dialect, kind, &DOCUMENT[..CUT], Some("length")).stream();
-            let relayed = streamed(relay(dialect).give_up(GiveUp::Leave), &first, Fault::Clean, |relay, request| {
-                let delivered = relay.session().document().text();
-                let rest = rest_of(dialect, DOCUMENT, request, delivered) + "\n\nI hope that";
-                Some(answer(dialect, SlotKind::Text, &rest, last).stream())
-            });
+            let relayed = streamed(
+                relay(dialect).give_up(GiveUp::Leave),
+                &first,
+                Fault::Clean,
+                |relay, request| {
+                    let delivered = relay.session().document().text();
+                    let rest = rest_of(dialect, DOCUMENT, request, delivered) + "\n\nI hope that";
+                    Some(answer(dialect, SlotKind::Text, &rest, last).stream())
+                },
+            );
             let body = String::from_utf8(relayed.body.clone()).unwrap();
             let (outcome, _) = relayed.end().unwrap();
             let context = format!("{dialect} {kind:?} {last:?}: {outcome:?}\n{body}");
@@ -243,7 +310,11 @@ fn an_answer_that_is_completed_ends_as_a_success() {
                 "{context}"
             );
             let like = answer(dialect, kind, DOCUMENT, Some(reason(kind))).stream();
-            assert_eq!(read(dialect, &body).finish, read(dialect, &like).finish, "{context}");
+            assert_eq!(
+                read(dialect, &body).finish,
+                read(dialect, &like).finish,
+                "{context}"
+            );
             check_form(dialect, &body);
         }
     }
@@ -258,49 +329,79 @@ fn an_answer_that_is_completed_ends_as_a_success() {
             let context = format!("{dialect} {kind:?} {last}: {body}");
             assert_eq!(status, Status::Complete, "{context}");
             let like = whole_body(dialect, kind, DOCUMENT, reason(kind)).to_string();
-            assert_eq!(read_body(dialect, &body).finish, read_body(dialect, &like).finish, "{context}");
+            assert_eq!(
+                read_body(dialect, &body).finish,
+                read_body(dialect, &like).finish,
+                "{context}"
+            );
         }
     }
 }
 
-/// Two choices, the first cut by the limit and the second by a stop, or one by the limit and the other by a lost connection.
+/// Two choices, the first cut by the limit and the second by a stop, or one by the limit and the
+/// other by a lost connection.
 #[test]
 fn each_choice_that_is_given_up_ends_like_its_own_first_cut() {
     let chunk = |choice: u32, delta: Value, reason: Option<&str>| {
         let choice = json!({"index": choice, "delta": delta, "finish_reason": reason});
         format!("data: {}\n\n", json!({"id": "a", "choices": [choice]}))
     };
-    let texts: String = (0..2).map(|choice| chunk(choice, json!({"content": &DOCUMENT[..CUT]}), None)).collect();
-    let both =
-        texts.clone() + &chunk(0, json!({}), Some("length")) + &chunk(1, json!({}), Some("stop")) + "data: [DONE]\n\n";
+    let texts: String = (0..2)
+        .map(|choice| chunk(choice, json!({"content": &DOCUMENT[..CUT]}), None))
+        .collect();
+    let both = texts.clone()
+        + &chunk(0, json!({}), Some("length"))
+        + &chunk(1, json!({}), Some("stop"))
+        + "data: [DONE]\n\n";
     let one = texts + &chunk(0, json!({}), Some("length"));
     for (first, fault) in [(both, Fault::Clean), (one, Fault::Dropped)] {
-        let relay = relay(Dialect::Chat).request(Vec::new(), 2).give_up(GiveUp::Leave);
+        let relay = relay(Dialect::Chat)
+            .request(Vec::new(), 2)
+            .give_up(GiveUp::Leave);
         let mut calls = 0;
         let relayed = streamed(relay, &first, fault, |relay, request| {
             calls += 1;
-            let rest = wrong_rest(Dialect::Chat, request, relay.session().document().text(), Then::GoesWrong);
+            let rest = wrong_rest(
+                Dialect::Chat,
+                request,
+                relay.session().document().text(),
+                Then::GoesWrong,
+            );
             // Three failures in a row end a choice. One call of each choice is joined.
-            (calls == 1 || calls == 4).then(|| answer(Dialect::Chat, SlotKind::Text, &rest, Some("stop")).stream())
+            (calls == 1 || calls == 4)
+                .then(|| answer(Dialect::Chat, SlotKind::Text, &rest, Some("stop")).stream())
         });
         let body = String::from_utf8(relayed.body.clone()).unwrap();
         let ended = read(Dialect::Chat, &body);
         let (_, transport_end) = relayed.end().unwrap();
         assert_eq!(calls, 6, "{body}");
-        assert_eq!(ended.finish.get("0").map(String::as_str), Some("length"), "{body}");
+        assert_eq!(
+            ended.finish.get("0").map(String::as_str),
+            Some("length"),
+            "{body}"
+        );
         // A lost choice has no finish reason.
         let (reason, expected) = match fault {
             Fault::Clean => (Some("stop"), TransportEnd::Closed),
             _ => (None, TransportEnd::Dropped),
         };
-        assert_eq!((ended.finish.get("1").map(String::as_str), transport_end), (reason, expected), "{body}");
+        assert_eq!(
+            (ended.finish.get("1").map(String::as_str), transport_end),
+            (reason, expected),
+            "{body}"
+        );
     }
 }
 
 /// Messages have one `stop_reason` for all blocks: that of the block that ended worst.
 #[test]
 fn a_shared_reason_is_that_of_the_worst_call() {
-    let named = |data: &Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
+    let named = |data: &Value| {
+        format!(
+            "event: {}\ndata: {data}\n\n",
+            data["type"].as_str().unwrap()
+        )
+    };
     let block = |index: u32| {
         let call = json!({"type": "tool_use", "id": format!("toolu_{index}"), "name": "save", "input": {}});
         let delta = json!({"type": "input_json_delta", "partial_json": &DOCUMENT[..CUT]});
@@ -310,17 +411,36 @@ fn a_shared_reason_is_that_of_the_worst_call() {
     let start = answer(Dialect::Messages, SlotKind::Text, "", None).stream();
     let start = &start[..start.find("event: content_block_start").unwrap()];
     let end = json!({"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": null}, "usage": {"output_tokens": 9}});
-    let first = start.to_owned() + &block(0) + &block(1) + &named(&end) + &named(&json!({"type": "message_stop"}));
+    let first = start.to_owned()
+        + &block(0)
+        + &block(1)
+        + &named(&end)
+        + &named(&json!({"type": "message_stop"}));
     for completed in [1, 4] {
         let mut calls = 0;
-        let relayed =
-            streamed(relay(Dialect::Messages).give_up(GiveUp::Leave), &first, Fault::Clean, |relay, request| {
+        let relayed = streamed(
+            relay(Dialect::Messages).give_up(GiveUp::Leave),
+            &first,
+            Fault::Clean,
+            |relay, request| {
                 calls += 1;
-                let rest = rest_of(Dialect::Messages, DOCUMENT, request, relay.session().document().text());
-                (calls == completed).then(|| answer(Dialect::Messages, SlotKind::Text, &rest, Some("stop")).stream())
-            });
+                let rest = rest_of(
+                    Dialect::Messages,
+                    DOCUMENT,
+                    request,
+                    relay.session().document().text(),
+                );
+                (calls == completed).then(|| {
+                    answer(Dialect::Messages, SlotKind::Text, &rest, Some("stop")).stream()
+                })
+            },
+        );
         let body = String::from_utf8(relayed.body.clone()).unwrap();
-        assert_eq!(read(Dialect::Messages, &body).finish["0"], "max_tokens", "{body}");
+        assert_eq!(
+            read(Dialect::Messages, &body).finish["0"],
+            "max_tokens",
+            "{body}"
+        );
         assert_eq!(relayed.end().unwrap().0.status(), Status::Incomplete);
     }
 }

@@ -1,4 +1,5 @@
-//! Decodes all recorded bodies, in chunks of several sizes, and compares with what is known of each.
+//! Decodes all recorded bodies, in chunks of several sizes, and compares with what is known of
+//! each.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +30,8 @@ impl Read for Slow<'_> {
 /// Decodes a body in reads of each size; all of them must agree.
 fn decode_slowly(body: &[u8], choice: Choice, file: &str) -> Decoded {
     let decoded = SIZES.map(|size| decode(Slow(body, size), choice));
-    let [first, second, third] = decoded.map(|decoded| decoded.unwrap_or_else(|error| panic!("{file}: {error}")));
+    let [first, second, third] =
+        decoded.map(|decoded| decoded.unwrap_or_else(|error| panic!("{file}: {error}")));
     assert!(first == second && second == third, "{file}");
     first
 }
@@ -39,14 +41,21 @@ fn is_later(row: &Value) -> bool {
 }
 
 fn is_disputed(row: &Value) -> bool {
-    row["done_mismatch"].as_array().is_some_and(|list| !list.is_empty())
+    row["done_mismatch"]
+        .as_array()
+        .is_some_and(|list| !list.is_empty())
 }
 
-/// Compares tool calls. Arguments that came as an object are compared as values: the index has them written anew.
+/// Compares tool calls. Arguments that came as an object are compared as values: the index has them
+/// written anew.
 fn check_calls(answer: &Value, row: &Value, file: &str) {
     let calls = answer["tool_args"].as_object().unwrap();
     let expected = row["tool_args"].as_object().unwrap();
-    assert_eq!(calls.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{file}");
+    assert_eq!(
+        calls.keys().collect::<Vec<_>>(),
+        expected.keys().collect::<Vec<_>>(),
+        "{file}"
+    );
     for (slot, call) in calls {
         let expected = &expected[slot];
         // The rows of cuts have the arguments alone.
@@ -71,7 +80,11 @@ fn all_recorded_bodies_are_read() {
             continue;
         }
         let file = row["file"].as_str().unwrap();
-        let answer = json!(decode_slowly(&fs::read(folder.join(file)).unwrap(), Choice::Auto, file));
+        let answer = json!(decode_slowly(
+            &fs::read(folder.join(file)).unwrap(),
+            Choice::Auto,
+            file
+        ));
         for key in ["dialect", "text", "finish", "usage", "terminal"] {
             assert_eq!(answer[key], row[key], "{file} {key}");
         }
@@ -79,7 +92,9 @@ fn all_recorded_bodies_are_read() {
         let message = row["error"].get("message").unwrap_or(&row["error"]);
         assert_eq!(&answer["error"], message, "{file}");
         check_calls(&answer, &row, file);
-        *covered.entry(row["dialect"].as_str().unwrap().to_owned()).or_default() += 1;
+        *covered
+            .entry(row["dialect"].as_str().unwrap().to_owned())
+            .or_default() += 1;
     }
     assert!(covered.len() >= at_least(2, 5), "{covered:?}");
     println!("covered: {covered:?}");
@@ -96,8 +111,14 @@ fn dropped_connections_keep_what_was_complete() {
         let cut = usize::try_from(row["cut_byte"].as_u64().unwrap()).unwrap();
         let body = fs::read(folder.join(file)).unwrap();
         // Without a whole event nothing tells the API.
-        let mut named = Dialect::ALL.into_iter().filter(|dialect| row["dialect"] == dialect.as_str());
-        let choice = if row["complete_events"] == 0 { Choice::Known(named.next().unwrap()) } else { Choice::Auto };
+        let mut named = Dialect::ALL
+            .into_iter()
+            .filter(|dialect| row["dialect"] == dialect.as_str());
+        let choice = if row["complete_events"] == 0 {
+            Choice::Known(named.next().unwrap())
+        } else {
+            Choice::Auto
+        };
         let answer = json!(decode_slowly(&body[..cut], choice, file));
         assert_eq!(answer["text"], row["text"], "{file} {cut}");
         assert_eq!(answer["finish"], row["finish"], "{file} {cut}");

@@ -13,19 +13,30 @@ fn wire() -> &'static dyn Wire {
 }
 
 fn check(lines: &[&str], expected: &[&str]) {
-    assert_eq!(deltas(Dialect::Messages, &named(lines)), expected, "{lines:?}");
+    assert_eq!(
+        deltas(Dialect::Messages, &named(lines)),
+        expected,
+        "{lines:?}"
+    );
 }
 
 fn text_slot(index: u32) -> Slot {
-    Slot { id: SlotId::of(index), kind: SlotKind::Text }
+    Slot {
+        id: SlotId::of(index),
+        kind: SlotKind::Text,
+    }
 }
 
 fn call_slot(index: u32) -> Slot {
-    Slot { id: SlotId::of(index), kind: SlotKind::Arguments }
+    Slot {
+        id: SlotId::of(index),
+        kind: SlotKind::Arguments,
+    }
 }
 
 const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":17,"output_tokens":1}}}"#;
-const TEXT_START: &str = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
+const TEXT_START: &str =
+    r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
 const CALL_START: &str = r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{}}}"#;
 
 #[test]
@@ -33,7 +44,12 @@ fn paths() {
     for path in ["/v1/messages", "/anthropic/v1/messages"] {
         assert_eq!(Dialect::of_path(path), Some(Dialect::Messages), "{path}");
     }
-    for path in ["/v1/threads/x/messages", "/v1/messages/count_tokens", "/v1/messages/batches", "/v1/messages/"] {
+    for path in [
+        "/v1/threads/x/messages",
+        "/v1/messages/count_tokens",
+        "/v1/messages/batches",
+        "/v1/messages/",
+    ] {
         assert_ne!(Dialect::of_path(path), Some(Dialect::Messages), "{path}");
     }
 }
@@ -132,27 +148,50 @@ fn reasoning_and_blocks_of_other_types() {
     );
 }
 
-/// Where a program calls tools, the message starts with whole blocks: they are read, and others follow them.
+/// Where a program calls tools, the message starts with whole blocks: they are read, and others
+/// follow them.
 #[test]
 fn a_start_with_blocks() {
     let start = r#"{"type":"message_start","message":{"content":[{"type":"text","text":"hi"},{"type":"tool_use","id":"c","name":"f","input":{"a":1}}],"usage":{"input_tokens":1}}}"#;
-    check(&[start], &[r#"text 0 "hi""#, r#"call 1 c f "{\"a\":1}""#, r#"usage {"input_tokens":1}"#, "Chunk"]);
+    check(
+        &[start],
+        &[
+            r#"text 0 "hi""#,
+            r#"call 1 c f "{\"a\":1}""#,
+            r#"usage {"input_tokens":1}"#,
+            "Chunk",
+        ],
+    );
     let mut out = Vec::new();
     begun(&[start]).text(&mut out, text_slot(9), "new");
     let new = written(&out);
     let (name, data) = &new[0];
     let data: Value = serde_json::from_str(data).unwrap();
-    assert_eq!((name.as_str(), &data["index"]), ("content_block_start", &json!(2)));
+    assert_eq!(
+        (name.as_str(), &data["index"]),
+        ("content_block_start", &json!(2))
+    );
 }
 
 #[test]
 fn a_second_start_drops_what_came_before() {
-    let more = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}"#;
-    let found = transcript(Dialect::Messages, &named(&[START, TEXT_START, more, START, TEXT_START, more]), false);
+    let more =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}"#;
+    let found = transcript(
+        Dialect::Messages,
+        &named(&[START, TEXT_START, more, START, TEXT_START, more]),
+        false,
+    );
     assert_eq!(json!(found.text), json!({"0": "x"}));
     check(
         &[START, START],
-        &[r#"usage {"input_tokens":17}"#, "Chunk", "restart", r#"usage {"input_tokens":17}"#, "Chunk"],
+        &[
+            r#"usage {"input_tokens":17}"#,
+            "Chunk",
+            "restart",
+            r#"usage {"input_tokens":17}"#,
+            "Chunk",
+        ],
     );
 }
 
@@ -176,11 +215,17 @@ fn reasons_for_the_end() {
 fn errors() {
     check(
         &[r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#],
-        &[r#"error Overloaded {"type":"overloaded_error","message":"Overloaded"}"#, "Error"],
+        &[
+            r#"error Overloaded {"type":"overloaded_error","message":"Overloaded"}"#,
+            "Error",
+        ],
     );
     check(&[r#"{"error":"no"}"#], &[r#"error no "no""#, "Error"]);
     let event = [("error".to_owned(), "broken".to_owned())];
-    assert_eq!(deltas(Dialect::Messages, &event), ["error broken broken", "Error"]);
+    assert_eq!(
+        deltas(Dialect::Messages, &event),
+        ["error broken broken", "Error"]
+    );
 }
 
 fn begun(lines: &[&str]) -> Box<dyn Writer> {
@@ -191,8 +236,17 @@ fn begun(lines: &[&str]) -> Box<dyn Writer> {
     writer
 }
 
-fn ending<'a>(reasons: &'a [(u32, Finish)], usage: Option<&'a str>, report: Option<&'a str>) -> Ending<'a> {
-    Ending { reasons, usage, usage_apart: false, report }
+fn ending<'a>(
+    reasons: &'a [(u32, Finish)],
+    usage: Option<&'a str>,
+    report: Option<&'a str>,
+) -> Ending<'a> {
+    Ending {
+        reasons,
+        usage,
+        usage_apart: false,
+        report,
+    }
 }
 
 #[test]
@@ -213,7 +267,11 @@ fn a_cut_call_is_continued_and_read_back() {
     writer.finish(
         &mut out,
         &[],
-        &ending(&[(0, Finish::ToolCalls)], Some(r#"{"output_tokens":12}"#), Some(r#"{"n":1}"#)),
+        &ending(
+            &[(0, Finish::ToolCalls)],
+            Some(r#"{"output_tokens":12}"#),
+            Some(r#"{"n":1}"#),
+        ),
     );
     writer.done(&mut out);
     assert_eq!(
@@ -244,10 +302,22 @@ fn other_members_of_the_end_are_written_again() {
     let end = r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens","stop_sequence":null,"container":{"id":"c"}},"context_management":{"applied_edits":[]},"usage":{"output_tokens":3}}"#;
     let mut writer = begun(&[START, TEXT_START, end]);
     let mut out = Vec::new();
-    writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], Some(r#"{"output_tokens":12}"#), Some(r#"{"n":1}"#)));
+    writer.finish(
+        &mut out,
+        &[],
+        &ending(
+            &[(0, Finish::Stop)],
+            Some(r#"{"output_tokens":12}"#),
+            Some(r#"{"n":1}"#),
+        ),
+    );
     writer.done(&mut out);
     let expected = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null,"container":{"id":"c"}},"context_management":{"applied_edits":[]},"usage":{"output_tokens":12},"restitch":{"n":1}}"#;
-    assert!(String::from_utf8_lossy(&out).contains(expected), "{}", String::from_utf8_lossy(&out));
+    assert!(
+        String::from_utf8_lossy(&out).contains(expected),
+        "{}",
+        String::from_utf8_lossy(&out)
+    );
 }
 
 #[test]
@@ -262,10 +332,22 @@ fn new_blocks_have_the_next_index() {
     writer.text(&mut out, text_slot(0), "c");
     writer.finish(&mut out, &[], &ending(&[(0, Finish::Length)], None, None));
     writer.done(&mut out);
-    let events: Vec<Value> = written(&out).iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect();
+    let events: Vec<Value> = written(&out)
+        .iter()
+        .map(|(_, data)| serde_json::from_str(data).unwrap())
+        .collect();
     let brief: Vec<_> = events
         .iter()
-        .map(|event| format!("{} {}", event["type"].as_str().unwrap().trim_start_matches("content_"), event["index"]))
+        .map(|event| {
+            format!(
+                "{} {}",
+                event["type"]
+                    .as_str()
+                    .unwrap()
+                    .trim_start_matches("content_"),
+                event["index"]
+            )
+        })
         .collect();
     assert_eq!(
         brief,
@@ -283,8 +365,14 @@ fn new_blocks_have_the_next_index() {
         ]
     );
     // What the first answer told counts where nothing else is known.
-    assert_eq!(events[8]["usage"], json!({"output_tokens": 1, "input_tokens": 17}));
-    assert_eq!(events[8]["delta"], json!({"stop_reason": "max_tokens", "stop_sequence": null}));
+    assert_eq!(
+        events[8]["usage"],
+        json!({"output_tokens": 1, "input_tokens": 17})
+    );
+    assert_eq!(
+        events[8]["delta"],
+        json!({"stop_reason": "max_tokens", "stop_sequence": null})
+    );
 }
 
 #[test]
@@ -338,36 +426,52 @@ fn a_second_answers_start_is_dropped_and_the_rest_passes() {
 }
 
 /// Writes what the client gets of an answer that broke off, and then of a second answer.
-fn adopted(first: &[&str], second: &[&str], then: impl Fn(&mut dyn Writer, &mut Vec<u8>)) -> Vec<Value> {
+fn adopted(
+    first: &[&str],
+    second: &[&str],
+    then: impl Fn(&mut dyn Writer, &mut Vec<u8>),
+) -> Vec<Value> {
     let (mut writer, mut out) = (begun(first), Vec::new());
-    second.iter().for_each(|data| writer.adopt(&mut out, "", data));
+    second
+        .iter()
+        .for_each(|data| writer.adopt(&mut out, "", data));
     then(&mut *writer, &mut out);
     writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
     writer.done(&mut out);
     let all = [named(first), written(&out)].concat();
-    all.iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect()
+    all.iter()
+        .map(|(_, data)| serde_json::from_str(data).unwrap())
+        .collect()
 }
 
 /// Returns the events of blocks, in short.
 fn blocks(events: &[Value]) -> Vec<String> {
     let of_blocks = events.iter().filter(|event| event["index"].is_u64());
-    let short = |event: &Value| match event["type"].as_str().unwrap().trim_start_matches("content_block_") {
-        "start" => format!("start {} {}", event["index"], event["content_block"]["type"].as_str().unwrap()),
+    let short = |event: &Value| match event["type"]
+        .as_str()
+        .unwrap()
+        .trim_start_matches("content_block_")
+    {
+        "start" => format!(
+            "start {} {}",
+            event["index"],
+            event["content_block"]["type"].as_str().unwrap()
+        ),
         "delta" => format!("delta {}", event["index"]),
         other => format!("{other} {}", event["index"]),
     };
     of_blocks.map(short).collect()
 }
 
-const THINKING: &str =
-    r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#;
-const THOUGHT: &str =
-    r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}, "x":1}"#;
+const THINKING: &str = r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#;
+const THOUGHT: &str = r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}, "x":1}"#;
 
 fn second_with_thinking() -> [String; 12] {
-    let at = |index: u32, data: &str| data.replacen(r#""index":0"#, &format!(r#""index":{index}"#), 1);
+    let at =
+        |index: u32, data: &str| data.replacen(r#""index":0"#, &format!(r#""index":{index}"#), 1);
     let stop = r#"{"type":"content_block_stop","index":0}"#;
-    let text = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"[1]"}}"#;
+    let text =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"[1]"}}"#;
     let json = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}"#;
     [
         START.to_owned(),
@@ -407,7 +511,13 @@ fn a_second_answers_blocks_follow_those_of_the_first() {
             "stop 3",
         ]
     );
-    assert_eq!(events.iter().filter(|event| event["type"] == "message_start").count(), 1);
+    assert_eq!(
+        events
+            .iter()
+            .filter(|event| event["type"] == "message_start")
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -415,8 +525,11 @@ fn an_open_text_block_takes_the_second_answers_text() {
     let second = second_with_thinking();
     let second: Vec<&str> = second.iter().map(String::as_str).collect();
     let begin = TEXT_START.replace(r#""text":"""#, r#""text":"[""#);
-    let direct =
-        [START, &begin, r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"1]"}}"#];
+    let direct = [
+        START,
+        &begin,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"1]"}}"#,
+    ];
     assert_eq!(
         blocks(&adopted(&[START, TEXT_START], &direct, |_, _| {})),
         ["start 0 text", "delta 0", "delta 0", "stop 0"]
@@ -447,10 +560,21 @@ fn an_open_text_block_takes_the_second_answers_text() {
 fn a_second_answer_that_is_cut_is_continued_in_its_block() {
     let second = second_with_thinking();
     let second: Vec<&str> = second[..8].iter().map(String::as_str).collect();
-    let events = adopted(&[START, THINKING], &second, |writer, out| writer.text(out, text_slot(1), "2]"));
+    let events = adopted(&[START, THINKING], &second, |writer, out| {
+        writer.text(out, text_slot(1), "2]")
+    });
     assert_eq!(
         blocks(&events)[1..],
-        ["stop 0", "start 1 thinking", "delta 1", "stop 1", "start 2 text", "delta 2", "delta 2", "stop 2"]
+        [
+            "stop 0",
+            "start 1 thinking",
+            "delta 1",
+            "stop 1",
+            "start 2 text",
+            "delta 2",
+            "delta 2",
+            "stop 2"
+        ]
     );
 }
 
@@ -464,7 +588,10 @@ fn events_with_another_text_or_without_their_end() {
     );
     assert_eq!(writer.with_text(r#"{"type":"ping"}"#, "a"), None);
     assert_eq!(writer.without_end(delta), delta);
-    assert_eq!(writer.without_end(r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#), "");
+    assert_eq!(
+        writer.without_end(r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#),
+        ""
+    );
 }
 
 #[test]
@@ -482,18 +609,46 @@ fn bodies_are_read_and_written() {
             r#"usage {"input_tokens":1,"output_tokens":2}"#,
         ]
     );
-    let texts =
-        [SlotText { slot: text_slot(1), text: "[1,2]" }, SlotText { slot: call_slot(2), text: r#"{"a":1,"b":2}"# }];
+    let texts = [
+        SlotText {
+            slot: text_slot(1),
+            text: "[1,2]",
+        },
+        SlotText {
+            slot: call_slot(2),
+            text: r#"{"a":1,"b":2}"#,
+        },
+    ];
     let reasons = [(0, Finish::ToolCalls)];
     assert_eq!(
-        wire().write_body(body, &texts, &ending(&reasons, Some(r#"{"output_tokens":5}"#), Some("{}"))).unwrap(),
+        wire()
+            .write_body(
+                body,
+                &texts,
+                &ending(&reasons, Some(r#"{"output_tokens":5}"#), Some("{}"))
+            )
+            .unwrap(),
         r#"{"id":"m", "type":"message","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"[1,2]"}, {"type":"tool_use","id":"t","name":"f","input":{"a":1,"b":2}}],"stop_reason":"tool_use","usage":{"output_tokens":5},"restitch":{}}"#
     );
     // Open arguments have no place in a body.
-    let open = [SlotText { slot: call_slot(2), text: r#"{"a":1,"b"# }];
-    assert!(wire().write_body(body, &open, &ending(&reasons, None, None)).unwrap().contains(r#""input":{"a":1}"#));
-    let wrong = [SlotText { slot: text_slot(2), text: "" }];
-    assert_eq!(wire().write_body(body, &wrong, &ending(&reasons, None, None)), None);
+    let open = [SlotText {
+        slot: call_slot(2),
+        text: r#"{"a":1,"b"#,
+    }];
+    assert!(
+        wire()
+            .write_body(body, &open, &ending(&reasons, None, None))
+            .unwrap()
+            .contains(r#""input":{"a":1}"#)
+    );
+    let wrong = [SlotText {
+        slot: text_slot(2),
+        text: "",
+    }];
+    assert_eq!(
+        wire().write_body(body, &wrong, &ending(&reasons, None, None)),
+        None
+    );
 
     assert!(wire().read_body(r#"{"type":"error","error":{"message":"no"}}"#, &mut |_| {}));
     assert!(!wire().read_body(r#"{"a":1}"#, &mut |_| {}));
@@ -506,12 +661,30 @@ fn requests_are_parsed() {
         "output_config":{"format":{"type":"json_schema"}},"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"web_search","name":"w"}],"messages":[]}"#;
     let request = wire().parse("/v1/messages", body).unwrap();
     assert!(request.stream && request.has_stop && request.has_json_mode && request.wants_reasoning);
-    assert_eq!((request.model.as_str(), request.max_tokens, request.n), ("claude", Some(64), 1));
-    let tools: Vec<_> = request.tools.iter().map(|tool| (tool.name.as_str(), tool.schema.as_deref())).collect();
+    assert_eq!(
+        (request.model.as_str(), request.max_tokens, request.n),
+        ("claude", Some(64), 1)
+    );
+    let tools: Vec<_> = request
+        .tools
+        .iter()
+        .map(|tool| (tool.name.as_str(), tool.schema.as_deref()))
+        .collect();
     assert_eq!(tools, [("f", Some(r#"{"type":"object"}"#)), ("w", None)]);
-    let plain = wire().parse("", br#"{"messages":[],"thinking":{"type":"disabled"},"output_format":null}"#).unwrap();
+    let plain = wire()
+        .parse(
+            "",
+            br#"{"messages":[],"thinking":{"type":"disabled"},"output_format":null}"#,
+        )
+        .unwrap();
     assert!(!plain.stream && !plain.has_stop && !plain.has_json_mode && !plain.wants_reasoning);
-    for body in ["{}", r#"{"messages":"x"}"#, "[]", "{\"messages\":[]", "\u{0}"] {
+    for body in [
+        "{}",
+        r#"{"messages":"x"}"#,
+        "[]",
+        "{\"messages\":[]",
+        "\u{0}",
+    ] {
         assert_eq!(wire().parse("", body.as_bytes()), None, "{body}");
     }
 }
@@ -520,8 +693,14 @@ fn ask(body: &str, rest: &Rest<'_>) -> String {
     wire().ask(body, Some(rest), &Changes::default()).unwrap()
 }
 
-const REPROMPT: Rest<'_> = Rest::Reprompt { delivered: "[1, \"é", prompt: "go on" };
-const PREFILL: Rest<'_> = Rest::Prefill { delivered: "[1", form: PrefillForm::Turn };
+const REPROMPT: Rest<'_> = Rest::Reprompt {
+    delivered: "[1, \"é",
+    prompt: "go on",
+};
+const PREFILL: Rest<'_> = Rest::Prefill {
+    delivered: "[1",
+    form: PrefillForm::Turn,
+};
 
 #[test]
 fn the_rest_is_asked_for() {
@@ -536,7 +715,13 @@ fn the_rest_is_asked_for() {
     );
     let only_form = r#"{"messages":[],"output_config":{"format":{}}}"#;
     assert_eq!(
-        ask(only_form, &Rest::Reprompt { delivered: " ", prompt: "p" }),
+        ask(
+            only_form,
+            &Rest::Reprompt {
+                delivered: " ",
+                prompt: "p"
+            }
+        ),
         r#"{"messages":[{"role":"user","content":"p"}]}"#
     );
     assert_eq!(wire().ask("{}", Some(&PREFILL), &Changes::default()), None);
@@ -555,31 +740,63 @@ fn a_history_with_calls_keeps_its_tools() {
 fn the_clients_own_prefill_goes_on() {
     let cases = [
         (r#""{""#, r#""{[1""#),
-        (r#"[{"type":"text","text":"\u0041"}]"#, r#"[{"type":"text","text":"\u0041[1"}]"#),
-        (r#"[{"type":"image"}]"#, r#"[{"type":"image"},{"type":"text","text":"[1"}]"#),
+        (
+            r#"[{"type":"text","text":"\u0041"}]"#,
+            r#"[{"type":"text","text":"\u0041[1"}]"#,
+        ),
+        (
+            r#"[{"type":"image"}]"#,
+            r#"[{"type":"image"},{"type":"text","text":"[1"}]"#,
+        ),
     ];
     for (before, after) in cases {
-        let body =
-            |content: &str, more: &str| format!(r#"{{"messages":[{{"role":"assistant","content":{content}}}{more}]}}"#);
+        let body = |content: &str, more: &str| {
+            format!(r#"{{"messages":[{{"role":"assistant","content":{content}}}{more}]}}"#)
+        };
         assert_eq!(ask(&body(before, ""), &PREFILL), body(after, ""));
-        let reprompt = Rest::Reprompt { delivered: "[1", prompt: "p" };
-        assert_eq!(ask(&body(before, ""), &reprompt), body(after, r#",{"role":"user","content":"p"}"#));
+        let reprompt = Rest::Reprompt {
+            delivered: "[1",
+            prompt: "p",
+        };
+        assert_eq!(
+            ask(&body(before, ""), &reprompt),
+            body(after, r#",{"role":"user","content":"p"}"#)
+        );
     }
 }
 
 #[test]
 fn other_members_change_on_request() {
     let body = r#"{"messages":[],"max_tokens":5,"output_format":{"a":1}}"#;
-    let switch = Switch { key: "thinking".to_owned(), value: r#"{"type":"disabled"}"#.to_owned() };
-    let changes =
-        Changes { max_tokens: Some(9), reasoning_off: Some(&switch), keeps_json_mode: true, replaces_prefill: false };
-    let rest = Rest::Reprompt { delivered: "", prompt: "p" };
+    let switch = Switch {
+        key: "thinking".to_owned(),
+        value: r#"{"type":"disabled"}"#.to_owned(),
+    };
+    let changes = Changes {
+        max_tokens: Some(9),
+        reasoning_off: Some(&switch),
+        keeps_json_mode: true,
+        replaces_prefill: false,
+    };
+    let rest = Rest::Reprompt {
+        delivered: "",
+        prompt: "p",
+    };
     assert_eq!(
         wire().ask(body, Some(&rest), &changes).unwrap(),
         r#"{"messages":[{"role":"user","content":"p"}],"max_tokens":9,"output_format":{"a":1},"thinking":{"type":"disabled"}}"#
     );
     assert_eq!(
-        wire().ask(body, None, &Changes { max_tokens: Some(9), ..Changes::default() }).unwrap(),
+        wire()
+            .ask(
+                body,
+                None,
+                &Changes {
+                    max_tokens: Some(9),
+                    ..Changes::default()
+                }
+            )
+            .unwrap(),
         r#"{"messages":[],"max_tokens":9,"output_format":{"a":1}}"#
     );
 }
@@ -587,12 +804,23 @@ fn other_members_change_on_request() {
 #[test]
 fn requests_are_adapted() {
     let body = r#"{"model":"a","messages":[],"tools":[{"name":"f"},{"type":"custom","name":"g"},{"type":"bash","name":"b"},{"name":"h","eager_input_streaming":false}]}"#;
-    let streams = Adaptation { streams_arguments: true, ..Adaptation::default() };
+    let streams = Adaptation {
+        streams_arguments: true,
+        ..Adaptation::default()
+    };
     assert_eq!(
         wire().adapt(body, &streams).unwrap(),
         r#"{"model":"a","messages":[],"tools":[{"name":"f","eager_input_streaming":true},{"type":"custom","name":"g","eager_input_streaming":true},{"type":"bash","name":"b"},{"name":"h","eager_input_streaming":false}]}"#
     );
     assert_eq!(wire().adapt(r#"{"messages":[]}"#, &streams), None);
-    let model = Adaptation { model: Some("b"), ..Adaptation::default() };
-    assert_eq!(wire().adapt(r#"{"model":"a","messages":[]}"#, &model).unwrap(), r#"{"model":"b","messages":[]}"#);
+    let model = Adaptation {
+        model: Some("b"),
+        ..Adaptation::default()
+    };
+    assert_eq!(
+        wire()
+            .adapt(r#"{"model":"a","messages":[]}"#, &model)
+            .unwrap(),
+        r#"{"model":"b","messages":[]}"#
+    );
 }

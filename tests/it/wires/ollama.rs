@@ -5,12 +5,14 @@ use restitch::internal::wire::{Framing, wire_of};
 use restitch::provider::capability::Switch;
 use restitch::provider::{Dialect, Finish};
 
-use super::{PREFILL, REPROMPT, Rest, ask, ending, read_body, read_data, text, write_body, writer_after, written};
+use super::{
+    PREFILL, REPROMPT, Rest, ask, ending, read_body, read_data, text, write_body, writer_after,
+    written,
+};
 
 const WIRE: Dialect = Dialect::Ollama;
 
-const CHAT: &str =
-    r#"{"model":"m","created_at":"t1","message":{"role":"assistant","content":"[","thinking":"hm"},"done":false}"#;
+const CHAT: &str = r#"{"model":"m","created_at":"t1","message":{"role":"assistant","content":"[","thinking":"hm"},"done":false}"#;
 const GENERATE: &str = r#"{"model":"m","created_at":"t1","response":"[","done":false}"#;
 
 #[test]
@@ -37,11 +39,20 @@ fn lines_are_read() {
             "Chunk",
         ]
     );
-    let generate = read_data(WIRE, &[GENERATE, r#"{"response":"","thinking":"a","done":true}"#]);
+    let generate = read_data(
+        WIRE,
+        &[GENERATE, r#"{"response":"","thinking":"a","done":true}"#],
+    );
     assert_eq!(generate.len(), 6, "{generate:?}");
-    assert!(generate[2].starts_with("Reasoning") && generate[4].starts_with("Done"), "{generate:?}");
+    assert!(
+        generate[2].starts_with("Reasoning") && generate[4].starts_with("Done"),
+        "{generate:?}"
+    );
     let error = read_data(WIRE, &[r#"{"error":"busy"}"#]);
-    assert!(error[0].contains("message: \"busy\"") && error[1] == "Error", "{error:?}");
+    assert!(
+        error[0].contains("message: \"busy\"") && error[1] == "Error",
+        "{error:?}"
+    );
     assert_eq!(wire_of(WIRE).framing(), Framing::Lines);
 }
 
@@ -61,17 +72,26 @@ fn lines_are_recognized() {
 
 #[test]
 fn lines_are_written() {
-    for (first, before, behind) in
-        [(CHAT, r#""message":{"role":"assistant","content":"#, "}"), (GENERATE, r#""response":"#, "")]
-    {
+    for (first, before, behind) in [
+        (CHAT, r#""message":{"role":"assistant","content":"#, "}"),
+        (GENERATE, r#""response":"#, ""),
+    ] {
         let mut writer = writer_after(WIRE, &[("message", first)]);
         assert!(writer.has_begun());
         let line = |text: &str, rest: &str| {
-            format!("{{\"model\":\"m\",\"created_at\":\"t1\",{before}{text}{behind},\"done\":{rest}}}\n")
+            format!(
+                "{{\"model\":\"m\",\"created_at\":\"t1\",{before}{text}{behind},\"done\":{rest}}}\n"
+            )
         };
-        assert_eq!(written(|out| writer.text(out, text(0), "\"1")), line("\"\\\"1\"", "false"));
+        assert_eq!(
+            written(|out| writer.text(out, text(0), "\"1")),
+            line("\"\\\"1\"", "false")
+        );
         assert_eq!(written(|out| writer.keep_alive(out)), line("\"\"", "false"));
-        assert_eq!(written(|out| writer.report(out, "{}")), line("\"\"", "false,\"restitch\":{}"));
+        assert_eq!(
+            written(|out| writer.report(out, "{}")),
+            line("\"\"", "false,\"restitch\":{}")
+        );
         let usage = r#"{"prompt_eval_count":2,"eval_count":3}"#;
         let end = r#"true,"done_reason":"stop","prompt_eval_count":2,"eval_count":3,"restitch":{"calls":2}"#;
         assert_eq!(
@@ -80,26 +100,46 @@ fn lines_are_written() {
         );
     }
     let mut writer = writer_after(WIRE, &[("message", GENERATE)]);
-    let other =
-        r#"{"model":"m2","created_at":"t2","response":"1","done":true,"done_reason":"stop","eval_count":3,"x":1}"#;
-    assert_eq!(written(|out| writer.adopt(out, "message", other)), format!("{}\n", other.replace("m2", "m")));
-    assert_eq!(writer.without_end(other), r#"{"model":"m2","created_at":"t2","response":"1","done":false,"x":1}"#);
-    assert_eq!(writer.with_text(GENERATE, "x").unwrap(), GENERATE.replace("\"[\"", "\"x\""));
-    assert_eq!(writer.with_text(CHAT, "x").unwrap(), CHAT.replace("\"[\"", "\"x\""));
+    let other = r#"{"model":"m2","created_at":"t2","response":"1","done":true,"done_reason":"stop","eval_count":3,"x":1}"#;
+    assert_eq!(
+        written(|out| writer.adopt(out, "message", other)),
+        format!("{}\n", other.replace("m2", "m"))
+    );
+    assert_eq!(
+        writer.without_end(other),
+        r#"{"model":"m2","created_at":"t2","response":"1","done":false,"x":1}"#
+    );
+    assert_eq!(
+        writer.with_text(GENERATE, "x").unwrap(),
+        GENERATE.replace("\"[\"", "\"x\"")
+    );
+    assert_eq!(
+        writer.with_text(CHAT, "x").unwrap(),
+        CHAT.replace("\"[\"", "\"x\"")
+    );
 }
 
 #[test]
 fn bodies_are_read_and_written() {
     let body = r#"{"model":"m", "message": {"content": "[1"}, "done": true, "done_reason": "length", "eval_count": 2}"#;
     let whole = read_body(WIRE, body);
-    assert_eq!((whole.text["0"].as_str(), whole.finish["0"].as_str()), ("[1", "length"));
+    assert_eq!(
+        (whole.text["0"].as_str(), whole.finish["0"].as_str()),
+        ("[1", "length")
+    );
     let end = ending(&[(0, Finish::Stop)], r#"{"eval_count":5}"#);
     assert_eq!(
         write_body(WIRE, body, text(0), "[1]", &end),
         r#"{"model":"m", "message": {"content": "[1]"}, "done": true, "done_reason": "stop", "eval_count": 5,"restitch":{"calls":2}}"#
     );
     assert_eq!(
-        write_body(WIRE, r#"{"response":"[1","done":true}"#, text(0), "[1]", &end),
+        write_body(
+            WIRE,
+            r#"{"response":"[1","done":true}"#,
+            text(0),
+            "[1]",
+            &end
+        ),
         r#"{"response":"[1]","done":true,"done_reason":"stop","eval_count":5,"restitch":{"calls":2}}"#
     );
 }
@@ -111,45 +151,111 @@ fn requests_are_read() {
         r#"{"model":"m","messages":[{}],"format":"json","think":"high","options":{"num_predict":9,"stop":["x"]},"tools":[{"function":{"name":"f","parameters":{}}}]}"#,
     )
     .unwrap();
-    assert_eq!((request.model.as_str(), request.stream, request.n, request.max_tokens), ("m", true, 1, Some(9)));
-    assert!(request.has_stop && request.has_json_mode && request.wants_reasoning && request.tools.len() == 1);
-    let request = parse(r#"{"prompt":"Go","stream":false,"think":false,"options":{"num_predict":-1}}"#).unwrap();
-    assert!(!request.stream && !request.has_json_mode && !request.wants_reasoning && request.max_tokens.is_none());
+    assert_eq!(
+        (
+            request.model.as_str(),
+            request.stream,
+            request.n,
+            request.max_tokens
+        ),
+        ("m", true, 1, Some(9))
+    );
+    assert!(
+        request.has_stop
+            && request.has_json_mode
+            && request.wants_reasoning
+            && request.tools.len() == 1
+    );
+    let request =
+        parse(r#"{"prompt":"Go","stream":false,"think":false,"options":{"num_predict":-1}}"#)
+            .unwrap();
+    assert!(
+        !request.stream
+            && !request.has_json_mode
+            && !request.wants_reasoning
+            && request.max_tokens.is_none()
+    );
     // Prompts and messages have paths of their own, which a fallback of this API has, too.
-    assert_eq!(wire_of(WIRE).path_like("/api/generate", "m").as_deref(), Some("/api/generate"));
+    assert_eq!(
+        wire_of(WIRE).path_like("/api/generate", "m").as_deref(),
+        Some("/api/generate")
+    );
     assert_eq!(wire_of(WIRE).path_like("/api/chat", "m"), None);
     // These only load or unload a model.
-    for body in [r#"{"model":"m"}"#, r#"{"model":"m","prompt":""}"#, r#"{"messages":[]}"#] {
+    for body in [
+        r#"{"model":"m"}"#,
+        r#"{"model":"m","prompt":""}"#,
+        r#"{"messages":[]}"#,
+    ] {
         assert_eq!(parse(body), None, "{body}");
     }
 }
 
 #[test]
 fn the_rest_is_asked_for() {
-    let chat =
-        r#"{"model":"m", "messages":[{"role":"user","content":"Go"}], "format":"json", "tools":[], "stream":true}"#;
-    let (model, user) = (r#"{"role":"assistant","content":"[1"}"#, r#"{"role":"user","content":"Go \"on\""}"#);
+    let chat = r#"{"model":"m", "messages":[{"role":"user","content":"Go"}], "format":"json", "tools":[], "stream":true}"#;
+    let (model, user) = (
+        r#"{"role":"assistant","content":"[1"}"#,
+        r#"{"role":"user","content":"Go \"on\""}"#,
+    );
     let kept = r#"{"model":"m", "messages":[{"role":"user","content":"Go"}"#;
-    assert_eq!(ask(WIRE, chat, REPROMPT), format!("{kept},{model},{user}], \"stream\":true}}"));
-    assert_eq!(ask(WIRE, chat, PREFILL), format!("{kept},{model}], \"stream\":true}}"));
-    let blank = Rest::Reprompt { delivered: "", prompt: "Go \"on\"" };
-    assert_eq!(ask(WIRE, chat, blank), format!("{kept},{user}], \"stream\":true}}"));
+    assert_eq!(
+        ask(WIRE, chat, REPROMPT),
+        format!("{kept},{model},{user}], \"stream\":true}}")
+    );
+    assert_eq!(
+        ask(WIRE, chat, PREFILL),
+        format!("{kept},{model}], \"stream\":true}}")
+    );
+    let blank = Rest::Reprompt {
+        delivered: "",
+        prompt: "Go \"on\"",
+    };
+    assert_eq!(
+        ask(WIRE, chat, blank),
+        format!("{kept},{user}], \"stream\":true}}")
+    );
 
     let generate = r#"{"prompt":"G\u006f","format":{},"raw":true,"context":[1],"images":[]}"#;
     let rest = r#","raw":true,"context":[1],"images":[]}"#;
-    assert_eq!(ask(WIRE, generate, PREFILL), format!(r#"{{"prompt":"G\u006f[1"{rest}"#));
-    assert_eq!(ask(WIRE, generate, REPROMPT), format!(r#"{{"prompt":"G\u006f[1\n\nGo \"on\""{rest}"#));
-
-    let switch = Switch { key: "think".to_owned(), value: "false".to_owned() };
-    let changes =
-        Changes { reasoning_off: Some(&switch), max_tokens: Some(7), keeps_json_mode: true, replaces_prefill: false };
     assert_eq!(
-        wire_of(WIRE).ask(r#"{"prompt":"Go","format":"json","options":{"num_predict":5}}"#, None, &changes).unwrap(),
+        ask(WIRE, generate, PREFILL),
+        format!(r#"{{"prompt":"G\u006f[1"{rest}"#)
+    );
+    assert_eq!(
+        ask(WIRE, generate, REPROMPT),
+        format!(r#"{{"prompt":"G\u006f[1\n\nGo \"on\""{rest}"#)
+    );
+
+    let switch = Switch {
+        key: "think".to_owned(),
+        value: "false".to_owned(),
+    };
+    let changes = Changes {
+        reasoning_off: Some(&switch),
+        max_tokens: Some(7),
+        keeps_json_mode: true,
+        replaces_prefill: false,
+    };
+    assert_eq!(
+        wire_of(WIRE)
+            .ask(
+                r#"{"prompt":"Go","format":"json","options":{"num_predict":5}}"#,
+                None,
+                &changes
+            )
+            .unwrap(),
         r#"{"prompt":"Go","format":"json","options":{"num_predict":7},"think":false}"#
     );
-    let adaptation = Adaptation { model: Some("b"), adds_json_mode: true, ..Adaptation::default() };
+    let adaptation = Adaptation {
+        model: Some("b"),
+        adds_json_mode: true,
+        ..Adaptation::default()
+    };
     assert_eq!(
-        wire_of(WIRE).adapt(r#"{"model":"a","prompt":"Go"}"#, &adaptation).unwrap(),
+        wire_of(WIRE)
+            .adapt(r#"{"model":"a","prompt":"Go"}"#, &adaptation)
+            .unwrap(),
         r#"{"model":"b","prompt":"Go","format":"json"}"#
     );
 }

@@ -14,8 +14,8 @@ use crate::support::{at_least, corpus_rows};
 /// An event: its name and its data.
 pub(super) type Event = (String, String);
 
-/// Returns the events of a body that arrives in pieces of `size` bytes, including one that no blank line ends if the body
-/// is `whole`.
+/// Returns the events of a body that arrives in pieces of `size` bytes, including one that no blank
+/// line ends if the body is `whole`.
 pub(super) fn events(body: &[u8], size: usize, whole: bool) -> Vec<Event> {
     let (mut decoder, mut events) = (Decoder::new(&Limits::default()), Vec::new());
     for mut piece in body.chunks(size) {
@@ -24,13 +24,18 @@ pub(super) fn events(body: &[u8], size: usize, whole: bool) -> Vec<Event> {
         }
     }
     if whole {
-        events.extend(decoder.finish().unwrap().map(|event| (event.event.into_owned(), event.data.into_owned())));
+        events.extend(
+            decoder
+                .finish()
+                .unwrap()
+                .map(|event| (event.event.into_owned(), event.data.into_owned())),
+        );
     }
     events
 }
 
-/// Returns what a reader makes of events. A restart drops nothing where `is_joined`: recorded bodies of several messages
-/// count as one in the index.
+/// Returns what a reader makes of events. A restart drops nothing where `is_joined`: recorded
+/// bodies of several messages count as one in the index.
 pub(super) fn transcript(dialect: Dialect, events: &[Event], is_joined: bool) -> Transcript {
     let (mut reader, mut whole) = (wire_of(dialect).reader(), Transcript::default());
     for (name, data) in events {
@@ -51,7 +56,10 @@ pub(super) fn named(lines: &[&str]) -> Vec<Event> {
         let value: Value = serde_json::from_str(data).unwrap_or_default();
         value["type"].as_str().unwrap_or("message").to_owned()
     };
-    lines.iter().map(|data| (name(data), (*data).to_owned())).collect()
+    lines
+        .iter()
+        .map(|data| (name(data), (*data).to_owned()))
+        .collect()
 }
 
 /// Returns what a writer wrote, as events; the text must be whole events.
@@ -59,12 +67,17 @@ pub(super) fn written(out: &[u8]) -> Vec<Event> {
     assert!(out.ends_with(b"\n\n"));
     let events = events(out, out.len(), true);
     for (name, data) in &events {
-        assert_eq!(serde_json::from_str::<Value>(data).unwrap()["type"], name.as_str(), "{data}");
+        assert_eq!(
+            serde_json::from_str::<Value>(data).unwrap()["type"],
+            name.as_str(),
+            "{data}"
+        );
     }
     events
 }
 
-/// Compares every recorded stream of an API with its index, in pieces of three sizes. Returns how many there are.
+/// Compares every recorded stream of an API with its index, in pieces of three sizes. Returns how
+/// many there are.
 fn check_recorded(dialect: Dialect) -> usize {
     let mut covered = 0;
     for (folder, row) in corpus_rows("streams/index.jsonl") {
@@ -85,7 +98,9 @@ fn check_recorded(dialect: Dialect) -> usize {
 
 /// Returns whether the events that end a text do not repeat what came before.
 fn is_doubtful(row: &Value) -> bool {
-    row["done_mismatch"].as_array().is_some_and(|list| !list.is_empty())
+    row["done_mismatch"]
+        .as_array()
+        .is_some_and(|list| !list.is_empty())
 }
 
 fn check_row(file: &str, found: &Transcript, row: &Value) {
@@ -94,10 +109,17 @@ fn check_row(file: &str, found: &Transcript, row: &Value) {
     assert_eq!(json!(found.finish), row["finish"], "{file}");
     assert_eq!(json!(found.terminal), row["terminal"], "{file}");
     assert_eq!(json!(found.error), row["error"]["message"], "{file}");
-    let usage: Value = found.usage.as_deref().map_or(Value::Null, |raw| serde_json::from_str(raw).unwrap());
+    let usage: Value = found
+        .usage
+        .as_deref()
+        .map_or(Value::Null, |raw| serde_json::from_str(raw).unwrap());
     assert_eq!(usage, row["usage"], "{file}");
     let calls = row["tool_args"].as_object().unwrap();
-    assert_eq!(found.tool_args.keys().collect::<Vec<_>>(), calls.keys().collect::<Vec<_>>(), "{file}");
+    assert_eq!(
+        found.tool_args.keys().collect::<Vec<_>>(),
+        calls.keys().collect::<Vec<_>>(),
+        "{file}"
+    );
     for (slot, call) in calls {
         let found = &found.tool_args[slot];
         assert_eq!(json!(found.id), call["id"], "{file} {slot}");
@@ -108,7 +130,11 @@ fn check_row(file: &str, found: &Transcript, row: &Value) {
         );
         // The index keeps arguments that come with the start of a call apart.
         match call.get("initial_input").filter(|_| call["args"] == "") {
-            Some(input) => assert_eq!(serde_json::from_str::<Value>(&found.args).unwrap(), *input, "{file} {slot}"),
+            Some(input) => assert_eq!(
+                serde_json::from_str::<Value>(&found.args).unwrap(),
+                *input,
+                "{file} {slot}"
+            ),
             None => assert_eq!(json!(found.args), call["args"], "{file} {slot}"),
         }
     }
@@ -116,16 +142,26 @@ fn check_row(file: &str, found: &Transcript, row: &Value) {
     let expected = row["reasoning"].as_object().unwrap();
     let expected: Vec<&Value> = expected.values().collect();
     assert_eq!(
-        found.reasoning.values().map(|text| json!(text)).collect::<Vec<_>>().iter().collect::<Vec<_>>(),
+        found
+            .reasoning
+            .values()
+            .map(|text| json!(text))
+            .collect::<Vec<_>>()
+            .iter()
+            .collect::<Vec<_>>(),
         expected
     );
 }
 
-/// Compares the recorded streams of an API, cut at a byte, with what was complete before. Returns how many cuts there are.
+/// Compares the recorded streams of an API, cut at a byte, with what was complete before. Returns
+/// how many cuts there are.
 fn check_cuts(dialect: Dialect) -> usize {
     let mut covered = 0;
     let index = corpus_rows("streams/index.jsonl").into_iter();
-    let doubtful = index.filter(|(_, row)| is_doubtful(row)).map(|(_, row)| row["file"].clone()).collect::<Vec<_>>();
+    let doubtful = index
+        .filter(|(_, row)| is_doubtful(row))
+        .map(|(_, row)| row["file"].clone())
+        .collect::<Vec<_>>();
     for (folder, row) in corpus_rows("streams/cuts.jsonl") {
         if row["dialect"] != dialect.as_str() || doubtful.contains(&row["file"]) {
             continue;
@@ -135,11 +171,19 @@ fn check_cuts(dialect: Dialect) -> usize {
         let found = transcript(dialect, &events(&body[..cut], 64 * 1024, false), true);
         assert_eq!(json!(found.text), row["text"], "{row}");
         let expected = row["tool_args"].as_object().unwrap();
-        assert_eq!(found.tool_args.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{row}");
+        assert_eq!(
+            found.tool_args.keys().collect::<Vec<_>>(),
+            expected.keys().collect::<Vec<_>>(),
+            "{row}"
+        );
         for (slot, call) in &found.tool_args {
             // See `check_row`: arguments that come with the start of a call.
-            let is_initial = expected[slot] == "" && serde_json::from_str::<Value>(&call.args).is_ok();
-            assert!(is_initial || expected[slot] == call.args.as_str(), "{slot} {row}");
+            let is_initial =
+                expected[slot] == "" && serde_json::from_str::<Value>(&call.args).is_ok();
+            assert!(
+                is_initial || expected[slot] == call.args.as_str(),
+                "{slot} {row}"
+            );
         }
         covered += 1;
     }
@@ -162,12 +206,25 @@ pub(super) fn show(delta: &Delta<'_>) -> String {
         Delta::Text { slot, text } => format!("text {slot} {text:?}"),
         Delta::Refusal { slot, text } => format!("refusal {slot} {text:?}"),
         Delta::Reasoning { slot, text } => format!("reasoning {slot} {text:?}"),
-        Delta::ToolCall { slot, id, name, arguments } => {
-            format!("call {slot} {} {} {arguments:?}", id.unwrap_or("-"), name.unwrap_or("-"))
+        Delta::ToolCall {
+            slot,
+            id,
+            name,
+            arguments,
+        } => {
+            format!(
+                "call {slot} {} {} {arguments:?}",
+                id.unwrap_or("-"),
+                name.unwrap_or("-")
+            )
         }
         Delta::SlotEnd { slot } => format!("end {slot}"),
         Delta::Restart => "restart".to_owned(),
-        Delta::Finish { choice, reason, word } => format!("finish {choice} {reason:?} {word}"),
+        Delta::Finish {
+            choice,
+            reason,
+            word,
+        } => format!("finish {choice} {reason:?} {word}"),
         Delta::Usage { raw } => format!("usage {raw}"),
         Delta::Error { message, raw } => format!("error {message} {raw}"),
         Delta::Done { word } => format!("done {word}"),

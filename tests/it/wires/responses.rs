@@ -13,11 +13,21 @@ fn wire() -> &'static dyn Wire {
 }
 
 fn check(lines: &[&str], expected: &[&str]) {
-    assert_eq!(deltas(Dialect::Responses, &named(lines)), expected, "{lines:?}");
+    assert_eq!(
+        deltas(Dialect::Responses, &named(lines)),
+        expected,
+        "{lines:?}"
+    );
 }
 
-const TEXT: Slot = Slot { id: SlotId::part(0, 0), kind: SlotKind::Text };
-const CALL: Slot = Slot { id: SlotId::of(1), kind: SlotKind::Arguments };
+const TEXT: Slot = Slot {
+    id: SlotId::part(0, 0),
+    kind: SlotKind::Text,
+};
+const CALL: Slot = Slot {
+    id: SlotId::of(1),
+    kind: SlotKind::Arguments,
+};
 
 const CREATED: &str = r#"{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","incomplete_details":null,"model":"m","output":[],"usage":null}}"#;
 const MESSAGE: &str = r#"{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"msg_1","type":"message","status":"in_progress","content":[],"role":"assistant"}}"#;
@@ -32,10 +42,18 @@ const ARGUMENTS: &str = r#"{"type":"response.function_call_arguments.delta","seq
 
 #[test]
 fn paths() {
-    for path in ["/v1/responses", "/openai/responses", "/x/openai/v1/responses"] {
+    for path in [
+        "/v1/responses",
+        "/openai/responses",
+        "/x/openai/v1/responses",
+    ] {
         assert_eq!(Dialect::of_path(path), Some(Dialect::Responses), "{path}");
     }
-    for path in ["/v1/responses/r/cancel", "/v1/responses/r", "/responses/compact"] {
+    for path in [
+        "/v1/responses/r/cancel",
+        "/v1/responses/r",
+        "/responses/compact",
+    ] {
         assert_ne!(Dialect::of_path(path), Some(Dialect::Responses), "{path}");
     }
 }
@@ -58,7 +76,16 @@ fn events_are_recognized() {
 #[test]
 fn a_stream_of_text_that_is_cut() {
     check(
-        &[CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE, INCOMPLETE],
+        &[
+            CREATED,
+            MESSAGE,
+            PART,
+            DELTA,
+            TEXT_DONE,
+            PART_DONE,
+            MESSAGE_DONE,
+            INCOMPLETE,
+        ],
         &[
             "Chunk",
             "Chunk",
@@ -85,18 +112,55 @@ fn what_only_the_last_events_have_is_read_once() {
     let start = ["call 1 call_1 f \"\"", "Chunk"];
     check(
         &[FUNCTION, ARGUMENTS, done, item],
-        &[start[0], start[1], r#"call 1 - - "{\"a\":""#, "Chunk", r#"call 1 - - "1}""#, end[0], end[1], "Chunk"],
+        &[
+            start[0],
+            start[1],
+            r#"call 1 - - "{\"a\":""#,
+            "Chunk",
+            r#"call 1 - - "1}""#,
+            end[0],
+            end[1],
+            "Chunk",
+        ],
     );
-    check(&[FUNCTION, item], &[start[0], start[1], r#"call 1 - - "{\"a\":1}""#, end[0], end[1]]);
-    check(&[item], &[start[0], r#"call 1 - - "{\"a\":1}""#, end[0], end[1]]);
+    check(
+        &[FUNCTION, item],
+        &[
+            start[0],
+            start[1],
+            r#"call 1 - - "{\"a\":1}""#,
+            end[0],
+            end[1],
+        ],
+    );
+    check(
+        &[item],
+        &[start[0], r#"call 1 - - "{\"a\":1}""#, end[0], end[1]],
+    );
     // A text that differs from what was read adds nothing.
     let other = r#"{"type":"response.function_call_arguments.done","output_index":1,"arguments":"{\"b\":1}"}"#;
-    check(&[FUNCTION, ARGUMENTS, other], &[start[0], start[1], r#"call 1 - - "{\"a\":""#, "Chunk", end[0], end[1]]);
+    check(
+        &[FUNCTION, ARGUMENTS, other],
+        &[
+            start[0],
+            start[1],
+            r#"call 1 - - "{\"a\":""#,
+            "Chunk",
+            end[0],
+            end[1],
+        ],
+    );
     check(
         &[
             r#"{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"x"}]},{"type":"function_call","name":"f","call_id":"c","arguments":""}]}}"#,
         ],
-        &[r#"text 0.0 "x""#, r#"call 1 c f """#, "finish 0 ToolCalls completed", "done response.completed", "Done"],
+        &[
+            r#"text 0.0 "x""#,
+            r#"call 1 c f """#,
+            "finish 0 ToolCalls completed",
+            "done response.completed",
+            "Done",
+        ],
     );
 }
 
@@ -145,7 +209,8 @@ fn calls_of_all_types_and_other_texts() {
     );
 }
 
-/// A text whose deltas did not come is in the event that ends it, or in that of its part. It is read once.
+/// A text whose deltas did not come is in the event that ends it, or in that of its part. It is
+/// read once.
 #[test]
 fn texts_without_deltas_are_read_from_their_ends() {
     check(
@@ -179,13 +244,18 @@ fn ends_and_errors() {
             r#""status":"incomplete","incomplete_details":{"reason":"content_filter"}"#,
             "finish 0 ContentFilter incomplete:content_filter",
         ),
-        (r#""status":"incomplete""#, r#"finish 0 Other("incomplete") incomplete"#),
+        (
+            r#""status":"incomplete""#,
+            r#"finish 0 Other("incomplete") incomplete"#,
+        ),
     ] {
         let data = format!(r#"{{"type":"response.completed","response":{{{response}}}}}"#);
         check(&[&data], &[expected, "done response.completed", "Done"]);
     }
     check(
-        &[r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"c","message":"no"}}}"#],
+        &[
+            r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"c","message":"no"}}}"#,
+        ],
         &[
             r#"finish 0 Other("failed") failed"#,
             r#"error no {"code":"c","message":"no"}"#,
@@ -195,9 +265,15 @@ fn ends_and_errors() {
     );
     check(
         &[r#"{"type":"error","code":"c","message":"no"}"#],
-        &[r#"error no {"type":"error","code":"c","message":"no"}"#, "Error"],
+        &[
+            r#"error no {"type":"error","code":"c","message":"no"}"#,
+            "Error",
+        ],
     );
-    check(&[r#"{"type":"error","error":{"message":"no"}}"#], &[r#"error no {"message":"no"}"#, "Error"]);
+    check(
+        &[r#"{"type":"error","error":{"message":"no"}}"#],
+        &[r#"error no {"message":"no"}"#, "Error"],
+    );
 }
 
 fn begun(lines: &[&str]) -> Box<dyn Writer> {
@@ -208,28 +284,58 @@ fn begun(lines: &[&str]) -> Box<dyn Writer> {
     writer
 }
 
-fn ending<'a>(reasons: &'a [(u32, Finish)], usage: Option<&'a str>, report: Option<&'a str>) -> Ending<'a> {
-    Ending { reasons, usage, usage_apart: false, report }
+fn ending<'a>(
+    reasons: &'a [(u32, Finish)],
+    usage: Option<&'a str>,
+    report: Option<&'a str>,
+) -> Ending<'a> {
+    Ending {
+        reasons,
+        usage,
+        usage_apart: false,
+        report,
+    }
 }
 
 /// Checks that the numbers of events go on without a gap, and returns the data of each.
 fn numbered(events: &[Event]) -> Vec<Value> {
-    let events: Vec<Value> = events.iter().map(|(_, data)| serde_json::from_str(data).unwrap()).collect();
-    let numbers: Vec<_> = events.iter().map(|event| event["sequence_number"].as_u64()).collect();
-    assert_eq!(numbers, (0..).map(Some).take(events.len()).collect::<Vec<_>>());
+    let events: Vec<Value> = events
+        .iter()
+        .map(|(_, data)| serde_json::from_str(data).unwrap())
+        .collect();
+    let numbers: Vec<_> = events
+        .iter()
+        .map(|event| event["sequence_number"].as_u64())
+        .collect();
+    assert_eq!(
+        numbers,
+        (0..).map(Some).take(events.len()).collect::<Vec<_>>()
+    );
     events
 }
 
 #[test]
 fn a_cut_text_is_continued_and_read_back() {
     let sent = [CREATED, MESSAGE, PART, DELTA];
-    let mut writer = begun(&[&sent[..], &[TEXT_DONE, PART_DONE, MESSAGE_DONE, INCOMPLETE]].concat());
+    let mut writer =
+        begun(&[&sent[..], &[TEXT_DONE, PART_DONE, MESSAGE_DONE, INCOMPLETE]].concat());
     assert!(writer.has_begun());
     writer.reopen(TEXT.id);
     let mut out = Vec::new();
     writer.text(&mut out, TEXT, "\"é\"]");
-    let texts = [SlotText { slot: TEXT, text: "[1,\"é\"]" }];
-    writer.finish(&mut out, &texts, &ending(&[(0, Finish::Stop)], Some(r#"{"output_tokens":9}"#), Some(r#"{"n":1}"#)));
+    let texts = [SlotText {
+        slot: TEXT,
+        text: "[1,\"é\"]",
+    }];
+    writer.finish(
+        &mut out,
+        &texts,
+        &ending(
+            &[(0, Finish::Stop)],
+            Some(r#"{"output_tokens":9}"#),
+            Some(r#"{"n":1}"#),
+        ),
+    );
     let item = r#"{"id":"msg_1","type":"message","status":"completed","content":[{"type":"output_text","annotations":[{"a":1}],"logprobs":[],"text":"[1,\"é\"]"}],"role":"assistant"}"#;
     let expected = [
         r#"{"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1","output_index":0,"content_index":0,"delta":"\"é\"]","logprobs":[]}"#.to_owned(),
@@ -239,7 +345,12 @@ fn a_cut_text_is_continued_and_read_back() {
         format!(r#"{{"type":"response.completed","sequence_number":8,"response":{{"id":"resp_1","object":"response","status":"completed","incomplete_details":null,"model":"m","output":[{item}],"usage":{{"output_tokens":9}}}},"restitch":{{"n":1}}}}"#),
     ];
     let more = written(&out);
-    assert_eq!(more.iter().map(|(_, data)| data.clone()).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        more.iter()
+            .map(|(_, data)| data.clone())
+            .collect::<Vec<_>>(),
+        expected
+    );
     let all = [named(&sent), more].concat();
     numbered(&all);
     let found = transcript(Dialect::Responses, &all, false);
@@ -250,10 +361,24 @@ fn a_cut_text_is_continued_and_read_back() {
 
 #[test]
 fn a_dropped_call_is_continued_after_a_whole_message() {
-    let sent = [CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE, FUNCTION, ARGUMENTS];
+    let sent = [
+        CREATED,
+        MESSAGE,
+        PART,
+        DELTA,
+        TEXT_DONE,
+        PART_DONE,
+        MESSAGE_DONE,
+        FUNCTION,
+        ARGUMENTS,
+    ];
     let (mut writer, mut out) = (begun(&sent), Vec::new());
     writer.text(&mut out, CALL, "1}");
-    writer.finish(&mut out, &[], &ending(&[(0, Finish::ToolCalls)], None, None));
+    writer.finish(
+        &mut out,
+        &[],
+        &ending(&[(0, Finish::ToolCalls)], None, None),
+    );
     let all = [named(&sent), written(&out)].concat();
     let events = numbered(&all);
     assert_eq!(events[10]["arguments"], "{\"a\":1}");
@@ -276,7 +401,10 @@ fn an_answer_that_stays_cut_is_incomplete() {
     let events = written(&out);
     let last: Value = serde_json::from_str(&events.last().unwrap().1).unwrap();
     assert_eq!(last["type"], "response.incomplete");
-    assert_eq!(last["response"]["incomplete_details"], json!({"reason": "max_output_tokens"}));
+    assert_eq!(
+        last["response"]["incomplete_details"],
+        json!({"reason": "max_output_tokens"})
+    );
     assert_eq!(last["response"]["output"][0]["status"], "incomplete");
     assert_eq!(last["response"]["output"][0]["content"][0]["text"], "[1,");
 }
@@ -293,11 +421,23 @@ fn a_refusal_that_is_open_is_ended() {
         writer.finish(&mut out, &[], &ending(&[(0, Finish::Stop)], None, None));
         let all = [named(&sent[..count]), written(&out)].concat();
         let events = numbered(&all);
-        let ends = events.iter().filter(|event| event["type"] == "response.refusal.done").count();
+        let ends = events
+            .iter()
+            .filter(|event| event["type"] == "response.refusal.done")
+            .count();
         assert_eq!((events.len(), ends), (8, 1), "{events:?}");
-        assert_eq!((&events[4]["refusal"], &events[4].get("logprobs")), (&json!("no"), &None));
-        assert_eq!(events[7]["response"]["output"][0]["content"], json!([{"type": "refusal", "refusal": "no"}]));
-        assert_eq!(json!(transcript(Dialect::Responses, &all, false).refusal), json!({"0.0": "no"}));
+        assert_eq!(
+            (&events[4]["refusal"], &events[4].get("logprobs")),
+            (&json!("no"), &None)
+        );
+        assert_eq!(
+            events[7]["response"]["output"][0]["content"],
+            json!([{"type": "refusal", "refusal": "no"}])
+        );
+        assert_eq!(
+            json!(transcript(Dialect::Responses, &all, false).refusal),
+            json!({"0.0": "no"})
+        );
     }
 }
 
@@ -306,15 +446,25 @@ fn a_slot_that_the_client_does_not_know_is_started() {
     let reasoning = r#"{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}"#;
     let sent = [CREATED, reasoning];
     let (mut writer, mut out) = (begun(&sent), Vec::new());
-    let slot = Slot { id: SlotId::part(0, 0), kind: SlotKind::Text };
+    let slot = Slot {
+        id: SlotId::part(0, 0),
+        kind: SlotKind::Text,
+    };
     writer.text(&mut out, slot, "a");
     writer.text(&mut out, slot, "b");
     let texts = [SlotText { slot, text: "ab" }];
     writer.finish(&mut out, &texts, &ending(&[(0, Finish::Stop)], None, None));
     let all = [named(&sent), written(&out)].concat();
     let events = numbered(&all);
-    let kinds: Vec<_> =
-        events.iter().map(|event| event["type"].as_str().unwrap().trim_start_matches("response.")).collect();
+    let kinds: Vec<_> = events
+        .iter()
+        .map(|event| {
+            event["type"]
+                .as_str()
+                .unwrap()
+                .trim_start_matches("response.")
+        })
+        .collect();
     assert_eq!(
         kinds[2..],
         [
@@ -332,7 +482,10 @@ fn a_slot_that_the_client_does_not_know_is_started() {
     assert!(events[2..6].iter().all(|event| event["output_index"] == 1));
     let last = events.last().unwrap();
     assert_eq!(last["response"]["output"][1]["content"][0]["text"], "ab");
-    assert_eq!(transcript(Dialect::Responses, &all, false).text["1.0"], "ab");
+    assert_eq!(
+        transcript(Dialect::Responses, &all, false).text["1.0"],
+        "ab"
+    );
 }
 
 #[test]
@@ -344,7 +497,10 @@ fn an_answer_without_any_event_gets_a_start() {
     let events = written(&out);
     numbered(&events);
     assert_eq!(events[0].0, "response.created");
-    assert_eq!(transcript(Dialect::Responses, &events, false).tool_args["0"].args, "{}");
+    assert_eq!(
+        transcript(Dialect::Responses, &events, false).tool_args["0"].args,
+        "{}"
+    );
 }
 
 #[test]
@@ -376,7 +532,10 @@ fn events_beside_the_answer() {
 
 #[test]
 fn a_second_answer_goes_on_with_the_numbers() {
-    let sent = [CREATED, r#"{"type":"response.in_progress","sequence_number":1,"response":{"id":"resp_1"}}"#];
+    let sent = [
+        CREATED,
+        r#"{"type":"response.in_progress","sequence_number":1,"response":{"id":"resp_1"}}"#,
+    ];
     let (mut writer, mut out) = (begun(&sent), Vec::new());
     for data in [CREATED, MESSAGE, PART, DELTA] {
         writer.adopt(&mut out, "", data);
@@ -385,15 +544,22 @@ fn a_second_answer_goes_on_with_the_numbers() {
     let all = [named(&sent), written(&out)].concat();
     let events = numbered(&all);
     assert_eq!(events[2]["type"], "response.output_item.added");
-    assert_eq!(events.last().unwrap()["response"]["output"][0]["content"][0]["text"], "[1,");
+    assert_eq!(
+        events.last().unwrap()["response"]["output"][0]["content"][0]["text"],
+        "[1,"
+    );
 }
 
 const REASONING: &str = r#"{"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}"#;
 const REASONING_DONE: &str = r#"{"type":"response.output_item.done","sequence_number":2,"output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}"#;
 
-/// Writes what the client gets of an answer that broke off, and then of a second answer, which has other ids. Checks the
-/// numbers, and that every item that has begun ends.
-fn adopted(first: &[&str], second: &[&str], then: impl Fn(&mut dyn Writer, &mut Vec<u8>)) -> Vec<Value> {
+/// Writes what the client gets of an answer that broke off, and then of a second answer, which has
+/// other ids. Checks the numbers, and that every item that has begun ends.
+fn adopted(
+    first: &[&str],
+    second: &[&str],
+    then: impl Fn(&mut dyn Writer, &mut Vec<u8>),
+) -> Vec<Value> {
     let (mut writer, mut out) = (begun(first), Vec::new());
     for data in second {
         writer.adopt(&mut out, "", &data.replace("_1\"", "_2\""));
@@ -402,7 +568,9 @@ fn adopted(first: &[&str], second: &[&str], then: impl Fn(&mut dyn Writer, &mut 
     let events = numbered(&[named(first), written(&out)].concat());
     let places = |name: &str| {
         let of_name = events.iter().filter(|event| event["type"] == name);
-        let mut places: Vec<_> = of_name.map(|event| event["output_index"].as_u64().unwrap()).collect();
+        let mut places: Vec<_> = of_name
+            .map(|event| event["output_index"].as_u64().unwrap())
+            .collect();
         places.sort_unstable();
         places
     };
@@ -419,69 +587,148 @@ fn complete(writer: &mut dyn Writer, out: &mut Vec<u8>) {
 }
 
 fn ids(response: &Value) -> Vec<&str> {
-    response["output"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap()).collect()
+    response["output"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["id"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
 fn a_second_answers_items_follow_those_of_the_first() {
     let at_1 = |data: &str| data.replace(r#""output_index":0"#, r#""output_index":1"#);
     let message = [MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE].map(at_1);
-    let second = [&[CREATED, REASONING, REASONING_DONE][..], &message.each_ref().map(String::as_str)].concat();
+    let second = [
+        &[CREATED, REASONING, REASONING_DONE][..],
+        &message.each_ref().map(String::as_str),
+    ]
+    .concat();
     let events = adopted(&[CREATED, REASONING], &second, complete);
     let end = &events.last().unwrap()["response"];
     assert_eq!(end["id"], "resp_1");
     assert_eq!(ids(end), ["rs_1", "rs_2", "msg_2"]);
-    assert_eq!(end["output"][2]["content"][0]["annotations"], json!([{"a": 1}]));
-    let delta = events.iter().find(|event| event["type"] == "response.output_text.delta").unwrap();
-    assert_eq!((&delta["output_index"], &delta["item_id"]), (&json!(2), &json!("msg_2")));
+    assert_eq!(
+        end["output"][2]["content"][0]["annotations"],
+        json!([{"a": 1}])
+    );
+    let delta = events
+        .iter()
+        .find(|event| event["type"] == "response.output_text.delta")
+        .unwrap();
+    assert_eq!(
+        (&delta["output_index"], &delta["item_id"]),
+        (&json!(2), &json!("msg_2"))
+    );
 }
 
 #[test]
 fn an_open_call_ends_before_a_second_answer() {
-    let call = FUNCTION.replace(r#""sequence_number":7,"output_index":1"#, r#""sequence_number":1,"output_index":0"#);
-    let second = [CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE];
+    let call = FUNCTION.replace(
+        r#""sequence_number":7,"output_index":1"#,
+        r#""sequence_number":1,"output_index":0"#,
+    );
+    let second = [
+        CREATED,
+        MESSAGE,
+        PART,
+        DELTA,
+        TEXT_DONE,
+        PART_DONE,
+        MESSAGE_DONE,
+    ];
     let events = adopted(&[CREATED, &call], &second, complete);
-    let names: Vec<_> = events[2..5].iter().map(|event| event["type"].as_str().unwrap()).collect();
+    let names: Vec<_> = events[2..5]
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
     assert_eq!(
         names,
-        ["response.function_call_arguments.done", "response.output_item.done", "response.output_item.added"]
+        [
+            "response.function_call_arguments.done",
+            "response.output_item.done",
+            "response.output_item.added"
+        ]
     );
     assert_eq!(ids(&events.last().unwrap()["response"]), ["fc_1", "msg_2"]);
 }
 
 #[test]
 fn an_open_message_takes_the_second_answers_text() {
-    let second = [CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE];
+    let second = [
+        CREATED,
+        MESSAGE,
+        PART,
+        DELTA,
+        TEXT_DONE,
+        PART_DONE,
+        MESSAGE_DONE,
+    ];
     for first in [&[CREATED, MESSAGE][..], &[CREATED, MESSAGE, PART]] {
         let events = adopted(first, &second, complete);
-        assert_eq!(events.iter().filter(|event| event["type"] == "response.content_part.added").count(), 1);
-        assert!(events.iter().all(|event| !event.to_string().contains("msg_2")), "{events:?}");
+        assert_eq!(
+            events
+                .iter()
+                .filter(|event| event["type"] == "response.content_part.added")
+                .count(),
+            1
+        );
+        assert!(
+            events
+                .iter()
+                .all(|event| !event.to_string().contains("msg_2")),
+            "{events:?}"
+        );
         let end = &events.last().unwrap()["response"];
-        assert_eq!((ids(end), &end["output"][0]["content"][0]["text"]), (vec!["msg_1"], &json!("[1,")));
+        assert_eq!(
+            (ids(end), &end["output"][0]["content"][0]["text"]),
+            (vec!["msg_1"], &json!("[1,"))
+        );
     }
 }
 
 #[test]
 fn a_second_answer_that_is_cut_is_continued_in_its_item() {
-    let second = [CREATED, MESSAGE, PART, DELTA, TEXT_DONE, PART_DONE, MESSAGE_DONE];
+    let second = [
+        CREATED,
+        MESSAGE,
+        PART,
+        DELTA,
+        TEXT_DONE,
+        PART_DONE,
+        MESSAGE_DONE,
+    ];
     for first in [&[CREATED, MESSAGE][..], &[CREATED, MESSAGE, PART]] {
         let events = adopted(first, &second, |writer, out| {
             writer.text(out, TEXT, "2]");
             complete(writer, out);
         });
-        let names: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        let names: Vec<_> = events
+            .iter()
+            .map(|event| event["type"].as_str().unwrap())
+            .collect();
         let ends = names.iter().filter(|name| name.ends_with(".done")).count();
         assert_eq!((names.len(), ends), (9, 3), "{names:?}");
-        assert_eq!(events.last().unwrap()["response"]["output"][0]["content"][0]["text"], "[1,2]");
+        assert_eq!(
+            events.last().unwrap()["response"]["output"][0]["content"][0]["text"],
+            "[1,2]"
+        );
     }
 }
 
 #[test]
 fn a_second_answer_that_fails_has_the_first_ones_name() {
     let failed = r#"{"type":"response.failed","sequence_number":2,"response":{"id":"resp_1","status":"failed","output":[],"error":{"message":"no"}}}"#;
-    let events = adopted(&[CREATED, REASONING], &[CREATED, MESSAGE, failed], |_, _| {});
+    let events = adopted(
+        &[CREATED, REASONING],
+        &[CREATED, MESSAGE, failed],
+        |_, _| {},
+    );
     let end = &events.last().unwrap()["response"];
-    assert_eq!((&end["id"], &end["error"]["message"]), (&json!("resp_1"), &json!("no")));
+    assert_eq!(
+        (&end["id"], &end["error"]["message"]),
+        (&json!("resp_1"), &json!("no"))
+    );
     assert_eq!(ids(end), ["rs_1", "msg_2"]);
 }
 
@@ -491,7 +738,10 @@ fn an_own_event_that_is_written_again_keeps_its_number() {
     let edited = writer.with_text(DELTA, "[2").unwrap();
     assert_eq!(edited, DELTA.replace("[1,", "[2"));
     writer.rewrite(&mut out, "response.output_text.delta", &edited);
-    assert_eq!(String::from_utf8(out).unwrap(), format!("event: response.output_text.delta\ndata: {edited}\n\n"));
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        format!("event: response.output_text.delta\ndata: {edited}\n\n")
+    );
     assert_eq!(writer.with_text(TEXT_DONE, "a"), None);
     assert_eq!(writer.without_end(DELTA), DELTA);
     assert_eq!(writer.without_end(INCOMPLETE), "");
@@ -513,31 +763,69 @@ fn bodies_are_read_and_written() {
         ]
     );
     let texts = [
-        SlotText { slot: Slot { id: SlotId::part(1, 0), kind: SlotKind::Text }, text: "[1,2]" },
-        SlotText { slot: Slot { id: SlotId::of(2), kind: SlotKind::Arguments }, text: "{}" },
+        SlotText {
+            slot: Slot {
+                id: SlotId::part(1, 0),
+                kind: SlotKind::Text,
+            },
+            text: "[1,2]",
+        },
+        SlotText {
+            slot: Slot {
+                id: SlotId::of(2),
+                kind: SlotKind::Arguments,
+            },
+            text: "{}",
+        },
     ];
     let reasons = [(0, Finish::ToolCalls)];
     assert_eq!(
-        wire().write_body(body, &texts, &ending(&reasons, Some("{}"), Some("{}"))).unwrap(),
+        wire()
+            .write_body(body, &texts, &ending(&reasons, Some("{}"), Some("{}")))
+            .unwrap(),
         r#"{"id":"r", "object":"response","status":"completed","incomplete_details":null,"error":null,"output":[{"type":"reasoning"},{"type":"message","status":"completed","content":[{"type":"output_text","text":"[1,2]"}]},{"type":"function_call","call_id":"c","name":"f","status":"completed","arguments":"{}"}],"usage":{},"restitch":{}}"#
     );
     // The answer was cut before its message, or before the part.
-    let text = [SlotText { slot: TEXT, text: "[1]" }];
+    let text = [SlotText {
+        slot: TEXT,
+        text: "[1]",
+    }];
     let part = r#"{"type":"output_text","annotations":[],"logprobs":[],"text":"[1]"}"#;
-    let message = |item: &str| format!(r#"{{"output":[{{{item}}}],"status":"completed","incomplete_details":null}}"#);
+    let message = |item: &str| {
+        format!(r#"{{"output":[{{{item}}}],"status":"completed","incomplete_details":null}}"#)
+    };
     assert_eq!(
-        wire().write_body(r#"{"output":[]}"#, &text, &ending(&[], None, None)).unwrap(),
+        wire()
+            .write_body(r#"{"output":[]}"#, &text, &ending(&[], None, None))
+            .unwrap(),
         message(&format!(
             r#""id":"msg_restitch","type":"message","status":"completed","role":"assistant","content":[{part}]"#
         ))
     );
     assert_eq!(
-        wire().write_body(&message(r#""type":"message","content":[]"#), &text, &ending(&[], None, None)).unwrap(),
-        message(&format!(r#""type":"message","content":[{part}],"status":"completed""#))
+        wire()
+            .write_body(
+                &message(r#""type":"message","content":[]"#),
+                &text,
+                &ending(&[], None, None)
+            )
+            .unwrap(),
+        message(&format!(
+            r#""type":"message","content":[{part}],"status":"completed""#
+        ))
     );
-    let wrong = [SlotText { slot: CALL, text: "{}" }];
-    assert_eq!(wire().write_body(r#"{"output":[]}"#, &wrong, &ending(&reasons, None, None)), None);
-    assert_eq!(wire().write_body(body, &wrong, &ending(&reasons, None, None)), None);
+    let wrong = [SlotText {
+        slot: CALL,
+        text: "{}",
+    }];
+    assert_eq!(
+        wire().write_body(r#"{"output":[]}"#, &wrong, &ending(&reasons, None, None)),
+        None
+    );
+    assert_eq!(
+        wire().write_body(body, &wrong, &ending(&reasons, None, None)),
+        None
+    );
     assert!(wire().read_body(r#"{"error":{"message":"no"}}"#, &mut |_| {}));
     assert!(!wire().read_body(r#"{"a":1}"#, &mut |_| {}));
 }
@@ -546,20 +834,42 @@ fn bodies_are_read_and_written() {
 fn requests_are_parsed() {
     let body = br#"{"model":"m","input":"Go","stream":true,"max_output_tokens":9,"reasoning":{"effort":"low"},"text":{"format":{"type":"json_schema"}},"tools":[{"type":"function","name":"f","parameters":{"a":1}},{"type":"web_search"}]}"#;
     let request = wire().parse("/v1/responses", body).unwrap();
-    assert!(request.stream && !request.has_stop && request.has_json_mode && request.wants_reasoning);
-    assert_eq!((request.model.as_str(), request.max_tokens, request.n), ("m", Some(9), 1));
-    let tools: Vec<_> = request.tools.iter().map(|tool| (tool.name.as_str(), tool.schema.as_deref())).collect();
+    assert!(
+        request.stream && !request.has_stop && request.has_json_mode && request.wants_reasoning
+    );
+    assert_eq!(
+        (request.model.as_str(), request.max_tokens, request.n),
+        ("m", Some(9), 1)
+    );
+    let tools: Vec<_> = request
+        .tools
+        .iter()
+        .map(|tool| (tool.name.as_str(), tool.schema.as_deref()))
+        .collect();
     assert_eq!(tools, [("f", Some(r#"{"a":1}"#))]);
     // In a conversation the question for the rest would stay.
-    for body in ["{}", r#"{"input":1}"#, "[]", "{", r#"{"input":"Go","conversation":"c"}"#] {
+    for body in [
+        "{}",
+        r#"{"input":1}"#,
+        "[]",
+        "{",
+        r#"{"input":"Go","conversation":"c"}"#,
+    ] {
         assert_eq!(wire().parse("", body.as_bytes()), None, "{body}");
     }
-    assert!(wire().parse("", br#"{"input":"Go","conversation":null}"#).is_some());
+    assert!(
+        wire()
+            .parse("", br#"{"input":"Go","conversation":null}"#)
+            .is_some()
+    );
 }
 
 #[test]
 fn the_rest_is_asked_for() {
-    let rest = Rest::Reprompt { delivered: "[1", prompt: "go on" };
+    let rest = Rest::Reprompt {
+        delivered: "[1",
+        prompt: "go on",
+    };
     let ask = |body: &str| wire().ask(body, Some(&rest), &Changes::default()).unwrap();
     let added = r#"{"role":"assistant","content":"[1"},{"role":"user","content":"go on"}"#;
     assert_eq!(
@@ -570,43 +880,80 @@ fn the_rest_is_asked_for() {
             r#"{{"input":[{{"role":"user","content":"G\u006f"}},{added}], "previous_response_id":"r","store":false,"text":{{"verbosity":"low"}}}}"#
         )
     );
-    let prefill = Rest::Prefill { delivered: "[1", form: PrefillForm::Turn };
+    let prefill = Rest::Prefill {
+        delivered: "[1",
+        form: PrefillForm::Turn,
+    };
     assert_eq!(
-        wire().ask(r#"{"input":"Go"}"#, Some(&prefill), &Changes::default()).unwrap(),
+        wire()
+            .ask(r#"{"input":"Go"}"#, Some(&prefill), &Changes::default())
+            .unwrap(),
         r#"{"input":[{"role":"user","content":"Go"},{"role":"assistant","content":"[1"}]}"#
     );
-    let calls = r#"{"type":"function_call","call_id":"c"},{"type":"function_call_output","call_id":"c"}"#;
+    let calls =
+        r#"{"type":"function_call","call_id":"c"},{"type":"function_call_output","call_id":"c"}"#;
     assert_eq!(
-        ask(&format!(r#"{{"input":[{calls}],"tools":[{{"name":"f"}}],"text":{{"format":{{}}}}}}"#)),
+        ask(&format!(
+            r#"{{"input":[{calls}],"tools":[{{"name":"f"}}],"text":{{"format":{{}}}}}}"#
+        )),
         format!(r#"{{"input":[{calls},{added}],"tools":[{{"name":"f"}}],"tool_choice":"none"}}"#)
     );
 }
 
 #[test]
 fn other_members_change_on_request() {
-    let switch = Switch { key: "reasoning_effort".to_owned(), value: r#""none""#.to_owned() };
-    let changes =
-        Changes { max_tokens: Some(9), reasoning_off: Some(&switch), keeps_json_mode: false, replaces_prefill: false };
+    let switch = Switch {
+        key: "reasoning_effort".to_owned(),
+        value: r#""none""#.to_owned(),
+    };
+    let changes = Changes {
+        max_tokens: Some(9),
+        reasoning_off: Some(&switch),
+        keeps_json_mode: false,
+        replaces_prefill: false,
+    };
     let ask = |body: &str| wire().ask(body, None, &changes).unwrap();
     assert_eq!(
         ask(r#"{"input":[],"max_output_tokens":5,"reasoning":{"effort":"low","summary":"auto"}}"#),
         r#"{"input":[],"max_output_tokens":9,"reasoning":{"effort":"none","summary":"auto"}}"#
     );
-    assert_eq!(ask(r#"{"input":[]}"#), r#"{"input":[],"reasoning":{"effort":"none"}}"#);
-    let other = Switch { key: "thinking".to_owned(), value: "false".to_owned() };
-    let changes = Changes { reasoning_off: Some(&other), ..Changes::default() };
     assert_eq!(
-        wire().ask(r#"{"input":[],"thinking":true}"#, None, &changes).unwrap(),
+        ask(r#"{"input":[]}"#),
+        r#"{"input":[],"reasoning":{"effort":"none"}}"#
+    );
+    let other = Switch {
+        key: "thinking".to_owned(),
+        value: "false".to_owned(),
+    };
+    let changes = Changes {
+        reasoning_off: Some(&other),
+        ..Changes::default()
+    };
+    assert_eq!(
+        wire()
+            .ask(r#"{"input":[],"thinking":true}"#, None, &changes)
+            .unwrap(),
         r#"{"input":[],"thinking":false}"#
     );
-    let adaptation = Adaptation { model: Some("b"), adds_json_mode: true, ..Adaptation::default() };
+    let adaptation = Adaptation {
+        model: Some("b"),
+        adds_json_mode: true,
+        ..Adaptation::default()
+    };
     assert_eq!(
-        wire().adapt(r#"{"input":[],"text":{"verbosity":"low"}}"#, &adaptation).unwrap(),
+        wire()
+            .adapt(r#"{"input":[],"text":{"verbosity":"low"}}"#, &adaptation)
+            .unwrap(),
         r#"{"input":[],"text":{"verbosity":"low","format":{"type":"json_object"}},"model":"b"}"#
     );
     assert_eq!(
-        wire().adapt(r#"{"model":"a","input":[]}"#, &adaptation).unwrap(),
+        wire()
+            .adapt(r#"{"model":"a","input":[]}"#, &adaptation)
+            .unwrap(),
         r#"{"model":"b","input":[],"text":{"format":{"type":"json_object"}}}"#
     );
-    assert_eq!(wire().adapt(r#"{"input":[]}"#, &Adaptation::default()), None);
+    assert_eq!(
+        wire().adapt(r#"{"input":[]}"#, &Adaptation::default()),
+        None
+    );
 }

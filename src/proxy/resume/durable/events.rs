@@ -1,4 +1,5 @@
-//! An answer as events of the protocol: `data` with the bytes, and `control` with the position after them.
+//! An answer as events of the protocol: `data` with the bytes, and `control` with the position
+//! after them.
 
 use std::future::ready;
 use std::pin::Pin;
@@ -18,7 +19,8 @@ use crate::client::{Body, BodyError};
 use crate::proxy::resume::follow::KEEP_ALIVE;
 use crate::store::{Batch, End, Pending, Position, Reading, StoreError};
 
-/// The events after a position. Ends with the answer, or after [`LIFETIME`]; the client then reconnects.
+/// The events after a position. Ends with the answer, or after [`LIFETIME`]; the client then
+/// reconnects.
 pub(super) struct Events {
     source: Source,
     after: Position,
@@ -56,7 +58,11 @@ struct Control {
 
 impl Events {
     /// Reads the first events before the response begins, so that a failure gets its own status.
-    pub(super) async fn open(source: Source, after: Position, asked: Option<u64>) -> Result<Self, StoreError> {
+    pub(super) async fn open(
+        source: Source,
+        after: Position,
+        asked: Option<u64>,
+    ) -> Result<Self, StoreError> {
         let reading = source.store.reading(source.id);
         let first = source.batch(after, Duration::ZERO).await;
         let state = State::Reading(Box::pin(ready(Ok(first?))));
@@ -77,7 +83,10 @@ impl Events {
         let mut response = Response::new(Body::stream(self));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store"));
+        headers.insert(
+            CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, no-store"),
+        );
         response
     }
 
@@ -99,7 +108,11 @@ impl Events {
             true => State::Over,
             false => {
                 let left = self.until.saturating_duration_since(Instant::now());
-                State::Reading(read(&self.source, self.after, self.source.patience.min(left)))
+                State::Reading(read(
+                    &self.source,
+                    self.after,
+                    self.source.patience.min(left),
+                ))
             }
         };
         out.freeze()
@@ -125,13 +138,16 @@ impl Stream for Events {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let State::Reading(reading) = &mut this.state else { return Poll::Ready(None) };
+        let State::Reading(reading) = &mut this.state else {
+            return Poll::Ready(None);
+        };
         match task::ready!(reading.as_mut().poll(cx)) {
             Ok(batch) => Poll::Ready(Some(Ok(this.take(&batch)))),
             Err(error) => {
-                // The client reconnects, and then gets the reason for the failure, or finds that another process has
-                // resumed the answer.
-                this.span.in_scope(|| tracing::debug!(%error, "the events of a kept answer break off"));
+                // The client reconnects, and then gets the reason for the failure, or finds that
+                // another process has resumed the answer.
+                this.span
+                    .in_scope(|| tracing::debug!(%error, "the events of a kept answer break off"));
                 this.state = State::Over;
                 Poll::Ready(Some(Err("the answer cannot be read on".into())))
             }
@@ -152,10 +168,18 @@ fn write_data(text: &[u8], out: &mut BytesMut) {
         let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
         let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
         // A client removes one space after the colon.
-        out.put_slice(if line.starts_with(b" ") { b"data: " } else { b"data:" });
+        out.put_slice(if line.starts_with(b" ") {
+            b"data: "
+        } else {
+            b"data:"
+        });
         out.put_slice(line);
         out.put_slice(b"\n");
-        let Some(after) = after.strip_prefix(b"\r\n").or_else(|| after.get(1..)).filter(|_| end.is_some()) else {
+        let Some(after) = after
+            .strip_prefix(b"\r\n")
+            .or_else(|| after.get(1..))
+            .filter(|_| end.is_some())
+        else {
             break;
         };
         rest = after;

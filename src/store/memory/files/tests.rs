@@ -46,12 +46,19 @@ fn at(epoch: u64, seq: u64) -> Position {
 }
 
 fn entry(at: Position, text: &'static str) -> Entry {
-    Entry { at, bytes: Bytes::from_static(text.as_bytes()) }
+    Entry {
+        at,
+        bytes: Bytes::from_static(text.as_bytes()),
+    }
 }
 
 /// The events' texts look like records.
 fn events() -> Vec<Entry> {
-    vec![entry(at(1, 1), "end whole\n"), entry(at(1, 2), ""), entry(at(1, 3), "event 1-9 2\nab\n")]
+    vec![
+        entry(at(1, 1), "end whole\n"),
+        entry(at(1, 2), ""),
+        entry(at(1, 3), "event 1-9 2\nab\n"),
+    ]
 }
 
 #[tokio::test]
@@ -72,11 +79,18 @@ async fn a_log_that_is_cut_anywhere_has_what_was_whole() {
         let store = place.store(KeepLimits::default());
         assert_eq!(store.named(name).await.unwrap(), [ID], "{cut}");
         let found = store.look_up(ID).await.unwrap();
-        assert_eq!((found.caller, found.keep), ([1; 32], Duration::from_secs(9)));
+        assert_eq!(
+            (found.caller, found.keep),
+            ([1; 32], Duration::from_secs(9))
+        );
         let log = found.log.unwrap();
         let kept = log.last.seq as usize;
         match store.read_after(ID, Position::START, Duration::ZERO).await {
-            Ok(batch) => assert_eq!((&batch.entries[..], batch.end), (&events()[..kept], log.end), "{cut}"),
+            Ok(batch) => assert_eq!(
+                (&batch.entries[..], batch.end),
+                (&events()[..kept], log.end),
+                "{cut}"
+            ),
             Err(error) => assert_eq!((error, kept), (StoreError::Unwritten, 0), "{cut}"),
         }
         seen.push((kept, log.end.is_some()));
@@ -89,16 +103,35 @@ async fn a_log_that_is_cut_anywhere_has_what_was_whole() {
         assert_eq!(taken.events.len(), kept, "{cut}");
         assert!(taken.epoch > log.last.epoch, "{cut}: {}", taken.epoch);
         assert_eq!(taken.request, opening().request);
-        assert!(store.take_over(ID).await.unwrap().is_none(), "somebody writes it");
-        store.append(ID, vec![entry(at(taken.epoch, 1), "more")]).await.unwrap();
-        store.close(ID, at(taken.epoch, 2), End::Whole).await.unwrap();
+        assert!(
+            store.take_over(ID).await.unwrap().is_none(),
+            "somebody writes it"
+        );
+        store
+            .append(ID, vec![entry(at(taken.epoch, 1), "more")])
+            .await
+            .unwrap();
+        store
+            .close(ID, at(taken.epoch, 2), End::Whole)
+            .await
+            .unwrap();
         drop((taken, store));
         let store = place.store(KeepLimits::default());
-        let batch = store.read_after(ID, Position::START, Duration::ZERO).await.unwrap();
-        assert_eq!((batch.entries.len(), batch.end), (kept + 1, Some(End::Whole)), "{cut}");
+        let batch = store
+            .read_after(ID, Position::START, Duration::ZERO)
+            .await
+            .unwrap();
+        assert_eq!(
+            (batch.entries.len(), batch.end),
+            (kept + 1, Some(End::Whole)),
+            "{cut}"
+        );
     }
     seen.dedup();
-    assert_eq!(seen, [(0, false), (1, false), (2, false), (3, false), (3, true)]);
+    assert_eq!(
+        seen,
+        [(0, false), (1, false), (2, false), (3, false), (3, true)]
+    );
 }
 
 #[tokio::test]
@@ -107,10 +140,22 @@ async fn a_log_without_its_beginning_is_removed() {
     drop(place.store(KeepLimits::default()));
     // The last one has no checksum.
     let unchecked = format!("answer {} 9000 2\n{{}}\nend whole\n", hex(&[1; 32]));
-    for text in ["", "answer", "answer 00 9 0\n\n", "event 1-1 1\na\n", "\n\n", "\u{0}", &unchecked] {
+    for text in [
+        "",
+        "answer",
+        "answer 00 9 0\n\n",
+        "event 1-1 1\na\n",
+        "\n\n",
+        "\u{0}",
+        &unchecked,
+    ] {
         fs::write(place.log(), text).unwrap();
         let store = place.store(KeepLimits::default());
-        assert_eq!(store.look_up(ID).await, Err(StoreError::Unknown), "{text:?}");
+        assert_eq!(
+            store.look_up(ID).await,
+            Err(StoreError::Unknown),
+            "{text:?}"
+        );
         assert!(!place.log().exists(), "{text:?}");
     }
 }
@@ -122,23 +167,46 @@ async fn the_limits_hold_for_what_is_found() {
     let writing = store.open(ID, opening()).await.unwrap();
     store.append(ID, events()).await.unwrap();
     drop((writing, store));
-    // This answer alone exceeds the limit: its first events are dropped, so no process can resume it.
-    let small = KeepLimits { max_kept_answer_bytes: size(&events()[2]), ..KeepLimits::default() };
+    // This answer alone exceeds the limit: its first events are dropped, so no process can resume
+    // it.
+    let small = KeepLimits {
+        max_kept_answer_bytes: size(&events()[2]),
+        ..KeepLimits::default()
+    };
     let store = place.store(small);
     let dropped = StoreError::Dropped("max_kept_answer_bytes");
-    assert_eq!(store.read_after(ID, Position::START, Duration::ZERO).await, Err(dropped.clone()));
-    assert_eq!(store.read_after(ID, at(1, 2), Duration::ZERO).await.unwrap().entries, events()[2..]);
+    assert_eq!(
+        store.read_after(ID, Position::START, Duration::ZERO).await,
+        Err(dropped.clone())
+    );
+    assert_eq!(
+        store
+            .read_after(ID, at(1, 2), Duration::ZERO)
+            .await
+            .unwrap()
+            .entries,
+        events()[2..]
+    );
     assert_eq!(store.take_over(ID).await.unwrap_err(), dropped);
-    assert_eq!(store.look_up(ID).await.unwrap().log.unwrap().end, Some(End::Broken));
+    assert_eq!(
+        store.look_up(ID).await.unwrap().log.unwrap().end,
+        Some(End::Broken)
+    );
     drop(store);
-    drop(place.store(KeepLimits { max_kept_bytes: 10, ..KeepLimits::default() }));
+    drop(place.store(KeepLimits {
+        max_kept_bytes: 10,
+        ..KeepLimits::default()
+    }));
     assert!(!place.log().exists(), "there is no room for it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_what_is_no_longer_kept_the_reason_stays() {
     let place = Place::new();
-    let limits = KeepLimits { max_kept_answers: 2, ..KeepLimits::default() };
+    let limits = KeepLimits {
+        max_kept_answers: 2,
+        ..KeepLimits::default()
+    };
     let store = place.store(limits.clone());
     let writing = store.open(ID, opening()).await.unwrap();
     let name = Name([9; 32]);
@@ -165,10 +233,17 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     // A later process knows it, too, and for the same caller.
     let store = place.store(limits.clone());
     let found = store.look_up(ID).await.unwrap();
-    assert_eq!((found.caller, found.keep, found.log), (opening().caller, opening().keep, expired));
+    assert_eq!(
+        (found.caller, found.keep, found.log),
+        (opening().caller, opening().keep, expired)
+    );
     assert_eq!(store.named(name).await.unwrap(), [ID]);
-    assert_eq!(store.read_after(ID, Position::START, Duration::ZERO).await, Err(StoreError::Expired));
-    // The limit on kept answers also limits the remembered ones: the store forgets the oldest, with its file.
+    assert_eq!(
+        store.read_after(ID, Position::START, Duration::ZERO).await,
+        Err(StoreError::Expired)
+    );
+    // The limit on kept answers also limits the remembered ones: the store forgets the oldest, with
+    // its file.
     for number in 0..2 {
         let id = AnswerId([number; 16]);
         drop(store.open(id, opening()).await.unwrap());
@@ -182,7 +257,10 @@ async fn of_what_is_no_longer_kept_the_reason_stays() {
     let id = AnswerId([1; 16]);
     store.delete(id).await.unwrap();
     drop(store);
-    assert_eq!(place.store(limits).look_up(id).await, Err(StoreError::Unknown));
+    assert_eq!(
+        place.store(limits).look_up(id).await,
+        Err(StoreError::Unknown)
+    );
 }
 
 #[tokio::test]
@@ -191,9 +269,17 @@ async fn a_limit_that_dropped_an_answer_is_told_later() {
     let store = place.store(KeepLimits::default());
     let writing = store.open(ID, opening()).await.unwrap();
     store.append(ID, events()).await.unwrap();
-    store.give_up(ID, Position::START, "max_kept_bytes").await.unwrap();
+    store
+        .give_up(ID, Position::START, "max_kept_bytes")
+        .await
+        .unwrap();
     drop((writing, store));
-    let gone = place.store(KeepLimits::default()).look_up(ID).await.unwrap().log;
+    let gone = place
+        .store(KeepLimits::default())
+        .look_up(ID)
+        .await
+        .unwrap()
+        .log;
     assert_eq!(gone, Err(crate::store::Gone::Dropped("max_kept_bytes")));
 }
 
@@ -207,7 +293,10 @@ async fn whole_log(place: &Place) -> (Vec<Entry>, Vec<u8>) {
         "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n",
         "data: [DONE]\n",
     ];
-    let entries: Vec<_> = (1..).zip(texts).map(|(seq, text)| entry(at(1, seq), text)).collect();
+    let entries: Vec<_> = (1..)
+        .zip(texts)
+        .map(|(seq, text)| entry(at(1, seq), text))
+        .collect();
     for part in entries.chunks(2) {
         store.append(ID, part.to_vec()).await.unwrap();
     }
@@ -217,9 +306,13 @@ async fn whole_log(place: &Place) -> (Vec<Entry>, Vec<u8>) {
     (entries, fs::read(place.log()).unwrap())
 }
 
-/// Returns the file with each type of damage at an offset: bits and bytes changed; a range zeroed, repeated, removed,
-/// moved to the end or replaced; the rest removed.
-fn damaged(whole: &[u8], at: usize, random: &mut impl FnMut(usize) -> usize) -> Vec<(&'static str, Vec<u8>)> {
+/// Returns the file with each type of damage at an offset: bits and bytes changed; a range zeroed,
+/// repeated, removed, moved to the end or replaced; the rest removed.
+fn damaged(
+    whole: &[u8],
+    at: usize,
+    random: &mut impl FnMut(usize) -> usize,
+) -> Vec<(&'static str, Vec<u8>)> {
     let end = (at + 1 + random(48)).min(whole.len());
     let (before, range, after) = (&whole[..at], &whole[at..end], &whole[end..]);
     let other = random(whole.len() - range.len() + 1);
@@ -236,10 +329,16 @@ fn damaged(whole: &[u8], at: usize, random: &mut impl FnMut(usize) -> usize) -> 
         ("repeated", [before, range, range, after].concat()),
         ("lost", [before, after].concat()),
         ("moved", [before, after, range].concat()),
-        ("replaced", [before, &whole[other..other + range.len()], after].concat()),
+        (
+            "replaced",
+            [before, &whole[other..other + range.len()], after].concat(),
+        ),
         ("cut", before.to_vec()),
     ];
-    files.into_iter().filter(|(_, text)| text != whole).collect()
+    files
+        .into_iter()
+        .filter(|(_, text)| text != whole)
+        .collect()
 }
 
 #[tokio::test]
@@ -248,14 +347,22 @@ async fn a_damaged_file_yields_the_answer_up_to_the_damage_and_no_end() {
     let (entries, whole) = whole_log(&place).await;
     let mut state = 39_u64;
     let mut random = move |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
     let (mut tried, mut wrong) = (0, Vec::new());
     for offset in 0..whole.len() {
         let files = damaged(&whole, offset, &mut random);
         // Writing and reading a file takes milliseconds, so each offset gets three types of damage.
-        for (how, text) in files.into_iter().cycle().skip(offset % 9).step_by(4).take(3) {
+        for (how, text) in files
+            .into_iter()
+            .cycle()
+            .skip(offset % 9)
+            .step_by(4)
+            .take(3)
+        {
             fs::write(place.log(), &text).unwrap();
             tried += 1;
             let store = place.store(KeepLimits::default());
@@ -264,7 +371,12 @@ async fn a_damaged_file_yields_the_answer_up_to_the_damage_and_no_end() {
             }
         }
     }
-    assert_eq!(wrong.len(), 0, "of {tried}: {:#?}", &wrong[..wrong.len().min(20)]);
+    assert_eq!(
+        wrong.len(),
+        0,
+        "of {tried}: {:#?}",
+        &wrong[..wrong.len().min(20)]
+    );
 }
 
 /// Compares the answer in a store with the events that were written.
@@ -291,9 +403,16 @@ async fn differs(store: &Memory, entries: &[Entry]) -> Result<(), String> {
         Some(end) => return Err(format!("{end:?} after {} events", read.len())),
         None => {}
     }
-    // The next process continues the same request after the last valid event, and repeats no position.
-    let taken = store.take_over(ID).await.map_err(|error| error.to_string())?.ok_or("a process writes it")?;
-    if (&taken.request, taken.last, taken.events.len()) != (&opening().request, log.last, read.len()) {
+    // The next process continues the same request after the last valid event, and repeats no
+    // position.
+    let taken = store
+        .take_over(ID)
+        .await
+        .map_err(|error| error.to_string())?
+        .ok_or("a process writes it")?;
+    if (&taken.request, taken.last, taken.events.len())
+        != (&opening().request, log.last, read.len())
+    {
         return Err(format!("{taken:?}"));
     }
     Ok(())

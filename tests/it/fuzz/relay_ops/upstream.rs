@@ -48,7 +48,8 @@ pub(super) struct Call {
     kind: SlotKind,
     /// Tells the identity of its chunks from that of another call's.
     number: usize,
-    /// The texts that are true, if this call may tell any: what follows a prefill, the anchor and the rest, the document.
+    /// The texts that are true, if this call may tell any: what follows a prefill, the anchor and
+    /// the rest, the document.
     truths: Vec<String>,
     /// The text that it tells, and how much of it was told.
     source: Option<(String, usize)>,
@@ -68,7 +69,12 @@ pub(super) struct Call {
 }
 
 impl Call {
-    pub(super) fn new(dialect: Dialect, kind: SlotKind, number: usize, truths: Vec<String>) -> Self {
+    pub(super) fn new(
+        dialect: Dialect,
+        kind: SlotKind,
+        number: usize,
+        truths: Vec<String>,
+    ) -> Self {
         Self {
             dialect,
             kind,
@@ -86,8 +92,15 @@ impl Call {
         }
     }
 
-    /// Returns the call for a request, after `delivered`. Its texts are true where nothing was invented before.
-    pub(super) fn of(dialect: Dialect, kind: SlotKind, number: usize, request: &Request, told: (&str, &str)) -> Self {
+    /// Returns the call for a request, after `delivered`. Its texts are true where nothing was
+    /// invented before.
+    pub(super) fn of(
+        dialect: Dialect,
+        kind: SlotKind,
+        number: usize,
+        request: &Request,
+        told: (&str, &str),
+    ) -> Self {
         let (document, delivered) = told;
         // What is around the document may have come otherwise.
         let after = |delivered: &str| match root(delivered).len() {
@@ -96,22 +109,35 @@ impl Call {
         };
         let truths = match &request.turn {
             None => vec![document.to_owned()],
-            Some(turn) if turn.mode == ContinuationMode::Prefill => vec![after(delivered).to_owned()],
+            Some(turn) if turn.mode == ContinuationMode::Prefill => {
+                vec![after(delivered).to_owned()]
+            }
             Some(turn) => {
                 let mark = turn.mark.as_deref().unwrap_or_default();
                 let rest = after(delivered.trim_end());
                 let anchor = &turn.anchor;
-                vec![format!("{anchor}{mark}{rest}"), document.to_owned(), format!("{anchor}{rest}")]
+                vec![
+                    format!("{anchor}{mark}{rest}"),
+                    document.to_owned(),
+                    format!("{anchor}{rest}"),
+                ]
             }
         };
-        let kind = if request.turn.is_none() { kind } else { SlotKind::Text };
+        let kind = if request.turn.is_none() {
+            kind
+        } else {
+            SlotKind::Text
+        };
         Self::new(dialect, kind, number, truths)
     }
 
-    /// Tells up to `length` more characters of a true text. `which` chooses the text of a call that has told nothing.
+    /// Tells up to `length` more characters of a true text. `which` chooses the text of a call that
+    /// has told nothing.
     pub(super) fn tell(&mut self, which: usize, length: usize) {
         let truths = &self.truths;
-        let (source, told) = self.source.get_or_insert_with(|| (truths[which % truths.len()].clone(), 0));
+        let (source, told) = self
+            .source
+            .get_or_insert_with(|| (truths[which % truths.len()].clone(), 0));
         let piece: String = source[*told..].chars().take(length).collect();
         *told += piece.len();
         if !piece.is_empty() {
@@ -150,7 +176,13 @@ impl Call {
     /// Adds what follows in the answer.
     fn write(&mut self, reason: Option<&str>) {
         let parts = self.parts.iter().map(String::as_str).collect();
-        let answer = Answer { dialect: self.dialect, kind: self.kind, parts, reason }.stream();
+        let answer = Answer {
+            dialect: self.dialect,
+            kind: self.kind,
+            parts,
+            reason,
+        }
+        .stream();
         let mut more = answer[self.written..].to_owned();
         self.written = answer.len();
         for id in ["chatcmpl-", "cmpl-", "msg_", "resp_"] {
@@ -169,14 +201,20 @@ impl Call {
         self.is_irregular = true;
         let error = json!({"message": "overloaded", "type": "overloaded_error", "code": null});
         let data = match self.dialect {
-            Dialect::Ollama => return self.push(format!("{}\n", json!({"error": "overloaded"})).as_bytes()),
+            Dialect::Ollama => {
+                return self.push(format!("{}\n", json!({"error": "overloaded"})).as_bytes());
+            }
             Dialect::Messages => json!({"type": "error", "error": error}),
             Dialect::Responses => {
                 json!({"type": "error", "message": "overloaded", "code": null, "param": null, "sequence_number": 90})
             }
             _ => json!({"error": error}),
         };
-        let name = if data["type"] == "error" { "event: error\n" } else { "" };
+        let name = if data["type"] == "error" {
+            "event: error\n"
+        } else {
+            ""
+        };
         self.push(format!("{name}data: {data}\n\n").as_bytes());
     }
 
@@ -223,7 +261,13 @@ impl Call {
 
     fn usage(&mut self, id: &str) {
         let usage = json!({"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14});
-        self.push(format!("data: {}\n\n", json!({"id": id, "choices": [], "usage": usage})).as_bytes());
+        self.push(
+            format!(
+                "data: {}\n\n",
+                json!({"id": id, "choices": [], "usage": usage})
+            )
+            .as_bytes(),
+        );
         self.is_irregular |= self.has_done;
     }
 

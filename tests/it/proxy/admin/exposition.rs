@@ -4,28 +4,39 @@ use std::collections::BTreeMap;
 
 pub(super) type Labels = BTreeMap<String, String>;
 
-/// The boundaries of the GenAI conventions of OpenTelemetry (semantic conventions for generative AI metrics).
+/// The boundaries of the GenAI conventions of OpenTelemetry (semantic conventions for generative AI
+/// metrics).
 const CONVENTION: [(&str, &[f64]); 6] = [
     ("gen_ai_client_operation_duration_seconds", DURATION),
     ("gen_ai_server_request_duration_seconds", DURATION),
-    ("gen_ai_client_operation_time_to_first_chunk_seconds", DURATION),
+    (
+        "gen_ai_client_operation_time_to_first_chunk_seconds",
+        DURATION,
+    ),
     (
         "gen_ai_server_time_to_first_token_seconds",
-        &[0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0],
+        &[
+            0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5,
+            10.0,
+        ],
     ),
     (
         "gen_ai_server_time_per_output_token_seconds",
-        &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5],
+        &[
+            0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5,
+        ],
     ),
     (
         "gen_ai_client_token_usage",
         &[
-            1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
-            67108864.0,
+            1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0,
+            4194304.0, 16777216.0, 67108864.0,
         ],
     ),
 ];
-const DURATION: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const DURATION: &[f64] = &[
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
+];
 
 /// What `/metrics` says.
 #[derive(Debug, Default)]
@@ -38,18 +49,26 @@ pub(super) struct Exposition {
 impl Exposition {
     /// Reads a text to its end. Panics at the first mistake.
     pub(super) fn read(text: &str) -> Self {
-        let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("it ends without a mark: {text}"));
+        let body = text
+            .strip_suffix("# EOF\n")
+            .unwrap_or_else(|| panic!("it ends without a mark: {text}"));
         let mut read = Self::default();
         let mut open = (String::new(), String::new());
         for line in body.split_terminator('\n') {
             if let Some(comment) = line.strip_prefix("# ") {
                 let words: Vec<_> = comment.splitn(3, ' ').collect();
-                let [word, name, rest] = words[..] else { panic!("{line}") };
+                let [word, name, rest] = words[..] else {
+                    panic!("{line}")
+                };
                 match word {
                     "HELP" => assert!(rest.ends_with('.') && !rest.ends_with(".."), "{line}"),
                     "TYPE" => {
                         open = (name.to_owned(), rest.to_owned());
-                        assert_eq!(read.types.insert(name.to_owned(), rest.to_owned()), None, "{line}: twice");
+                        assert_eq!(
+                            read.types.insert(name.to_owned(), rest.to_owned()),
+                            None,
+                            "{line}: twice"
+                        );
                     }
                     "UNIT" => assert!(name.ends_with(&format!("_{rest}")), "{line}"),
                     _ => panic!("{line}"),
@@ -57,7 +76,9 @@ impl Exposition {
                 continue;
             }
             let (name, labels, value) = sample(line);
-            let suffix = name.strip_prefix(&open.0).unwrap_or_else(|| panic!("{line}: not of {}", open.0));
+            let suffix = name
+                .strip_prefix(&open.0)
+                .unwrap_or_else(|| panic!("{line}: not of {}", open.0));
             let suffixes: &[&str] = match open.1.as_str() {
                 "counter" => &["_total"],
                 "gauge" => &[""],
@@ -65,7 +86,11 @@ impl Exposition {
                 other => panic!("{other}"),
             };
             assert!(suffixes.contains(&suffix), "{line}");
-            assert_eq!(read.samples.insert((name, labels), value), None, "{line}: twice");
+            assert_eq!(
+                read.samples.insert((name, labels), value),
+                None,
+                "{line}: twice"
+            );
         }
         read.check_histograms();
         read
@@ -75,34 +100,65 @@ impl Exposition {
     fn check_histograms(&self) {
         let mut buckets: BTreeMap<(&str, Labels), Vec<(f64, f64)>> = BTreeMap::new();
         for ((name, labels), value) in &self.samples {
-            let Some(histogram) = name.strip_suffix("_bucket") else { continue };
+            let Some(histogram) = name.strip_suffix("_bucket") else {
+                continue;
+            };
             let mut labels = labels.clone();
             let bound = labels.remove("le").unwrap();
-            let bound = if bound == "+Inf" { f64::INFINITY } else { bound.parse().unwrap() };
-            buckets.entry((histogram, labels)).or_default().push((bound, *value));
+            let bound = if bound == "+Inf" {
+                f64::INFINITY
+            } else {
+                bound.parse().unwrap()
+            };
+            buckets
+                .entry((histogram, labels))
+                .or_default()
+                .push((bound, *value));
         }
         for ((name, labels), mut buckets) in buckets {
             buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-            assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name}: {buckets:?}");
+            assert!(
+                buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1),
+                "{name}: {buckets:?}"
+            );
             if let Some((_, bounds)) = CONVENTION.iter().find(|(metric, _)| *metric == name) {
                 let bounds = bounds.iter().copied().chain([f64::INFINITY]);
-                assert!(bounds.eq(buckets.iter().map(|bucket| bucket.0)), "{name}: {buckets:?}");
+                assert!(
+                    bounds.eq(buckets.iter().map(|bucket| bucket.0)),
+                    "{name}: {buckets:?}"
+                );
             }
             let (last, all) = *buckets.last().unwrap();
-            assert_eq!((last, all), (f64::INFINITY, self.samples[&(format!("{name}_count"), labels)]), "{name}");
+            assert_eq!(
+                (last, all),
+                (
+                    f64::INFINITY,
+                    self.samples[&(format!("{name}_count"), labels)]
+                ),
+                "{name}"
+            );
         }
     }
 
     /// Returns the sum of a sample's values over all label sets that have these labels.
     pub(super) fn sum(&self, name: &str, with: &[(&str, &str)]) -> f64 {
-        let has = |labels: &Labels| with.iter().all(|(key, value)| labels.get(*key).is_some_and(|own| own == value));
-        self.samples.iter().filter(|((own, labels), _)| own == name && has(labels)).map(|(_, value)| value).sum()
+        let has = |labels: &Labels| {
+            with.iter()
+                .all(|(key, value)| labels.get(*key).is_some_and(|own| own == value))
+        };
+        self.samples
+            .iter()
+            .filter(|((own, labels), _)| own == name && has(labels))
+            .map(|(_, value)| value)
+            .sum()
     }
 
     /// Returns the values of a label, over all samples of this name.
     pub(super) fn values(&self, name: &str, label: &str) -> Vec<&str> {
         let of_name = self.samples.keys().filter(|(own, _)| own == name);
-        let mut values: Vec<_> = of_name.filter_map(|(_, labels)| labels.get(label).map(String::as_str)).collect();
+        let mut values: Vec<_> = of_name
+            .filter_map(|(_, labels)| labels.get(label).map(String::as_str))
+            .collect();
         values.sort_unstable();
         values.dedup();
         values
@@ -111,7 +167,10 @@ impl Exposition {
     /// Returns those of the values of which something was counted.
     pub(super) fn counted(&self, name: &str, label: &str) -> Vec<&str> {
         let is_counted = |value: &&str| self.sum(name, &[(label, *value)]) > 0.0;
-        self.values(name, label).into_iter().filter(is_counted).collect()
+        self.values(name, label)
+            .into_iter()
+            .filter(is_counted)
+            .collect()
     }
 
     /// Adds the metrics of another proxy that this one lacks.
@@ -123,9 +182,16 @@ impl Exposition {
     /// Returns the names of all metrics, as queries name them, and of all labels.
     pub(super) fn names(&self) -> (Vec<String>, Vec<&str>) {
         let suffix = |kind: &str| if kind == "counter" { "_total" } else { "" };
-        let metrics = self.types.iter().map(|(name, kind)| format!("{name}{}", suffix(kind))).collect();
-        let mut labels: Vec<_> =
-            self.samples.keys().flat_map(|(_, labels)| labels.keys().map(String::as_str)).collect();
+        let metrics = self
+            .types
+            .iter()
+            .map(|(name, kind)| format!("{name}{}", suffix(kind)))
+            .collect();
+        let mut labels: Vec<_> = self
+            .samples
+            .keys()
+            .flat_map(|(_, labels)| labels.keys().map(String::as_str))
+            .collect();
         labels.sort_unstable();
         labels.dedup();
         (metrics, labels)
@@ -137,7 +203,9 @@ fn sample(line: &str) -> (String, Labels, f64) {
     let is_name = |name: &str| {
         !name.is_empty()
             && !name.starts_with(|first: char| first.is_ascii_digit())
-            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+            && name
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
     };
     let end = line.find(['{', ' ']).unwrap_or_else(|| panic!("{line}"));
     let (name, mut rest) = line.split_at(end);
@@ -157,7 +225,11 @@ fn sample(line: &str) -> (String, Labels, f64) {
         rest = rest.strip_prefix('}').unwrap_or_else(|| panic!("{line}"));
     }
     let value = rest.strip_prefix(' ').and_then(|value| value.parse().ok());
-    (name.to_owned(), labels, value.unwrap_or_else(|| panic!("{line}")))
+    (
+        name.to_owned(),
+        labels,
+        value.unwrap_or_else(|| panic!("{line}")),
+    )
 }
 
 /// Reads a label's value up to its closing quote. Returns what follows, too.
@@ -182,7 +254,9 @@ fn quoted(text: &str) -> (String, &str) {
 fn the_reader_refuses_what_is_wrong() {
     let wrong = |text: &str| std::panic::catch_unwind(|| Exposition::read(text)).is_err();
     let head = "# HELP a B.\n# TYPE a counter\n";
-    assert!(!wrong(&format!("{head}a_total{{x=\"\\\"\\n\\\\\",y=\"\"}} 1\n# EOF\n")));
+    assert!(!wrong(&format!(
+        "{head}a_total{{x=\"\\\"\\n\\\\\",y=\"\"}} 1\n# EOF\n"
+    )));
     for samples in [
         "a 1\n",
         "b_total 1\n",

@@ -16,12 +16,17 @@ const HOSTILE: &str = "</pre></script><script>window.owned = 1</script><img src=
 
 #[tokio::test]
 async fn a_person_follows_an_answer_and_stops_it() {
-    let Some(browser) = Browser::start().await else { return };
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
     let rest = Arc::new(Notify::new());
     let raw = Raw::new(vec![
         stream(&(chunk("{\"title\": \"Hel") + &finish("length"))),
         vec![
-            send(format!("{STREAM}{}", chunk("{\"title\": \"Hello\", \"rows\": [[1, "))),
+            send(format!(
+                "{STREAM}{}",
+                chunk("{\"title\": \"Hello\", \"rows\": [[1, ")
+            )),
             Piece::Await(Arc::clone(&rest)),
             send(chunk("2")),
             Piece::Hold,
@@ -29,45 +34,86 @@ async fn a_person_follows_an_answer_and_stops_it() {
     ])
     .await;
     let proxy = proxy(&raw, 2, Limits::default()).await;
-    browser.open(&format!("http://{}/", proxy.admin_addr().unwrap())).await;
-    browser.wait("document.getElementById('empty').innerText === 'No answers yet.'").await;
+    browser
+        .open(&format!("http://{}/", proxy.admin_addr().unwrap()))
+        .await;
+    browser
+        .wait("document.getElementById('empty').innerText === 'No answers yet.'")
+        .await;
     let mut client = connect(proxy.addr()).await;
-    client.write_all(asked_as("mine", ASK).as_bytes()).await.unwrap();
+    client
+        .write_all(asked_as("mine", ASK).as_bytes())
+        .await
+        .unwrap();
     read_until(&mut client, "[[1").await;
-    browser.wait("document.querySelector('#rows tr.running')").await;
+    browser
+        .wait("document.querySelector('#rows tr.running')")
+        .await;
     // The arrow moves to the first answer, the other key opens it.
     browser.press(&["\u{e015}", "\u{e007}"]).await;
-    browser.wait("document.querySelector('pre')?.innerText.includes('[[1,')").await;
-    let text = browser.run("return document.querySelector('pre').textContent").await;
+    browser
+        .wait("document.querySelector('pre')?.innerText.includes('[[1,')")
+        .await;
+    let text = browser
+        .run("return document.querySelector('pre').textContent")
+        .await;
     assert_eq!(text, "{\"title\": \"Helcall 1lo\", \"rows\": [[1, ");
-    let place = browser.run("return document.getElementById('place').innerText").await;
+    let place = browser
+        .run("return document.getElementById('place').innerText")
+        .await;
     let expected = "open: .rows [0] [1] · depth 3 · ";
     assert!(place.as_str().unwrap().starts_with(expected), "{place}");
-    let said = browser.run("return [...document.querySelectorAll('.said')].map((line) => line.innerText)").await;
+    let said = browser
+        .run("return [...document.querySelectorAll('.said')].map((line) => line.innerText)")
+        .await;
     let said = said.as_array().unwrap();
     assert_eq!(said[0], "cut: length, byte 14 at /title");
-    assert!(said[1].as_str().unwrap().starts_with("joined by anchor at byte 14 at /title, 100 % sure"), "{said:?}");
-    let winner = browser.run("return document.querySelector('.scores tr.won').textContent").await;
+    assert!(
+        said[1]
+            .as_str()
+            .unwrap()
+            .starts_with("joined by anchor at byte 14 at /title, 100 % sure"),
+        "{said:?}"
+    );
+    let winner = browser
+        .run("return document.querySelector('.scores tr.won').textContent")
+        .await;
     assert!(winner.as_str().unwrap().contains("anchor"), "{winner}");
     rest.notify_one();
-    browser.wait("document.querySelector('pre').textContent.endsWith('[[1, 2')").await;
+    browser
+        .wait("document.querySelector('pre').textContent.endsWith('[[1, 2')")
+        .await;
     // Once may be a mistake.
     browser.run("document.getElementById('stop').focus()").await;
     browser.press(&["\u{e007}"]).await;
-    assert_eq!(browser.run("return document.getElementById('stop').innerText").await, "Press again to stop");
+    assert_eq!(
+        browser
+            .run("return document.getElementById('stop').innerText")
+            .await,
+        "Press again to stop"
+    );
     browser.press(&["\u{e007}"]).await;
-    browser.wait("document.getElementById('facts').innerText.includes('(stopped)')").await;
+    browser
+        .wait("document.getElementById('facts').innerText.includes('(stopped)')")
+        .await;
     raw.wait(|state| state.left == 1).await;
-    assert_eq!(wait_for(&proxy, |answer| answer["phase"] == "ended").await["stop"], "stopped");
+    assert_eq!(
+        wait_for(&proxy, |answer| answer["phase"] == "ended").await["stop"],
+        "stopped"
+    );
     browser.press(&["\u{e00c}"]).await;
-    browser.wait("document.getElementById('answer').hidden").await;
+    browser
+        .wait("document.getElementById('answer').hidden")
+        .await;
     assert_eq!(browser.complaints().await, [""; 0]);
     browser.end().await;
 }
 
 #[tokio::test]
 async fn a_hostile_answer_stays_text() {
-    let Some(browser) = Browser::start().await else { return };
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
     let quoted = serde_json::to_string(HOSTILE).unwrap();
     let deep = "[".repeat(1000);
     let long = "y".repeat(1_000_000);
@@ -80,66 +126,146 @@ async fn a_hostile_answer_stays_text() {
     let proxy = proxy(&raw, 1, Limits::default()).await;
     let mut client = connect(proxy.addr()).await;
     let ask = ASK.replace("\"m\"", &quoted);
-    client.write_all(asked_as("mine", &ask).as_bytes()).await.unwrap();
+    client
+        .write_all(asked_as("mine", &ask).as_bytes())
+        .await
+        .unwrap();
     read_until(&mut client, &deep).await;
-    browser.open(&format!("http://{}/#mine", proxy.admin_addr().unwrap())).await;
-    browser.wait("document.getElementById('place').innerText.includes('depth 1001')").await;
-    browser.wait("document.querySelector('pre').textContent.endsWith('[[[')").await;
+    browser
+        .open(&format!("http://{}/#mine", proxy.admin_addr().unwrap()))
+        .await;
+    browser
+        .wait("document.getElementById('place').innerText.includes('depth 1001')")
+        .await;
+    browser
+        .wait("document.querySelector('pre').textContent.endsWith('[[[')")
+        .await;
     assert_eq!(
-        browser.run("return [window.owned ?? null, document.querySelectorAll('img').length]").await.to_string(),
+        browser
+            .run("return [window.owned ?? null, document.querySelectorAll('img').length]")
+            .await
+            .to_string(),
         "[null,0]"
     );
-    assert_eq!(browser.run("return document.querySelectorAll('script').length").await, 1);
+    assert_eq!(
+        browser
+            .run("return document.querySelectorAll('script').length")
+            .await,
+        1
+    );
     // What is shown is bounded, and the first of it is not shown any more.
-    let shown = browser.run("return document.querySelector('pre').textContent.length").await.as_u64().unwrap();
+    let shown = browser
+        .run("return document.querySelector('pre').textContent.length")
+        .await
+        .as_u64()
+        .unwrap();
     assert!((200_000..=320_000).contains(&shown), "{shown}");
-    let model = browser.run("return document.querySelector('#rows td.model').textContent").await;
-    assert!(model.as_str().unwrap().contains("<script>window.owned = 1</script>"), "{model}");
-    assert!(model.as_str().unwrap().contains("⟦202E⟧⟦2066⟧⟦200B⟧⟦0000⟧⟦007F⟧&lt;"), "{model}");
+    let model = browser
+        .run("return document.querySelector('#rows td.model').textContent")
+        .await;
+    assert!(
+        model
+            .as_str()
+            .unwrap()
+            .contains("<script>window.owned = 1</script>"),
+        "{model}"
+    );
+    assert!(
+        model
+            .as_str()
+            .unwrap()
+            .contains("⟦202E⟧⟦2066⟧⟦200B⟧⟦0000⟧⟦007F⟧&lt;"),
+        "{model}"
+    );
     // The address of the text is no page either.
-    browser.open(&format!("http://{}/answers/mine?view=text", proxy.admin_addr().unwrap())).await;
-    browser.wait("document.body.textContent.includes('<script>window.owned = 1')").await;
-    assert_eq!(browser.run("return window.owned ?? null").await, serde_json::Value::Null);
+    browser
+        .open(&format!(
+            "http://{}/answers/mine?view=text",
+            proxy.admin_addr().unwrap()
+        ))
+        .await;
+    browser
+        .wait("document.body.textContent.includes('<script>window.owned = 1')")
+        .await;
+    assert_eq!(
+        browser.run("return window.owned ?? null").await,
+        serde_json::Value::Null
+    );
     browser.end().await;
 }
 
 /// An upstream names the end of its answer as it likes.
 #[tokio::test]
 async fn a_hostile_end_stays_text() {
-    let Some(browser) = Browser::start().await else { return };
-    let raw =
-        Raw::new(vec![stream(&(chunk("[1, 2") + &finish("length"))), stream(&(chunk("[1, 2, 3") + &finish(HOSTILE)))])
-            .await;
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let raw = Raw::new(vec![
+        stream(&(chunk("[1, 2") + &finish("length"))),
+        stream(&(chunk("[1, 2, 3") + &finish(HOSTILE))),
+    ])
+    .await;
     let proxy = proxy(&raw, 1, Limits::default()).await;
     exchange(proxy.addr(), &asked_as("mine", ASK)).await;
-    browser.open(&format!("http://{}/#mine", proxy.admin_addr().unwrap())).await;
-    browser.wait("document.getElementById('calls').textContent.includes('<img src=x')").await;
-    let said = browser.run("return document.getElementById('calls').textContent").await;
-    assert!(said.as_str().unwrap().contains("⟦202E⟧⟦2066⟧⟦200B⟧⟦0000⟧⟦007F⟧&lt;"), "{said}");
+    browser
+        .open(&format!("http://{}/#mine", proxy.admin_addr().unwrap()))
+        .await;
+    browser
+        .wait("document.getElementById('calls').textContent.includes('<img src=x')")
+        .await;
+    let said = browser
+        .run("return document.getElementById('calls').textContent")
+        .await;
+    assert!(
+        said.as_str()
+            .unwrap()
+            .contains("⟦202E⟧⟦2066⟧⟦200B⟧⟦0000⟧⟦007F⟧&lt;"),
+        "{said}"
+    );
     browser.end().await;
 }
 
 /// Nothing of the page is wider than a phone, in both colors.
 #[tokio::test]
 async fn the_page_fits_a_phone() {
-    let Some(browser) = Browser::start().await else { return };
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
     let raw = super::cut_and_joined().await;
     let proxy = proxy(&raw, 1, Limits::default()).await;
-    exchange(proxy.addr(), &asked_as("a-request-id-that-is-long-and-has-no-place-to-break-4bf92f3577b34da6", ASK))
-        .await;
+    exchange(
+        proxy.addr(),
+        &asked_as(
+            "a-request-id-that-is-long-and-has-no-place-to-break-4bf92f3577b34da6",
+            ASK,
+        ),
+    )
+    .await;
     browser.resize(360, 740).await;
     let mut colors = Vec::new();
     for scheme in ["light", "dark"] {
         browser.prefer(scheme).await;
-        browser.open(&format!("http://{}/", proxy.admin_addr().unwrap())).await;
+        browser
+            .open(&format!("http://{}/", proxy.admin_addr().unwrap()))
+            .await;
         browser.wait("document.querySelector('#rows a')").await;
         for part in ["the list", "the answer"] {
-            let fits = browser.run("return document.documentElement.scrollWidth <= innerWidth").await;
+            let fits = browser
+                .run("return document.documentElement.scrollWidth <= innerWidth")
+                .await;
             assert_eq!(fits, true, "{scheme}: {part} is wider than a phone");
-            browser.run("document.querySelector('#rows a').click()").await;
-            browser.wait("document.querySelector('pre')?.textContent.includes('é')").await;
+            browser
+                .run("document.querySelector('#rows a').click()")
+                .await;
+            browser
+                .wait("document.querySelector('pre')?.textContent.includes('é')")
+                .await;
         }
-        colors.push(browser.run("return getComputedStyle(document.body).backgroundColor").await);
+        colors.push(
+            browser
+                .run("return getComputedStyle(document.body).backgroundColor")
+                .await,
+        );
         assert!(browser.picture().await.len() > 1000);
     }
     assert_ne!(colors[0], colors[1]);

@@ -29,7 +29,9 @@ async fn cable(to: std::net::SocketAddr, cut: Arc<Notify>) -> std::net::SocketAd
 
 #[tokio::test]
 async fn a_page_gets_each_event_once_although_its_connection_is_lost() {
-    let Some(browser) = Browser::start().await else { return };
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
     let (go, cut) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let page = "<!DOCTYPE html><link rel=icon href=data:,><p>page";
     let page = format!(
@@ -37,8 +39,16 @@ async fn a_page_gets_each_event_once_although_its_connection_is_lost() {
         page.len()
     );
     let raw = Raw::new(vec![vec![send(page)], pausing(&go)]).await;
-    let access = Access { origins: vec!["*".to_owned()], ..Access::default() };
-    let proxy = raw.unbound(keeping()).access(access).bind(LOOPBACK).await.unwrap();
+    let access = Access {
+        origins: vec!["*".to_owned()],
+        ..Access::default()
+    };
+    let proxy = raw
+        .unbound(keeping())
+        .access(access)
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     let addr = cable(proxy.addr(), Arc::clone(&cut)).await;
     browser.open(&format!("http://{addr}/page")).await;
     let ask = json!({"method": "POST", "headers": {"x-restitch-keep": "60"}, "body": ASK});
@@ -58,7 +68,10 @@ async fn a_page_gets_each_event_once_although_its_connection_is_lost() {
     browser.wait("window.opened === 2").await;
     go.notify_one();
     browser.wait("window.got.length >= 5").await;
-    let expected: Vec<_> = (1..).zip(five()).map(|(n, event)| format!("1-{n} {}", event[6..].trim_end())).collect();
+    let expected: Vec<_> = (1..)
+        .zip(five())
+        .map(|(n, event)| format!("1-{n} {}", event[6..].trim_end()))
+        .collect();
     assert_eq!(browser.run("return window.got").await, json!(expected));
     assert_eq!(raw.state.borrow().requests, 2);
     browser.end().await;

@@ -4,21 +4,43 @@ use super::super::Setup;
 use super::super::raw::*;
 use super::*;
 
-/// A request without a credential is anybody's: whoever sends it again is not known to be the same caller.
+/// A request without a credential is anybody's: whoever sends it again is not known to be the same
+/// caller.
 #[tokio::test]
 async fn without_a_credential_an_answer_is_found_by_its_id_alone() {
-    for none in
-        ["x-none: 1", "authorization: Bearer ", "x-api-key:", "cookie: session=1", "proxy-authorization: Basic eDp5"]
-    {
+    for none in [
+        "x-none: 1",
+        "authorization: Bearer ",
+        "x-api-key:",
+        "cookie: session=1",
+        "proxy-authorization: Basic eDp5",
+    ] {
         let (raw, proxy, go) = waiting(2, keeping()).await;
-        let id = ask_and_leave(&proxy, &with(&post(ASK), &format!("x-restitch-keep: 30\r\n{none}"))).await;
+        let id = ask_and_leave(
+            &proxy,
+            &with(&post(ASK), &format!("x-restitch-keep: 30\r\n{none}")),
+        )
+        .await;
         go.notify_one();
-        let again = |headers: &str| with(&post(ASK), &format!("{none}\r\nlast-event-id: 1-3{headers}"));
+        let again = |headers: &str| {
+            with(
+                &post(ASK),
+                &format!("{none}\r\nlast-event-id: 1-3{headers}"),
+            )
+        };
         let rest = numbered(&five()[3..], 4);
-        let response = exchange(proxy.addr(), &again(&format!("\r\nx-restitch-stream: {id}"))).await;
+        let response = exchange(
+            proxy.addr(),
+            &again(&format!("\r\nx-restitch-stream: {id}")),
+        )
+        .await;
         assert_eq!(body_of(&response), (rest.clone(), true), "{none}");
         let by_id = about("GET", &id, &after("1-3")).replace("authorization: Bearer sk-1", none);
-        assert_eq!(body_of(&exchange(proxy.addr(), &by_id).await), (rest, true), "{none}");
+        assert_eq!(
+            body_of(&exchange(proxy.addr(), &by_id).await),
+            (rest, true),
+            "{none}"
+        );
         assert_eq!(raw.state.borrow().requests, 1);
         // Without the id it is a request like any other.
         let mut client = connect(proxy.addr()).await;
@@ -26,7 +48,11 @@ async fn without_a_credential_an_answer_is_found_by_its_id_alone() {
         raw.wait(|state| state.requests == 2).await;
         go.notify_one();
         let response = read_to_end(&mut client).await;
-        assert_eq!(body_of(&response), (five().concat(), true), "{none}: {response}");
+        assert_eq!(
+            body_of(&response),
+            (five().concat(), true),
+            "{none}: {response}"
+        );
         proxy.shutdown().await;
     }
 }
@@ -35,11 +61,18 @@ async fn without_a_credential_an_answer_is_found_by_its_id_alone() {
 #[tokio::test]
 async fn without_a_credential_the_id_of_a_response_finds_nothing() {
     let setup = Setup::of("answer", |proxy| proxy.limits(keeping())).await;
-    let ask = post(r#"{"model":"sim","stream":true,"input":"x"}"#).replace("/v1/chat/completions", "/v1/responses");
+    let ask = post(r#"{"model":"sim","stream":true,"input":"x"}"#)
+        .replace("/v1/chat/completions", "/v1/responses");
     let response = exchange(setup.proxy.addr(), &with(&ask, "x-restitch-keep: 30")).await;
     let (whole, _) = body_of(&response);
-    let id = whole.split("\"id\":\"resp").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-    let get = format!("GET /v1/responses/resp{id}?stream=true HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+    let id = whole
+        .split("\"id\":\"resp")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .unwrap();
+    let get = format!(
+        "GET /v1/responses/resp{id}?stream=true HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"
+    );
     let response = exchange(setup.proxy.addr(), &get).await;
     assert!(!response.contains("x-restitch-stream"), "{response}");
     setup.proxy.shutdown().await;
@@ -66,7 +99,13 @@ async fn a_caller_with_many_answers_drops_none_of_another() {
     let response = exchange(proxy.addr(), &as_other(&about("GET", &other, ""))).await;
     assert_eq!(body_of(&response), (numbered(&five(), 1), true));
     let response = exchange(proxy.addr(), &about("GET", &own[2], "")).await;
-    assert!(status(&response) == "410 Gone" && response.contains("max_kept_answers"), "{response}");
-    assert_eq!(status(&exchange(proxy.addr(), &about("GET", &own[4], "")).await), "200 OK");
+    assert!(
+        status(&response) == "410 Gone" && response.contains("max_kept_answers"),
+        "{response}"
+    );
+    assert_eq!(
+        status(&exchange(proxy.addr(), &about("GET", &own[4], "")).await),
+        "200 OK"
+    );
     proxy.shutdown().await;
 }

@@ -20,33 +20,68 @@ async fn a_client_reads_from_offsets() {
     let first = ask("offset=-1").await;
     assert_eq!(body_of(&first), (numbered(&five()[..2], 1), true));
     assert_eq!(header(&first, "stream-up-to-date"), "true");
-    assert!(!first.contains("stream-closed") && !head.contains("stream-closed"), "{head}");
+    assert!(
+        !first.contains("stream-closed") && !head.contains("stream-closed"),
+        "{head}"
+    );
     let tail = offset(&first).to_owned();
-    assert_eq!((offset(&head), offset(&ask("offset=now").await)), (tail.as_str(), tail.as_str()));
+    assert_eq!(
+        (offset(&head), offset(&ask("offset=now").await)),
+        (tail.as_str(), tail.as_str())
+    );
     // It waits for what comes.
     let mut poll = connect(proxy.addr()).await;
-    poll.write_all(bytes(&id, &format!("offset={tail}&live=long-poll")).as_bytes()).await.unwrap();
+    poll.write_all(bytes(&id, &format!("offset={tail}&live=long-poll")).as_bytes())
+        .await
+        .unwrap();
     let mut live = connect(proxy.addr()).await;
-    live.write_all(bytes(&id, &format!("offset={tail}&live=sse")).as_bytes()).await.unwrap();
+    live.write_all(bytes(&id, &format!("offset={tail}&live=sse")).as_bytes())
+        .await
+        .unwrap();
     let begun = read_until(&mut live, "\n\n").await;
-    assert!(begun.contains("\"upToDate\":true") && begun.contains(&tail), "{begun}");
+    assert!(
+        begun.contains("\"upToDate\":true") && begun.contains(&tail),
+        "{begun}"
+    );
     go.notify_one();
     let polled = read_to_end(&mut poll).await;
-    assert_eq!((status(&polled), offset(&polled) > tail.as_str()), ("200 OK", true), "{polled}");
-    assert!(body_of(&polled).0.starts_with(&numbered(&five()[2..3], 3)), "{polled}");
+    assert_eq!(
+        (status(&polled), offset(&polled) > tail.as_str()),
+        ("200 OK", true),
+        "{polled}"
+    );
+    assert!(
+        body_of(&polled).0.starts_with(&numbered(&five()[2..3], 3)),
+        "{polled}"
+    );
     let events = read_to_end(&mut live).await;
-    assert!(events.contains("event: data\ndata:data: {") && events.contains("\"streamClosed\":true"), "{events}");
+    assert!(
+        events.contains("event: data\ndata:data: {") && events.contains("\"streamClosed\":true"),
+        "{events}"
+    );
     // All of it, its end, and nothing for who has it.
     let whole = ask("offset=-1").await;
     assert_eq!(body_of(&whole), (numbered(&five(), 1), true));
     assert_eq!(header(&whole, "stream-closed"), "true");
     let end = offset(&whole).to_owned();
-    let known = format!("if-none-match: {}\r\nauthorization:", header(&whole, "etag"));
+    let known = format!(
+        "if-none-match: {}\r\nauthorization:",
+        header(&whole, "etag")
+    );
     let again = bytes(&id, "offset=-1").replace("authorization:", &known);
-    assert_eq!(status(&exchange(proxy.addr(), &again).await), "304 Not Modified");
-    assert_eq!(body_of(&ask(&format!("offset={end}")).await), (String::new(), true));
+    assert_eq!(
+        status(&exchange(proxy.addr(), &again).await),
+        "304 Not Modified"
+    );
+    assert_eq!(
+        body_of(&ask(&format!("offset={end}")).await),
+        (String::new(), true)
+    );
     let polled = ask(&format!("offset={end}&live=long-poll")).await;
-    assert_eq!((status(&polled), header(&polled, "stream-closed")), ("204 No Content", "true"));
+    assert_eq!(
+        (status(&polled), header(&polled, "stream-closed")),
+        ("204 No Content", "true")
+    );
     assert_eq!(raw.state.borrow().requests, 1);
     proxy.shutdown().await;
 }
@@ -71,13 +106,23 @@ async fn what_is_no_offset_is_refused() {
     }
     let other = bytes(&id, "offset=-1").replace("sk-1", "sk-2");
     let response = exchange(proxy.addr(), &other).await;
-    assert_eq!((status(&response), header(&response, "x-content-type-options")), ("404 Not Found", "nosniff"));
+    assert_eq!(
+        (
+            status(&response),
+            header(&response, "x-content-type-options")
+        ),
+        ("404 Not Found", "nosniff")
+    );
     proxy.shutdown().await;
 }
 
 #[tokio::test]
 async fn an_answer_that_broke_off_says_so() {
-    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}{}", chunk("[1, "), chunk("2"))), Piece::Reset]]).await;
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}{}", chunk("[1, "), chunk("2"))),
+        Piece::Reset,
+    ]])
+    .await;
     let mut limits = keeping();
     limits.continuation.max_continuations = 0;
     let proxy = raw.proxy(limits).await;
@@ -90,6 +135,12 @@ async fn an_answer_that_broke_off_says_so() {
     };
     assert!(whole.contains("\"restitchState\":\"broken\""), "{whole}");
     let read = exchange(proxy.addr(), &bytes(&id, "offset=-1")).await;
-    assert_eq!((header(&read, "stream-closed"), header(&read, "x-restitch-state")), ("true", "broken"));
+    assert_eq!(
+        (
+            header(&read, "stream-closed"),
+            header(&read, "x-restitch-state")
+        ),
+        ("true", "broken")
+    );
     proxy.shutdown().await;
 }

@@ -1,4 +1,5 @@
-//! How kept answers end: with their task, with the proxy, by the operator, and what is measured of them.
+//! How kept answers end: with their task, with the proxy, by the operator, and what is measured of
+//! them.
 
 use std::net::SocketAddr;
 
@@ -8,7 +9,8 @@ use super::super::page::{LOOPBACK, stop, wait_for};
 use super::super::raw::*;
 use super::*;
 
-/// Waits until a draining proxy refuses connections, and a moment more, in which its idle threads end.
+/// Waits until a draining proxy refuses connections, and a moment more, in which its idle threads
+/// end.
 async fn drains(addr: SocketAddr) {
     while TcpStream::connect(addr).await.is_ok() {
         sleep(Duration::from_millis(10)).await;
@@ -16,7 +18,8 @@ async fn drains(addr: SocketAddr) {
     sleep(Duration::from_millis(50)).await;
 }
 
-/// Asks, reads until the second event, and leaves. Returns the id of the answer after the proxy has closed its side, too.
+/// Asks, reads until the second event, and leaves. Returns the id of the answer after the proxy has
+/// closed its side, too.
 async fn ask_and_be_left(proxy: &Server, request: &str) -> String {
     let mut client = connect(proxy.addr()).await;
     client.write_all(request.as_bytes()).await.unwrap();
@@ -36,7 +39,9 @@ async fn an_answer_breaks_off_for_its_readers_when_its_task_panics() {
         send(finish("stop")),
     ];
     let raw = Raw::new(vec![pieces]).await;
-    let proxy = raw.unbound(keeping()).observe(Arc::new(|_| panic!("an observer that is wrong")));
+    let proxy = raw
+        .unbound(keeping())
+        .observe(Arc::new(|_| panic!("an observer that is wrong")));
     let proxy = proxy.bind(LOOPBACK).await.unwrap();
     let mut client = connect(proxy.addr()).await;
     client.write_all(ask_kept().as_bytes()).await.unwrap();
@@ -50,17 +55,26 @@ async fn an_answer_breaks_off_for_its_readers_when_its_task_panics() {
     proxy.shutdown().await;
 }
 
-/// The thread that an answer was asked on has nothing left to do, and another thread has its reader.
+/// The thread that an answer was asked on has nothing left to do, and another thread has its
+/// reader.
 #[tokio::test]
 async fn an_answer_goes_on_while_another_thread_has_its_reader() {
     let (raw, _, go) = waiting(1, keeping()).await;
-    let proxy = raw.unbound(keeping()).threads(2).bind(LOOPBACK).await.unwrap();
+    let proxy = raw
+        .unbound(keeping())
+        .threads(2)
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     let mut client = connect(proxy.addr()).await;
     client.write_all(ask_kept().as_bytes()).await.unwrap();
     let seen = read_until(&mut client, "id: 1-2\n\n").await;
     let id = header(&seen, "x-restitch-stream").to_owned();
     let mut reader = connect(proxy.addr()).await;
-    reader.write_all(about("GET", &id, "").as_bytes()).await.unwrap();
+    reader
+        .write_all(about("GET", &id, "").as_bytes())
+        .await
+        .unwrap();
     let mut read = read_until(&mut reader, "id: 1-2\n\n").await;
     drop(client);
     let addr = proxy.addr();
@@ -81,7 +95,11 @@ async fn an_answer_whose_reader_leaves_while_the_proxy_drains_is_stopped() {
         Piece::Await(Arc::clone(&go)),
         send(chunk("]") + &finish("stop")),
     ];
-    let raw = Raw::new(vec![slow, vec![send(format!("{STREAM}{}", chunk("[1"))), Piece::Hold]]).await;
+    let raw = Raw::new(vec![
+        slow,
+        vec![send(format!("{STREAM}{}", chunk("[1"))), Piece::Hold],
+    ])
+    .await;
     let proxy = raw.proxy(keeping()).await;
     let (mut plain, mut reader) = (connect(proxy.addr()).await, connect(proxy.addr()).await);
     plain.write_all(post(ASK).as_bytes()).await.unwrap();
@@ -95,7 +113,10 @@ async fn an_answer_whose_reader_leaves_while_the_proxy_drains_is_stopped() {
     assert_eq!(state.borrow().left, 0);
     drop(reader);
     // The other answer is still open.
-    tokio::time::timeout(HANGS, state.wait_for(|state| state.left == 1)).await.unwrap().unwrap();
+    tokio::time::timeout(HANGS, state.wait_for(|state| state.left == 1))
+        .await
+        .unwrap()
+        .unwrap();
     go.notify_one();
     read += &read_to_end(&mut plain).await;
     assert!(body_of(&read).1, "{read}");
@@ -105,7 +126,10 @@ async fn an_answer_whose_reader_leaves_while_the_proxy_drains_is_stopped() {
 /// In memory nobody can go on with a kept answer: it ends as all others do.
 #[tokio::test]
 async fn a_kept_answer_ends_with_its_process_when_the_time_to_drain_is_over() {
-    let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
+    let held = vec![
+        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
+        Piece::Hold,
+    ];
     let raw = Raw::new(vec![held]).await;
     let mut limits = keeping();
     limits.server.drain_timeout = Duration::from_millis(50);
@@ -115,42 +139,78 @@ async fn a_kept_answer_ends_with_its_process_when_the_time_to_drain_is_over() {
     read_until(&mut client, "id: 1-2\n\n").await;
     assert!(!tokio::time::timeout(HANGS, proxy.shutdown()).await.unwrap());
     let rest = read_to_end(&mut client).await;
-    assert!(rest.contains("\"limit\":{\"name\":\"drain_timeout\""), "{rest}");
+    assert!(
+        rest.contains("\"limit\":{\"name\":\"drain_timeout\""),
+        "{rest}"
+    );
 }
 
 #[tokio::test]
 async fn the_operator_stops_an_answer_whose_client_has_left() {
-    let held = vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Hold];
+    let held = vec![
+        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
+        Piece::Hold,
+    ];
     let raw = Raw::new(vec![held]).await;
-    let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+    let proxy = raw
+        .unbound(keeping())
+        .admin(Some(LOOPBACK))
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     let ask = with(&ask_kept(), "x-request-id: mine");
     ask_and_be_left(&proxy, &ask).await;
     let shown = wait_for(&proxy, |answer| answer["id"] == "mine").await;
-    assert_eq!((&shown["phase"], &shown["end"]), (&json!("running"), &json!(null)), "{shown}");
+    assert_eq!(
+        (&shown["phase"], &shown["end"]),
+        (&json!("running"), &json!(null)),
+        "{shown}"
+    );
     let stopped = stop(&proxy, "mine").await;
     assert!(stopped.starts_with("HTTP/1.1 202"), "{stopped}");
     raw.wait(|state| state.left == 1).await;
     let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
-    assert_eq!((&shown["stop"], &shown["status"]), (&json!("stopped"), &json!(200)), "{shown}");
+    assert_eq!(
+        (&shown["stop"], &shown["status"]),
+        (&json!("stopped"), &json!(200)),
+        "{shown}"
+    );
     proxy.shutdown().await;
 }
 
 #[tokio::test]
 async fn what_an_answer_does_without_its_client_is_measured() {
     let go = Arc::new(Notify::new());
-    let cut =
-        vec![send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))), Piece::Await(Arc::clone(&go)), Piece::Reset];
+    let cut = vec![
+        send(format!("{STREAM}{}{}", chunk("[1"), chunk(", 2"))),
+        Piece::Await(Arc::clone(&go)),
+        Piece::Reset,
+    ];
     let raw = Raw::new(vec![cut, stream(&(chunk("[1, 2, 3]") + &finish("stop")))]).await;
-    let proxy = raw.unbound(keeping()).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+    let proxy = raw
+        .unbound(keeping())
+        .admin(Some(LOOPBACK))
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     let id = ask_and_be_left(&proxy, &ask_kept()).await;
-    let metrics =
-        async || exchange(proxy.admin_addr().unwrap(), "GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").await;
+    let metrics = async || {
+        exchange(
+            proxy.admin_addr().unwrap(),
+            "GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
+        )
+        .await
+    };
     let running = metrics().await;
     assert!(running.contains("restitch_running 1\n"), "{running}");
     go.notify_one();
     exchange(proxy.addr(), &about("GET", &id, "")).await;
     let shown = wait_for(&proxy, |answer| answer["phase"] == "ended").await;
-    assert_eq!((&shown["end"], &shown["calls"]), (&json!("whole"), &json!(2)), "{shown}");
+    assert_eq!(
+        (&shown["end"], &shown["calls"]),
+        (&json!("whole"), &json!(2)),
+        "{shown}"
+    );
     let measured = metrics().await;
     for line in [
         "restitch_running 0\n",

@@ -28,9 +28,23 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) async fn start(upstream: &str, store: &str) -> Self {
-        let args = ["proxy", "--listen", "127.0.0.1:0", "--threads", "1", "--max-keep", "60", "--upstream", upstream];
+        let args = [
+            "proxy",
+            "--listen",
+            "127.0.0.1:0",
+            "--threads",
+            "1",
+            "--max-keep",
+            "60",
+            "--upstream",
+            upstream,
+        ];
         let mut command = Command::new(env!("CARGO_BIN_EXE_restitch"));
-        command.args(args).args(["--store", store]).stderr(Stdio::piped()).kill_on_drop(true);
+        command
+            .args(args)
+            .args(["--store", store])
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let url = async {
@@ -56,7 +70,8 @@ impl Process {
 /// The proxies that are up.
 type Urls = Arc<Mutex<Vec<String>>>;
 
-/// A client that comes back until it has the whole answer. Returns how often it had to. Counts the events that it has `seen`.
+/// A client that comes back until it has the whole answer. Returns how often it had to. Counts the
+/// events that it has `seen`.
 async fn read_whole(urls: Urls, seen: Arc<AtomicUsize>, mut at: usize, prompt: String) -> usize {
     let url = |at: usize| {
         let urls = urls.lock().unwrap();
@@ -70,15 +85,29 @@ async fn read_whole(urls: Urls, seen: Arc<AtomicUsize>, mut at: usize, prompt: S
             None => {
                 let uri = client.upstream().uri_for("/v1/chat/completions").unwrap();
                 let post = http::Request::post(uri).header("x-restitch-keep", "60");
-                let post = post.header("authorization", "Bearer sk-1").header("content-type", "application/json");
-                client.send(post.body(Body::full(request(true, &prompt).to_string())).unwrap()).await
+                let post = post
+                    .header("authorization", "Bearer sk-1")
+                    .header("content-type", "application/json");
+                client
+                    .send(
+                        post.body(Body::full(request(true, &prompt).to_string()))
+                            .unwrap(),
+                    )
+                    .await
             }
             Some(id) => {
                 back += 1;
                 assert!(back < 100, "{prompt}: no end, after {last}: {text}");
-                let uri = client.upstream().uri_for(&format!("/streams/{id}")).unwrap();
+                let uri = client
+                    .upstream()
+                    .uri_for(&format!("/streams/{id}"))
+                    .unwrap();
                 let get = http::Request::get(uri).header("authorization", "Bearer sk-1");
-                let get = if last.is_empty() { get } else { get.header("last-event-id", &last) };
+                let get = if last.is_empty() {
+                    get
+                } else {
+                    get.header("last-event-id", &last)
+                };
                 client.send(get.body(Body::full("")).unwrap()).await
             }
         };
@@ -88,10 +117,18 @@ async fn read_whole(urls: Urls, seen: Arc<AtomicUsize>, mut at: usize, prompt: S
             continue;
         };
         assert_eq!(response.status(), 200, "after {last} of {stream:?}");
-        stream = Some(response.headers()["x-restitch-stream"].to_str().unwrap().to_owned());
+        stream = Some(
+            response.headers()["x-restitch-stream"]
+                .to_str()
+                .unwrap()
+                .to_owned(),
+        );
         let mut decoder = Decoder::new(&Limits::default());
         let mut frames = response.into_body();
-        while let Some(Ok(frame)) = timeout(HANGS, frames.frame()).await.expect("the proxy hangs") {
+        while let Some(Ok(frame)) = timeout(HANGS, frames.frame())
+            .await
+            .expect("the proxy hangs")
+        {
             let data = frame.into_data().unwrap_or_default();
             let mut input = &data[..];
             while let Some(event) = decoder.next_event(&mut input).unwrap() {
@@ -101,29 +138,46 @@ async fn read_whole(urls: Urls, seen: Arc<AtomicUsize>, mut at: usize, prompt: S
                 positions.push((epoch.parse().unwrap(), seq.parse().unwrap()));
                 done += usize::from(event.data == "[DONE]");
                 let chunk: Value = serde_json::from_str(&event.data).unwrap_or_default();
-                text += chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default();
+                text += chunk["choices"][0]["delta"]["content"]
+                    .as_str()
+                    .unwrap_or_default();
             }
         }
     }
     assert_eq!(text, DOCUMENT, "{prompt}");
-    assert!(positions.is_sorted_by(|a, b| a < b), "an event came twice: {positions:?}");
+    assert!(
+        positions.is_sorted_by(|a, b| a < b),
+        "an event came twice: {positions:?}"
+    );
     assert_eq!(done, 1);
     back
 }
 
-/// Kills one of some proxies again and again in the middle of answers, each time starts another one, and expects that all clients
-/// get whole documents. `RESTITCH_KILLS=200` for a long run.
+/// Kills one of some proxies again and again in the middle of answers, each time starts another
+/// one, and expects that all clients get whole documents. `RESTITCH_KILLS=200` for a long run.
 pub(super) async fn kill_again_and_again(store: &str, proxies: usize) {
     const CLIENTS: usize = 8;
-    #[expect(clippy::disallowed_methods, reason = "a test takes the length of its run from the environment")]
-    let kills = std::env::var("RESTITCH_KILLS").ok().map_or(4, |kills| kills.parse().unwrap());
-    let sim = Sim::new(DOCUMENT, "answer | anchor".parse().unwrap()).chunk(4).delay(Duration::from_millis(15));
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test takes the length of its run from the environment"
+    )]
+    let kills = std::env::var("RESTITCH_KILLS")
+        .ok()
+        .map_or(4, |kills| kills.parse().unwrap());
+    let sim = Sim::new(DOCUMENT, "answer | anchor".parse().unwrap())
+        .chunk(4)
+        .delay(Duration::from_millis(15));
     let sim = sim.bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let mut processes = Vec::new();
     for _ in 0..proxies {
         processes.push(Process::start(&sim.url(), store).await);
     }
-    let urls: Urls = Arc::new(Mutex::new(processes.iter().map(|process| process.url.clone()).collect()));
+    let urls: Urls = Arc::new(Mutex::new(
+        processes
+            .iter()
+            .map(|process| process.url.clone())
+            .collect(),
+    ));
     let mut clients = JoinSet::new();
     let mut rng = Rng::new(11);
     let seen = Arc::new(AtomicUsize::new(0));
@@ -137,18 +191,29 @@ pub(super) async fn kill_again_and_again(store: &str, proxies: usize) {
             }
             while clients.len() < CLIENTS {
                 let prompt = format!("question {asked}");
-                clients.spawn(read_whole(Arc::clone(&urls), Arc::clone(&seen), rng.below(proxies), prompt));
+                clients.spawn(read_whole(
+                    Arc::clone(&urls),
+                    Arc::clone(&seen),
+                    rng.below(proxies),
+                    prompt,
+                ));
                 asked += 1;
             }
             sleep(Duration::from_millis(10)).await;
         }
         processes.remove(0).kill().await;
         processes.push(Process::start(&sim.url(), store).await);
-        *urls.lock().unwrap() = processes.iter().map(|process| process.url.clone()).collect();
+        *urls.lock().unwrap() = processes
+            .iter()
+            .map(|process| process.url.clone())
+            .collect();
     }
     while let Some(client) = clients.join_next().await {
         (answers, back) = (answers + 1, back + client.unwrap());
     }
     println!("{kills} kills, {answers} answers, clients came back {back} times");
-    assert!(answers == asked && back >= kills, "{answers} of {asked} answers, clients came back {back} times");
+    assert!(
+        answers == asked && back >= kills,
+        "{answers} of {asked} answers, clients came back {back} times"
+    );
 }

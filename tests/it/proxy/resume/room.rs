@@ -29,7 +29,12 @@ async fn long(limits: Limits, store: &str) -> (Raw, Server, Arc<Notify>, Vec<Str
         send(events[20..].concat()),
     ];
     let raw = Raw::new(vec![pieces]).await;
-    let proxy = raw.unbound(limits).store(store).bind(LOOPBACK).await.unwrap();
+    let proxy = raw
+        .unbound(limits)
+        .store(store)
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     (raw, proxy, go, events)
 }
 
@@ -49,7 +54,10 @@ pub(super) async fn reads_on(store: &str) {
     for method in ["GET", "HEAD"] {
         let response = exchange(proxy.addr(), &about(method, &id, "")).await;
         assert_eq!(status(&response), "410 Gone", "{method}: {response}");
-        assert!(method == "HEAD" || response.contains("max_kept_bytes"), "{response}");
+        assert!(
+            method == "HEAD" || response.contains("max_kept_bytes"),
+            "{response}"
+        );
     }
     go.notify_one();
     seen += &read_to_end(&mut client).await;
@@ -59,16 +67,26 @@ pub(super) async fn reads_on(store: &str) {
     assert_eq!(raw.state.borrow().requests, 1);
     proxy.shutdown().await;
     let log = log.0.lock().unwrap().clone();
-    assert!(log.contains("an answer is no longer kept") && log.contains("max_kept_bytes"), "{log}");
+    assert!(
+        log.contains("an answer is no longer kept") && log.contains("max_kept_bytes"),
+        "{log}"
+    );
 }
 
-/// Events may come faster than they are read, and be large: what makes room for them is with the client by then.
+/// Events may come faster than they are read, and be large: what makes room for them is with the
+/// client by then.
 #[tokio::test]
 async fn large_events_reach_who_is_connected() {
-    for (limit, sizes) in [(20_000, vec![3000; 30]), (20_000, vec![9000; 12]), (5000, vec![100, 6000, 100, 7000, 100])]
-    {
-        let mut events: Vec<_> =
-            sizes.iter().enumerate().map(|(n, size)| chunk(&format!("[\"{n}{}", "x".repeat(*size)))).collect();
+    for (limit, sizes) in [
+        (20_000, vec![3000; 30]),
+        (20_000, vec![9000; 12]),
+        (5000, vec![100, 6000, 100, 7000, 100]),
+    ] {
+        let mut events: Vec<_> = sizes
+            .iter()
+            .enumerate()
+            .map(|(n, size)| chunk(&format!("[\"{n}{}", "x".repeat(*size))))
+            .collect();
         let finish = finish("stop");
         let (last, done) = finish.split_once("\n\n").unwrap();
         events.extend([format!("{last}\n\n"), done.to_owned()]);
@@ -76,9 +94,17 @@ async fn large_events_reach_who_is_connected() {
         let mut limits = keeping();
         limits.keep.max_kept_answer_bytes = limit;
         let proxy = raw.proxy(limits).await;
-        let response = exchange(proxy.addr(), &with(&ask_kept(), "x-restitch-continuations: 0")).await;
+        let response = exchange(
+            proxy.addr(),
+            &with(&ask_kept(), "x-restitch-continuations: 0"),
+        )
+        .await;
         let (body, is_whole) = body_of(&response);
-        assert!(is_whole && body == numbered(&events, 1), "{limit}, {sizes:?}: {} bytes", body.len());
+        assert!(
+            is_whole && body == numbered(&events, 1),
+            "{limit}, {sizes:?}: {} bytes",
+            body.len()
+        );
         proxy.shutdown().await;
     }
 }
@@ -86,7 +112,11 @@ async fn large_events_reach_who_is_connected() {
 #[tokio::test]
 async fn an_answer_that_is_not_kept_any_more_ends_with_its_last_reader() {
     let events: Vec<_> = (1..=20).map(|n| chunk(&format!("[{n}"))).collect();
-    let raw = Raw::new(vec![vec![send(format!("{STREAM}{}", events.concat())), Piece::Hold]]).await;
+    let raw = Raw::new(vec![vec![
+        send(format!("{STREAM}{}", events.concat())),
+        Piece::Hold,
+    ]])
+    .await;
     let proxy = raw.proxy(narrow()).await;
     let mut client = connect(proxy.addr()).await;
     client.write_all(ask_kept().as_bytes()).await.unwrap();
@@ -95,7 +125,10 @@ async fn an_answer_that_is_not_kept_any_more_ends_with_its_last_reader() {
     assert_eq!(raw.state.borrow().left, 0);
     drop(client);
     raw.wait(|state| state.left == 1).await;
-    assert_eq!(status(&exchange(proxy.addr(), &about("GET", &id, "")).await), "410 Gone");
+    assert_eq!(
+        status(&exchange(proxy.addr(), &about("GET", &id, "")).await),
+        "410 Gone"
+    );
     assert!(proxy.shutdown().await);
 }
 
@@ -120,12 +153,24 @@ async fn an_answer_that_the_store_has_forgotten_is_stopped_by_its_caller() {
         sleep(Duration::from_millis(20)).await;
     }
     let delete = about("DELETE", &ids[0], "");
-    assert_eq!(status(&exchange(proxy.addr(), &delete.replace("sk-1", "sk-2")).await), "404 Not Found");
+    assert_eq!(
+        status(&exchange(proxy.addr(), &delete.replace("sk-1", "sk-2")).await),
+        "404 Not Found"
+    );
     assert_eq!(raw.state.borrow().left, 0);
-    assert_eq!(status(&exchange(proxy.addr(), &delete).await), "204 No Content");
+    assert_eq!(
+        status(&exchange(proxy.addr(), &delete).await),
+        "204 No Content"
+    );
     raw.wait(|state| state.left == 1).await;
-    assert!(!read_to_end(&mut clients[0]).await.ends_with("0\r\n\r\n"), "a deleted answer is not whole");
-    assert_eq!(status(&exchange(proxy.addr(), &delete).await), "404 Not Found");
+    assert!(
+        !read_to_end(&mut clients[0]).await.ends_with("0\r\n\r\n"),
+        "a deleted answer is not whole"
+    );
+    assert_eq!(
+        status(&exchange(proxy.addr(), &delete).await),
+        "404 Not Found"
+    );
     drop(clients);
     proxy.shutdown().await;
 }
@@ -138,14 +183,26 @@ async fn ended_answers_make_room_for_those_that_run() {
 pub(super) async fn make_room(store: &str) {
     let mut limits = keeping();
     // Room for one of the answers: what one holds in this process, or in the server.
-    limits.keep.max_kept_bytes = if store.starts_with("redis") { 1300 } else { 3200 };
+    limits.keep.max_kept_bytes = if store.starts_with("redis") {
+        1300
+    } else {
+        3200
+    };
     let (raw, _, go) = waiting(2, keeping()).await;
-    let proxy = raw.unbound(limits).store(store).bind(LOOPBACK).await.unwrap();
+    let proxy = raw
+        .unbound(limits)
+        .store(store)
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     go.notify_one();
     let first = exchange(proxy.addr(), &ask_kept()).await;
     assert_eq!(body_of(&first), (numbered(&five(), 1), true));
     let of = |response: &str| header(response, "x-restitch-stream").to_owned();
-    assert_eq!(status(&exchange(proxy.addr(), &about("GET", &of(&first), "")).await), "200 OK");
+    assert_eq!(
+        status(&exchange(proxy.addr(), &about("GET", &of(&first), "")).await),
+        "200 OK"
+    );
     go.notify_one();
     let second = exchange(proxy.addr(), &ask_kept()).await;
     assert_eq!(body_of(&second), (numbered(&five(), 1), true));
@@ -164,7 +221,10 @@ async fn an_answer_is_not_kept_where_there_is_no_room_for_it() {
     let (_raw, proxy, go) = waiting(1, limits).await;
     go.notify_one();
     let response = exchange(proxy.addr(), &ask_kept()).await;
-    assert_eq!(header(&response, "x-restitch-keep"), "0; reason=\"max_kept_bytes\"");
+    assert_eq!(
+        header(&response, "x-restitch-keep"),
+        "0; reason=\"max_kept_bytes\""
+    );
     assert_eq!(body_of(&response), (five().concat(), true));
     proxy.shutdown().await;
 }

@@ -1,4 +1,5 @@
-//! Clients that are behind their answer: it is kept as long as they are connected, and can be stopped.
+//! Clients that are behind their answer: it is kept as long as they are connected, and can be
+//! stopped.
 
 use tokio::net::TcpStream;
 
@@ -15,7 +16,8 @@ fn large() -> Vec<String> {
     events
 }
 
-/// Begins an answer for a client that reads no more than its head. Returns the client, what it has read, and the answer's id.
+/// Begins an answer for a client that reads no more than its head. Returns the client, what it has
+/// read, and the answer's id.
 async fn begun(proxy: &Server, ask: &str) -> (TcpStream, String, String) {
     let mut client = connect_narrow(proxy.addr()).await;
     client.write_all(ask.as_bytes()).await.unwrap();
@@ -26,7 +28,11 @@ async fn begun(proxy: &Server, ask: &str) -> (TcpStream, String, String) {
 
 /// Waits until an answer is in a state, without reading it.
 async fn wait_for(proxy: &Server, id: &str, state: &str) {
-    while header(&exchange(proxy.addr(), &about("HEAD", id, "")).await, "x-restitch-state") != state {
+    while header(
+        &exchange(proxy.addr(), &about("HEAD", id, "")).await,
+        "x-restitch-state",
+    ) != state
+    {
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -41,17 +47,35 @@ pub(super) async fn makes_no_room(store: &str) {
     limits.keep.max_kept_bytes = 9 << 20;
     let events = large();
     let raw = Raw::new(vec![stream(&events.concat()); 2]).await;
-    let proxy = raw.unbound(limits).store(store).bind(LOOPBACK).await.unwrap();
+    let proxy = raw
+        .unbound(limits)
+        .store(store)
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
     wait_for(&proxy, &id, "whole").await;
     // There is no room for both: the second one goes on for its client, and is not kept.
     let second = exchange(proxy.addr(), &ask_kept()).await;
-    assert!(body_of(&second) == (numbered(&events, 1), true), "the second answer is not whole");
+    assert!(
+        body_of(&second) == (numbered(&events, 1), true),
+        "the second answer is not whole"
+    );
     seen += &read_to_end(&mut client).await;
-    assert!(body_of(&seen) == (numbered(&events, 1), true), "the first answer is not whole");
-    let response = exchange(proxy.addr(), &about("HEAD", header(&second, "x-restitch-stream"), "")).await;
+    assert!(
+        body_of(&seen) == (numbered(&events, 1), true),
+        "the first answer is not whole"
+    );
+    let response = exchange(
+        proxy.addr(),
+        &about("HEAD", header(&second, "x-restitch-stream"), ""),
+    )
+    .await;
     assert_eq!(status(&response), "410 Gone");
-    assert_eq!(status(&exchange(proxy.addr(), &about("HEAD", &id, "")).await), "200 OK");
+    assert_eq!(
+        status(&exchange(proxy.addr(), &about("HEAD", &id, "")).await),
+        "200 OK"
+    );
     proxy.shutdown().await;
 }
 
@@ -67,10 +91,18 @@ pub(super) async fn does_not_expire(store: &str, keep: Duration) {
         let events = large();
         let go = Arc::new(Notify::new());
         let (text, end) = events.split_at(128);
-        let pieces =
-            vec![send(format!("{STREAM}{}", text.concat())), Piece::Await(Arc::clone(&go)), send(end.concat())];
+        let pieces = vec![
+            send(format!("{STREAM}{}", text.concat())),
+            Piece::Await(Arc::clone(&go)),
+            send(end.concat()),
+        ];
         let raw = Raw::new(vec![pieces, unfinished(), unfinished()]).await;
-        let proxy = raw.unbound(limits.clone()).store(store).bind(LOOPBACK).await.unwrap();
+        let proxy = raw
+            .unbound(limits.clone())
+            .store(store)
+            .bind(LOOPBACK)
+            .await
+            .unwrap();
         let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
         if !is_running {
             go.notify_one();
@@ -81,7 +113,10 @@ pub(super) async fn does_not_expire(store: &str, keep: Duration) {
         expires(&proxy).await;
         go.notify_one();
         seen += &read_to_end(&mut client).await;
-        assert!(body_of(&seen) == (numbered(&events, 1), true), "it is not whole, running: {is_running}");
+        assert!(
+            body_of(&seen) == (numbered(&events, 1), true),
+            "it is not whole, running: {is_running}"
+        );
         // It expires once its client has left.
         while status(&exchange(proxy.addr(), &about("HEAD", &id, "")).await) != "410 Gone" {
             sleep(Duration::from_millis(50)).await;
@@ -101,11 +136,17 @@ async fn a_client_that_is_behind_loses_nothing_of_a_longer_answer() {
     let (mut client, mut seen, id) = begun(&proxy, &ask_kept()).await;
     raw.stalls().await;
     seen += &read_to_end(&mut client).await;
-    assert!(body_of(&seen) == (numbered(&events, 1), true), "the answer is not whole");
+    assert!(
+        body_of(&seen) == (numbered(&events, 1), true),
+        "the answer is not whole"
+    );
     wait_for(&proxy, &id, "whole").await;
     // Of what is kept the first events are gone.
     let response = exchange(proxy.addr(), &about("GET", &id, "")).await;
-    assert!(status(&response) == "410 Gone" && response.contains("max_kept_answer_bytes"), "{response}");
+    assert!(
+        status(&response) == "410 Gone" && response.contains("max_kept_answer_bytes"),
+        "{response}"
+    );
     proxy.shutdown().await;
 }
 
@@ -120,7 +161,13 @@ pub(super) async fn is_stopped_at_once(store: &str) {
         let mut limits = keeping();
         limits.keep.max_kept_bytes = 2000;
         let raw = Raw::new(vec![stream(&large().concat())]).await;
-        let proxy = raw.unbound(limits).store(store).admin(Some(LOOPBACK)).bind(LOOPBACK).await.unwrap();
+        let proxy = raw
+            .unbound(limits)
+            .store(store)
+            .admin(Some(LOOPBACK))
+            .bind(LOOPBACK)
+            .await
+            .unwrap();
         let (mut client, _, id) = begun(&proxy, &with(&ask_kept(), "x-request-id: mine")).await;
         let id = id.as_str();
         while status(&exchange(proxy.addr(), &about("HEAD", id, "")).await) != "410 Gone" {
@@ -128,8 +175,14 @@ pub(super) async fn is_stopped_at_once(store: &str) {
         }
         if is_deleted {
             let other = about("DELETE", id, "").replace("sk-1", "sk-2");
-            assert_eq!(status(&exchange(proxy.addr(), &other).await), "404 Not Found");
-            assert_eq!(status(&exchange(proxy.addr(), &about("DELETE", id, "")).await), "204 No Content");
+            assert_eq!(
+                status(&exchange(proxy.addr(), &other).await),
+                "404 Not Found"
+            );
+            assert_eq!(
+                status(&exchange(proxy.addr(), &about("DELETE", id, "")).await),
+                "204 No Content"
+            );
         } else {
             // Nothing more comes from the upstream until the reader takes something.
             raw.stalls().await;
@@ -138,10 +191,21 @@ pub(super) async fn is_stopped_at_once(store: &str) {
         raw.wait(|state| state.left == 1).await;
         wait_for_answer(&proxy, |answer| answer["phase"] == "ended").await;
         let rest = read_to_end(&mut client).await;
-        assert!(!is_deleted || !rest.ends_with("0\r\n\r\n"), "a deleted answer is not whole");
-        let gone = if is_deleted { "404 Not Found" } else { "410 Gone" };
+        assert!(
+            !is_deleted || !rest.ends_with("0\r\n\r\n"),
+            "a deleted answer is not whole"
+        );
+        let gone = if is_deleted {
+            "404 Not Found"
+        } else {
+            "410 Gone"
+        };
         for method in ["DELETE", "GET"] {
-            assert_eq!(status(&exchange(proxy.addr(), &about(method, id, "")).await), gone, "{method}");
+            assert_eq!(
+                status(&exchange(proxy.addr(), &about(method, id, "")).await),
+                gone,
+                "{method}"
+            );
         }
         proxy.shutdown().await;
     }

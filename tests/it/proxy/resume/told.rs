@@ -26,18 +26,33 @@ async fn an_answer_that_is_not_read_is_told_not_to_be_kept() {
             limits.keep.max_keep_time = Duration::from_secs(allowed);
             let raw = Raw::new(vec![stream(&five().concat())]).await;
             let other = Raw::new(Vec::new()).await;
-            let proxy = with_routes(raw.unbound(limits), &[&other], &routes).bind(LOOPBACK).await.unwrap();
-            let response =
-                exchange(proxy.addr(), &with(&post(body), &format!("x-restitch-keep: 30\r\n{header_line}"))).await;
+            let proxy = with_routes(raw.unbound(limits), &[&other], &routes)
+                .bind(LOOPBACK)
+                .await
+                .unwrap();
+            let response = exchange(
+                proxy.addr(),
+                &with(
+                    &post(body),
+                    &format!("x-restitch-keep: 30\r\n{header_line}"),
+                ),
+            )
+            .await;
             let expected = format!("0; reason=\"{reason}\"");
-            assert_eq!(header(&response, "x-restitch-keep"), expected, "{routes}{header_line}: {}", body.len());
+            assert_eq!(
+                header(&response, "x-restitch-keep"),
+                expected,
+                "{routes}{header_line}: {}",
+                body.len()
+            );
             assert_eq!(body_of(&response), (five().concat(), true));
             proxy.shutdown().await;
         }
     }
 }
 
-/// The request decides, else its route, else the proxy. What the operator sets is allowed, whatever requests may ask for.
+/// The request decides, else its route, else the proxy. What the operator sets is allowed, whatever
+/// requests may ask for.
 #[tokio::test]
 async fn a_route_says_how_long_its_answers_are_kept() {
     let routes = "[[route]]\nmodel = \"m\"\nkeep = 90\n[[route]]\nmodel = \"none\"\nkeep = 0\n";
@@ -52,11 +67,21 @@ async fn a_route_says_how_long_its_answers_are_kept() {
         let mut limits = keeping();
         limits.keep.max_keep_time = Duration::ZERO;
         let raw = Raw::new(vec![stream(&five().concat())]).await;
-        let proxy = with_routes(raw.unbound(limits).keep_answers(Duration::from_secs(20)), &[], routes);
+        let proxy = with_routes(
+            raw.unbound(limits).keep_answers(Duration::from_secs(20)),
+            &[],
+            routes,
+        );
         let proxy = proxy.bind(LOOPBACK).await.unwrap();
         let body = ASK.replace("\"m\"", &format!("\"{model}\""));
-        let response = exchange(proxy.addr(), &with(&post(&body), &format!("{asked}x-none: 1"))).await;
-        let found = response.lines().find_map(|line| line.strip_prefix("x-restitch-keep: "));
+        let response = exchange(
+            proxy.addr(),
+            &with(&post(&body), &format!("{asked}x-none: 1")),
+        )
+        .await;
+        let found = response
+            .lines()
+            .find_map(|line| line.strip_prefix("x-restitch-keep: "));
         assert_eq!(found, expected, "{model} {asked}: {response}");
         proxy.shutdown().await;
     }
@@ -68,15 +93,33 @@ async fn limits_of_kept_answers_are_read_again() {
     let raw = Arc::new(raw);
     let loaded = Arc::clone(&raw);
     let loader = Arc::new(move || {
-        let limits = keeping().with_keep_alive_interval(Duration::from_millis(50)).with_max_line_bytes(100);
-        Ok(Loaded { proxy: loaded.unbound(limits), fixed: Vec::new(), certificate: None, used: Box::new(|| ()) })
+        let limits = keeping()
+            .with_keep_alive_interval(Duration::from_millis(50))
+            .with_max_line_bytes(100);
+        Ok(Loaded {
+            proxy: loaded.unbound(limits),
+            fixed: Vec::new(),
+            certificate: None,
+            used: Box::new(|| ()),
+        })
     });
-    let proxy = raw.unbound(keeping()).loader(loader).bind(LOOPBACK).await.unwrap();
+    let proxy = raw
+        .unbound(keeping())
+        .loader(loader)
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     assert_eq!(proxy.reloader().reload().await, Ok(Vec::new()));
     let mut reader = connect(proxy.addr()).await;
-    reader.write_all(about("GET", &id, &after("1-2")).as_bytes()).await.unwrap();
-    let told = timeout(Duration::from_secs(5), read_until(&mut reader, ": keep-alive\n\n"));
+    reader
+        .write_all(about("GET", &id, &after("1-2")).as_bytes())
+        .await
+        .unwrap();
+    let told = timeout(
+        Duration::from_secs(5),
+        read_until(&mut reader, ": keep-alive\n\n"),
+    );
     told.await.expect("the old interval holds");
     go.notify_one();
     // An answer that has begun keeps its limits.

@@ -1,4 +1,5 @@
-//! How long what is on the server lives, and what becomes of an answer whose process is slow to say that it lives.
+//! How long what is on the server lives, and what becomes of an answer whose process is slow to say
+//! that it lives.
 
 use std::path::PathBuf;
 
@@ -10,16 +11,24 @@ use super::*;
 
 #[tokio::test]
 async fn the_names_of_an_answer_live_as_long_as_what_is_known_of_it() {
-    let Some(redis) = Redis::start().await else { return };
+    let Some(redis) = Redis::start().await else {
+        return;
+    };
     let (raw, go) = waiting().await;
     let proxy = proxy(&raw, &redis, keeping()).await;
     let id = ask_and_leave(&proxy, &ask_kept()).await;
     let named = redis.say("KEYS restitch:name:*").await;
-    let name = named.lines().find(|line| line.starts_with("restitch:name:")).unwrap();
+    let name = named
+        .lines()
+        .find(|line| line.starts_with("restitch:name:"))
+        .unwrap();
     // It was named long ago.
     assert_eq!(redis.say(&format!("PEXPIRE {name} 1000")).await, ":1\r\n");
     let mut reader = connect(proxy.addr()).await;
-    reader.write_all(about("GET", &id, "").as_bytes()).await.unwrap();
+    reader
+        .write_all(about("GET", &id, "").as_bytes())
+        .await
+        .unwrap();
     read_until(&mut reader, "id: 1-2\n\n").await;
     // Reading has given the name the life of the answer: twice its 30 seconds, and a minute.
     let left = redis.say(&format!("PTTL {name}")).await;
@@ -27,8 +36,14 @@ async fn the_names_of_an_answer_live_as_long_as_what_is_known_of_it() {
     assert!((110_000..=120_000).contains(&left), "{left}");
     go.notify_one();
     read_to_end(&mut reader).await;
-    let again = super::super::with(&post(ASK), "authorization: Bearer sk-1\r\nlast-event-id: 1-3");
-    assert_eq!(body_of(&exchange(proxy.addr(), &again).await), (numbered(&five()[3..], 4), true));
+    let again = super::super::with(
+        &post(ASK),
+        "authorization: Bearer sk-1\r\nlast-event-id: 1-3",
+    );
+    assert_eq!(
+        body_of(&exchange(proxy.addr(), &again).await),
+        (numbered(&five()[3..], 4), true)
+    );
     // An answer that is gone is known for a while, by its names, too.
     redis.say(&format!("PEXPIRE {name} 1000")).await;
     redis.say(&format!("DEL restitch:{{{id}}}:log")).await;
@@ -38,17 +53,24 @@ async fn the_names_of_an_answer_live_as_long_as_what_is_known_of_it() {
 /// A request may be repeated for ever.
 #[tokio::test]
 async fn a_name_has_no_answers_of_which_nothing_is_known() {
-    let Some(redis) = Redis::start().await else { return };
+    let Some(redis) = Redis::start().await else {
+        return;
+    };
     let raw = Raw::new(vec![stream(&five().concat()); 3]).await;
     let proxy = proxy(&raw, &redis, keeping()).await;
     for _ in 0..3 {
         let response = exchange(proxy.addr(), &ask_kept()).await;
         let named = redis.say("KEYS restitch:name:*").await;
-        let name = named.lines().find(|line| line.starts_with("restitch:name:")).unwrap();
+        let name = named
+            .lines()
+            .find(|line| line.starts_with("restitch:name:"))
+            .unwrap();
         assert_eq!(redis.say(&format!("SCARD {name}")).await, ":1\r\n");
         // As if it had expired long ago.
         let id = header(&response, "x-restitch-stream");
-        redis.say(&format!("DEL restitch:{{{id}}}:log restitch:{{{id}}}:meta")).await;
+        redis
+            .say(&format!("DEL restitch:{{{id}}}:log restitch:{{{id}}}:meta"))
+            .await;
     }
 }
 
@@ -61,7 +83,11 @@ struct Slow {
 
 impl Slow {
     fn new(redis: &Redis, text: &'static str) -> Self {
-        let slow = Self { path: redis.folder.join("slow.sock"), reached: Arc::default(), go: Arc::default() };
+        let slow = Self {
+            path: redis.folder.join("slow.sock"),
+            reached: Arc::default(),
+            go: Arc::default(),
+        };
         let (listener, socket) = (UnixListener::bind(&slow.path).unwrap(), redis.socket());
         let (reached, go) = (Arc::clone(&slow.reached), Arc::clone(&slow.go));
         tokio::spawn(async move {
@@ -93,15 +119,23 @@ impl Slow {
     }
 }
 
-/// Its process has said nothing for as long as a lease lasts, and ends it while another one begins to go on with it.
+/// Its process has said nothing for as long as a lease lasts, and ends it while another one begins
+/// to go on with it.
 #[tokio::test]
 async fn an_answer_that_ends_before_it_is_taken_over_stays_whole() {
-    let Some(redis) = Redis::start().await else { return };
+    let Some(redis) = Redis::start().await else {
+        return;
+    };
     let (raw, go) = waiting().await;
     let a = proxy(&raw, &redis, keeping()).await;
     // What only the script of a take-over has.
     let slow = Slow::new(&redis, "HINCRBY");
-    let b = raw.unbound(keeping()).store(slow.url()).bind(LOOPBACK).await.unwrap();
+    let b = raw
+        .unbound(keeping())
+        .store(slow.url())
+        .bind(LOOPBACK)
+        .await
+        .unwrap();
     let id = ask_and_leave(&a, &ask_kept()).await;
     let (addr, get) = (b.addr(), about("GET", &id, &after("1-2")));
     let response = tokio::spawn(async move { exchange(addr, &get).await });
@@ -115,12 +149,25 @@ async fn an_answer_that_ends_before_it_is_taken_over_stays_whole() {
     });
     is_taken.await.expect("nobody takes it over");
     go.notify_one();
-    while !redis.say(&format!("XREVRANGE restitch:{{{id}}}:log + - COUNT 1")).await.contains("\r\ne\r\n") {
+    while !redis
+        .say(&format!("XREVRANGE restitch:{{{id}}}:log + - COUNT 1"))
+        .await
+        .contains("\r\ne\r\n")
+    {
         sleep(Duration::from_millis(10)).await;
     }
     slow.go.notify_one();
-    assert_eq!(body_of(&response.await.unwrap()), (numbered(&five()[2..], 3), true));
+    assert_eq!(
+        body_of(&response.await.unwrap()),
+        (numbered(&five()[2..], 3), true)
+    );
     let response = exchange(a.addr(), &about("HEAD", &id, "")).await;
-    assert_eq!((header(&response, "x-restitch-state"), header(&response, "last-event-id")), ("whole", "1-5"));
+    assert_eq!(
+        (
+            header(&response, "x-restitch-state"),
+            header(&response, "last-event-id")
+        ),
+        ("whole", "1-5")
+    );
     assert_eq!(raw.state.borrow().requests, 1);
 }

@@ -3,9 +3,12 @@
 use super::super::super::raw::*;
 use super::*;
 
-/// Asks for a kept answer, reads its first two events with two clients, breaks the server, and checks what both get.
+/// Asks for a kept answer, reads its first two events with two clients, breaks the server, and
+/// checks what both get.
 async fn while_it_is(broken: impl AsyncFnOnce(&mut Redis)) {
-    let Some(mut redis) = Redis::start().await else { return };
+    let Some(mut redis) = Redis::start().await else {
+        return;
+    };
     let log = Log::default();
     let _listening = listen(log.clone());
     let (raw, go) = waiting().await;
@@ -19,7 +22,10 @@ async fn while_it_is(broken: impl AsyncFnOnce(&mut Redis)) {
     assert_eq!(body_of(&again), (numbered(&five()[1..], 2), true));
     assert_eq!(raw.state.borrow().requests, 1);
     let log = log.0.lock().unwrap().clone();
-    assert!(log.contains("the store failed: only those who are reading the answer get its rest"), "{log}");
+    assert!(
+        log.contains("the store failed: only those who are reading the answer get its rest"),
+        "{log}"
+    );
 }
 
 /// Those who are connected get their answers whatever becomes of the server.
@@ -32,26 +38,47 @@ async fn who_reads_an_answer_gets_it_to_its_end_although_the_server_is_gone() {
 async fn who_reads_an_answer_gets_it_to_its_end_although_the_server_hangs() {
     let freeze = async |redis: &mut Redis| {
         let process = redis.server.id().unwrap().to_string();
-        assert!(Command::new("kill").args(["-STOP", &process]).status().await.unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args(["-STOP", &process])
+                .status()
+                .await
+                .unwrap()
+                .success()
+        );
     };
     while_it_is(freeze).await;
 }
 
-/// A client whose last event is not in the log, since the server had failed, is not given what another process has written.
+/// A client whose last event is not in the log, since the server had failed, is not given what
+/// another process has written.
 #[tokio::test]
 async fn an_event_that_the_log_does_not_have_is_refused() {
-    let Some(redis) = Redis::start().await else { return };
+    let Some(redis) = Redis::start().await else {
+        return;
+    };
     let raw = taken::cut().await;
-    let (a, b) = (proxy(&raw, &redis, keeping()).await, proxy(&raw, &redis, keeping()).await);
+    let (a, b) = (
+        proxy(&raw, &redis, keeping()).await,
+        proxy(&raw, &redis, keeping()).await,
+    );
     let id = ask_and_leave(&a, &ask_kept()).await;
     let (rest, is_whole) = body_of(&taken::come_back(&redis, &b, &id, "1-2").await);
     assert!(is_whole && rest.contains("id: 2-1\n"), "{rest}");
     for position in ["1-3", "1-9", "2-90", "7-1"] {
         let response = exchange(b.addr(), &about("GET", &id, &after(position))).await;
-        assert_eq!(status(&response), "400 Bad Request", "{position}: {response}");
+        assert_eq!(
+            status(&response),
+            "400 Bad Request",
+            "{position}: {response}"
+        );
         let (epoch, seq) = position.split_once('-').unwrap();
         let durable = about("GET", &format!("{id}?offset={epoch:0>20}_{seq:0>20}"), "");
-        assert_eq!(status(&exchange(b.addr(), &durable).await), "400 Bad Request", "{position}");
+        assert_eq!(
+            status(&exchange(b.addr(), &durable).await),
+            "400 Bad Request",
+            "{position}"
+        );
     }
     for position in ["1-1", "1-2", "2-1"] {
         let response = exchange(b.addr(), &about("GET", &id, &after(position))).await;
@@ -66,7 +93,9 @@ async fn an_event_that_the_log_does_not_have_is_refused() {
 /// The proxy starts, warns, and keeps answers as soon as the server is there.
 #[tokio::test]
 async fn a_server_that_is_gone_does_not_keep_the_proxy_from_starting() {
-    let Some(mut redis) = Redis::start().await else { return };
+    let Some(mut redis) = Redis::start().await else {
+        return;
+    };
     redis.server.kill().await.unwrap();
     let log = Log::default();
     let _listening = listen(log.clone());
@@ -75,15 +104,23 @@ async fn a_server_that_is_gone_does_not_keep_the_proxy_from_starting() {
     let warning = "the store can't be reached: no answer is kept until it can";
     assert!(log.0.lock().unwrap().contains(warning));
     let answer = exchange(proxy.addr(), &ask_kept()).await;
-    assert!(answer.starts_with("HTTP/1.1 200 ") && header(&answer, "x-restitch-keep").starts_with('0'), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && header(&answer, "x-restitch-keep").starts_with('0'),
+        "{answer}"
+    );
     assert_eq!(body_of(&answer), (five().concat(), true));
     redis.restart().await;
     let kept = async {
-        while !exchange(proxy.addr(), &ask_kept()).await.contains("\r\nx-restitch-stream: ") {
+        while !exchange(proxy.addr(), &ask_kept())
+            .await
+            .contains("\r\nx-restitch-stream: ")
+        {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(HANGS, kept).await.expect("the proxy does not connect to the store again");
+    timeout(HANGS, kept)
+        .await
+        .expect("the proxy does not connect to the store again");
 }
 
 #[tokio::test]
@@ -91,7 +128,14 @@ async fn a_store_in_which_nothing_may_be_kept_is_told() {
     let log = Log::default();
     let _listening = listen(log.clone());
     let raw = Raw::new(vec![]).await;
-    let _proxy = raw.unbound(Limits::default()).store("memory".to_owned()).bind(([127, 0, 0, 1], 0).into()).await;
+    let _proxy = raw
+        .unbound(Limits::default())
+        .store("memory".to_owned())
+        .bind(([127, 0, 0, 1], 0).into())
+        .await;
     let told = log.0.lock().unwrap().clone();
-    assert!(told.contains("no answer is kept in the store: set max_keep_time above 0"), "{told}");
+    assert!(
+        told.contains("no answer is kept in the store: set max_keep_time above 0"),
+        "{told}"
+    );
 }
