@@ -159,9 +159,9 @@ impl Place {
         {
             // An unescaped control character could move the cursor of a reader's terminal.
             if c.is_control() {
-                excerpt.extend(c.escape_default())
+                excerpt.extend(c.escape_default());
             } else {
-                excerpt.push(c)
+                excerpt.push(c);
             }
         }
         Self {

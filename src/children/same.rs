@@ -120,7 +120,7 @@ impl<'a> Nodes<'a> {
                 }
                 What::String => {}
                 What::Container(Kind::Array) => {
-                    pairs.extend(self.children(at).zip(other.children(theirs)))
+                    pairs.extend(self.children(at).zip(other.children(theirs)));
                 }
                 What::Container(Kind::Object) => {
                     let in_order = self.children(at).zip(other.children(theirs));

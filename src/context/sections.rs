@@ -246,7 +246,7 @@ impl Sink for Sections {
                 }
             }
             Event::Fragment(span) if self.in_code => {
-                self.lists().for_each(|list| list.fragment(span, live))
+                self.lists().for_each(|list| list.fragment(span, live));
             }
             Event::Fragment(_) => {}
             Event::StringEnd(span) => self.scalar(span, live),

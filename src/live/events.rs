@@ -62,7 +62,7 @@ impl Serialize for LiveEvent {
         map.serialize_entry("end", &span.end)?;
         match self.event {
             Event::Begin { kind, .. } | Event::End { kind, .. } => {
-                map.serialize_entry("kind", Kind::as_str(kind))?
+                map.serialize_entry("kind", Kind::as_str(kind))?;
             }
             Event::Key(_) | Event::Fragment(_) => map.serialize_entry("value", &self.text)?,
             Event::Scalar { .. } => map.serialize_entry("text", &self.text)?,

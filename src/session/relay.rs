@@ -268,7 +268,7 @@ impl Relay {
             Phase::Done => return,
             Phase::Unread => return self.send(now, bytes),
             Phase::Open | Phase::Withheld(_) => {
-                self.slots.session_mut().handle_input(now, Input::Activity)
+                self.slots.session_mut().handle_input(now, Input::Activity);
             }
         }
         if self.keeps_raw() {

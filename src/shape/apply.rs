@@ -231,7 +231,7 @@ fn rename<'t>(json: Cow<'t, str>, shape: &Shape) -> (Cow<'t, str>, Vec<Renamed>)
                     }
                 }
                 None if shape.knows(&from) && !keys.iter().any(|key| *key == from) => {
-                    keys.push(from.into_owned())
+                    keys.push(from.into_owned());
                 }
                 _ => {}
             }

@@ -221,7 +221,7 @@ impl Splice {
             FlowError::Pending => self.fail(SpliceError::Pending(self.caps.pending)),
             FlowError::Ellipsis => self.fail(SpliceError::EarlyEnd),
             FlowError::Overwrites | FlowError::AfterRoot => {
-                self.fail(SpliceError::Overwrites(slot.text().len()))
+                self.fail(SpliceError::Overwrites(slot.text().len()));
             }
         }
     }

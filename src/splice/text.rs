@@ -241,10 +241,10 @@ impl TextSplice {
             // A line end beside the tag may belong to the tag or to the text, so the offset is not
             // certain.
             State::Joined(joined) if !joined.is_new => {
-                self.state = State::Failed(SpliceError::NoAlignment)
+                self.state = State::Failed(SpliceError::NoAlignment);
             }
             State::Joined(joined) if !tag.starts_with("</") => {
-                joined.deliver(text, self.offset, tag, out)
+                joined.deliver(text, self.offset, tag, out);
             }
             State::Deciding | State::Joined(_) | State::Failed(_) => {}
         }

@@ -679,7 +679,7 @@ fn a_million_open_containers_are_closed() {
         assert_eq!(
             document.complete_into(CloseOptions::default(), &mut suffix),
             Some(depth)
-        )
+        );
     });
     assert_eq!(suffix, "]".repeat(depth));
     assert!(cost.bytes_total <= 4 * depth as u64, "{cost:?}");

@@ -616,7 +616,7 @@ fn is_list_of_roots(rest: &str, depth: usize) -> bool {
         let mut machine = Machine::new(depth);
         match machine.feed(root.as_bytes()) {
             Ok(read) if machine.is_done() => {
-                rest = root.get(read..).unwrap_or_default().trim_start()
+                rest = root.get(read..).unwrap_or_default().trim_start();
             }
             _ => return false,
         }

@@ -118,7 +118,7 @@ impl Writer {
                 Meaning::Text => self.raw = self.raw.min(at),
                 Meaning::Escape => self.escape = self.escape.min(at),
                 Meaning::Pair => {
-                    (self.escape, self.pair) = (self.escape.min(at), self.pair.min(at))
+                    (self.escape, self.pair) = (self.escape.min(at), self.pair.min(at));
                 }
                 _ => {}
             }

@@ -245,7 +245,7 @@ impl Relay {
         if is_between && !self.client.has_end() {
             let message = format!("the answer breaks off here: the limit `{limit}` is reached");
             self.write(now, |writer, out| {
-                writer.error(out, &message, &limit.name, &outcome.report())
+                writer.error(out, &message, &limit.name, &outcome.report());
             });
         }
     }

@@ -101,7 +101,7 @@ impl Relay {
         if let Some(data) = data.filter(|data| !data.is_empty()) {
             self.client.introduced = true;
             return self.write(now, |writer, out| {
-                writer.rewrite(out, &event.event_type, &data)
+                writer.rewrite(out, &event.event_type, &data);
             });
         }
         let mut out = Vec::new();

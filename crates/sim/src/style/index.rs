@@ -202,7 +202,7 @@ fn nodes(document: &str) -> Option<Vec<Node>> {
                 key = Some(Span {
                     start: span.start - 1,
                     end: span.end + 1,
-                })
+                });
             }
             // The last node is the string: no node begins inside a string.
             Event::StringEnd(span) => nodes
