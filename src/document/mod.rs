@@ -15,7 +15,7 @@ use crate::envelope::{AllowedRoots, missing_fence};
 use crate::error::{Place, SyntaxError};
 use crate::json::{CloseOptions, Completion, CutState, Machine, Path, Sink};
 use crate::limits::ParserLimits;
-use parser::Parser;
+use parser::RootParser;
 pub use parser::Trailing;
 use repair::Tolerance;
 pub(crate) use search::RootSearch;
@@ -38,7 +38,7 @@ pub use utf8::{Utf8, Utf8Error};
 #[derive(Clone, Debug)]
 pub struct Document {
     text: String,
-    parser: Parser,
+    parser: RootParser,
     /// The start of the text that was rejected last. An excerpt shows it.
     rejected: String,
     /// How often the document was restored, and the relevant restores, as (number, length
@@ -49,14 +49,14 @@ pub struct Document {
     /// Where a root that is a number ended although no byte of the text ends it: by
     /// [`finish`](Self::finish), or before a byte that was rejected. The offsets rise.
     ended: Vec<usize>,
-    dropped: Dropped,
+    dropped: DroppedText,
     /// `None` in a strict document.
     tolerance: Option<Box<Tolerance>>,
 }
 
 /// The text that [`Document::forget_roots`] has dropped.
 #[derive(Clone, Copy, Debug, Default)]
-struct Dropped {
+struct DroppedText {
     bytes: usize,
     roots: usize,
     /// Line feeds, and the characters after the last one.
@@ -83,7 +83,7 @@ pub struct Checkpoint {
     restored: u64,
     /// The bytes that were dropped before the text.
     base: usize,
-    parser: Parser,
+    parser: RootParser,
     tolerance: Option<Box<Tolerance>>,
 }
 
@@ -102,7 +102,7 @@ impl Document {
     /// Creates an empty document that accepts the given roots and treats text after a root
     /// according to `trailing`.
     pub fn with_options(depth: usize, roots: AllowedRoots, trailing: Trailing) -> Self {
-        let parser = Parser::new(
+        let parser = RootParser::new(
             depth,
             roots,
             trailing,
@@ -115,7 +115,7 @@ impl Document {
             restored: 0,
             forgotten: Vec::new(),
             ended: Vec::new(),
-            dropped: Dropped::default(),
+            dropped: DroppedText::default(),
             tolerance: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Finds where the roots of a text begin and end: reads the envelope before a root, runs the
 //! machine of the open root, and handles the text after it. Keeps no text.
 
-use super::search::{FoundRoot, RootSearch, SCALARS, ends_in_root, ends_root};
+use super::search::{LocatedRoot, RootSearch, SCALARS, ends_in_root, ends_root};
 use crate::envelope::{AllowedRoots, RootFinder};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 use crate::json::{Machine, Sink};
@@ -31,11 +31,11 @@ pub enum Trailing {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Parser {
+pub(super) struct RootParser {
     /// Finds the newest root.
     search: RootSearch,
     /// The state of the text after the newest root.
-    tail: Tail,
+    tail: TextAfterRoot,
     pub(super) roots: AllowedRoots,
     pub(super) trailing: Trailing,
     pub(super) depth: usize,
@@ -54,7 +54,7 @@ pub(super) struct Parser {
 
 /// The text after a root that has ended.
 #[derive(Clone, Debug)]
-enum Tail {
+enum TextAfterRoot {
     /// None of its bytes was examined.
     Touching,
     /// The text looks like a reference; the rest of its line shows whether it is prose.
@@ -67,7 +67,7 @@ enum Tail {
     Ignored,
 }
 
-impl Parser {
+impl RootParser {
     pub(super) fn new(
         depth: usize,
         roots: AllowedRoots,
@@ -77,7 +77,7 @@ impl Parser {
         let search = RootSearch::new(roots, depth, max_preamble);
         Self {
             search,
-            tail: Tail::Touching,
+            tail: TextAfterRoot::Touching,
             roots,
             trailing,
             depth,
@@ -242,7 +242,7 @@ impl Parser {
         &mut self,
         text: &str,
         from: usize,
-    ) -> Result<Option<FoundRoot>, SyntaxError> {
+    ) -> Result<Option<LocatedRoot>, SyntaxError> {
         let found = if self.start.is_some() {
             self.next_root(text, from)?
         } else {
@@ -257,9 +257,9 @@ impl Parser {
     }
 
     /// Returns where the next root begins after one that has ended, in text from `from` on.
-    fn next_root(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
+    fn next_root(&mut self, text: &str, from: usize) -> Result<Option<LocatedRoot>, SyntaxError> {
         if self.is_scalar
-            && matches!(self.tail, Tail::Touching)
+            && matches!(self.tail, TextAfterRoot::Touching)
             && self.trailing != Trailing::Next
             && let Some((at, byte)) = self.first_after_root(text, from)
             && at == self.machine.offset()
@@ -271,7 +271,7 @@ impl Parser {
             Trailing::Error | Trailing::Next => match self.first_after_root(text, from) {
                 None => Ok(None),
                 Some((at, byte)) if self.trailing == Trailing::Next && self.roots.allows(byte) => {
-                    Ok(Some(FoundRoot { start: at, end: at }))
+                    Ok(Some(LocatedRoot { start: at, end: at }))
                 }
                 Some((at, byte)) => Err(self.deviation(byte, at)),
             },
@@ -280,19 +280,23 @@ impl Parser {
 
     /// Returns where a further root begins in the text after a root, which may be prose; the text
     /// before `from` was examined before.
-    fn root_in_tail(&mut self, text: &str, from: usize) -> Result<Option<FoundRoot>, SyntaxError> {
+    fn root_in_tail(
+        &mut self,
+        text: &str,
+        from: usize,
+    ) -> Result<Option<LocatedRoot>, SyntaxError> {
         let end = self.machine.offset();
         loop {
             match &mut self.tail {
-                Tail::Ignored => return Ok(None),
-                Tail::Searched(search) => {
+                TextAfterRoot::Ignored => return Ok(None),
+                TextAfterRoot::Searched(search) => {
                     let found = search.feed(text);
                     if found.is_some() {
                         self.search = search.clone();
                     }
                     return Ok(found);
                 }
-                Tail::Touching => {
+                TextAfterRoot::Touching => {
                     let Some(&byte) = text.as_bytes().get(end) else {
                         return Ok(None);
                     };
@@ -302,12 +306,12 @@ impl Parser {
                         b'{' | b'[' | b'}' | b']' | b'"' | b':' | b'0'..=b'9' => {
                             return Err(self.deviation(byte, end));
                         }
-                        b',' => Tail::Comma,
-                        _ if self.is_reference(text) => Tail::Line,
+                        b',' => TextAfterRoot::Comma,
+                        _ if self.is_reference(text) => TextAfterRoot::Line,
                         _ => self.tail_of(text),
                     };
                 }
-                Tail::Line => {
+                TextAfterRoot::Line => {
                     let line = text
                         .get(end.max(from)..)
                         .unwrap_or_default()
@@ -318,7 +322,7 @@ impl Parser {
                         Some(_) => return Ok(self.reject_array(text)),
                     }
                 }
-                Tail::Comma => {
+                TextAfterRoot::Comma => {
                     let after = text.get(end + 1..).unwrap_or_default().bytes();
                     let first = after
                         .enumerate()
@@ -338,7 +342,7 @@ impl Parser {
 
     /// Treats a reference that has ended as prose, since its line continues: `[1] Smith`. Returns
     /// where a root begins in the text after it.
-    fn reject_array(&mut self, text: &str) -> Option<FoundRoot> {
+    fn reject_array(&mut self, text: &str) -> Option<LocatedRoot> {
         let finder = RootFinder::after_root(self.machine.offset(), self.max_preamble, false);
         self.search = RootSearch::with(finder, self.depth);
         self.start = None;
@@ -347,13 +351,13 @@ impl Parser {
     }
 
     /// Returns how to read the text after the root.
-    fn tail_of(&self, text: &str) -> Tail {
+    fn tail_of(&self, text: &str) -> TextAfterRoot {
         let end = self.machine.offset();
         if self.finder().has_fence() && self.trailing == Trailing::Block {
-            return Tail::Searched(RootSearch::with(RootFinder::further(end), self.depth));
+            return TextAfterRoot::Searched(RootSearch::with(RootFinder::further(end), self.depth));
         }
         let finder = RootFinder::after_root(end, self.max_preamble, !self.is_weak(text));
-        Tail::Searched(RootSearch::with(finder, self.depth))
+        TextAfterRoot::Searched(RootSearch::with(finder, self.depth))
     }
 
     /// Whether a following object would replace this ended root: this one is a scalar or a short
@@ -401,12 +405,12 @@ impl Parser {
 
     /// Ends the search for roots after the newest one.
     pub(super) fn ignore_tail(&mut self) {
-        self.tail = Tail::Ignored;
+        self.tail = TextAfterRoot::Ignored;
     }
 
     /// Forgets that text after the root was read. The caller pushes that text again or drops it.
     pub(super) fn forget_tail(&mut self) {
-        self.tail = Tail::Touching;
+        self.tail = TextAfterRoot::Touching;
     }
 
     /// Returns a parser at the start of a text that follows `before` roots.
@@ -485,7 +489,7 @@ impl Parser {
         }
         self.start = Some(start);
         self.is_scalar = !is_container;
-        self.tail = Tail::Touching;
+        self.tail = TextAfterRoot::Touching;
         self.machine.restart(start);
         Ok(())
     }

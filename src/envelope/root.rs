@@ -1,7 +1,7 @@
 //! Finds where the root of a document begins in a model's text.
 
 use super::fence::{FENCE, ticks_of};
-use super::lead::Lead;
+use super::lead::BracketLead;
 use super::scanner::{ContentStart, EnvelopeScanner, REASONING};
 
 /// Which values may be a root.
@@ -38,7 +38,7 @@ impl AllowedRoots {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RootFinder {
     scanner: EnvelopeScanner,
-    lead: Lead,
+    lead: BracketLead,
     roots: AllowedRoots,
     /// The most bytes of prose in which a root may begin without a fence.
     max_preamble: usize,
@@ -107,7 +107,7 @@ impl RootFinder {
     pub(crate) fn new(roots: AllowedRoots, max_preamble: usize) -> Self {
         Self {
             scanner: EnvelopeScanner::new(),
-            lead: Lead::default(),
+            lead: BracketLead::default(),
             roots,
             max_preamble,
             knows_reasoning: true,
@@ -143,7 +143,7 @@ impl RootFinder {
         let before = Self::new(AllowedRoots::Containers, max_preamble);
         Self {
             offset,
-            lead: Lead::in_line(),
+            lead: BracketLead::in_line(),
             prose: true,
             prose_from: offset,
             needs_reasoning,
@@ -356,7 +356,7 @@ impl RootFinder {
         let was_in_reasoning = self.scanner.in_reasoning();
         let start = self.scanner.take(c);
         if was_in_reasoning {
-            self.lead = Lead::default();
+            self.lead = BracketLead::default();
         } else {
             self.lead.take(c);
         }
@@ -387,7 +387,8 @@ impl RootFinder {
     /// Text after the tag follows reasoning.
     fn end_reasoning(&mut self) {
         self.scanner.end_reasoning();
-        (self.prose, self.fence, self.in_block, self.lead) = (false, false, false, Lead::default());
+        (self.prose, self.fence, self.in_block, self.lead) =
+            (false, false, false, BracketLead::default());
         self.needs_reasoning = false;
     }
 
@@ -416,7 +417,7 @@ impl RootFinder {
                 self.note_prose();
             }
         } else if self.in_block {
-            (self.in_block, self.lead) = (false, Lead::default());
+            (self.in_block, self.lead) = (false, BracketLead::default());
         } else if !self.prose || self.opens_fence(&[Label::None, Label::Json]) {
             self.open();
         } else {

@@ -8,7 +8,7 @@ use memchr::{memchr, memmem};
 /// between tags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EnvelopeScanner {
-    line: Line,
+    line: LineStart,
     /// The reason why content may begin at the start of the next line, and the same for this line.
     due: ContentStart,
     began: ContentStart,
@@ -69,7 +69,7 @@ impl EnvelopeScanner {
     pub(crate) fn new() -> Self {
         let (due, began) = (ContentStart::First, ContentStart::First);
         Self {
-            line: Line::default(),
+            line: LineStart::default(),
             due,
             began,
             reasoning: None,
@@ -214,13 +214,13 @@ impl EnvelopeScanner {
 
 /// The beginning of a line. No allocation: a checkpoint copies it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Line {
+struct LineStart {
     /// The last character kept may begin right before [`LINE`].
     bytes: [u8; LINE + 3],
     len: usize,
 }
 
-impl Line {
+impl LineStart {
     fn push(&mut self, c: char) {
         if !self.is_full()
             && let Some(room) = self.bytes.get_mut(self.len..self.len + c.len_utf8())

@@ -29,7 +29,7 @@ pub(super) const AHEAD: usize = 6;
 const HAS_ESCAPE: u32 = 1 << 31;
 
 /// The marks of a push, in order.
-pub(super) struct Index<'a> {
+pub(super) struct StructuralIndex<'a> {
     bytes: &'a [u8],
     level: Level,
     /// The positions that were found last, and after them several that are the end of the bytes.
@@ -83,7 +83,7 @@ impl Mark {
     }
 }
 
-impl<'a> Index<'a> {
+impl<'a> StructuralIndex<'a> {
     /// The number of bytes that one index can have: a position has 31 bits.
     pub(super) const LONGEST: usize = 1 << 30;
 

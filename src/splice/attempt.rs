@@ -4,10 +4,10 @@
 //! it is verified; which one of several wins is decided [elsewhere](super::decide).
 
 use super::candidate::Candidate;
+use super::cut_context::CutContext;
 use super::flow::{
-    DeferredMember, Ellipsis, Flow, FlowError, Sum, Target, Tried, is_space, skippable_len,
+    DeferredMember, DryRun, Ellipsis, Flow, FlowError, FlowTarget, TextSum, is_space, skippable_len,
 };
-use super::place::Place;
 use super::predictor::Costs;
 use super::prior::Start;
 use super::seam::Alignment;
@@ -16,7 +16,7 @@ use crate::json::{Kind, Machine};
 
 /// The data that a candidate needs, besides its offset, to flow into the document.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lead {
+pub(super) struct AttemptSetup {
     /// The rest of an escape that was cut, with the same spelling as its beginning.
     pub(super) rest: String,
     pub(super) deferred: Vec<DeferredMember>,
@@ -31,13 +31,13 @@ pub(super) struct Lead {
 
 /// A candidate that is tried.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt {
+pub(super) struct SpliceAttempt {
     pub(super) candidate: Candidate,
-    pub(super) lead: Lead,
+    pub(super) lead: AttemptSetup,
     pub(super) machine: Machine,
     flow: Flow,
-    sum: Sum,
-    progress: Progress,
+    sum: TextSum,
+    progress: AttemptProgress,
     /// The bits against its first key, once the key is known.
     pub(super) strangeness: Option<f32>,
     pub(super) new_text: NewText,
@@ -59,7 +59,7 @@ pub(super) struct NewText {
 
 impl NewText {
     /// Takes the new text so far, which begins at `at` in the fragment.
-    pub(super) fn take(&mut self, at: usize, new: &str, place: &Place) {
+    pub(super) fn take(&mut self, at: usize, new: &str, place: &CutContext) {
         if new.trim_start_matches(is_space).is_empty() {
             return;
         }
@@ -95,7 +95,7 @@ pub(super) const ALONE: usize = 512;
 /// The progress of an attempt. It is verified when the new text has left the token that was cut,
 /// has passed a bracket, comma or colon there, and has continued.
 #[derive(Clone, Copy, Debug, Default)]
-struct Progress {
+struct AttemptProgress {
     has_begun: bool,
     left_token: bool,
     past_structure: bool,
@@ -107,7 +107,7 @@ struct Progress {
     is_verified: bool,
 }
 
-impl Attempt {
+impl SpliceAttempt {
     /// Returns whether the repeated text proves its position in this fragment. Text that occurs
     /// twice in a row may be the next of several equal rows, or a repeat.
     pub(super) fn is_proven(&self, fragment: &str) -> bool {
@@ -122,7 +122,7 @@ impl Attempt {
         self.lead.is_proven && !recurs
     }
 
-    pub(super) fn new(slot: &Slot, candidate: Candidate, lead: Lead, cap: usize) -> Self {
+    pub(super) fn new(slot: &Slot, candidate: Candidate, lead: AttemptSetup, cap: usize) -> Self {
         let machine = slot.document().machine().clone();
         let token = machine.in_token().then(|| machine.token_start());
         Self {
@@ -133,12 +133,12 @@ impl Attempt {
             new_text: NewText::default(),
             line_end: 0,
             cut: (machine.frames().len(), token),
-            progress: Progress {
+            progress: AttemptProgress {
                 left_token: token.is_none(),
-                ..Progress::default()
+                ..AttemptProgress::default()
             },
             machine,
-            sum: Sum::default(),
+            sum: TextSum::default(),
             flow: Flow::new(slot, cap, Ellipsis::IsText),
         }
     }
@@ -157,7 +157,7 @@ impl Attempt {
             };
             let (now, later) = rest.split_at(run.max(c.len_utf8()));
             if run > 0 {
-                Tried {
+                DryRun {
                     machine: &mut self.machine,
                     slot,
                     sum: &mut self.sum,
@@ -236,7 +236,7 @@ impl Attempt {
         let is_inside = self.machine.in_string()
             || self.flow.pending() > 1
             || !self.flow.is_settled() && self.flow.pending() == 0;
-        let mut target = Tried {
+        let mut target = DryRun {
             machine: &mut self.machine,
             slot,
             sum: &mut self.sum,
@@ -342,7 +342,7 @@ impl Attempt {
     }
 
     /// The hash of the text: two attempts with the same hash give the same document.
-    pub(super) fn document(&self) -> Sum {
+    pub(super) fn document(&self) -> TextSum {
         self.sum
     }
 }

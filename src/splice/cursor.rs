@@ -16,23 +16,23 @@ mod cut_token;
 
 use std::cmp::Ordering;
 
-pub(super) use arrival::Arrival;
-use child::Level;
+pub(super) use arrival::CursorArrival;
+use child::CursorLevel;
 pub(super) use child::RECURS;
-pub(super) use cut_token::{CutToken, is_in_key, value_start};
+pub(super) use cut_token::{TokenAtCut, is_in_key, value_start};
 
 use super::flow::DeferredMember;
 use super::prior::Start;
-use super::reader::Scene;
+use super::reader::MatchInputs;
 use super::seam::Expect;
 use super::slot::Slot;
 use crate::children::{Child, ChildIndex, KeyHash};
 use crate::json::{Event, Frame, Kind, Live, Span};
-use cut_token::Follow;
+use cut_token::StringComparison;
 
 /// The delivered value or container that the fragment is assumed to begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Base {
+pub(super) enum CursorBase {
     /// The first value is the open value at this depth; 0 is the root.
     Value(usize),
     /// The fragment begins with a member or an element of the open container at this depth, without
@@ -40,7 +40,7 @@ pub(super) enum Base {
     Inside(usize),
 }
 
-impl Base {
+impl CursorBase {
     /// The depth of the open container whose children the fragment has first.
     fn depth(self) -> usize {
         match self {
@@ -50,7 +50,7 @@ impl Base {
 
     /// Whether a part of unknown origin may begin with the last children of the open container at
     /// `depth`, and repeat no text before them.
-    fn is_bare(self, depth: usize, scene: &Scene<'_>) -> bool {
+    fn is_bare(self, depth: usize, scene: &MatchInputs<'_>) -> bool {
         self == Self::Inside(depth) && scene.expect == Expect::Any
     }
 
@@ -94,7 +94,7 @@ struct Repeated {
 
 /// The role of the child that is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum ChildRole {
     None,
     /// A delivered child: it must have this value.
     Same(Child),
@@ -105,30 +105,30 @@ enum Role {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum State {
+pub(super) enum CursorState {
     Following,
-    Arrived(Arrival),
+    Arrived(CursorArrival),
     /// The fragment does not fit, or contradicts the delivered text at this offset.
     Dead(Option<usize>),
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Cursor {
-    base: Base,
-    levels: Vec<Level>,
-    role: Role,
+pub(super) struct PathCursor {
+    base: CursorBase,
+    levels: Vec<CursorLevel>,
+    role: ChildRole,
     deferred: Vec<DeferredMember>,
     /// In the value that was cut: the number of its decoded bytes that have been compared.
     pub(super) compared: Option<usize>,
     repeated: Repeated,
     is_reentry: bool,
-    pub(super) state: State,
+    pub(super) state: CursorState,
 }
 
 /// The two sides, for one event.
 pub(super) struct Sides<'a> {
     pub(super) slot: &'a Slot,
-    pub(super) scene: Scene<'a>,
+    pub(super) scene: MatchInputs<'a>,
     pub(super) live: &'a Live<'a>,
     /// The whole children of the fragment.
     pub(super) children: &'a ChildIndex,
@@ -164,16 +164,16 @@ impl Sides<'_> {
     }
 }
 
-impl Cursor {
-    pub(super) fn new(base: Base, slot: &Slot) -> Self {
+impl PathCursor {
+    pub(super) fn new(base: CursorBase, slot: &Slot) -> Self {
         let (levels, from) = match base {
-            Base::Value(depth) => (Vec::new(), value_start(slot, depth)),
-            Base::Inside(_) => (vec![Level::new()], slot.text().len()),
+            CursorBase::Value(depth) => (Vec::new(), value_start(slot, depth)),
+            CursorBase::Inside(_) => (vec![CursorLevel::new()], slot.text().len()),
         };
         Self {
             base,
             levels,
-            role: Role::None,
+            role: ChildRole::None,
             deferred: Vec::new(),
             compared: None,
             repeated: Repeated {
@@ -183,19 +183,19 @@ impl Cursor {
                 key_bits: 0.0,
             },
             is_reentry: false,
-            state: State::Following,
+            state: CursorState::Following,
         }
     }
 
     /// Whether the cursor has neither reached the cut nor ended.
     pub(super) fn is_following(&self) -> bool {
-        matches!(self.state, State::Following)
+        matches!(self.state, CursorState::Following)
     }
 
     /// Returns the prior of the start plus the bits of the repeated text. The value that is being
     /// read counts as repeated if `may_be` is set.
-    pub(super) fn bits(&self, scene: &Scene<'_>, may_be: bool) -> f32 {
-        let is_reading = may_be && matches!(self.role, Role::Same(_) | Role::Some);
+    pub(super) fn bits(&self, scene: &MatchInputs<'_>, may_be: bool) -> f32 {
+        let is_reading = may_be && matches!(self.role, ChildRole::Same(_) | ChildRole::Some);
         let end = if is_reading {
             usize::MAX
         } else {
@@ -224,10 +224,12 @@ impl Cursor {
     fn start(&self) -> Start {
         match self.base {
             _ if self.is_reentry => Start::Rerooted,
-            Base::Value(0) => Start::Root,
-            Base::Value(_) if self.levels.is_empty() && self.compared.is_some() => Start::Token,
-            Base::Value(_) => Start::Container,
-            Base::Inside(_) => Start::Member,
+            CursorBase::Value(0) => Start::Root,
+            CursorBase::Value(_) if self.levels.is_empty() && self.compared.is_some() => {
+                Start::Token
+            }
+            CursorBase::Value(_) => Start::Container,
+            CursorBase::Inside(_) => Start::Member,
         }
     }
 
@@ -254,7 +256,7 @@ impl Cursor {
     }
 
     fn die(&mut self, at: Option<usize>) {
-        self.state = State::Dead(at);
+        self.state = CursorState::Dead(at);
     }
 
     /// Ends the cursor: the token that was cut has another value in the fragment.
@@ -278,7 +280,7 @@ impl Cursor {
             return match around.cmp(&(innermost.index + 1)) {
                 // In a child that is read as a whole.
                 Ordering::Greater => {
-                    if let (Event::Key(span), Role::Some) = (event, self.role)
+                    if let (Event::Key(span), ChildRole::Some) = (event, self.role)
                         && around == innermost.index + 2
                     {
                         self.key_of_some(span, innermost, sides);
@@ -293,7 +295,7 @@ impl Cursor {
             };
         }
         // The fragment's first value is taken for the open child.
-        let Base::Value(depth) = self.base else {
+        let CursorBase::Value(depth) = self.base else {
             return None;
         };
         if around == 1
@@ -314,11 +316,11 @@ impl Cursor {
     fn child(&mut self, event: Event, innermost: Innermost, sides: &Sides<'_>) -> Option<Self> {
         match event {
             Event::Key(span) => self.key(span, innermost, sides),
-            Event::Begin { .. } | Event::StringBegin(_) if self.role == Role::None => {
+            Event::Begin { .. } | Event::StringBegin(_) if self.role == ChildRole::None => {
                 return self.begin(event, innermost, sides);
             }
             Event::Scalar { .. } => {
-                let fork = if self.role == Role::None {
+                let fork = if self.role == ChildRole::None {
                     self.begin(event, innermost, sides)
                 } else {
                     None
@@ -350,31 +352,34 @@ impl Cursor {
         let has_open = !sides.is_innermost(depth)
             || matches!(
                 sides.scene.cut_token,
-                CutToken::String(_) | CutToken::Scalar(_) | CutToken::Colon | CutToken::MemberValue
+                TokenAtCut::String(_)
+                    | TokenAtCut::Scalar(_)
+                    | TokenAtCut::Colon
+                    | TokenAtCut::MemberValue
             );
         if has_open && hash == KeyHash::of_raw(frame.key.of(sides.slot.text())) {
-            self.role = Role::None;
+            self.role = ChildRole::None;
             self.repeated.end = span.end;
             self.repeated.key_bits += sides.bits_alone(span.start, span.end);
             self.note_from(frame.key.start.saturating_sub(1), depth);
-            if sides.is_innermost(depth) && *sides.scene.cut_token == CutToken::Colon {
+            if sides.is_innermost(depth) && *sides.scene.cut_token == TokenAtCut::Colon {
                 self.arrive(span.end + 1, sides);
             }
             return;
         }
         if let Some(&child) = sides.slot.member(depth, hash, cut) {
-            self.role = Role::Same(child);
+            self.role = ChildRole::Same(child);
             self.repeated.key_bits += sides.bits_alone(span.start, span.end);
             return;
         }
-        self.role = Role::New(start);
+        self.role = ChildRole::New(start);
         if !sides.is_innermost(depth) {
             return;
         }
         match sides.scene.cut_token {
-            CutToken::MemberKey | CutToken::AfterValue => self.arrive(start, sides),
-            CutToken::Key(begun) => {
-                if let Follow::Arrived { end, rest } = begun.follow(raw, 0) {
+            TokenAtCut::MemberKey | TokenAtCut::AfterValue => self.arrive(start, sides),
+            TokenAtCut::Key(begun) => {
+                if let StringComparison::Arrived { end, rest } = begun.follow(raw, 0) {
                     self.note_from(sides.slot.document().machine().token_start(), depth);
                     self.arrive_with(span.start + end, rest, sides);
                 }
@@ -399,17 +404,17 @@ impl Cursor {
         if let Some(frame) = sides.frame(depth) {
             match event {
                 Event::Begin { kind, .. } if kind == frame.kind => {
-                    self.levels.push(Level::new());
+                    self.levels.push(CursorLevel::new());
                 }
                 _ => self.die(Some(frame.start)),
             }
             return;
         }
         match (sides.scene.cut_token, event) {
-            (CutToken::MemberValue | CutToken::Element | CutToken::AfterValue, _) => {
+            (TokenAtCut::MemberValue | TokenAtCut::Element | TokenAtCut::AfterValue, _) => {
                 self.arrive(event.span().start, sides);
             }
-            (CutToken::String(_), Event::StringBegin(at)) => {
+            (TokenAtCut::String(_), Event::StringBegin(at)) => {
                 self.compared = Some(0);
                 // Perhaps only its quote was delivered.
                 self.compare(
@@ -420,7 +425,7 @@ impl Cursor {
                     sides,
                 );
             }
-            (CutToken::Scalar(begun), Event::Scalar { span, .. }) => {
+            (TokenAtCut::Scalar(begun), Event::Scalar { span, .. }) => {
                 let whole = span.of(sides.live.text);
                 // Less than all of a number is another number; of a literal there is only one.
                 if whole.starts_with(begun.as_str()) {
@@ -436,7 +441,7 @@ impl Cursor {
     /// Records that the repeated text begins at `start` or before, if the container has no bracket
     /// in the fragment.
     fn note_from(&mut self, start: usize, depth: usize) {
-        if matches!(self.base, Base::Inside(inside) if inside == depth) {
+        if matches!(self.base, CursorBase::Inside(inside) if inside == depth) {
             self.repeated.from = self.repeated.from.min(start);
         }
     }

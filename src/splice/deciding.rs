@@ -3,13 +3,13 @@
 
 mod candidates;
 
-use super::attempt::Attempt;
+use super::attempt::SpliceAttempt;
 use super::candidate::Candidate;
+use super::cut_context::CutContext;
 use super::flow::is_space;
-use super::place::Place;
 use super::predictor::{Costs, History, Of, Predictor};
 use super::prior::Start;
-use super::reader::{Reader, Scene};
+use super::reader::{ContentReader, MatchInputs};
 use super::run::LEAST_AHEAD;
 use super::score::Schedule;
 use super::seam::{Alignment, Expect, SpliceRequest};
@@ -22,15 +22,15 @@ use crate::overlap::{Anchor, Matcher, NearAnchor};
 /// A fragment whose beginning is not decided.
 #[derive(Clone, Debug)]
 pub(super) struct Deciding {
-    pub(super) place: Place,
+    pub(super) place: CutContext,
     pub(super) fragment: Fragment,
     pub(super) matcher: Matcher,
-    pub(super) near: Near,
-    pub(super) readers: Vec<Reader>,
+    pub(super) near: RequestedAnchorSearch,
+    pub(super) readers: Vec<ContentReader>,
     /// The reading that the cut element is lost, while that is legal.
-    pub(super) lost: Option<Lost>,
+    pub(super) lost: Option<LostElementReading>,
     /// The candidates that are still possible.
-    pub(super) attempts: Vec<Attempt>,
+    pub(super) attempts: Vec<SpliceAttempt>,
     pub(super) rejected: Rejected,
     pub(super) caps: Caps,
     /// The latest offset at which a reading as a restart contradicted the delivered text, and its
@@ -46,14 +46,14 @@ pub(super) struct Deciding {
 
 /// The reading in which the element that was cut is lost, and the content is the element after it.
 #[derive(Clone, Debug)]
-pub(super) struct Lost {
+pub(super) struct LostElementReading {
     machine: Machine,
     /// The cost of the content there.
     pub(super) costs: Costs,
 }
 
-impl Lost {
-    fn new(place: &Place) -> Option<Self> {
+impl LostElementReading {
+    fn new(place: &CutContext) -> Option<Self> {
         let (machine, before) = place.without_element()?;
         let mut costs = Costs::default();
         costs.begin(before);
@@ -99,7 +99,7 @@ pub(super) struct Fragment {
 
 /// The requested anchor, and the search for a nearly exact repeat of it.
 #[derive(Clone, Debug)]
-pub(super) struct Near {
+pub(super) struct RequestedAnchorSearch {
     pub(super) anchor: NearAnchor,
     /// Where the anchor begins in the delivered text.
     pub(super) from: usize,
@@ -179,7 +179,7 @@ impl Deciding {
     pub(super) fn new(slot: &Slot, request: &SpliceRequest, anchor: &Anchor, caps: Caps) -> Self {
         let (text, window) = (slot.text(), caps.window);
         let root = slot.document().root_start().unwrap_or_default();
-        let place = Place::new(slot, request, window);
+        let place = CutContext::new(slot, request, window);
         let near = NearAnchor::new(
             text.get(anchor.range.start.max(root)..anchor.range.end)
                 .unwrap_or_default(),
@@ -200,7 +200,7 @@ impl Deciding {
                 anchor_end: None,
             },
             matcher: Matcher::new(text, anchor.range.clone(), root, window),
-            near: Near {
+            near: RequestedAnchorSearch {
                 anchor: near,
                 from: anchor.range.start,
                 is_ambiguous: anchor.ambiguous,
@@ -295,7 +295,7 @@ impl Deciding {
         let repeated = self
             .readers
             .iter()
-            .filter_map(Reader::repeated)
+            .filter_map(ContentReader::repeated)
             .max()
             .unwrap_or_default();
         let verbatim = verbatim.map_or(0, |end| end - self.fragment.begin);
@@ -340,8 +340,8 @@ impl Deciding {
         }
         self.matcher.begin(at);
         self.note_contradictions();
-        self.readers = Reader::all(slot, c, self.caps.children);
-        self.lost = Lost::new(&self.place);
+        self.readers = ContentReader::all(slot, c, self.caps.children);
+        self.lost = LostElementReading::new(&self.place);
         let is_cut_tried = self
             .attempts
             .iter()
@@ -380,7 +380,7 @@ impl Deciding {
     /// text.
     pub(super) fn may_be_tag(&self, tag: &str) -> bool {
         let text = self.fragment.text.as_str();
-        let is_at_seam = |attempt: &Attempt| {
+        let is_at_seam = |attempt: &SpliceAttempt| {
             let candidate = &attempt.candidate;
             candidate.alignment != Alignment::Exact
                 && text
@@ -403,7 +403,7 @@ impl Deciding {
                 .any(|attempt| self.is_bare_anchor(attempt))
     }
 
-    fn is_bare_anchor(&self, attempt: &Attempt) -> bool {
+    fn is_bare_anchor(&self, attempt: &SpliceAttempt) -> bool {
         let candidate = &attempt.candidate;
         let new = self.fragment.text.get(candidate.at..).unwrap_or_default();
         candidate.alignment == Alignment::Anchor && new.trim_matches(is_space).is_empty()
@@ -443,8 +443,8 @@ impl Deciding {
         }
     }
 
-    pub(super) fn scene(&self) -> Scene<'_> {
-        Scene {
+    pub(super) fn scene(&self) -> MatchInputs<'_> {
+        MatchInputs {
             cut_token: &self.place.token,
             costs: &self.fragment.at_cut,
             alone: &self.fragment.costs,
@@ -455,7 +455,11 @@ impl Deciding {
 
     pub(super) fn note_contradictions(&mut self) {
         let scene = self.scene();
-        let offset = self.readers.iter().filter_map(Reader::contradicted).max();
+        let offset = self
+            .readers
+            .iter()
+            .filter_map(ContentReader::contradicted)
+            .max();
         let score = self
             .readers
             .iter()

@@ -1,9 +1,9 @@
 //! Recognises new text that closes a document although more is due.
 
-use super::attempt::Attempt;
+use super::attempt::SpliceAttempt;
 use super::deciding::LOST;
 use super::flow::{Ellipsis, Flow, is_space};
-use super::{Expect, Slot, Splice, State};
+use super::{Expect, Slot, Splice, SplicePhase};
 use crate::json::{CutState, Kind};
 
 impl Splice {
@@ -16,7 +16,7 @@ impl Splice {
     /// this cut ended there, too, the cut is after a whole value, the answer began with the anchor,
     /// and no ellipsis replaces missing text.
     pub(super) fn believes(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else {
+        let SplicePhase::Deciding(deciding) = &self.state else {
             return false;
         };
         let Some(attempt) = deciding.attempts.get(winner) else {
@@ -45,7 +45,7 @@ impl Splice {
     /// Whether the new text of this attempt has only closers until now. Members that the fragment
     /// has before the one that was cut are new text, too.
     pub(super) fn closes_only(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else {
+        let SplicePhase::Deciding(deciding) = &self.state else {
             return false;
         };
         let Some(attempt) = deciding.attempts.get(winner) else {
@@ -61,10 +61,13 @@ impl Splice {
 
     /// Whether the new text of this attempt only closes the root.
     pub(super) fn ends_early(&self, slot: &Slot, winner: usize) -> bool {
-        let State::Deciding(deciding) = &self.state else {
+        let SplicePhase::Deciding(deciding) = &self.state else {
             return false;
         };
-        let is_done = deciding.attempts.get(winner).is_some_and(Attempt::is_done);
+        let is_done = deciding
+            .attempts
+            .get(winner)
+            .is_some_and(SpliceAttempt::is_done);
         is_done && self.closes_only(slot, winner)
     }
 }

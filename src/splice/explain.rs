@@ -7,7 +7,7 @@ use super::candidate::{AttemptStatus, Candidate};
 use super::deciding::Deciding;
 use super::seam::{Expect, Repair, Seam, SpliceError};
 use super::slot::Slot;
-use super::{Splice, State};
+use super::{Splice, SplicePhase};
 use crate::document::{Cut, Document};
 use crate::envelope::AllowedRoots;
 
@@ -53,13 +53,13 @@ pub struct RequestedAnchor {
 
 /// The candidates of a decision.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Candidates {
+pub(super) struct CandidateReport {
     list: Vec<Candidate>,
     unlisted: usize,
     is_crowded: bool,
 }
 
-impl Candidates {
+impl CandidateReport {
     /// The requested candidate, which was not compared with others.
     pub(super) fn of_winner(candidate: &Candidate) -> Self {
         let won = Candidate {
@@ -79,9 +79,9 @@ impl Candidates {
 }
 
 /// The candidates with their results, the winner first.
-pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candidates {
+pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> CandidateReport {
     let won = winner.and_then(|winner| deciding.attempts.get(winner));
-    let status = |(number, attempt): (usize, &super::attempt::Attempt)| {
+    let status = |(number, attempt): (usize, &super::attempt::SpliceAttempt)| {
         let status = match won {
             Some(_) if Some(number) == winner => AttemptStatus::Won,
             Some(won) if won.document() == attempt.document() => AttemptStatus::Same,
@@ -96,7 +96,7 @@ pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candi
     candidates.sort_by_key(|candidate| candidate.status != AttemptStatus::Won);
     let rejected = &deciding.rejected;
     candidates.extend(rejected.listed.iter().cloned());
-    Candidates {
+    CandidateReport {
         list: candidates,
         unlisted: rejected.unlisted,
         is_crowded: rejected.is_crowded,
@@ -107,12 +107,12 @@ impl Splice {
     /// Returns the decision up to now. `slot` is the one that was fed. Reads the delivered text
     /// once more, for the paths: it is meant for people who ask why.
     pub fn explain(&self, slot: &Slot) -> Explained {
-        let open = if let State::Deciding(deciding) = &self.state {
+        let open = if let SplicePhase::Deciding(deciding) = &self.state {
             Some(deciding)
         } else {
             None
         };
-        let Candidates {
+        let CandidateReport {
             list: candidates,
             unlisted,
             is_crowded,

@@ -13,14 +13,14 @@ pub(super) struct Fenced {
     after: String,
     /// The anchor was alone in the fence: the rest of the closing line is left out, and the text
     /// after it is the fragment.
-    outside: Option<Line>,
+    outside: Option<ClosingLine>,
     /// The root has ended; this filters the text after it.
     after_root: Option<AfterRoot>,
 }
 
 /// The line that closes a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum ClosingLine {
     Open,
     Ended,
 }
@@ -42,13 +42,13 @@ impl Fenced {
     pub(super) fn feed<'a>(&mut self, text: &'a str, cap: usize) -> Cow<'a, str> {
         match &mut self.outside {
             None => {}
-            Some(Line::Ended) => return Cow::Borrowed(text),
+            Some(ClosingLine::Ended) => return Cow::Borrowed(text),
             Some(line) => {
                 let end = text.find('\n');
                 *line = if end.is_some() {
-                    Line::Ended
+                    ClosingLine::Ended
                 } else {
-                    Line::Open
+                    ClosingLine::Open
                 };
                 return Cow::Borrowed(
                     text.get(end.map_or(text.len(), |end| end + 1)..)
@@ -77,7 +77,7 @@ impl Fenced {
             .is_none()
             .then(|| self.after.trim_start().trim_start_matches('`').to_owned());
         let after = after.filter(|_| self.after.contains(FENCE))?;
-        self.outside = Some(Line::Open);
+        self.outside = Some(ClosingLine::Open);
         self.after.clear();
         Some(self.feed(&after, 0).into_owned())
     }

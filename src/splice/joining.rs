@@ -1,13 +1,13 @@
 //! Passes certain text to the document: from the decision on, up to the root's end or the first
 //! text that does not belong there.
 
-use super::attempt::Attempt;
+use super::attempt::SpliceAttempt;
 use super::candidate::Candidate;
 use super::flow::{Delivered, FlowError};
 use super::prior::{self, Start};
 use super::seam::{Alignment, Expect, Seam, SpliceError};
 use super::slot::Slot;
-use super::{Splice, State, explain};
+use super::{Splice, SplicePhase, explain};
 use crate::error::SyntaxErrorKind;
 use crate::json::Sink;
 
@@ -23,7 +23,7 @@ impl Splice {
                 "the rest of the opening line is legal: {opened:?}"
             );
         }
-        let State::Opening(_, pending) = &mut self.state else {
+        let SplicePhase::Opening(_, pending) = &mut self.state else {
             return;
         };
         let pending = std::mem::take(pending);
@@ -31,7 +31,7 @@ impl Splice {
             &Candidate::new(Alignment::Start, Start::Requested, root, 0),
             1.0,
         );
-        self.state = State::Joined(seam, self.flow(slot));
+        self.state = SplicePhase::Joined(seam, self.flow(slot));
         self.deliver(slot, pending.get(root..).unwrap_or_default(), sink);
     }
 
@@ -61,7 +61,7 @@ impl Splice {
         posterior: f64,
         sink: &mut S,
     ) {
-        let State::Deciding(deciding) = &mut self.state else {
+        let SplicePhase::Deciding(deciding) = &mut self.state else {
             return;
         };
         self.candidates = explain::candidates_of(deciding, Some(winner));
@@ -88,7 +88,7 @@ impl Splice {
 
     /// Whether a seam of unknown origin needs a flag: its risk is above the share without a flag,
     /// its repeated text does not prove the position, or another candidate repeats text, too.
-    fn is_doubtful(&self, attempt: &Attempt, fragment: &str, seam: &Seam) -> bool {
+    fn is_doubtful(&self, attempt: &SpliceAttempt, fragment: &str, seam: &Seam) -> bool {
         let candidate = &attempt.candidate;
         if self.request.expect != Expect::Any || candidate.start.is_requested() {
             return false;
@@ -107,7 +107,7 @@ impl Splice {
     pub(super) fn join_at<S: Sink + ?Sized>(
         &mut self,
         slot: &mut Slot,
-        attempt: &Attempt,
+        attempt: &SpliceAttempt,
         fragment: &str,
         seam: Seam,
         sink: &mut S,
@@ -118,7 +118,7 @@ impl Splice {
             &attempt.lead.rest,
             &attempt.lead.deferred,
         );
-        self.state = State::Joined(
+        self.state = SplicePhase::Joined(
             Seam {
                 decided: fragment.len(),
                 ..seam
@@ -135,7 +135,7 @@ impl Splice {
 
     /// Joins a fragment without new text.
     pub(super) fn repeat(&mut self, slot: &Slot, overlap: usize, posterior: f64) {
-        let State::Deciding(deciding) = &self.state else {
+        let SplicePhase::Deciding(deciding) = &self.state else {
             return;
         };
         self.candidates = explain::candidates_of(deciding, None);
@@ -147,7 +147,7 @@ impl Splice {
         );
         let mut seam = self.seam_of(&candidate, posterior);
         seam.ambiguous |= self.request.expect == Expect::Any && self.is_flagged(posterior);
-        self.state = State::Joined(seam, self.flow(slot));
+        self.state = SplicePhase::Joined(seam, self.flow(slot));
     }
 
     /// Whether a seam of unknown origin needs a flag at this probability.
@@ -157,7 +157,7 @@ impl Splice {
 
     /// Delivers text after the seam, until the root is closed.
     pub(super) fn deliver<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        let State::Joined(_, flow) = &mut self.state else {
+        let SplicePhase::Joined(_, flow) = &mut self.state else {
             return;
         };
         let left = match self.fenced.is_root_closed() {
@@ -234,7 +234,7 @@ impl Splice {
             .candidates()
             .first()
             .is_none_or(|winner| winner.start.is_requested());
-        let State::Failed {
+        let SplicePhase::Failed {
             seam: Some(seam),
             error,
             ..

@@ -11,6 +11,7 @@
 mod attempt;
 mod candidate;
 mod cursor;
+mod cut_context;
 mod decide;
 mod deciding;
 mod early_end;
@@ -18,7 +19,6 @@ mod explain;
 mod fence;
 mod flow;
 mod joining;
-mod place;
 mod predictor;
 mod prior;
 mod reader;
@@ -29,7 +29,7 @@ mod score;
 mod seam;
 mod series;
 mod slot;
-mod strip;
+mod tag_stripper;
 pub(crate) mod text;
 
 use std::borrow::Cow;
@@ -41,17 +41,17 @@ use crate::limits::Limits;
 pub use crate::overlap::Anchor;
 pub use candidate::{AttemptStatus, Candidate, Evidence, RejectReason};
 use deciding::{Caps, Deciding};
-use explain::Candidates;
+use explain::CandidateReport;
 pub use explain::{Explained, RequestedAnchor};
 use fence::Fenced;
-use flow::{Delivered, Flow, FlowError, Target as _, is_space};
+use flow::{Delivered, Flow, FlowError, FlowTarget as _, is_space};
 pub use prior::Start;
-use requested::{Requested, Seen};
+use requested::{Requested, RequestedStep};
 pub(crate) use rewind::replaced;
-use score::End;
+use score::FragmentEnd;
 pub use seam::{Alignment, Expect, Repair, Rule, Seam, SpliceError, SpliceRequest};
 pub use slot::Slot;
-use strip::{Piece, Strip};
+use tag_stripper::{StrippedPiece, TagStripper};
 
 /// Joins one fragment to one document.
 ///
@@ -74,21 +74,21 @@ pub struct Splice {
     request: SpliceRequest,
     cut: Cut,
     anchor: Option<Anchor>,
-    strip: Strip,
+    strip: TagStripper,
     fenced: Fenced,
     caps: Caps,
     /// The most bytes that waited for the decision.
     max_pending: usize,
-    state: State,
+    state: SplicePhase,
     /// The fragment after the document's root, from its first significant character on: its first
     /// bytes.
     after_root: String,
     /// The results of the candidates, for an explanation.
-    candidates: Candidates,
+    candidates: CandidateReport,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum SplicePhase {
     /// Nothing of the root was delivered: the fragment's own root is waited for, after this text.
     Opening(RootSearch, String),
     /// The fragment has followed the request up to here.
@@ -120,11 +120,13 @@ impl Splice {
             .and_then(|_| requested_anchor(text, &request, limits));
         let caps = Caps::new(limits);
         let state = match &anchor {
-            Some(anchor) => State::Requested(Requested::new(slot, &request, anchor, caps.pending)),
-            None => State::Opening(slot.document().fresh_search(), String::new()),
+            Some(anchor) => {
+                SplicePhase::Requested(Requested::new(slot, &request, anchor, caps.pending))
+            }
+            None => SplicePhase::Opening(slot.document().fresh_search(), String::new()),
         };
         Self {
-            strip: Strip::new(&request),
+            strip: TagStripper::new(&request),
             request,
             cut: slot.document().cut(),
             anchor,
@@ -133,7 +135,7 @@ impl Splice {
             max_pending: 0,
             state,
             after_root: String::new(),
-            candidates: Candidates::default(),
+            candidates: CandidateReport::default(),
         }
     }
 
@@ -197,7 +199,7 @@ impl Splice {
         sink: &mut S,
     ) -> Result<(), SpliceError> {
         if self.strip.is_idle(text) {
-            if let State::Joined(_, flow) = &mut self.state
+            if let SplicePhase::Joined(_, flow) = &mut self.state
                 && self.fenced.is_idle()
             {
                 // The decision has no work left, so text goes directly to the document.
@@ -219,20 +221,23 @@ impl Splice {
         }
         for piece in self.strip.feed(text) {
             let goes_on = match (&piece, &self.state) {
-                (Piece::Tag(_), State::Requested(requested)) => requested.may_be_tag(),
-                (piece, _) => matches!(piece, Piece::Text(_)),
+                (StrippedPiece::Tag(_), SplicePhase::Requested(requested)) => {
+                    requested.may_be_tag()
+                }
+                (piece, _) => matches!(piece, StrippedPiece::Text(_)),
             };
             if !goes_on {
                 let left = self.compare(slot, "", sink);
                 self.deliver(slot, &left, sink);
             }
             match (piece, &mut self.state) {
-                (Piece::Text(text), _) => self.take(slot, &text, sink),
-                (Piece::Mark, State::Deciding(deciding)) => deciding.mark(slot),
-                (Piece::Tag(_), State::Requested(_)) => {}
-                (Piece::Tag(tag), State::Deciding(deciding)) if deciding.may_be_tag(&tag) => {}
-                (Piece::Tag(tag), _) => self.take(slot, &tag, sink),
-                (Piece::Mark, _) => {}
+                (StrippedPiece::Text(text), _) => self.take(slot, &text, sink),
+                (StrippedPiece::Mark, SplicePhase::Deciding(deciding)) => deciding.mark(slot),
+                (StrippedPiece::Tag(_), SplicePhase::Requested(_)) => {}
+                (StrippedPiece::Tag(tag), SplicePhase::Deciding(deciding))
+                    if deciding.may_be_tag(&tag) => {}
+                (StrippedPiece::Tag(tag), _) => self.take(slot, &tag, sink),
+                (StrippedPiece::Mark, _) => {}
             }
         }
         self.outcome()
@@ -240,7 +245,7 @@ impl Splice {
 
     /// Takes text without the request's mark and tags.
     fn take<S: Sink + ?Sized>(&mut self, slot: &mut Slot, text: &str, sink: &mut S) {
-        if let State::Opening(search, pending) = &mut self.state {
+        if let SplicePhase::Opening(search, pending) = &mut self.state {
             pending.push_str(text);
             let found = search.feed(pending);
             // Text after the evidence of a root was not pending.
@@ -253,12 +258,12 @@ impl Splice {
             return self.open(slot, root.start, sink);
         }
         let mut text = self.fenced.feed(text, self.caps.pending);
-        if matches!(self.state, State::Requested(_)) {
+        if matches!(self.state, SplicePhase::Requested(_)) {
             text = self.expect_requested(slot, &text, sink).into();
-        } else if matches!(self.state, State::Deciding(_)) {
+        } else if matches!(self.state, SplicePhase::Deciding(_)) {
             text = self.decide(slot, &text, sink).into();
         }
-        if let State::Deciding(deciding) = &mut self.state
+        if let SplicePhase::Deciding(deciding) = &mut self.state
             && deciding.is_anchor_alone()
             && let Some(after) = self.fenced.leave()
         {
@@ -280,22 +285,22 @@ impl Splice {
         sink: &mut S,
     ) -> String {
         for (at, c) in text.char_indices() {
-            let State::Requested(requested) = &mut self.state else {
+            let SplicePhase::Requested(requested) = &mut self.state else {
                 break;
             };
             let seen = requested.take(slot, c);
             self.max_pending = self.max_pending.max(requested.text.len());
             let rest = text.get(at + c.len_utf8()..).unwrap_or_default();
             match seen {
-                Seen::AsAsked => {}
-                Seen::Verified(attempt) => {
+                RequestedStep::AsAsked => {}
+                RequestedStep::Verified(attempt) => {
                     let fragment = std::mem::take(&mut requested.text);
-                    self.candidates = Candidates::of_winner(&attempt.candidate);
+                    self.candidates = CandidateReport::of_winner(&attempt.candidate);
                     let seam = self.seam_of(&attempt.candidate, 1.0);
                     self.join_at(slot, &attempt, &fragment, seam, sink);
                     return rest.to_owned();
                 }
-                Seen::Other => return self.compare(slot, rest, sink),
+                RequestedStep::Other => return self.compare(slot, rest, sink),
             }
         }
         String::new()
@@ -304,12 +309,13 @@ impl Splice {
     /// Lets all candidates take the fragment: the text so far, and the rest. Returns the text after
     /// the decision.
     fn compare<S: Sink + ?Sized>(&mut self, slot: &mut Slot, rest: &str, sink: &mut S) -> String {
-        let (State::Requested(requested), Some(anchor)) = (&mut self.state, &self.anchor) else {
+        let (SplicePhase::Requested(requested), Some(anchor)) = (&mut self.state, &self.anchor)
+        else {
             return rest.to_owned();
         };
         let mut text = std::mem::take(&mut requested.text);
         text.push_str(rest);
-        self.state = State::Deciding(Box::new(Deciding::new(
+        self.state = SplicePhase::Deciding(Box::new(Deciding::new(
             slot,
             &self.request,
             anchor,
@@ -324,7 +330,8 @@ impl Splice {
         // chunkings. A run of text has no character after which one could fall.
         let mut rest = Cow::Borrowed(text);
         let mut at = 0;
-        while let (State::Deciding(deciding), Some(left)) = (&mut self.state, rest.get(at..)) {
+        while let (SplicePhase::Deciding(deciding), Some(left)) = (&mut self.state, rest.get(at..))
+        {
             let Some(c) = left.chars().next() else { break };
             let run = deciding.take_run(slot, left);
             if run == 0 {
@@ -374,35 +381,35 @@ impl Splice {
         // The waiting text may be half a mark. If it was text, the next fragment repeats it: it
         // closes no document.
         self.strip.drop_pending();
-        if let State::Opening(search, pending) = &mut self.state
+        if let SplicePhase::Opening(search, pending) = &mut self.state
             && let Some(root) = search.settle(pending, false)
         {
             self.open(slot, root.start, sink);
         }
-        if matches!(&self.state, State::Requested(requested) if requested.is_blank()) {
+        if matches!(&self.state, SplicePhase::Requested(requested) if requested.is_blank()) {
             self.fail(SpliceError::Empty);
         }
         let left = self.compare(slot, "", sink);
         self.deliver(slot, &left, sink);
-        if let State::Deciding(deciding) = &mut self.state {
+        if let SplicePhase::Deciding(deciding) = &mut self.state {
             match deciding.end(slot) {
-                End::Join(winner, _)
+                FragmentEnd::Join(winner, _)
                     if self.ends_early(slot, winner) && !self.believes(slot, winner) =>
                 {
                     self.fail(SpliceError::EarlyEnd);
                 }
-                End::Join(winner, posterior) => {
+                FragmentEnd::Join(winner, posterior) => {
                     let is_early = self.ends_early(slot, winner);
                     self.join(slot, winner, posterior, sink);
-                    if let State::Joined(seam, _) = &mut self.state {
+                    if let SplicePhase::Joined(seam, _) = &mut self.state {
                         seam.early_end = is_early;
                     }
                 }
-                End::Repeat(overlap, posterior) => self.repeat(slot, overlap, posterior),
-                End::Failed(error) => self.fail(error),
+                FragmentEnd::Repeat(overlap, posterior) => self.repeat(slot, overlap, posterior),
+                FragmentEnd::Failed(error) => self.fail(error),
             }
         }
-        if let State::Joined(seam, flow) = &mut self.state {
+        if let SplicePhase::Joined(seam, flow) = &mut self.state {
             let ended = flow.finish(&mut Delivered { slot, sink });
             seam.early_end |= flow.has_ellipsis();
             self.stop_at(slot, ended);
@@ -411,9 +418,9 @@ impl Splice {
         // divided.
         self.flag_break();
         match &self.state {
-            State::Joined(seam, _) => Ok(seam.clone()),
-            State::Failed { error, .. } => Err(error.clone()),
-            State::Opening(..) | State::Requested(_) | State::Deciding(_) => {
+            SplicePhase::Joined(seam, _) => Ok(seam.clone()),
+            SplicePhase::Failed { error, .. } => Err(error.clone()),
+            SplicePhase::Opening(..) | SplicePhase::Requested(_) | SplicePhase::Deciding(_) => {
                 Err(SpliceError::Empty)
             }
         }
@@ -422,8 +429,8 @@ impl Splice {
     /// Returns the seam, once there is one.
     pub fn seam(&self) -> Option<&Seam> {
         match &self.state {
-            State::Joined(seam, _)
-            | State::Failed {
+            SplicePhase::Joined(seam, _)
+            | SplicePhase::Failed {
                 seam: Some(seam), ..
             } => Some(seam),
             _ => None,
@@ -433,8 +440,8 @@ impl Splice {
     /// Returns the changes to the fragment's text, in order.
     pub fn repairs(&self) -> &[Repair] {
         match &self.state {
-            State::Joined(_, flow) => flow.repairs(),
-            State::Failed { repairs, .. } => repairs,
+            SplicePhase::Joined(_, flow) => flow.repairs(),
+            SplicePhase::Failed { repairs, .. } => repairs,
             _ => &[],
         }
     }
@@ -443,16 +450,16 @@ impl Splice {
     /// delivered.
     pub fn pending(&self) -> usize {
         match &self.state {
-            State::Opening(_, pending) => pending.len(),
-            State::Requested(requested) => requested.text.len(),
-            State::Deciding(deciding) => deciding.fragment.text.len(),
-            State::Joined(_, flow) => flow.pending(),
-            State::Failed { .. } => 0,
+            SplicePhase::Opening(_, pending) => pending.len(),
+            SplicePhase::Requested(requested) => requested.text.len(),
+            SplicePhase::Deciding(deciding) => deciding.fragment.text.len(),
+            SplicePhase::Joined(_, flow) => flow.pending(),
+            SplicePhase::Failed { .. } => 0,
         }
     }
 
     fn outcome(&self) -> Result<(), SpliceError> {
-        if let State::Failed { error, .. } = &self.state {
+        if let SplicePhase::Failed { error, .. } = &self.state {
             Err(error.clone())
         } else {
             Ok(())
@@ -460,11 +467,11 @@ impl Splice {
     }
 
     fn fail(&mut self, error: SpliceError) {
-        if let State::Deciding(deciding) = &self.state {
+        if let SplicePhase::Deciding(deciding) = &self.state {
             self.candidates = explain::candidates_of(deciding, None);
         }
         let (seam, repairs) = (self.seam().cloned(), self.repairs().to_vec());
-        self.state = State::Failed {
+        self.state = SplicePhase::Failed {
             seam,
             repairs,
             error,

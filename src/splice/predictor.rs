@@ -23,7 +23,7 @@ pub(super) struct Predictor {
     /// The counted bytes: the text without layout.
     text: Vec<u8>,
     /// By the hash of the context.
-    contexts: ByHash<Context>,
+    contexts: ByHash<ContextCount>,
     /// How often a byte followed a context that has occurred more than once, by the hash of both.
     followers: ByHash<u16>,
     /// The statistics of escapes in the counted text.
@@ -58,7 +58,7 @@ impl Again {
 
 /// The bytes that followed a context.
 #[derive(Clone, Copy, Debug, Default)]
-struct Context {
+struct ContextCount {
     /// Bytes that followed it.
     total: u16,
     /// Different ones among them.
@@ -67,7 +67,7 @@ struct Context {
     first: u32,
 }
 
-impl Context {
+impl ContextCount {
     fn bucket(self) -> usize {
         usize::from(self.total > 1)
     }
@@ -177,7 +177,7 @@ impl Predictor {
                 // It is new, and so are all longer ones.
                 self.contexts.insert(
                     hash,
-                    Context {
+                    ContextCount {
                         total: 1,
                         distinct: 1,
                         first: self.text.len() as u32,
@@ -213,7 +213,7 @@ impl Predictor {
         };
         self.contexts.insert(
             hash,
-            Context {
+            ContextCount {
                 total: 1,
                 distinct: 1,
                 first: place as u32,
@@ -223,7 +223,11 @@ impl Predictor {
 
     /// Returns the contexts that have occurred, the longest first, each with its order and how
     /// often the byte followed it.
-    fn known(&self, history: &History, byte: u8) -> impl Iterator<Item = (usize, Context, u16)> {
+    fn known(
+        &self,
+        history: &History,
+        byte: u8,
+    ) -> impl Iterator<Item = (usize, ContextCount, u16)> {
         let find = |order: usize| {
             let length = ORDERS
                 .get(order)
@@ -251,7 +255,7 @@ impl Predictor {
                 )
             }
             Some((order, context)) => (order + 1, order + 1, context, 0),
-            None => (0, 0, Context::default(), 0),
+            None => (0, 0, ContextCount::default(), 0),
         };
         (0..end).rev().filter_map(move |order| {
             if order >= from {

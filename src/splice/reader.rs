@@ -1,6 +1,6 @@
 //! Reads a fragment's content as separate JSON, and lets cursors follow.
 
-use super::cursor::{Arrival, Base, Cursor, CutToken, Sides, State};
+use super::cursor::{CursorArrival, CursorBase, CursorState, PathCursor, Sides, TokenAtCut};
 use super::predictor::Costs;
 use super::prior;
 use super::seam::Expect;
@@ -10,12 +10,12 @@ use crate::json::{Event, Kind, Live, Machine, Sink};
 
 /// One reading of the content: as values in a row, or as members in a row.
 #[derive(Clone, Debug)]
-pub(super) struct Reader {
+pub(super) struct ContentReader {
     /// A bracket that the fragment does not have, and the content.
     pub(super) text: String,
     pub(super) machine: Machine,
     children: ChildIndex,
-    pub(super) cursors: Vec<Cursor>,
+    pub(super) cursors: Vec<PathCursor>,
     /// Whether every cursor has ended.
     pub(super) is_over: bool,
 }
@@ -26,7 +26,7 @@ const CURSORS: usize = 48;
 /// Open containers, counted from the innermost, that a fragment may begin again.
 const FRAMES: usize = 4;
 
-impl Reader {
+impl ContentReader {
     /// Returns the readers of content that begins with `c`, with a cursor for each position where
     /// the content may begin.
     pub(super) fn all(slot: &Slot, c: char, limit: usize) -> Vec<Self> {
@@ -39,9 +39,9 @@ impl Reader {
         };
         let containers =
             (0..frames.len()).filter(|&depth| (depth == 0 || near(depth)) && begins(depth));
-        let mut values: Vec<Base> = containers.map(Base::Value).collect();
+        let mut values: Vec<CursorBase> = containers.map(CursorBase::Value).collect();
         if slot.document().machine().in_token() {
-            values.push(Base::Value(frames.len()));
+            values.push(CursorBase::Value(frames.len()));
         }
         let inside = |kind: Kind| {
             let of_kind =
@@ -49,7 +49,7 @@ impl Reader {
             (0..frames.len())
                 .filter(move |&depth| near(depth))
                 .filter(of_kind)
-                .map(Base::Inside)
+                .map(CursorBase::Inside)
         };
         let mut readers = Vec::new();
         if matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n') {
@@ -57,19 +57,19 @@ impl Reader {
             readers.push(Self::new(slot, '[', &values, limit));
         }
         if c == '"' {
-            let members: Vec<Base> = inside(Kind::Object).collect();
+            let members: Vec<CursorBase> = inside(Kind::Object).collect();
             readers.push(Self::new(slot, '{', &members, limit));
         }
         readers
     }
 
-    fn new(slot: &Slot, bracket: char, bases: &[Base], limit: usize) -> Self {
+    fn new(slot: &Slot, bracket: char, bases: &[CursorBase], limit: usize) -> Self {
         let mut children = ChildIndex::of_newest(limit);
         let mut machine = Machine::new(usize::MAX);
         let text = String::from(bracket);
         let cursors = bases
             .iter()
-            .map(|&base| Cursor::new(base, slot))
+            .map(|&base| PathCursor::new(base, slot))
             .collect::<Vec<_>>();
         // A bracket is legal at the start.
         let is_over = machine.feed_text(&text, &mut children).is_err() || cursors.is_empty();
@@ -88,7 +88,7 @@ impl Reader {
     }
 
     /// Returns the best score of the cursors that still follow.
-    pub(super) fn following(&self, scene: &Scene<'_>) -> f32 {
+    pub(super) fn following(&self, scene: &MatchInputs<'_>) -> f32 {
         let following = self
             .cursors
             .iter()
@@ -100,13 +100,13 @@ impl Reader {
 
     /// Returns the best score of the cursors that repeated something and then contradicted the
     /// delivered text.
-    pub(super) fn differing(&self, scene: &Scene<'_>) -> f32 {
+    pub(super) fn differing(&self, scene: &MatchInputs<'_>) -> f32 {
         // If another cursor from the same position got further, this one took the wrong child for
         // the open one.
         let is_furthest =
-            |cursor: &Cursor| !self.cursors.iter().any(|other| other.is_ahead_of(cursor));
-        let is_differing = |cursor: &&Cursor| {
-            matches!(cursor.state, State::Dead(Some(_)))
+            |cursor: &PathCursor| !self.cursors.iter().any(|other| other.is_ahead_of(cursor));
+        let is_differing = |cursor: &&PathCursor| {
+            matches!(cursor.state, CursorState::Dead(Some(_)))
                 && cursor.has_repeated()
                 && is_furthest(cursor)
         };
@@ -132,15 +132,15 @@ impl Reader {
             .iter()
             .filter(|cursor| cursor.is_following() && cursor.has_repeated());
         following
-            .map(Cursor::repeated_bytes)
+            .map(PathCursor::repeated_bytes)
             .max()
             .filter(|_| !self.is_over)
     }
 
     /// Returns the last offset at which a reading as a restart contradicted the delivered text.
     pub(super) fn contradicted(&self) -> Option<usize> {
-        let at = |cursor: &Cursor| {
-            if let State::Dead(at) = cursor.state {
+        let at = |cursor: &PathCursor| {
+            if let CursorState::Dead(at) = cursor.state {
                 at
             } else {
                 None
@@ -158,9 +158,9 @@ impl Reader {
     pub(super) fn feed(
         &mut self,
         slot: &Slot,
-        scene: &Scene<'_>,
+        scene: &MatchInputs<'_>,
         text: &str,
-        mut arrived: impl FnMut(Arrival),
+        mut arrived: impl FnMut(CursorArrival),
     ) {
         if self.is_over {
             return;
@@ -174,22 +174,23 @@ impl Reader {
         };
         let is_legal = self.machine.feed_text(&self.text, &mut sink).is_ok();
         for cursor in &mut self.cursors {
-            if let State::Arrived(arrival) = &mut cursor.state {
+            if let CursorState::Arrived(arrival) = &mut cursor.state {
                 let mut arrival = arrival.clone();
-                cursor.state = State::Dead(None);
+                cursor.state = CursorState::Dead(None);
                 arrival.at -= 1;
                 arrived(arrival);
             }
         }
-        self.is_over =
-            !is_legal || self.machine.is_done() || !self.cursors.iter().any(Cursor::is_following);
+        self.is_over = !is_legal
+            || self.machine.is_done()
+            || !self.cursors.iter().any(PathCursor::is_following);
     }
 }
 
 /// The data that all cursors of a fragment share.
 #[derive(Clone, Copy)]
-pub(super) struct Scene<'a> {
-    pub(super) cut_token: &'a CutToken,
+pub(super) struct MatchInputs<'a> {
+    pub(super) cut_token: &'a TokenAtCut,
     /// The costs of the fragment's text at the cut, and as a separate text.
     pub(super) costs: &'a Costs,
     pub(super) alone: &'a Costs,
@@ -200,9 +201,9 @@ pub(super) struct Scene<'a> {
 
 struct Following<'a> {
     slot: &'a Slot,
-    scene: Scene<'a>,
+    scene: MatchInputs<'a>,
     children: &'a mut ChildIndex,
-    cursors: &'a mut Vec<Cursor>,
+    cursors: &'a mut Vec<PathCursor>,
 }
 
 impl Sink for Following<'_> {

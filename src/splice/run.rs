@@ -6,11 +6,11 @@
 
 use memchr::{memchr2, memchr2_iter};
 
-use super::attempt::Attempt;
-use super::cursor::{Cursor, CutToken};
+use super::attempt::SpliceAttempt;
+use super::cursor::{PathCursor, TokenAtCut};
 use super::deciding::{ATTEMPTS, Deciding};
 use super::flow::skippable_len;
-use super::reader::Reader;
+use super::reader::ContentReader;
 use super::score::Schedule;
 use super::slot::Slot;
 use crate::overlap::Run;
@@ -76,7 +76,7 @@ impl Deciding {
             && fragment.scanner.is_settled()
             && self.near.anchor.is_over()
             && self.schedule.counts() == (self.attempts.len(), verified)
-            && self.attempts.iter().all(Attempt::is_in_text)
+            && self.attempts.iter().all(SpliceAttempt::is_in_text)
             && self.readers.iter().all(|reader| reader.is_in_text(slot));
         if !is_quiet {
             return 0;
@@ -95,8 +95,9 @@ impl Deciding {
             length = memchr2(b'{', b'[', bytes).unwrap_or(length);
         }
         let token = &self.place.token;
-        let same =
-            |reader: &Reader| reader.same_text_len(token, bytes.get(..length).unwrap_or_default());
+        let same = |reader: &ContentReader| {
+            reader.same_text_len(token, bytes.get(..length).unwrap_or_default())
+        };
         self.readers.iter().map(same).fold(length, usize::min)
     }
 }
@@ -115,7 +116,7 @@ impl Schedule {
     }
 }
 
-impl Attempt {
+impl SpliceAttempt {
     /// In a string, where text makes no difference.
     fn is_in_text(&self) -> bool {
         let is_certain = || self.machine.certain_string() == self.machine.offset();
@@ -123,7 +124,7 @@ impl Attempt {
     }
 }
 
-impl Reader {
+impl ContentReader {
     /// Whether no cursor examines the text of the open string, or each only compares it with the
     /// cut string.
     fn is_in_text(&self, slot: &Slot) -> bool {
@@ -139,7 +140,7 @@ impl Reader {
 
     /// Returns the bytes of `text` that repeat the cut string without reaching its end, for all
     /// cursors that compare them.
-    fn same_text_len(&self, token: &CutToken, text: &[u8]) -> usize {
+    fn same_text_len(&self, token: &TokenAtCut, text: &[u8]) -> usize {
         let comparing = self
             .cursors
             .iter()
@@ -150,15 +151,15 @@ impl Reader {
     }
 }
 
-impl Cursor {
+impl PathCursor {
     fn is_in_text(&self, slot: &Slot, around: usize) -> bool {
         !self.is_following()
             || self.compared.is_some()
             || self.levels_around(slot).is_some_and(|open| around >= open)
     }
 
-    fn same_text_len(&self, token: &CutToken, text: &[u8]) -> Option<usize> {
-        let CutToken::String(begun) = token else {
+    fn same_text_len(&self, token: &TokenAtCut, text: &[u8]) -> Option<usize> {
+        let TokenAtCut::String(begun) = token else {
             return self.compared.map(|_| 0);
         };
         self.compared.map(|compared| begun.same_len(text, compared))

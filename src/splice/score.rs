@@ -1,23 +1,23 @@
 //! The scores of the candidates, and the decisions that they lead to while the fragment streams and
 //! at its end.
 
-use super::attempt::{ALONE, Attempt};
+use super::attempt::{ALONE, SpliceAttempt};
 use super::candidate::{Candidate, Evidence, TakenElement};
-use super::cursor::{CutToken, value_start};
-use super::decide::{self, Decision, Rivals, Scored};
-use super::deciding::{Deciding, FEW, Fragment, Lost, Near};
+use super::cursor::{TokenAtCut, value_start};
+use super::cut_context::{CutContext, says_something};
+use super::decide::{self, AlternativeReadings, Decision, Scored};
+use super::deciding::{Deciding, FEW, Fragment, LostElementReading, RequestedAnchorSearch};
 use super::early_end::only_closes;
 use super::flow::is_space;
-use super::place::{Place, says_something};
 use super::prior::{self, Start};
-use super::reader::Reader;
+use super::reader::ContentReader;
 use super::seam::{Alignment, Expect, SpliceError};
 use super::slot::Slot;
 use crate::json::Kind;
 
 /// The meaning of a fragment's end.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum FragmentEnd {
     /// The attempt with this number wins, with this probability.
     Join(usize, f64),
     /// The fragment repeats this many bytes and has no new text, with this probability.
@@ -66,17 +66,17 @@ impl Schedule {
 /// The new text and the data to compare it with.
 struct Scoring<'a> {
     slot: &'a Slot,
-    place: &'a Place,
-    near: &'a Near,
+    place: &'a CutContext,
+    near: &'a RequestedAnchorSearch,
     fragment: &'a Fragment,
-    lost: Option<&'a Lost>,
+    lost: Option<&'a LostElementReading>,
     /// The fragment has ended, so no further text can verify a candidate.
     at_end: bool,
 }
 
 impl Scoring<'_> {
     /// Brings the evidence of a candidate up to date, and returns its score.
-    fn scored(&self, attempt: &mut Attempt) -> Scored {
+    fn scored(&self, attempt: &mut SpliceAttempt) -> Scored {
         let misfit = self.misfit(attempt);
         attempt.candidate.evidence.misfit = misfit;
         let lost = match attempt.candidate.alignment {
@@ -107,7 +107,7 @@ impl Scoring<'_> {
     /// Whether the candidate may win at the end of the fragment although the grammar has not
     /// verified it. An answer to a request for the anchor that repeats too little text may be a
     /// refusal, or another row.
-    fn may_end(&self, attempt: &Attempt) -> bool {
+    fn may_end(&self, attempt: &SpliceAttempt) -> bool {
         attempt.may_end()
             && (self.place.expect == Expect::Any || attempt.is_proven(&self.fragment.text))
     }
@@ -124,7 +124,7 @@ impl Scoring<'_> {
 
     /// The bits that the new text costs after the delivered text, less those that it costs after
     /// the text before it.
-    fn misfit(&self, attempt: &mut Attempt) -> f32 {
+    fn misfit(&self, attempt: &mut SpliceAttempt) -> f32 {
         let at = attempt.candidate.at;
         if attempt.candidate.alignment == Alignment::Exact {
             return 0.0;
@@ -146,7 +146,7 @@ impl Scoring<'_> {
 
     /// Goes on at the cut. Returns the score of the reading in which the element that was cut, or a
     /// whole one, is lost.
-    fn at_cut(&self, attempt: &mut Attempt) -> f32 {
+    fn at_cut(&self, attempt: &mut SpliceAttempt) -> f32 {
         let (place, new) = (self.place, self.new_text(&attempt.candidate));
         let element = new.trim_start_matches([',', ' ', '\n', '\r', '\t']);
         let (due, skipped) = match attempt.candidate.at {
@@ -168,7 +168,7 @@ impl Scoring<'_> {
     }
 
     /// Begins again before the cut.
-    fn restarted(&self, attempt: &mut Attempt) -> f32 {
+    fn restarted(&self, attempt: &mut SpliceAttempt) -> f32 {
         let (place, new) = (self.place, self.new_text(&attempt.candidate));
         let opened = self.fragment.opened(attempt.candidate.at);
         let (due, skipped) = place.opened_bits(opened);
@@ -207,7 +207,7 @@ impl Scoring<'_> {
     }
 
     /// The bits against the first key of the new text, once the key is known.
-    fn strangeness(&self, attempt: &mut Attempt, new: &str) -> f32 {
+    fn strangeness(&self, attempt: &mut SpliceAttempt, new: &str) -> f32 {
         if attempt.strangeness.is_none() {
             attempt.strangeness = self.place.strangeness(self.slot, new);
         }
@@ -282,11 +282,11 @@ impl Deciding {
             .collect()
     }
 
-    fn rivals(&self, at_end: bool) -> Rivals {
+    fn rivals(&self, at_end: bool) -> AlternativeReadings {
         let scene = self.scene();
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
         let said = self.fragment.at_cut.between(begin, end);
-        let is_key = matches!(self.place.token, CutToken::Key { .. });
+        let is_key = matches!(self.place.token, TokenAtCut::Key { .. });
         let most = if is_key {
             prior::UNLIKE_KEY
         } else {
@@ -337,7 +337,7 @@ impl Deciding {
             .iter()
             .map(|reader| reader.differing(&scene))
             .fold(self.contradicted.1, f32::max);
-        Rivals {
+        AlternativeReadings {
             repeating: following.max(near).max(verbatim + said)
                 + if at_end { prior::ENDS_IN_REPEAT } else { 0.0 },
             differing,
@@ -416,10 +416,10 @@ impl Deciding {
     }
 
     /// Returns the meaning of the fragment's end.
-    pub(super) fn end(&mut self, slot: &Slot) -> End {
+    pub(super) fn end(&mut self, slot: &Slot) -> FragmentEnd {
         let mut end = self.fragment.text.trim_end_matches(is_space).len();
         if end == 0 {
-            return End::Failed(SpliceError::Empty);
+            return FragmentEnd::Failed(SpliceError::Empty);
         }
         if self.place.expect == Expect::Any && slot.document().machine().in_string() {
             // The spaces at the end of a part are text of the string. The next part does not repeat
@@ -428,9 +428,9 @@ impl Deciding {
             end += white.len() - white.trim_start_matches(' ').len();
         }
         self.note_contradictions();
-        self.attempts.iter_mut().for_each(Attempt::end);
+        self.attempts.iter_mut().for_each(SpliceAttempt::end);
         // Before the repeat: the last closers of the delivered text are closers, too.
-        let is_closed = |attempt: &Attempt| {
+        let is_closed = |attempt: &SpliceAttempt| {
             attempt.candidate.alignment == Alignment::Exact && attempt.is_done()
         };
         let content = self
@@ -442,10 +442,10 @@ impl Deciding {
             && only_closes(slot, content)
             && let Some(attempt) = self.attempts.iter().position(is_closed)
         {
-            return End::Join(attempt, 1.0);
+            return FragmentEnd::Join(attempt, 1.0);
         }
         // All of the text is a tail of the delivered text, without significant text after it.
-        let is_tail = |attempt: &&Attempt| {
+        let is_tail = |attempt: &&SpliceAttempt| {
             let candidate = &attempt.candidate;
             let is_whole = candidate.alignment != Alignment::Reentry && candidate.at >= end;
             let is_repeat = candidate.start.is_requested() || is_whole;
@@ -454,8 +454,9 @@ impl Deciding {
                 && candidate.alignment != Alignment::Exact
                 && !attempt.is_verified()
         };
-        let is_answer =
-            |attempt: &Attempt| attempt.candidate.start.is_requested() && attempt.is_verified();
+        let is_answer = |attempt: &SpliceAttempt| {
+            attempt.candidate.start.is_requested() && attempt.is_verified()
+        };
         let winner = self.winner(slot, true);
         let new = self
             .attempts
@@ -473,15 +474,15 @@ impl Deciding {
         {
             let is_asked =
                 attempt.candidate.start.is_requested() && self.place.expect == Expect::Anchor;
-            return End::Repeat(
+            return FragmentEnd::Repeat(
                 attempt.candidate.overlap,
                 if is_asked { 1.0 } else { certainty },
             );
         }
-        let repeats =
-            self.readers.iter().any(Reader::is_repeat) || self.matcher.may_repeat() && end >= FEW;
+        let repeats = self.readers.iter().any(ContentReader::is_repeat)
+            || self.matcher.may_repeat() && end >= FEW;
         if let Some((winner, posterior)) = winner {
-            return End::Join(winner, posterior);
+            return FragmentEnd::Join(winner, posterior);
         }
         if repeats {
             // The whole text repeats delivered text, and no repeat ends at the cut. Text that
@@ -496,9 +497,9 @@ impl Deciding {
             } else {
                 certainty
             };
-            return End::Repeat(self.fragment.text.len() - self.fragment.begin, certainty);
+            return FragmentEnd::Repeat(self.fragment.text.len() - self.fragment.begin, certainty);
         }
-        End::Failed(self.failure())
+        FragmentEnd::Failed(self.failure())
     }
 
     /// Returns why no candidate has won at the end of the fragment.
@@ -512,7 +513,9 @@ impl Deciding {
             (_, Some(offset)) if self.contradicted.1 >= best => SpliceError::Differs(offset),
             _ if self.place.is_after_gap => SpliceError::AfterGap,
             ([], None) => SpliceError::NoAlignment,
-            (attempts, _) if attempts.iter().any(Attempt::is_verified) => SpliceError::Ambiguous,
+            (attempts, _) if attempts.iter().any(SpliceAttempt::is_verified) => {
+                SpliceError::Ambiguous
+            }
             _ => SpliceError::Undecided,
         }
     }
@@ -520,7 +523,7 @@ impl Deciding {
 
 /// Of one document's candidates the simplest is joined. A candidate that leaves out no member keeps
 /// the white space unchanged.
-fn rank(attempt: &Attempt) -> u8 {
+fn rank(attempt: &SpliceAttempt) -> u8 {
     let candidate = &attempt.candidate;
     match candidate.start {
         Start::Nearly => u8::MAX,

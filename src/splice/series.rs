@@ -6,11 +6,11 @@ use super::slot::Slot;
 /// The number series in the elements of an open array.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Series {
-    counters: Vec<Counter>,
+    counters: Vec<SeriesCounter>,
 }
 
 #[derive(Clone, Debug)]
-struct Counter {
+struct SeriesCounter {
     /// The key of a member with its quotes, or the number of an element in the row.
     place: String,
     /// The text before the digits.
@@ -33,7 +33,7 @@ impl Series {
     /// Returns the series of the array at this depth, from its last three whole elements.
     pub(super) fn of(slot: &Slot, depth: usize) -> Self {
         let children = slot.child_index().children(depth);
-        let rows: Vec<Vec<Number<'_>>> = children
+        let rows: Vec<Vec<SeriesNumber<'_>>> = children
             .iter()
             .rev()
             .take(3)
@@ -42,13 +42,13 @@ impl Series {
         let [last, before, rest @ ..] = rows.as_slice() else {
             return Self::default();
         };
-        let counter = |number: &Number<'_>| {
+        let counter = |number: &SeriesNumber<'_>| {
             let previous = number.same(before)?;
             let step = number.value.checked_sub(previous)?;
             let is_steady = rest
                 .first()
                 .is_none_or(|row| number.same(row) == previous.checked_sub(step));
-            (step != 0 && is_steady).then(|| Counter {
+            (step != 0 && is_steady).then(|| SeriesCounter {
                 place: number.place.clone().into_owned(),
                 prefix: number.prefix.to_owned(),
                 last: number.value,
@@ -68,7 +68,7 @@ impl Series {
             return 0.0;
         }
         let numbers = numbers(element, false);
-        let bits = |counter: &Counter| {
+        let bits = |counter: &SeriesCounter| {
             let number = numbers
                 .iter()
                 .find(|number| number.place == counter.place)?;
@@ -100,13 +100,13 @@ pub(super) fn head(element: &str) -> &str {
 
 /// A number of an element, or the one at the end of a string.
 #[derive(Clone, Debug, PartialEq)]
-struct Number<'a> {
+struct SeriesNumber<'a> {
     place: std::borrow::Cow<'a, str>,
     prefix: &'a str,
     value: i64,
 }
 
-impl Number<'_> {
+impl SeriesNumber<'_> {
     /// The number at the same position of another row.
     fn same(&self, row: &[Self]) -> Option<i64> {
         let other = row
@@ -119,7 +119,7 @@ impl Number<'_> {
 /// The whole numbers among the scalars of an element, which is cut unless it `is_whole`, and the
 /// ones at the ends of its strings. Values that are containers end the search: ids are among the
 /// first members.
-fn numbers(element: &str, is_whole: bool) -> Vec<Number<'_>> {
+fn numbers(element: &str, is_whole: bool) -> Vec<SeriesNumber<'_>> {
     let mut rest = head(element).trim_start_matches(is_space);
     let is_object = rest.starts_with('{');
     if let Some(inside) = rest.strip_prefix(['{', '[']) {
@@ -138,7 +138,7 @@ fn numbers(element: &str, is_whole: bool) -> Vec<Number<'_>> {
         let place = key
             .take()
             .map_or_else(|| row.to_string().into(), Into::into);
-        found.extend(split(token).map(|(prefix, value)| Number {
+        found.extend(split(token).map(|(prefix, value)| SeriesNumber {
             place,
             prefix,
             value,

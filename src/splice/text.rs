@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::deciding::CONTENTS;
 use super::flow::is_space;
-use super::strip::{Piece, Strip};
+use super::tag_stripper::{StrippedPiece, TagStripper};
 use super::{Alignment, Expect, Seam, SpliceError, SpliceRequest};
 use crate::envelope::{ContentStart, EnvelopeScanner, FenceCloser, ends_in_block, ticks_of};
 use crate::limits::Limits;
@@ -41,7 +41,7 @@ use crate::overlap::{Anchor, EVIDENCE, Hits, Matcher};
 pub struct TextSplice {
     anchor: Option<Anchor>,
     matcher: Option<Matcher>,
-    strip: Strip,
+    strip: TagStripper,
     /// An anchor that may also occur elsewhere, or is short, is not enough.
     is_sure: bool,
     scanner: EnvelopeScanner,
@@ -55,18 +55,18 @@ pub struct TextSplice {
     begin: usize,
     begun: usize,
     cap: usize,
-    state: State,
+    state: TextPhase,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum TextPhase {
     Deciding,
-    Joined(Box<Joined>),
+    Joined(Box<JoinedText>),
     Failed(SpliceError),
 }
 
 #[derive(Clone, Debug)]
-struct Joined {
+struct JoinedText {
     seam: Seam,
     /// Where in the white space at the end of the delivered text the fragment may continue to
     /// repeat it.
@@ -95,7 +95,7 @@ impl TextSplice {
                 )
             }),
             anchor,
-            strip: Strip::new(&SpliceRequest::default()),
+            strip: TagStripper::new(&SpliceRequest::default()),
             is_sure: false,
             scanner: EnvelopeScanner::new(),
             offset: text.len(),
@@ -105,7 +105,7 @@ impl TextSplice {
             begin: 0,
             begun: 0,
             cap: limits.parser.max_pending_bytes,
-            state: State::Deciding,
+            state: TextPhase::Deciding,
         };
         if !is_asked {
             let alignment = if splice.anchor.is_some() {
@@ -126,7 +126,7 @@ impl TextSplice {
             ..Expect::Anchor.into()
         };
         Self {
-            strip: Strip::new(&request),
+            strip: TagStripper::new(&request),
             is_sure: true,
             ..Self::new(text, Expect::Anchor, limits)
         }
@@ -154,13 +154,13 @@ impl TextSplice {
         } else {
             for piece in self.strip.feed(fragment) {
                 match piece {
-                    Piece::Text(text) => self.take_text(delivered, &text, out),
-                    Piece::Tag(tag) => self.take_tag(delivered, &tag, out),
-                    Piece::Mark => {}
+                    StrippedPiece::Text(text) => self.take_text(delivered, &text, out),
+                    StrippedPiece::Tag(tag) => self.take_tag(delivered, &tag, out),
+                    StrippedPiece::Mark => {}
                 }
             }
         }
-        if let State::Failed(failure) = &self.state {
+        if let TextPhase::Failed(failure) = &self.state {
             Err(failure.clone())
         } else {
             Ok(())
@@ -170,7 +170,7 @@ impl TextSplice {
     /// Ends a fragment that broke off: the next one repeats its uncertain end.
     pub(crate) fn break_off(&mut self) {
         self.strip.drop_pending();
-        if let State::Joined(joined) = &mut self.state {
+        if let TextPhase::Joined(joined) = &mut self.state {
             (joined.fence, joined.lead) = (None, String::new());
         }
     }
@@ -182,12 +182,12 @@ impl TextSplice {
     /// [`SpliceError::Pending`].
     pub fn finish(&mut self, out: &mut String) -> Result<Seam, SpliceError> {
         let rest = self.strip.take_pending();
-        if let State::Joined(joined) = &mut self.state {
+        if let TextPhase::Joined(joined) = &mut self.state {
             joined.deliver("", 0, &rest, out);
         }
-        if matches!(self.state, State::Deciding) {
+        if matches!(self.state, TextPhase::Deciding) {
             let is_blank = self.pending.trim().is_empty();
-            self.state = State::Failed(if is_blank {
+            self.state = TextPhase::Failed(if is_blank {
                 SpliceError::Empty
             } else {
                 SpliceError::NoAlignment
@@ -195,15 +195,15 @@ impl TextSplice {
             self.pending = String::new();
         }
         match &mut self.state {
-            State::Joined(joined) => joined.finish(out),
-            State::Failed(failure) => Err(failure.clone()),
-            State::Deciding => Err(SpliceError::Empty),
+            TextPhase::Joined(joined) => joined.finish(out),
+            TextPhase::Failed(failure) => Err(failure.clone()),
+            TextPhase::Deciding => Err(SpliceError::Empty),
         }
     }
 
     /// Returns the seam, once the fragment has brought new text.
     pub fn seam(&self) -> Option<&Seam> {
-        if let State::Joined(joined) = &self.state {
+        if let TextPhase::Joined(joined) = &self.state {
             Some(&joined.seam).filter(|_| joined.is_new)
         } else {
             None
@@ -219,13 +219,13 @@ impl TextSplice {
     fn take_text(&mut self, text: &str, fragment: &str, out: &mut String) {
         let mut at = 0;
         for c in fragment.chars() {
-            if !matches!(self.state, State::Deciding) {
+            if !matches!(self.state, TextPhase::Deciding) {
                 break;
             }
             at += c.len_utf8();
             self.take(text, c);
         }
-        if let State::Joined(joined) = &mut self.state {
+        if let TextPhase::Joined(joined) = &mut self.state {
             joined.deliver(
                 text,
                 self.offset,
@@ -240,13 +240,13 @@ impl TextSplice {
         match &mut self.state {
             // A line end beside the tag may belong to the tag or to the text, so the offset is not
             // certain.
-            State::Joined(joined) if !joined.is_new => {
-                self.state = State::Failed(SpliceError::NoAlignment)
+            TextPhase::Joined(joined) if !joined.is_new => {
+                self.state = TextPhase::Failed(SpliceError::NoAlignment)
             }
-            State::Joined(joined) if !tag.starts_with("</") => {
+            TextPhase::Joined(joined) if !tag.starts_with("</") => {
                 joined.deliver(text, self.offset, tag, out)
             }
-            State::Deciding | State::Joined(_) | State::Failed(_) => {}
+            TextPhase::Deciding | TextPhase::Joined(_) | TextPhase::Failed(_) => {}
         }
     }
 
@@ -277,7 +277,7 @@ impl TextSplice {
             self.join(alignment, repeated, fence);
         } else if self.pending.len() > self.cap {
             self.pending = String::new();
-            self.state = State::Failed(SpliceError::Pending(self.cap));
+            self.state = TextPhase::Failed(SpliceError::Pending(self.cap));
         }
     }
 
@@ -356,7 +356,7 @@ impl TextSplice {
                 .is_none_or(|anchor| !is_evidence(anchor));
         if is_ambiguous && self.is_sure {
             (self.pending, self.matcher) = (String::new(), None);
-            self.state = State::Failed(SpliceError::Ambiguous);
+            self.state = TextPhase::Failed(SpliceError::Ambiguous);
             return;
         }
         let seam = Seam {
@@ -372,7 +372,7 @@ impl TextSplice {
             early_end: false,
         };
         let (white, lead) = (repeated.end, String::new());
-        self.state = State::Joined(Box::new(Joined {
+        self.state = TextPhase::Joined(Box::new(JoinedText {
             seam,
             white,
             fence,
@@ -388,7 +388,7 @@ pub(crate) fn is_evidence(anchor: &Anchor) -> bool {
     !anchor.ambiguous && anchor.range.len() >= EVIDENCE
 }
 
-impl Joined {
+impl JoinedText {
     /// Delivers text after the seam; the delivered text ended at `offset`.
     fn deliver(&mut self, text: &str, offset: usize, fragment: &str, out: &mut String) {
         let mut fragment = fragment;

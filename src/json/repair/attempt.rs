@@ -7,14 +7,14 @@ use super::super::event::{Event, Live, Sink};
 use super::super::stack::{self, Frame};
 use super::super::{Machine, Span};
 use super::habit::Mistake;
-use super::recovery::{self, Comment, Place, Quote, Recovery};
-use super::writer::Writer;
+use super::recovery::{self, Comment, Deviation, Quote, Recovery};
+use super::writer::EscapeEvidence;
 use super::{Repair, RepairOptions, RepairRule};
 use crate::error::SyntaxError;
 
 /// The text that an attempt reads.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'a> {
+pub(super) struct RepairInput<'a> {
     /// The text as written, from the offset `from` on.
     pub(super) window: &'a str,
     pub(super) from: usize,
@@ -31,7 +31,7 @@ pub(super) struct Source<'a> {
     pub(super) held: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> RepairInput<'a> {
     /// Returns the text as written from the offset `at` on.
     pub(super) fn rest(&self, at: usize) -> &'a str {
         self.window
@@ -86,7 +86,7 @@ impl Edit {
 
 /// The grammar of the next text: between tokens, or inside a token that JSON does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum ReadMode {
     Json,
     Quoted(Quote),
     Comment { start: usize, kind: Comment },
@@ -94,7 +94,7 @@ pub(super) enum Mode {
 
 /// Why an attempt stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum ReadStop {
     /// All text was read, or the decision needs later text.
     End,
     /// The root is closed.
@@ -167,7 +167,7 @@ impl Sink for Recorder {
 /// One reading of the text after the final part. Offsets of the machine and of tokens count in the
 /// repaired text, from the root on.
 #[derive(Clone, Debug)]
-pub(super) struct Attempt {
+pub(super) struct RepairAttempt {
     pub(super) machine: Machine,
     /// The repaired text that is not final; it begins at the offset `origin`, which is `origin_in`
     /// as written.
@@ -177,13 +177,13 @@ pub(super) struct Attempt {
     /// The end of the text as written that was read.
     pub(super) at: usize,
     pub(super) edits: Vec<Edit>,
-    pub(super) mode: Mode,
+    pub(super) mode: ReadMode,
     /// The evidence in the last string with a backslash.
-    pub(super) writer: Option<Writer>,
+    pub(super) writer: Option<EscapeEvidence>,
     pub(super) recorder: Recorder,
 }
 
-impl Attempt {
+impl RepairAttempt {
     /// Creates an attempt after text that is final, up to the offset `written` in the text as
     /// written.
     pub(super) fn after(machine: &Machine, written: usize) -> Self {
@@ -194,28 +194,30 @@ impl Attempt {
             origin_in: written,
             at: written,
             edits: Vec::new(),
-            mode: Mode::Json,
+            mode: ReadMode::Json,
             writer: None,
             recorder: Recorder::default(),
         }
     }
 
     /// Reads until the grammar and the certain recoveries stop.
-    pub(super) fn run(&mut self, source: &Source<'_>) -> Stop {
+    pub(super) fn run(&mut self, source: &RepairInput<'_>) -> ReadStop {
         loop {
             let rest = source.rest(self.at);
             let read = match self.mode {
-                Mode::Json => self.json(source, rest),
-                Mode::Quoted(quote) => self.quoted(quote, source, rest),
-                Mode::Comment { start, kind } => self.comment(start, kind, source, rest),
+                ReadMode::Json => self.json(source, rest),
+                ReadMode::Quoted(quote) => self.quoted(quote, source, rest),
+                ReadMode::Comment { start, kind } => self.comment(start, kind, source, rest),
             };
             match read {
-                _ if self.machine.is_done() && self.mode == Mode::Json => return Stop::Done,
+                _ if self.machine.is_done() && self.mode == ReadMode::Json => {
+                    return ReadStop::Done;
+                }
                 Ok(true) => {}
-                Ok(false) => return Stop::End,
+                Ok(false) => return ReadStop::End,
                 Err(error) => match self.recover(source) {
                     Some(true) => {}
-                    Some(false) => return Stop::End,
+                    Some(false) => return ReadStop::End,
                     None => {
                         // The number before this character, if any, has ended.
                         let next = source
@@ -230,7 +232,7 @@ impl Attempt {
                             .feed(next.as_bytes())
                             .err()
                             .unwrap_or(error);
-                        return Stop::Deviation(SyntaxError {
+                        return ReadStop::Deviation(SyntaxError {
                             offset: self.at,
                             ..error
                         });
@@ -252,7 +254,7 @@ impl Attempt {
 
     /// Applies the recovery of the deviation here. Returns `None` if the table has no recovery, and
     /// false if the decision needs later text.
-    fn recover(&mut self, source: &Source<'_>) -> Option<bool> {
+    fn recover(&mut self, source: &RepairInput<'_>) -> Option<bool> {
         let next = source.rest(self.at).chars().next()?;
         if self.is_after_number(next) {
             if self.machine.frames().is_empty() {
@@ -262,7 +264,7 @@ impl Attempt {
             self.machine.end_number("", &mut self.recorder);
         }
         let open = self.open_start();
-        let place = Place {
+        let place = Deviation {
             state: self.machine.state(),
             parent: self.machine.frames().last().map(|frame| frame.kind),
             open: self
@@ -302,16 +304,16 @@ impl Attempt {
                     .map_or(1, char::len_utf8);
                 let is_open = self.replace(source, len, "\"".to_owned(), RepairRule::Quotes);
                 self.mode = if is_open {
-                    Mode::Quoted(quote)
+                    ReadMode::Quoted(quote)
                 } else {
-                    Mode::Json
+                    ReadMode::Json
                 };
                 is_open.then_some(true)
             }
             Recovery::Comment(kind) if allows(RepairRule::Comment) && open >= self.origin => {
                 self.at = self.in_offset(open);
                 self.take_back(open);
-                self.mode = Mode::Comment {
+                self.mode = ReadMode::Comment {
                     start: self.at,
                     kind,
                 };
@@ -329,7 +331,7 @@ impl Attempt {
 
     /// Whether a missing comma is a guess here: after a string, its closing quote may be a part of
     /// its text.
-    fn is_after_string(&self, source: &Source<'_>) -> bool {
+    fn is_after_string(&self, source: &RepairInput<'_>) -> bool {
         source.options.allows(RepairRule::InnerQuote) && self.out.trim_ascii_end().ends_with('"')
     }
 
@@ -361,7 +363,7 @@ impl Attempt {
     /// nothing, if the grammar rejects the replacement.
     pub(super) fn replace(
         &mut self,
-        source: &Source<'_>,
+        source: &RepairInput<'_>,
         len: usize,
         by: String,
         rule: RepairRule,
@@ -398,7 +400,7 @@ impl Attempt {
     }
 
     /// Adds a comma after the last whole child.
-    fn add_comma(&mut self, source: &Source<'_>) -> Option<bool> {
+    fn add_comma(&mut self, source: &RepairInput<'_>) -> Option<bool> {
         let (end, tail) = self.after_child()?;
         let (path, start) = (self.path(source), self.in_offset(end));
         self.rewrite_after(end, &format!(",{tail}"))?;
@@ -429,7 +431,7 @@ impl Attempt {
     }
 
     /// Removes the comma after the last whole child.
-    fn drop_comma(&mut self, source: &Source<'_>) -> Option<bool> {
+    fn drop_comma(&mut self, source: &RepairInput<'_>) -> Option<bool> {
         let (end, tail) = self.after_child()?;
         let out = end + tail.find(',')?;
         let (path, start) = (self.path(source), self.in_offset(out));
@@ -517,7 +519,7 @@ impl Attempt {
 
     /// Returns the JSON Pointer of the value that is open or due, else of the innermost open
     /// container.
-    fn path(&self, source: &Source<'_>) -> String {
+    fn path(&self, source: &RepairInput<'_>) -> String {
         let mut path = String::new();
         for frame in self.machine.path("").frames {
             // A key may be final in part.

@@ -209,10 +209,10 @@ fn code(after: &str, is_end: bool) -> Option<Meaning> {
         if digits == after.len() {
             return None;
         }
-        return match Word::after(after, is_end) {
-            Word::Open => None,
-            Word::Whole => Some(Meaning::Text),
-            Word::Broken => Some(Meaning::Either),
+        return match EscapeWord::after(after, is_end) {
+            EscapeWord::Open => None,
+            EscapeWord::Whole => Some(Meaning::Text),
+            EscapeWord::Broken => Some(Meaning::Either),
         };
     }
     let (code, rest) = after.split_at_checked(CODE)?;
@@ -247,7 +247,7 @@ pub(super) const CODE: usize = 4;
 
 /// The text after `\u` that is not a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum EscapeWord {
     /// The text ends in it.
     Open,
     /// A word without digits: `\users`.
@@ -256,7 +256,7 @@ pub(super) enum Word {
     Broken,
 }
 
-impl Word {
+impl EscapeWord {
     /// Reads `text`, whose first [`CODE`] characters are not a code.
     pub(super) fn after(text: &str, is_end: bool) -> Self {
         let code: String = text.chars().take(CODE).collect();

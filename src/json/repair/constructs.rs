@@ -2,7 +2,7 @@
 //! that do not match.
 
 use super::RepairRule;
-use super::attempt::{Edit, Mode, Token, TokenKind};
+use super::attempt::{Edit, ReadMode, Token, TokenKind};
 use super::guess::Guesses;
 use super::recovery::Quote;
 
@@ -28,7 +28,7 @@ impl Guesses<'_> {
         };
         let end = self.attempt.at + (rest.len() - next.len()) + quote.len_utf8();
         let out = token.end - 1;
-        let mode = Quote::opening(quote).map_or(Mode::Json, Mode::Quoted);
+        let mode = Quote::opening(quote).map_or(ReadMode::Json, ReadMode::Quoted);
         self.add_in(
             mode,
             out,
@@ -53,7 +53,7 @@ impl Guesses<'_> {
             return;
         }
         let count = if self.next == Some(c) { 3 } else { 2 };
-        let mode = Mode::Quoted(Quote::Repeated(c, count));
+        let mode = ReadMode::Quoted(Quote::Repeated(c, count));
         self.add_in(
             mode,
             token.start,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::RepairRule;
-use super::attempt::{Attempt, Token, TokenKind};
+use super::attempt::{RepairAttempt, Token, TokenKind};
 use super::content;
 use super::guess::CHANGE;
 use super::recovery::Quote;
@@ -17,7 +17,7 @@ const ODD_QUOTES: u32 = 2 * CHANGE;
 
 /// The last column of lines and the last depth of keys in the text before the attempts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Context {
+pub(super) struct LayoutContext {
     /// The last column of lines at each depth.
     columns: HashMap<usize, usize>,
     /// The last depth of each key, as written.
@@ -27,7 +27,7 @@ pub(super) struct Context {
 /// The most keys remembered: siblings are close to each other.
 const KEYS: usize = 256;
 
-impl Context {
+impl LayoutContext {
     /// Remembers the tokens of `text`, which begins at the offset `origin`.
     pub(super) fn learn(&mut self, tokens: &[Token], text: &str, origin: usize) {
         for token in tokens {
@@ -50,7 +50,7 @@ impl Context {
 }
 
 /// Counts the contradictions between the text of an attempt and the text before it.
-pub(super) fn contradictions(attempt: &Attempt, context: &Context) -> u32 {
+pub(super) fn contradictions(attempt: &RepairAttempt, context: &LayoutContext) -> u32 {
     let mut columns: HashMap<usize, usize> = HashMap::new();
     let mut depths: HashMap<&str, usize> = HashMap::new();
     let mut found = 0;
@@ -93,7 +93,7 @@ fn column(before: &str) -> Option<usize> {
 }
 
 /// Returns the cost of unpaired quotes inside strings, if one of the quotes was repaired.
-pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
+pub(super) fn odd_quotes(attempt: &RepairAttempt) -> u32 {
     let inner = |from: usize, to: usize| {
         let mut edits = attempt.edits.iter();
         edits.any(|edit| {
@@ -126,7 +126,7 @@ pub(super) fn odd_quotes(attempt: &Attempt) -> u32 {
 
 /// Whether a guess turns parsed structure into text: a string that it opened again holds members or
 /// elements, a key holds elements, or the guess moved the end of a string or of a container.
-pub(super) fn rewrites(attempt: &Attempt) -> bool {
+pub(super) fn rewrites(attempt: &RepairAttempt) -> bool {
     if moves_closer(attempt) {
         return true;
     }
@@ -156,7 +156,7 @@ pub(super) fn rewrites(attempt: &Attempt) -> bool {
 /// Whether guesses close a container that the text closes itself later: all brackets between an
 /// added closing bracket and a dropped one are paired. A number or a word between members would
 /// become an element.
-fn moves_closer(attempt: &Attempt) -> bool {
+fn moves_closer(attempt: &RepairAttempt) -> bool {
     let mut tokens = attempt.recorder.tokens.iter().peekable();
     // Closing brackets that were added, with the depths after them, up to the bracket of the text
     // that closes a container around them.
@@ -193,7 +193,7 @@ fn moves_closer(attempt: &Attempt) -> bool {
     false
 }
 
-fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
+fn rewrites_in(attempt: &RepairAttempt, token: Token) -> bool {
     let Some(start) = token.start.checked_sub(attempt.origin) else {
         return false;
     };
@@ -262,7 +262,7 @@ fn rewrites_in(attempt: &Attempt, token: Token) -> bool {
 
 /// Whether the quote that closes a string is inside brackets that the string opens: the bracket
 /// after the quote belongs to the string, too.
-fn ends_inside_brackets(attempt: &Attempt, token: Token, text: &str) -> bool {
+fn ends_inside_brackets(attempt: &RepairAttempt, token: Token, text: &str) -> bool {
     let after = attempt
         .out
         .get(token.end.saturating_sub(attempt.origin)..)
@@ -272,7 +272,7 @@ fn ends_inside_brackets(attempt: &Attempt, token: Token, text: &str) -> bool {
 
 /// Whether the last string of an attempt ends inside brackets that it opens, and has an odd number
 /// of quotes: its closing quote is the second one of a pair inside the string.
-pub(super) fn ends_inside(attempt: &Attempt) -> bool {
+pub(super) fn ends_inside(attempt: &RepairAttempt) -> bool {
     let last = attempt
         .recorder
         .tokens
@@ -301,7 +301,7 @@ pub(super) fn ends_inside(attempt: &Attempt) -> bool {
 /// Returns the cost of strings that seem to hold structure: a key with a member or a line in it,
 /// and repaired quotes around a comma, which look like the end of one string and the start of the
 /// next.
-pub(super) fn texts(attempt: &Attempt) -> u32 {
+pub(super) fn texts(attempt: &RepairAttempt) -> u32 {
     let mut cost = 0;
     for token in attempt
         .recorder

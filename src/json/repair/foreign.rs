@@ -1,17 +1,17 @@
 //! Tokens that JSON does not have: strings in other quotes, and comments.
 
-use super::attempt::{Attempt, Mode, Source};
+use super::attempt::{ReadMode, RepairAttempt, RepairInput};
 use super::recovery::{Comment, Quote};
 use super::writer::Fate;
 use super::{RepairRule, content};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
-impl Attempt {
+impl RepairAttempt {
     /// Reads a string whose quotes are not `"`.
     pub(super) fn quoted(
         &mut self,
         quote: Quote,
-        source: &Source<'_>,
+        source: &RepairInput<'_>,
         rest: &str,
     ) -> Result<bool, SyntaxError> {
         if self.machine.state().in_open_escape() {
@@ -53,7 +53,7 @@ impl Attempt {
                 Ok(self.replace(source, 1 + close.len(), close, RepairRule::InvalidEscape))
             }
             (Quote::Escaped, '\\') if after == Some('"') && slashes == 1 => {
-                self.mode = Mode::Json;
+                self.mode = ReadMode::Json;
                 Ok(self.replace(source, 2, "\"".to_owned(), RepairRule::EscapedQuotes))
             }
             (Quote::Escaped, '\\') if after == Some('"') => Ok(self.replace(
@@ -80,7 +80,7 @@ impl Attempt {
                 // If there are more quotes than close the string, the first ones are text.
                 let closes = found == count;
                 if closes {
-                    self.mode = Mode::Json;
+                    self.mode = ReadMode::Json;
                 }
                 let (len, by) = match (closes, quote) {
                     (true, _) => (count, "\""),
@@ -109,11 +109,11 @@ impl Attempt {
                 Ok(self.replace(source, 1, "\\\"".to_owned(), RepairRule::Quotes))
             }
             (Quote::Escaped, _) => {
-                self.mode = Mode::Json;
+                self.mode = ReadMode::Json;
                 self.feed("\"").map(|_| true)
             }
             (Quote::Until(_) | Quote::Repeated(..), _) => {
-                self.mode = Mode::Json;
+                self.mode = ReadMode::Json;
                 Ok(self.replace(source, c.len_utf8(), "\"".to_owned(), RepairRule::Quotes))
             }
         }
@@ -124,7 +124,7 @@ impl Attempt {
         &mut self,
         start: usize,
         kind: Comment,
-        source: &Source<'_>,
+        source: &RepairInput<'_>,
         rest: &str,
     ) -> Result<bool, SyntaxError> {
         let end = match kind {
@@ -149,7 +149,7 @@ impl Attempt {
         self.at += end.unwrap_or(rest.len());
         if is_over {
             let len = self.at - start;
-            self.mode = Mode::Json;
+            self.mode = ReadMode::Json;
             self.at = start;
             self.replace(source, len, String::new(), RepairRule::Comment);
         }

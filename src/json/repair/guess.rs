@@ -5,19 +5,19 @@
 
 use std::collections::HashMap;
 
-use super::super::grammar::State;
+use super::super::grammar::GrammarState;
 use super::super::stack::Kind;
 use super::super::string::quoted;
 use super::super::walk;
 use super::RepairRule;
-use super::attempt::{Attempt, Mode, Source, Token, TokenKind};
+use super::attempt::{ReadMode, RepairAttempt, RepairInput, Token, TokenKind};
 use super::content::{self, ends_in_escape, opens_in, structure};
 use super::habit::Mistake;
 use super::recovery::Quote;
 
 /// A change of the text from an offset on.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct RepairPlan {
     /// The offset in the repaired text up to which the reading stays unchanged.
     pub(super) out: usize,
     /// The same offset in the text as written.
@@ -27,7 +27,7 @@ pub(super) struct Plan {
     pub(super) by: String,
     pub(super) rule: RepairRule,
     /// How the text after it is read.
-    pub(super) mode: Mode,
+    pub(super) mode: ReadMode,
     pub(super) cost: u32,
     pub(super) mistake: Mistake,
 }
@@ -50,12 +50,12 @@ const KEY: usize = 64;
 
 /// Lists plans for one deviation.
 pub(super) struct Guesses<'a> {
-    pub(super) attempt: &'a Attempt,
-    pub(super) source: &'a Source<'a>,
-    state: State,
+    pub(super) attempt: &'a RepairAttempt,
+    pub(super) source: &'a RepairInput<'a>,
+    state: GrammarState,
     /// The character at the deviation; `None` at the end of the text.
     pub(super) next: Option<char>,
-    plans: Vec<Plan>,
+    plans: Vec<RepairPlan>,
     /// The decision needs text that has not been received.
     pub(super) waits: bool,
 }
@@ -63,13 +63,16 @@ pub(super) struct Guesses<'a> {
 impl<'a> Guesses<'a> {
     /// Returns the plans for the deviation at which an attempt stopped, the likeliest first among
     /// equals. `None`: the decision needs later text.
-    pub(super) fn list(attempt: &'a Attempt, source: &'a Source<'a>) -> Option<Vec<Plan>> {
+    pub(super) fn list(
+        attempt: &'a RepairAttempt,
+        source: &'a RepairInput<'a>,
+    ) -> Option<Vec<RepairPlan>> {
         let next = source.rest(attempt.at).chars().next();
         // A number that is the root stays the root, whatever text follows it.
         let is_root = attempt.machine.frames().is_empty()
             && next.is_some_and(|next| attempt.is_after_number(next));
         let state = if is_root {
-            State::Done
+            GrammarState::Done
         } else {
             attempt.machine.state()
         };
@@ -109,8 +112,8 @@ impl<'a> Guesses<'a> {
         extra: u32,
     ) {
         let cost = (rule.cost() + extra) * CHANGE;
-        let (by, mode, mistake) = (by.to_owned(), Mode::Json, self.mistake(rule));
-        let plan = Plan {
+        let (by, mode, mistake) = (by.to_owned(), ReadMode::Json, self.mistake(rule));
+        let plan = RepairPlan {
             out,
             start: range.0,
             end: range.1,
@@ -128,7 +131,7 @@ impl<'a> Guesses<'a> {
     /// Adds a plan that changes the mode of reading.
     pub(super) fn add_in(
         &mut self,
-        mode: Mode,
+        mode: ReadMode,
         out: usize,
         range: (usize, usize),
         by: &str,
@@ -193,10 +196,10 @@ impl<'a> Guesses<'a> {
         let is_value =
             next == '"' || next.is_alphanumeric() || matches!(next, '{' | '[' | '-' | '\'');
         match self.state {
-            State::AfterElement | State::AfterMember if is_value => {
+            GrammarState::AfterElement | GrammarState::AfterMember if is_value => {
                 // In an object a key follows the comma, so a bracket is not the next member.
                 if let Some((end, end_in)) = self.child_end()
-                    && (self.state == State::AfterElement || !matches!(next, '{' | '['))
+                    && (self.state == GrammarState::AfterElement || !matches!(next, '{' | '['))
                     && !self.opens_next(end)
                     && !self.touches_word(end, next)
                 {
@@ -211,9 +214,9 @@ impl<'a> Guesses<'a> {
                     );
                 }
             }
-            State::Colon if is_value => self.missing_colon(out, at),
+            GrammarState::Colon if is_value => self.missing_colon(out, at),
             // Other languages write `=` or `=>` between a key and its value.
-            State::Colon if next == '=' => {
+            GrammarState::Colon if next == '=' => {
                 let len = if self.source.rest(at).starts_with("=>") {
                     2
                 } else {
@@ -244,7 +247,7 @@ impl<'a> Guesses<'a> {
             .is_some_and(|after| after.starts_with(|c: char| c.is_alphanumeric() || c == '_'));
         if dots >= 3 && !is_name && !self.state.in_token() {
             // The guess drops the comma before the dots, too.
-            let is_listed = matches!(self.state, State::Value | State::Key)
+            let is_listed = matches!(self.state, GrammarState::Value | GrammarState::Key)
                 && !self.attempt.machine.frames().is_empty();
             let (out, start) = self
                 .child_end()
@@ -280,7 +283,7 @@ impl<'a> Guesses<'a> {
             .get(..end.saturating_sub(self.attempt.origin))
             .unwrap_or_default();
         let ends_in_word =
-            before.ends_with(char::is_alphanumeric) && self.state == State::AfterElement;
+            before.ends_with(char::is_alphanumeric) && self.state == GrammarState::AfterElement;
         let is_word_after = before.ends_with('"') && next.is_alphanumeric();
         end == self.attempt.machine.offset() && (ends_in_word && next == '"' || is_word_after)
     }
@@ -323,7 +326,10 @@ impl<'a> Guesses<'a> {
     fn words(&mut self) {
         let state = self.state;
         let (mut out, mut at) = self.here();
-        let is_after = matches!(state, State::AfterElement | State::AfterMember);
+        let is_after = matches!(
+            state,
+            GrammarState::AfterElement | GrammarState::AfterMember
+        );
         let in_scalar = state.in_token() && !state.in_string();
         if in_scalar {
             out = self.attempt.machine.token_start();
@@ -465,7 +471,7 @@ impl<'a> Guesses<'a> {
             self.waits = true;
         } else if rest.starts_with("\\\"") {
             self.add_in(
-                Mode::Quoted(Quote::Escaped),
+                ReadMode::Quoted(Quote::Escaped),
                 out,
                 (at, at + 2),
                 "\"",
@@ -584,7 +590,7 @@ impl<'a> Guesses<'a> {
             }
         }
         let is_object = top.kind == Kind::Object;
-        if is_object && matches!(self.state, State::Key | State::AfterMember) {
+        if is_object && matches!(self.state, GrammarState::Key | GrammarState::AfterMember) {
             let most = frames
                 .iter()
                 .rev()
@@ -597,7 +603,7 @@ impl<'a> Guesses<'a> {
             self.earlier_closers();
         }
         // The string before a colon is the key of an object around the array.
-        if next == ':' && self.state == State::AfterElement {
+        if next == ':' && self.state == GrammarState::AfterElement {
             let count = frames
                 .iter()
                 .rev()
@@ -658,8 +664,9 @@ impl<'a> Guesses<'a> {
             .map(|token| token.start);
         let top = self.attempt.machine.frames().last();
         // A bracket where a value is due ends an object with a missing value, which is unknown.
-        let lacks_value = self.state == State::Colon
-            || self.state == State::Value && top.is_some_and(|frame| frame.kind == Kind::Object);
+        let lacks_value = self.state == GrammarState::Colon
+            || self.state == GrammarState::Value
+                && top.is_some_and(|frame| frame.kind == Kind::Object);
         if let Some(next @ ('}' | ']')) = self.next
             && !self.state.in_string()
             && !lacks_value
@@ -792,7 +799,7 @@ impl<'a> Guesses<'a> {
             };
             let cost = first + extra * CHANGE;
             let mistake = self.mistake(RepairRule::InnerQuote);
-            let plan = |len: usize, by: String, mode: Mode| Plan {
+            let plan = |len: usize, by: String, mode: ReadMode| RepairPlan {
                 out,
                 start: at,
                 end: at + len,
@@ -803,7 +810,7 @@ impl<'a> Guesses<'a> {
                 mistake,
             };
             match covering {
-                None => self.plans.push(plan(1, "\\\"".to_owned(), Mode::Json)),
+                None => self.plans.push(plan(1, "\\\"".to_owned(), ReadMode::Json)),
                 Some(edit)
                     if matches!(
                         edit.repair.rule,
@@ -820,8 +827,11 @@ impl<'a> Guesses<'a> {
                             .unwrap_or(Quote::Escaped),
                     };
                     // The quote stays unchanged: an edit without an effect, but another reading.
-                    self.plans
-                        .push(plan(written.len(), written.clone(), Mode::Quoted(quote)));
+                    self.plans.push(plan(
+                        written.len(),
+                        written.clone(),
+                        ReadMode::Quoted(quote),
+                    ));
                 }
                 Some(_) => {}
             }
@@ -854,7 +864,7 @@ fn is_prefixed(word: &str) -> bool {
 const PREFIX: usize = 2;
 
 /// Returns the cost of reading the open string as one up to the end of the text.
-pub(super) fn cost_of_open_string(attempt: &Attempt) -> u32 {
+pub(super) fn cost_of_open_string(attempt: &RepairAttempt) -> u32 {
     let from = (attempt.machine.token_start() + 1).saturating_sub(attempt.origin);
     structure(attempt.out.get(from..).unwrap_or_default()) * CHANGE
 }

@@ -1,16 +1,16 @@
 //! Mistakes that a writer repeats: a mistake found once is more likely in the rest of the text.
 
-use super::super::grammar::State;
+use super::super::grammar::GrammarState;
 use super::RepairRule;
 use super::attempt::Edit;
-use super::guess::{NEXT_QUOTE, Plan};
+use super::guess::{NEXT_QUOTE, RepairPlan};
 
 /// A mistake: the rule that explains it, and the grammar state in which it appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mistake {
     pub(super) rule: RepairRule,
     /// The state at the deviation.
-    pub(super) state: State,
+    pub(super) state: GrammarState,
     /// The character at the deviation; `a` for any letter or digit.
     pub(super) next: Option<char>,
     /// The index among the plans of its rule.
@@ -54,7 +54,7 @@ impl Habits {
 
     /// Returns the cost of a plan whose mistake was made before: in the text, or in the guesses of
     /// a reading. `None` for a new mistake. A further quote in the same string is the same mistake.
-    pub(super) fn cost_again(&self, plan: &Plan, edits: &[Edit]) -> Option<u32> {
+    pub(super) fn cost_again(&self, plan: &RepairPlan, edits: &[Edit]) -> Option<u32> {
         let known = edits
             .iter()
             .filter_map(|edit| edit.guess)
@@ -63,7 +63,7 @@ impl Habits {
     }
 
     /// Whether this mistake was made before: in the text, or in the guesses of a reading.
-    pub(super) fn is_again(&self, plan: &Plan, edits: &[Edit]) -> bool {
+    pub(super) fn is_again(&self, plan: &RepairPlan, edits: &[Edit]) -> bool {
         let mut guesses = edits.iter().filter_map(|edit| edit.guess);
         guesses.any(|guess| guess == plan.mistake)
             || self
@@ -73,8 +73,11 @@ impl Habits {
     }
 
     /// Returns the plan with the most frequent mistake, if it was made often enough.
-    pub(super) fn choose<'p>(&self, plans: impl Iterator<Item = &'p Plan>) -> Option<&'p Plan> {
-        let count = |plan: &Plan| {
+    pub(super) fn choose<'p>(
+        &self,
+        plans: impl Iterator<Item = &'p RepairPlan>,
+    ) -> Option<&'p RepairPlan> {
+        let count = |plan: &RepairPlan| {
             self.mistakes
                 .iter()
                 .find(|(known, _)| *known == plan.mistake)

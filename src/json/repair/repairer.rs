@@ -1,14 +1,14 @@
 //! The push repairer: one reading that is certain, and the guesses about its end.
 
 use super::super::Machine;
-use super::super::grammar::State;
+use super::super::grammar::GrammarState;
 use super::super::stack::Kind;
-use super::attempt::{Attempt, Edit, Recorder, Source, Stop, Token, TokenKind};
-use super::fit::Context;
-use super::guess::{self, Guesses, Plan};
+use super::attempt::{Edit, ReadStop, Recorder, RepairAttempt, RepairInput, Token, TokenKind};
+use super::fit::LayoutContext;
+use super::guess::{self, Guesses, RepairPlan};
 use super::habit::Habits;
 use super::recovery::FENCE;
-use super::search::{Found, Known, LOST_TEXT, OPEN_ROOT, Search};
+use super::search::{GuessSearch, LOST_TEXT, OPEN_ROOT, SearchKnowledge, SearchResult};
 use super::{Repair, RepairLevel, RepairOptions, content};
 use crate::error::{SyntaxError, SyntaxErrorKind};
 
@@ -24,13 +24,13 @@ pub struct Repairer {
     window: String,
     from: usize,
     /// The reading that is certain, or that led to the deviation under the guesses.
-    trunk: Attempt,
+    trunk: RepairAttempt,
     /// A machine at the end of the text that no guess changes any more. `context` was learned from
     /// that text.
     settled: Machine,
-    context: Context,
+    context: LayoutContext,
     /// The guesses about a deviation, while one is open.
-    search: Option<Search>,
+    search: Option<GuessSearch>,
     log: Vec<Repair>,
     habits: Habits,
     /// The number of readings tried.
@@ -60,9 +60,9 @@ impl Repairer {
             options,
             window: String::new(),
             from: written,
-            trunk: Attempt::after(machine, written),
+            trunk: RepairAttempt::after(machine, written),
             settled: machine.clone(),
-            context: Context::default(),
+            context: LayoutContext::default(),
             search: None,
             log: Vec::new(),
             habits: Habits::default(),
@@ -161,7 +161,7 @@ impl Repairer {
         &self.log
     }
 
-    fn source<'a>(&'a self, is_end: bool, root: &'a str) -> Source<'a> {
+    fn source<'a>(&'a self, is_end: bool, root: &'a str) -> RepairInput<'a> {
         let Self {
             window,
             from,
@@ -169,7 +169,7 @@ impl Repairer {
             options,
             ..
         } = self;
-        Source {
+        RepairInput {
             window,
             from: *from,
             is_end,
@@ -197,7 +197,7 @@ impl Repairer {
                         ..
                     } = self;
                     let (from, is_cut) = (*from, *is_cut);
-                    let stop = trunk.run(&Source {
+                    let stop = trunk.run(&RepairInput {
                         window,
                         from,
                         is_end,
@@ -211,47 +211,49 @@ impl Repairer {
                 }
             };
             match next {
-                Next::Wait => return Ok(()),
-                Next::Close => {
+                RepairStep::Wait => return Ok(()),
+                RepairStep::Close => {
                     self.is_closed = true;
                     self.release(true, root);
                 }
-                Next::Fail(error) => self.error = Some(error),
-                Next::Guess => {}
+                RepairStep::Fail(error) => self.error = Some(error),
+                RepairStep::Guess => {}
             }
         }
         Ok(())
     }
 
     /// Begins to guess where the certain reading stopped.
-    fn branch(&mut self, stop: Stop, is_end: bool, root: &str) -> Next {
+    fn branch(&mut self, stop: ReadStop, is_end: bool, root: &str) -> RepairStep {
         let most = self.options.caps.repairs;
         if self.log.len() + self.trunk.edits.len() > most {
-            return Next::Fail(SyntaxError {
+            return RepairStep::Fail(SyntaxError {
                 kind: SyntaxErrorKind::TooManyRepairs(most),
                 offset: self.trunk.at,
             });
         }
         let guesses = self.options.level == RepairLevel::Guess;
         let otherwise = match stop {
-            Stop::Deviation(error) => Next::Fail(error),
-            Stop::End if guesses && is_end && !self.is_cut && self.trunk.machine.in_string() => {
-                Next::Wait
+            ReadStop::Deviation(error) => RepairStep::Fail(error),
+            ReadStop::End
+                if guesses && is_end && !self.is_cut && self.trunk.machine.in_string() =>
+            {
+                RepairStep::Wait
             }
-            Stop::End => return Next::Wait,
-            Stop::Done if !guesses => return Next::Close,
+            ReadStop::End => return RepairStep::Wait,
+            ReadStop::Done if !guesses => return RepairStep::Close,
             // If a value follows, a guess may explain it. If no guess does, the root ends here.
-            Stop::Done => match self.goes_on(is_end) {
-                Some(true) => Next::Close,
-                Some(false) => return Next::Close,
-                None => return Next::Wait,
+            ReadStop::Done => match self.goes_on(is_end) {
+                Some(true) => RepairStep::Close,
+                Some(false) => return RepairStep::Close,
+                None => return RepairStep::Wait,
             },
         };
         if !guesses {
             return otherwise;
         }
         self.settle(root);
-        let source = Source {
+        let source = RepairInput {
             held: self.held(self.settled.offset()),
             ..self.source(is_end, root)
         };
@@ -262,10 +264,10 @@ impl Repairer {
             tokens: trunk.tokens(&self.settled),
         };
         let Some(plans) = Guesses::list(&trunk, &source) else {
-            return Next::Wait;
+            return RepairStep::Wait;
         };
         // An accepted guess is final.
-        let fits = |plan: &Plan| plan.out >= self.accepted;
+        let fits = |plan: &RepairPlan| plan.out >= self.accepted;
         let plans: Vec<_> = plans.into_iter().filter(fits).collect();
         let Some(first) = plans.iter().map(|plan| plan.out).min() else {
             return otherwise;
@@ -276,18 +278,18 @@ impl Repairer {
             .rest(trunk.at)
             .trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
         let as_it_is = match stop {
-            Stop::End => OPEN_ROOT + guess::cost_of_open_string(&trunk),
+            ReadStop::End => OPEN_ROOT + guess::cost_of_open_string(&trunk),
             _ if rest.starts_with('"') => 2 * LOST_TEXT,
             _ => LOST_TEXT,
         };
         let (base, parent) = self.based(&trunk, first);
         let keys = written_keys(&parent);
-        let mut search = Search::new(base, parent, plans, keys, &self.habits);
-        if !matches!(otherwise, Next::Fail(_)) {
+        let mut search = GuessSearch::new(base, parent, plans, keys, &self.habits);
+        if !matches!(otherwise, RepairStep::Fail(_)) {
             search.add_as_it_is(stop, as_it_is);
         }
         self.search = Some(search);
-        Next::Guess
+        RepairStep::Guess
     }
 
     /// Returns the repaired text that is not final up to the offset `end`.
@@ -300,7 +302,7 @@ impl Repairer {
 
     /// Returns the machine at a base offset, and the attempt from there on. Plans from the offset
     /// `first` on neither change nor read the text before the base.
-    fn based(&mut self, trunk: &Attempt, first: usize) -> (Machine, Attempt) {
+    fn based(&mut self, trunk: &RepairAttempt, first: usize) -> (Machine, RepairAttempt) {
         let tokens = &trunk.recorder.tokens;
         let next = tokens.partition_point(|token| token.end < first);
         let before = next
@@ -391,7 +393,7 @@ impl Repairer {
 
     /// Takes the likeliest guess once the look-ahead or the end of the text was received, so that
     /// the result depends on the text alone, not on its chunks.
-    fn decide(&mut self, mut search: Search, is_end: bool, root: &str) -> Next {
+    fn decide(&mut self, mut search: GuessSearch, is_end: bool, root: &str) -> RepairStep {
         let limit = self
             .trunk
             .at
@@ -400,9 +402,9 @@ impl Repairer {
         let is_whole = limit >= self.window.len();
         if is_whole && !is_end {
             self.search = Some(search);
-            return Next::Wait;
+            return RepairStep::Wait;
         }
-        let source = Source {
+        let source = RepairInput {
             held: self.held(search.base()),
             ..self.source(is_end, root)
         };
@@ -411,7 +413,7 @@ impl Repairer {
             .rev()
             .find(|&at| source.window.is_char_boundary(at))
             .unwrap_or(0);
-        let source = Source {
+        let source = RepairInput {
             window: source.window.get(..limit).unwrap_or_default(),
             is_end: is_whole,
             ..source
@@ -421,9 +423,9 @@ impl Repairer {
             && is_list_of_roots(source.rest(self.trunk.at), self.options.caps.depth)
         {
             // No text has to change.
-            return Next::Close;
+            return RepairStep::Close;
         }
-        let known = Known {
+        let known = SearchKnowledge {
             habits: &self.habits,
             context: &self.context,
         };
@@ -438,12 +440,12 @@ impl Repairer {
         let found = found.unwrap_or_else(|| search.run(known, &source, &mut readings, allowed));
         self.readings = readings;
         match found {
-            Found::Nothing => Next::Fail(self.failure(root)),
-            Found::TooMany => Next::Fail(SyntaxError {
+            SearchResult::Nothing => RepairStep::Fail(self.failure(root)),
+            SearchResult::TooMany => RepairStep::Fail(SyntaxError {
                 kind: SyntaxErrorKind::TooManyReadings(most),
                 offset: self.trunk.at,
             }),
-            Found::Reading {
+            SearchResult::Reading {
                 attempt,
                 stop,
                 last,
@@ -454,15 +456,15 @@ impl Repairer {
                 self.trunk.replace_tail(*attempt);
                 match stop {
                     // No reading explains the member, and dropping it is not allowed.
-                    Stop::Done if self.trunk.at <= before && is_before_member => {
-                        Next::Fail(SyntaxError {
+                    ReadStop::Done if self.trunk.at <= before && is_before_member => {
+                        RepairStep::Fail(SyntaxError {
                             kind: SyntaxErrorKind::TrailingText(b','),
                             offset: comma,
                         })
                     }
-                    Stop::Done if self.trunk.at <= before => Next::Close,
-                    Stop::End if is_whole => Next::Wait,
-                    _ => Next::Guess,
+                    ReadStop::Done if self.trunk.at <= before => RepairStep::Close,
+                    ReadStop::End if is_whole => RepairStep::Wait,
+                    _ => RepairStep::Guess,
                 }
             }
         }
@@ -475,8 +477,8 @@ impl Repairer {
             offset: self.trunk.at,
         };
         match self.trunk.clone().run(&self.source(true, root)) {
-            Stop::Deviation(error) => error,
-            Stop::End | Stop::Done => end,
+            ReadStop::Deviation(error) => error,
+            ReadStop::End | ReadStop::Done => end,
         }
     }
 
@@ -586,7 +588,7 @@ impl Repairer {
 
 /// Returns the written offsets of the keys that were read with their colons. These keys are
 /// protected: a later mistake doesn't change that they were keys.
-fn written_keys(trunk: &Attempt) -> Vec<usize> {
+fn written_keys(trunk: &RepairAttempt) -> Vec<usize> {
     let has_colon = |token: &&Token| {
         let after = trunk
             .out
@@ -638,7 +640,7 @@ const FREE_KIB: usize = 16;
 const LONG: usize = 64;
 
 /// The next step of the repairer.
-enum Next {
+enum RepairStep {
     /// More text is needed.
     Wait,
     /// The root has ended.
@@ -648,7 +650,7 @@ enum Next {
     Guess,
 }
 
-impl Attempt {
+impl RepairAttempt {
     /// Returns the tokens of the repaired text after the offset of `settled`.
     fn tokens(&self, settled: &Machine) -> Vec<Token> {
         let mut recorder = Recorder {
@@ -670,13 +672,15 @@ impl Attempt {
         if state.in_string() {
             return machine.certain_string();
         }
-        if state.in_literal() || state == State::Minus {
+        if state.in_literal() || state == GrammarState::Minus {
             // A second dash would make it a comment.
             return machine.token_start();
         }
         match machine.frames().last() {
-            _ if state.in_token() || state == State::Colon => machine.offset(),
-            Some(frame) if state == State::Value && frame.kind == Kind::Object => machine.offset(),
+            _ if state.in_token() || state == GrammarState::Colon => machine.offset(),
+            Some(frame) if state == GrammarState::Value && frame.kind == Kind::Object => {
+                machine.offset()
+            }
             Some(frame) => frame.end.max(self.origin),
             None => machine.offset(),
         }

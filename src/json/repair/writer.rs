@@ -9,7 +9,7 @@
 use memchr::{memchr, memchr2};
 
 use super::RepairRule;
-use super::attempt::{Attempt, Source};
+use super::attempt::{RepairAttempt, RepairInput};
 use super::backslash::{self, Meaning};
 use super::recovery::Quote;
 use crate::error::SyntaxError;
@@ -17,7 +17,7 @@ use crate::error::SyntaxError;
 /// The evidence in the open string. `raw`, `escape` and `pair` are the first offsets, as written,
 /// with that evidence, or `usize::MAX`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Writer {
+pub(super) struct EscapeEvidence {
     /// The opening quote of the string in the repaired text.
     pub(super) token: usize,
     /// The offset of a backslash that begins the string.
@@ -44,7 +44,7 @@ pub(super) enum Fate {
     Wait,
 }
 
-impl Writer {
+impl EscapeEvidence {
     /// Creates the evidence for the string at `token`, before its first backslash at `at`.
     pub(super) fn new(token: usize, at: usize, is_first: bool) -> Self {
         let (first, none) = (is_first.then_some(at), usize::MAX);
@@ -61,7 +61,12 @@ impl Writer {
 
     /// Decides about the backslash at `at`: in a stream by the rest of the string within the
     /// look-ahead, in a whole text by the whole string.
-    pub(super) fn fate(&mut self, at: usize, quote: Option<Quote>, source: &Source<'_>) -> Fate {
+    pub(super) fn fate(
+        &mut self,
+        at: usize,
+        quote: Option<Quote>,
+        source: &RepairInput<'_>,
+    ) -> Fate {
         if at > self.read {
             // The text between has no backslash, or a guess made the closing quote a part of the
             // string.
@@ -95,7 +100,7 @@ impl Writer {
     }
 
     /// Searches the available text for evidence, up to the end of the string.
-    fn search(&mut self, quote: Option<Quote>, source: &Source<'_>) {
+    fn search(&mut self, quote: Option<Quote>, source: &RepairInput<'_>) {
         while !self.is_over {
             let rest = source.rest(self.read);
             let found = match quote {
@@ -135,7 +140,7 @@ impl Writer {
         &self,
         at: usize,
         quote: Option<Quote>,
-        source: &Source<'_>,
+        source: &RepairInput<'_>,
     ) -> Option<(usize, Meaning)> {
         let is_first = self.first == Some(at);
         let may_close = self.raw < at && self.escape >= at;
@@ -143,10 +148,14 @@ impl Writer {
     }
 }
 
-impl Attempt {
+impl RepairAttempt {
     /// Reads text up to the next backslash or deviation. A backslash in a string is read once its
     /// meaning is known.
-    pub(super) fn json(&mut self, source: &Source<'_>, rest: &str) -> Result<bool, SyntaxError> {
+    pub(super) fn json(
+        &mut self,
+        source: &RepairInput<'_>,
+        rest: &str,
+    ) -> Result<bool, SyntaxError> {
         let backslash = |from: usize| {
             let after = rest.as_bytes().get(from..).unwrap_or_default();
             memchr(b'\\', after).map_or(rest.len(), |at| from + at)
@@ -165,7 +174,7 @@ impl Attempt {
     pub(super) fn fate(
         &mut self,
         quote: Option<Quote>,
-        source: &Source<'_>,
+        source: &RepairInput<'_>,
         rest: &str,
     ) -> Option<Fate> {
         let state = self.machine.state();
@@ -178,12 +187,12 @@ impl Attempt {
         let is_first = self.machine.offset() == token + 1;
         let writer = self
             .writer
-            .insert(known.unwrap_or_else(|| Writer::new(token, self.at, is_first)));
+            .insert(known.unwrap_or_else(|| EscapeEvidence::new(token, self.at, is_first)));
         Some(writer.fate(self.at, quote, source))
     }
 
     /// Doubles the next `len` bytes, which are backslashes.
-    pub(super) fn double(&mut self, source: &Source<'_>, len: usize) -> bool {
+    pub(super) fn double(&mut self, source: &RepairInput<'_>, len: usize) -> bool {
         self.replace(source, len, "\\".repeat(2 * len), RepairRule::InvalidEscape)
     }
 }

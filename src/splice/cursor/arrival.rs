@@ -1,15 +1,15 @@
 //! How a cursor reaches the cut, and the text that the fragment has repeated by then.
 
-use super::cut_token::Follow;
-use super::{Base, Cursor, CutToken, Innermost, Level, Sides, State};
+use super::cut_token::StringComparison;
+use super::{CursorBase, CursorLevel, CursorState, Innermost, PathCursor, Sides, TokenAtCut};
 use crate::json::{Event, Kind, Span};
+use crate::splice::cut_context::says_something;
 use crate::splice::flow::DeferredMember;
-use crate::splice::place::says_something;
 use crate::splice::prior::Start;
 
 /// The arrival of a cursor at the cut.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::splice) struct Arrival {
+pub(in crate::splice) struct CursorArrival {
     /// Where the new text begins, by the reader's offsets.
     pub(in crate::splice) at: usize,
     /// The rest of an escape that was cut.
@@ -45,16 +45,18 @@ pub(in crate::splice) struct Element {
     pub(in crate::splice) is_after_values: bool,
 }
 
-impl Cursor {
+impl PathCursor {
     /// Compares a part of the string that was cut.
     pub(super) fn compare(&mut self, span: Span, sides: &Sides<'_>) {
-        let (CutToken::String(begun), Some(compared)) = (sides.scene.cut_token, self.compared)
+        let (TokenAtCut::String(begun), Some(compared)) = (sides.scene.cut_token, self.compared)
         else {
             return;
         };
         match begun.follow(span.of(sides.live.text), compared) {
-            Follow::Arrived { end, rest } => self.arrive_with(span.start + end, rest, sides),
-            Follow::On(bytes) => {
+            StringComparison::Arrived { end, rest } => {
+                self.arrive_with(span.start + end, rest, sides)
+            }
+            StringComparison::On(bytes) => {
                 self.repeated.end = if bytes > 0 {
                     span.end
                 } else {
@@ -62,7 +64,7 @@ impl Cursor {
                 };
                 self.compared = Some(compared + bytes);
             }
-            Follow::Differs => self.die_at_token(sides),
+            StringComparison::Differs => self.die_at_token(sides),
         }
     }
 
@@ -75,8 +77,8 @@ impl Cursor {
         };
         let Innermost { frame, depth, .. } = innermost;
         let is_closer_due = match sides.scene.cut_token {
-            CutToken::AfterValue => true,
-            CutToken::MemberKey | CutToken::Element => frame.count == 0,
+            TokenAtCut::AfterValue => true,
+            TokenAtCut::MemberKey | TokenAtCut::Element => frame.count == 0,
             _ => false,
         };
         let is_bare = self.base.is_bare(depth, &sides.scene);
@@ -106,9 +108,9 @@ impl Cursor {
         let element = self.element(end, sides);
         // An element is written in full or not at all; the fragment may leave out any part of the
         // text around its array.
-        let is_missing = |(index, level): (usize, &Level)| {
+        let is_missing = |(index, level): (usize, &CursorLevel)| {
             let depth = self.base.depth() + index;
-            let is_base = self.base == Base::Inside(depth);
+            let is_base = self.base == CursorBase::Inside(depth);
             (!is_base
                 && sides
                     .frame(depth)
@@ -127,10 +129,10 @@ impl Cursor {
         let open = sides.slot.frames().len();
         let start = match self.base {
             _ if is_reentry => Start::Rerooted,
-            Base::Value(depth) if depth == open => Start::Token,
+            CursorBase::Value(depth) if depth == open => Start::Token,
             _ => self.start(),
         };
-        self.state = State::Arrived(Arrival {
+        self.state = CursorState::Arrived(CursorArrival {
             at,
             rest,
             deferred: std::mem::take(&mut self.deferred),

@@ -2,11 +2,11 @@
 
 use memchr::memmem;
 
-use super::{Base, Cursor, CutToken, Innermost, Role, Sides, value_start};
+use super::{ChildRole, CursorBase, Innermost, PathCursor, Sides, TokenAtCut, value_start};
 use crate::children::Child;
 use crate::json::{Event, Kind, Span};
+use crate::splice::cut_context::LOOKED_AT;
 use crate::splice::flow::{DeferredMember, is_space};
-use crate::splice::place::LOOKED_AT;
 
 /// Which delivered child the first child of an array is.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ enum Pairing {
 
 /// A container of the fragment that is taken for an open one.
 #[derive(Clone, Debug)]
-pub(super) struct Level {
+pub(super) struct CursorLevel {
     pairing: Pairing,
     /// The number of delivered children that were repeated.
     pub(super) seen: usize,
@@ -26,7 +26,7 @@ pub(super) struct Level {
     pub(super) child_at: usize,
 }
 
-impl Level {
+impl CursorLevel {
     pub(super) fn new() -> Self {
         Self {
             pairing: Pairing::Unknown,
@@ -47,7 +47,7 @@ pub(in crate::splice) const RECURS: f32 = 0.5;
 /// The most positions in an array that are followed at the same time.
 const PLACES: usize = 8;
 
-impl Cursor {
+impl PathCursor {
     /// Takes the beginning of a child, which may be the open one.
     pub(super) fn begin(
         &mut self,
@@ -73,10 +73,11 @@ impl Cursor {
         let is_new = sides.is_innermost(depth)
             && matches!(
                 sides.scene.cut_token,
-                CutToken::Element | CutToken::AfterValue
+                TokenAtCut::Element | TokenAtCut::AfterValue
             );
-        let is_recognizable =
-            !is_new || matches!(event, Event::Begin { .. }) || self.base == Base::Inside(depth);
+        let is_recognizable = !is_new
+            || matches!(event, Event::Begin { .. })
+            || self.base == CursorBase::Inside(depth);
         let may_be_open = match &level.pairing {
             Pairing::Unknown => is_first && (frame.count == 0 || is_recognizable),
             Pairing::One(places) => place.is_some_and(|place| places.contains(&place)),
@@ -85,7 +86,7 @@ impl Cursor {
             Pairing::Unknown => frame.count > 0,
             Pairing::One(places) => places.iter().any(|&other| Some(other) != place),
         };
-        self.role = Role::Some;
+        self.role = ChildRole::Some;
         if !may_be_open {
             if !others {
                 self.die(None);
@@ -93,7 +94,7 @@ impl Cursor {
             return None;
         }
         let mut open = self.clone();
-        open.role = Role::None;
+        open.role = ChildRole::None;
         if let (Some(level), Some(place)) = (open.levels.last_mut(), place) {
             level.pairing = Pairing::One(vec![place]);
             // The text before the first child was left out.
@@ -106,7 +107,7 @@ impl Cursor {
             if let Some(first) = first {
                 (open.is_reentry, open.repeated.from) = (true, first.span.start);
             }
-            let is_bare = self.base == Base::Inside(depth);
+            let is_bare = self.base == CursorBase::Inside(depth);
             if is_first && (frame.count > 0 || is_bare) {
                 open.is_reentry = frame.count > 0 && !is_bare;
                 open.repeated.from = value_start(sides.slot, depth + 1);
@@ -117,7 +118,7 @@ impl Cursor {
             *self = open;
             return None;
         }
-        if let Some(Level {
+        if let Some(CursorLevel {
             pairing: Pairing::One(places),
             ..
         }) = self.levels.last_mut()
@@ -133,9 +134,9 @@ impl Cursor {
         let Some(&own) = sides.children.children(index).last() else {
             return self.die(None);
         };
-        match std::mem::replace(&mut self.role, Role::None) {
-            Role::None => {}
-            Role::New(key) => {
+        match std::mem::replace(&mut self.role, ChildRole::None) {
+            ChildRole::None => {}
+            ChildRole::New(key) => {
                 let span = Span {
                     start: key,
                     end: event.span().end,
@@ -155,7 +156,7 @@ impl Cursor {
                     text: span.of(sides.live.text).to_owned(),
                 });
             }
-            Role::Same(child) => {
+            ChildRole::Same(child) => {
                 if !sides.is_same(&child, &own) {
                     return self.die(Some(child.span.start));
                 }
@@ -165,7 +166,7 @@ impl Cursor {
                 }
                 self.note_from(child.span.start, depth);
             }
-            Role::Some => self.end_of_some(own, innermost, sides),
+            ChildRole::Some => self.end_of_some(own, innermost, sides),
         }
     }
 

@@ -5,12 +5,12 @@ use super::{
     ANNOUNCEMENT, ATTEMPTS, Deciding, FEW, LISTED, LOST, OVERLAPS, Rejected, is_line_start,
 };
 use crate::json::{Frame, Kind};
-use crate::overlap::{Edits, Hits};
-use crate::splice::attempt::{Attempt, Lead};
+use crate::overlap::{EditCount, Hits};
+use crate::splice::attempt::{AttemptSetup, SpliceAttempt};
 use crate::splice::candidate::{AttemptStatus, Candidate, Evidence, RejectReason, TakenElement};
-use crate::splice::cursor::Arrival;
+use crate::splice::cursor::CursorArrival;
+use crate::splice::cut_context::{begins_element, has_words};
 use crate::splice::flow::{FlowError, is_space};
-use crate::splice::place::{begins_element, has_words};
 use crate::splice::prior::{self, Start};
 use crate::splice::seam::{Alignment, Expect};
 use crate::splice::slot::Slot;
@@ -31,7 +31,7 @@ impl Deciding {
                 from: self.place.end,
                 ..candidate
             },
-            Lead::default(),
+            AttemptSetup::default(),
         );
     }
 
@@ -64,16 +64,16 @@ impl Deciding {
         }
     }
 
-    fn lead(&self) -> Lead {
-        Lead {
+    fn lead(&self) -> AttemptSetup {
+        AttemptSetup {
             skip: self.place.end - self.place.tail,
-            ..Lead::default()
+            ..AttemptSetup::default()
         }
     }
 
     /// Adds the candidate of a cursor that has reached the cut.
-    pub(super) fn arrived(&mut self, slot: &Slot, arrival: Arrival) {
-        let Arrival {
+    pub(super) fn arrived(&mut self, slot: &Slot, arrival: CursorArrival) {
+        let CursorArrival {
             at,
             rest,
             deferred,
@@ -147,7 +147,7 @@ impl Deciding {
         self.add(
             slot,
             candidate,
-            Lead {
+            AttemptSetup {
                 rest,
                 deferred,
                 skip,
@@ -221,7 +221,7 @@ impl Deciding {
                 evidence,
                 ..candidate
             },
-            Lead {
+            AttemptSetup {
                 outside,
                 is_proven,
                 ..self.lead()
@@ -286,7 +286,8 @@ impl Deciding {
         let mut candidate = Candidate::new(Alignment::Anchor, start_kind, end, end - start);
         if is_next {
             // The anchor may occur twice, or new text may begin like it.
-            let requested = |attempt: &&mut Attempt| attempt.candidate.start == Start::Requested;
+            let requested =
+                |attempt: &&mut SpliceAttempt| attempt.candidate.start == Start::Requested;
             for first in self.attempts.iter_mut().filter(requested) {
                 first.candidate.start = Start::Nearly;
                 evidence.surprise += first.candidate.evidence.surprise;
@@ -320,15 +321,15 @@ impl Deciding {
     }
 
     /// Adds the candidate in which the fragment repeats the anchor with this number of edits.
-    pub(super) fn repeated_nearly(&mut self, slot: &Slot, edits: Edits) {
+    pub(super) fn repeated_nearly(&mut self, slot: &Slot, edits: EditCount) {
         let (begin, end) = (self.fragment.begin, self.fragment.text.len());
-        let is_known = |attempt: &Attempt| {
+        let is_known = |attempt: &SpliceAttempt| {
             attempt.candidate.start == Start::Requested && attempt.candidate.at == end
         };
         if self.attempts.iter().any(is_known) {
             return;
         }
-        let is_new = |attempt: &Attempt| {
+        let is_new = |attempt: &SpliceAttempt| {
             attempt.candidate.alignment == Alignment::Exact && attempt.is_verified()
         };
         let surprise = self.fragment.surprise(begin, end);
@@ -362,20 +363,20 @@ impl Deciding {
                 evidence,
                 ..candidate
             },
-            Lead {
+            AttemptSetup {
                 skip,
-                ..Lead::default()
+                ..AttemptSetup::default()
             },
         );
     }
 
     /// Tries a candidate: the attempt takes the fragment's text from its beginning.
-    fn add(&mut self, slot: &Slot, candidate: Candidate, lead: Lead) {
+    fn add(&mut self, slot: &Slot, candidate: Candidate, lead: AttemptSetup) {
         if self.attempts.len() >= ATTEMPTS && !candidate.start.is_requested() {
             self.rejected.is_crowded = true;
             return;
         }
-        let mut attempt = Attempt::new(slot, candidate, lead, self.caps.pending);
+        let mut attempt = SpliceAttempt::new(slot, candidate, lead, self.caps.pending);
         match attempt.feed(
             slot,
             self.fragment.text.get(attempt.next..).unwrap_or_default(),
@@ -409,11 +410,11 @@ fn significant_end(text: &str) -> usize {
 }
 
 impl Rejected {
-    pub(super) fn note(&mut self, attempt: &Attempt, error: &FlowError) {
+    pub(super) fn note(&mut self, attempt: &SpliceAttempt, error: &FlowError) {
         self.list(attempt, RejectReason::from(error));
     }
 
-    fn list(&mut self, attempt: &Attempt, reason: RejectReason) {
+    fn list(&mut self, attempt: &SpliceAttempt, reason: RejectReason) {
         if self.listed.len() >= LISTED {
             self.unlisted += 1;
             return;

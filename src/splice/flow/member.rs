@@ -1,7 +1,7 @@
 //! Members in the new text that repeat delivered ones, or that belong after the member that was
 //! cut.
 
-use super::{Flow, FlowError, State, Target};
+use super::{Flow, FlowError, FlowState, FlowTarget};
 use crate::children::{Child, ChildIndex, KeyHash, same_value};
 use crate::json::{CutState, Machine};
 use crate::splice::seam::Rule;
@@ -16,7 +16,7 @@ pub(in crate::splice) struct DeferredMember {
 
 /// A partial member of the fragment whose key was delivered before.
 #[derive(Clone, Debug)]
-pub(in crate::splice) struct MemberAgain {
+pub(in crate::splice) struct DuplicateMember {
     /// An object that has only this member.
     text: String,
     machine: Machine,
@@ -28,7 +28,7 @@ pub(in crate::splice) struct MemberAgain {
     has_comma: bool,
 }
 
-impl MemberAgain {
+impl DuplicateMember {
     fn new(key: &str, hash: KeyHash, has_comma: bool, limit: usize) -> Result<Self, FlowError> {
         let text = format!("{{{key}");
         let (mut machine, mut children) = (Machine::new(usize::MAX), ChildIndex::of_newest(limit));
@@ -79,7 +79,7 @@ impl MemberAgain {
 
 impl Flow {
     /// Passes on the members that belong after the innermost object's open one, which has ended.
-    pub(super) fn move_deferred<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
+    pub(super) fn move_deferred<T: FlowTarget>(&mut self, target: &mut T) -> Result<(), FlowError> {
         let depth = target.machine().frames().len();
         while let Some(at) = self
             .deferred
@@ -94,7 +94,7 @@ impl Flow {
         Ok(())
     }
 
-    pub(super) fn end_key<T: Target>(&mut self, target: &mut T) -> Result<(), FlowError> {
+    pub(super) fn end_key<T: FlowTarget>(&mut self, target: &mut T) -> Result<(), FlowError> {
         let quote = self.pending.find('"').unwrap_or_default();
         let key = self.pending.get(quote..).unwrap_or_default();
         let name = key.trim_matches('"');
@@ -114,21 +114,21 @@ impl Flow {
             };
         }
         let has_comma = self.pending.starts_with(',');
-        let again = MemberAgain::new(key, hash, has_comma, self.cap)?;
+        let again = DuplicateMember::new(key, hash, has_comma, self.cap)?;
         self.pending.clear();
-        self.state = State::Again(Box::new(again));
+        self.state = FlowState::Again(Box::new(again));
         Ok(())
     }
 
     /// Takes text of a member that was delivered before, and compares its value when that has
     /// ended.
-    pub(super) fn again<T: Target>(
+    pub(super) fn again<T: FlowTarget>(
         &mut self,
         target: &mut T,
         c: char,
         text: &str,
     ) -> Result<(), FlowError> {
-        let State::Again(again) = &mut self.state else {
+        let FlowState::Again(again) = &mut self.state else {
             return Ok(());
         };
         let is_last = matches!(c, ',' | '}')
@@ -147,8 +147,8 @@ impl Flow {
             return Ok(());
         }
         let has_comma = again.has_comma;
-        let State::Again(again) =
-            std::mem::replace(&mut self.state, State::AfterAgain { has_comma })
+        let FlowState::Again(again) =
+            std::mem::replace(&mut self.state, FlowState::AfterAgain { has_comma })
         else {
             return Ok(());
         };
@@ -168,7 +168,7 @@ impl Flow {
 
     /// Returns the member with this key in the innermost object, if it was delivered before the
     /// cut.
-    pub(super) fn delivered<'a, T: Target>(
+    pub(super) fn delivered<'a, T: FlowTarget>(
         &self,
         target: &'a T,
         hash: KeyHash,

@@ -3,7 +3,7 @@
 
 use memchr::memmem;
 
-use super::cursor::{CutToken, RECURS, value_start};
+use super::cursor::{RECURS, TokenAtCut, value_start};
 use super::deciding::FEW;
 use super::flow::is_space;
 use super::predictor::{Costs, History, Predictor, TAIL};
@@ -17,13 +17,13 @@ use crate::overlap::{PROOF, proves_place};
 
 /// The cut, as the candidates see it.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct CutContext {
     pub(super) expect: Expect,
     /// The request asked for a separate root.
     pub(super) is_rerooted: bool,
     /// Text between the cut and the fragment may be missing.
     pub(super) is_after_gap: bool,
-    pub(super) token: CutToken,
+    pub(super) token: TokenAtCut,
     /// Where the token that was cut begins.
     pub(super) token_start: Option<usize>,
     /// Where the delivered text ends, with and without white space.
@@ -54,7 +54,7 @@ struct CutElement {
     most: f32,
 }
 
-impl Place {
+impl CutContext {
     /// Counts the end of the delivered text, at most its last `window` bytes.
     pub(super) fn new(slot: &Slot, request: &SpliceRequest, window: usize) -> Self {
         let text = slot.text();
@@ -64,7 +64,7 @@ impl Place {
         let from = (root.max(tail.saturating_sub(window.min(TAIL)))..tail)
             .find(|&at| text.is_char_boundary(at))
             .unwrap_or(tail);
-        let token = CutToken::of(slot);
+        let token = TokenAtCut::of(slot);
         let frames = slot.frames();
         let is_array = |depth: &usize| {
             frames
@@ -84,7 +84,7 @@ impl Place {
                 series: Series::of(slot, depth),
                 most: most_bits(slot, depth),
             });
-        let is_due = matches!(token, CutToken::Element | CutToken::AfterValue);
+        let is_due = matches!(token, TokenAtCut::Element | TokenAtCut::AfterValue);
         let innermost = frames
             .len()
             .checked_sub(1)
@@ -122,7 +122,7 @@ impl Place {
 
     /// The history of this new text at the cut. A missing comma there is not part of the text.
     pub(super) fn before_new(&self, new: &str) -> History {
-        let is_missing = self.token == CutToken::AfterValue
+        let is_missing = self.token == TokenAtCut::AfterValue
             && new
                 .trim_start_matches(is_space)
                 .starts_with(|c| !matches!(c, ',' | '}' | ']'));
@@ -149,12 +149,12 @@ impl Place {
 
     /// Whether an element of an array is due, or a comma before it.
     pub(super) fn is_element_due(&self) -> bool {
-        matches!(self.token, CutToken::Element | CutToken::AfterValue)
+        matches!(self.token, TokenAtCut::Element | TokenAtCut::AfterValue)
     }
 
     /// Whether the key of a member is due.
     pub(super) fn is_key_due(&self) -> bool {
-        self.token == CutToken::MemberKey
+        self.token == TokenAtCut::MemberKey
     }
 
     /// The bits for the reading that the element is the opened one, and for the reading that it is
@@ -179,8 +179,8 @@ impl Place {
     /// known.
     pub(super) fn strangeness(&self, slot: &Slot, new: &str) -> Option<f32> {
         let begun = match (&self.token, self.token_start) {
-            (CutToken::Key { .. }, Some(start)) => slot.text().get(start..).unwrap_or_default(),
-            (CutToken::MemberKey | CutToken::AfterValue | CutToken::Element, _) => "",
+            (TokenAtCut::Key { .. }, Some(start)) => slot.text().get(start..).unwrap_or_default(),
+            (TokenAtCut::MemberKey | TokenAtCut::AfterValue | TokenAtCut::Element, _) => "",
             _ => return Some(0.0),
         };
         let key = first_key(begun, new)?;
@@ -303,7 +303,10 @@ impl Place {
     /// elements where one is due, or text that follows the same two bytes as the cut and does not
     /// begin inside a cut string.
     pub(super) fn is_in_a_row(&self, slot: &Slot, from: usize) -> bool {
-        let in_string = matches!(self.token, CutToken::String { .. } | CutToken::Key { .. });
+        let in_string = matches!(
+            self.token,
+            TokenAtCut::String { .. } | TokenAtCut::Key { .. }
+        );
         let is_piece = in_string && self.token_start.is_some_and(|token| from > token);
         let last = |end: usize| {
             let before = slot
