@@ -33,7 +33,7 @@ pub(super) struct AttemptSetup {
 #[derive(Clone, Debug)]
 pub(super) struct SpliceAttempt {
     pub(super) candidate: Candidate,
-    pub(super) lead: AttemptSetup,
+    pub(super) setup: AttemptSetup,
     pub(super) machine: Machine,
     flow: Flow,
     sum: TextSum,
@@ -59,7 +59,7 @@ pub(super) struct NewText {
 
 impl NewText {
     /// Takes the new text so far, which begins at `at` in the fragment.
-    pub(super) fn take(&mut self, at: usize, new: &str, place: &CutContext) {
+    pub(super) fn take(&mut self, at: usize, new: &str, cut: &CutContext) {
         if new.trim_start_matches(is_space).is_empty() {
             return;
         }
@@ -68,10 +68,10 @@ impl NewText {
                 at,
                 ..Self::default()
             };
-            self.costs.begin(place.before_new(new));
+            self.costs.begin(cut.before_new(new));
         }
         for &byte in new.as_bytes().iter().take(NEW).skip(self.len) {
-            self.costs.push(&place.predictor, byte);
+            self.costs.push(&cut.predictor, byte);
             self.len += 1;
         }
     }
@@ -119,16 +119,16 @@ impl SpliceAttempt {
             .and_then(|from| repeated.get(from..))
             .unwrap_or(repeated);
         let recurs = !new.is_empty() && (new.starts_with(repeated) || repeated.starts_with(new));
-        self.lead.is_proven && !recurs
+        self.setup.is_proven && !recurs
     }
 
-    pub(super) fn new(slot: &Slot, candidate: Candidate, lead: AttemptSetup, cap: usize) -> Self {
+    pub(super) fn new(slot: &Slot, candidate: Candidate, setup: AttemptSetup, cap: usize) -> Self {
         let machine = slot.document().machine().clone();
         let token = machine.in_token().then(|| machine.token_start());
         Self {
             next: candidate.at,
             candidate,
-            lead,
+            setup,
             strangeness: None,
             new_text: NewText::default(),
             line_end: 0,
@@ -181,7 +181,7 @@ impl SpliceAttempt {
                 .last()
                 .is_some_and(|frame| frame.kind == Kind::Array)
         };
-        self.progress.is_verified && self.lead.skip == 0 && self.flow.is_plain() && in_array()
+        self.progress.is_verified && self.setup.skip == 0 && self.flow.is_plain() && in_array()
     }
 
     /// Whether the text is in a string, and only the end of the string matters.
@@ -189,19 +189,25 @@ impl SpliceAttempt {
         self.progress.has_begun && self.machine.in_string() && self.flow.is_plain()
     }
 
+    /// Whether it is in a string whose text makes no difference.
+    pub(super) fn is_in_text(&self) -> bool {
+        let is_certain = || self.machine.certain_string() == self.machine.offset();
+        self.setup.skip == 0 && self.in_plain_string() && is_certain()
+    }
+
     fn take(&mut self, slot: &Slot, c: char) -> Result<(), FlowError> {
-        if self.lead.skip > 0 {
+        if self.setup.skip > 0 {
             let text = slot.text();
             let next = text
-                .get(text.len() - self.lead.skip..)
+                .get(text.len() - self.setup.skip..)
                 .and_then(|rest| rest.chars().next());
             if next == Some(c) {
-                self.lead.skip -= c.len_utf8();
+                self.setup.skip -= c.len_utf8();
                 self.candidate.at += c.len_utf8();
                 self.candidate.overlap += c.len_utf8();
                 return Ok(());
             }
-            self.lead.skip = 0;
+            self.setup.skip = 0;
         }
         let is_anchored = self.candidate.alignment == Alignment::Anchor && !self.progress.has_begun;
         if is_anchored && self.machine.in_string() && matches!(c, '\n' | '\r') {
@@ -244,7 +250,7 @@ impl SpliceAttempt {
         if !self.progress.has_begun {
             self.progress.has_begun = true;
             self.flow
-                .begin(&mut target, &self.lead.rest, &self.lead.deferred)?;
+                .begin(&mut target, &self.setup.rest, &self.setup.deferred)?;
         }
         self.flow.feed(&mut target, c.encode_utf8(&mut [0; 4]))?;
         self.note_progress(c, is_inside);
@@ -271,7 +277,7 @@ impl SpliceAttempt {
             progress.left_token && progress.past_structure && significant && self.flow.is_settled();
         // The text after the root shows whether the root ended there.
         progress.has_come_out |= has_passed;
-        let may_be_alone = self.lead.outside.is_some();
+        let may_be_alone = self.setup.outside.is_some();
         let is_certain = has_passed && (!done || may_be_alone) || done && !is_new && !may_be_alone;
         progress.is_verified |= match self.candidate.start {
             start if start.is_requested() => significant,
@@ -283,7 +289,7 @@ impl SpliceAttempt {
         let is_outside = if is_new {
             depth <= open
         } else {
-            self.lead.outside.is_none_or(has_closed)
+            self.setup.outside.is_none_or(has_closed)
         };
         progress.past_structure |= progress.left_token && structural && is_outside;
     }
@@ -333,7 +339,7 @@ impl SpliceAttempt {
     /// The fragment repeats almost nothing, and its new text has not left the container that begins
     /// the fragment: all of it may be a separate value.
     pub(super) fn is_alone(&self) -> bool {
-        self.lead.outside.is_some() && !self.progress.has_come_out
+        self.setup.outside.is_some() && !self.progress.has_come_out
     }
 
     /// The document would be whole.

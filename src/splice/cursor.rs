@@ -50,8 +50,8 @@ impl CursorBase {
 
     /// Whether a part of unknown origin may begin with the last children of the open container at
     /// `depth`, and repeat no text before them.
-    fn is_bare(self, depth: usize, scene: &MatchInputs<'_>) -> bool {
-        self == Self::Inside(depth) && scene.expect == Expect::Any
+    fn is_bare(self, depth: usize, inputs: &MatchInputs<'_>) -> bool {
+        self == Self::Inside(depth) && inputs.expect == Expect::Any
     }
 
     /// The depth of the first open value that the fragment may have whole.
@@ -128,7 +128,7 @@ pub(super) struct PathCursor {
 /// The two sides, for one event.
 pub(super) struct Sides<'a> {
     pub(super) slot: &'a Slot,
-    pub(super) scene: MatchInputs<'a>,
+    pub(super) inputs: MatchInputs<'a>,
     pub(super) live: &'a Live<'a>,
     /// The whole children of the fragment.
     pub(super) children: &'a ChildIndex,
@@ -150,17 +150,23 @@ impl Sides<'_> {
 
     /// The bits of the fragment's text between two of the reader's offsets, at the cut.
     fn bits_at_cut(&self, from: usize, to: usize) -> f32 {
-        self.scene.costs.between(self.offset(from), self.offset(to))
+        self.inputs
+            .costs
+            .at_cut
+            .between(self.offset(from), self.offset(to))
     }
 
     /// The bits of that text as a separate text.
     fn bits_alone(&self, from: usize, to: usize) -> f32 {
-        self.scene.alone.between(self.offset(from), self.offset(to))
+        self.inputs
+            .costs
+            .alone
+            .between(self.offset(from), self.offset(to))
     }
 
     /// The offset in the fragment: the reader has a bracket before the content.
     fn offset(&self, at: usize) -> usize {
-        (self.scene.begin + at).saturating_sub(1)
+        (self.inputs.begin + at).saturating_sub(1)
     }
 }
 
@@ -194,15 +200,15 @@ impl PathCursor {
 
     /// Returns the prior of the start plus the bits of the repeated text. The value that is being
     /// read counts as repeated if `may_be` is set.
-    pub(super) fn bits(&self, scene: &MatchInputs<'_>, may_be: bool) -> f32 {
+    pub(super) fn bits(&self, inputs: &MatchInputs<'_>, may_be: bool) -> f32 {
         let is_reading = may_be && matches!(self.role, ChildRole::Same(_) | ChildRole::Some);
         let end = if is_reading {
             usize::MAX
         } else {
-            (scene.begin + self.repeated.end).saturating_sub(1)
+            (inputs.begin + self.repeated.end).saturating_sub(1)
         };
-        let repeated = scene.costs.between(scene.begin, end);
-        self.start().prior(scene.expect) + (repeated - self.repeated.new_bits).max(0.0)
+        let repeated = inputs.costs.at_cut.between(inputs.begin, end);
+        self.start().prior(inputs.expect) + (repeated - self.repeated.new_bits).max(0.0)
     }
 
     /// Whether the fragment has repeated a delivered value.
@@ -262,6 +268,23 @@ impl PathCursor {
     /// Ends the cursor: the token that was cut has another value in the fragment.
     fn die_at_token(&mut self, sides: &Sides<'_>) {
         self.die(Some(sides.slot.document().machine().token_start()));
+    }
+
+    /// Whether text of the string that is open in the fragment makes no difference, or is only
+    /// compared with the cut string; `around` is the number of open containers.
+    pub(super) fn is_in_text(&self, slot: &Slot, around: usize) -> bool {
+        !self.is_following()
+            || self.compared.is_some()
+            || self.levels_around(slot).is_some_and(|open| around >= open)
+    }
+
+    /// Returns how many bytes of `text` repeat the cut string without reaching its end, if the
+    /// cursor compares them.
+    pub(super) fn same_text_len(&self, token: &TokenAtCut, text: &[u8]) -> Option<usize> {
+        let TokenAtCut::String(begun) = token else {
+            return self.compared.map(|_| 0);
+        };
+        self.compared.map(|compared| begun.same_len(text, compared))
     }
 
     /// Takes the next event of the fragment, while it [follows](Self::is_following). Returns a
@@ -351,7 +374,7 @@ impl PathCursor {
         let cut = sides.slot.text().len();
         let has_open = !sides.is_innermost(depth)
             || matches!(
-                sides.scene.cut_token,
+                sides.inputs.cut_token,
                 TokenAtCut::String(_)
                     | TokenAtCut::Scalar(_)
                     | TokenAtCut::Colon
@@ -362,7 +385,7 @@ impl PathCursor {
             self.repeated.end = span.end;
             self.repeated.key_bits += sides.bits_alone(span.start, span.end);
             self.note_from(frame.key.start.saturating_sub(1), depth);
-            if sides.is_innermost(depth) && *sides.scene.cut_token == TokenAtCut::Colon {
+            if sides.is_innermost(depth) && *sides.inputs.cut_token == TokenAtCut::Colon {
                 self.arrive(span.end + 1, sides);
             }
             return;
@@ -376,7 +399,7 @@ impl PathCursor {
         if !sides.is_innermost(depth) {
             return;
         }
-        match sides.scene.cut_token {
+        match sides.inputs.cut_token {
             TokenAtCut::MemberKey | TokenAtCut::AfterValue => self.arrive(start, sides),
             TokenAtCut::Key(begun) => {
                 if let StringComparison::Arrived { end, rest } = begun.follow(raw, 0) {
@@ -410,7 +433,7 @@ impl PathCursor {
             }
             return;
         }
-        match (sides.scene.cut_token, event) {
+        match (sides.inputs.cut_token, event) {
             (TokenAtCut::MemberValue | TokenAtCut::Element | TokenAtCut::AfterValue, _) => {
                 self.arrive(event.span().start, sides);
             }

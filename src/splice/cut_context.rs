@@ -18,11 +18,7 @@ use crate::overlap::{PROOF, proves_place};
 /// The cut, as the candidates see it.
 #[derive(Clone, Debug)]
 pub(super) struct CutContext {
-    pub(super) expect: Expect,
-    /// The request asked for a separate root.
-    pub(super) is_rerooted: bool,
-    /// Text between the cut and the fragment may be missing.
-    pub(super) is_after_gap: bool,
+    pub(super) request: SpliceRequest,
     pub(super) token: TokenAtCut,
     /// Where the token that was cut begins.
     pub(super) token_start: Option<usize>,
@@ -96,9 +92,7 @@ impl CutContext {
             .filter(is_array)
             .filter(|depth| !says_something(depth));
         Self {
-            expect: request.expect,
-            is_rerooted: request.rerooted,
-            is_after_gap: request.after_gap,
+            request: request.clone(),
             token,
             token_start: machine.in_token().then(|| machine.token_start()),
             end: text.len(),
@@ -249,7 +243,7 @@ impl CutContext {
                 (last.len() as f32 / times.max(1) as f32).log2().max(RECURS)
             };
             let bits = recurring.enumerate().map(|(number, child)| {
-                let most = if self.expect == Expect::Any && number < ROWS {
+                let most = if self.request.expect == Expect::Any && number < ROWS {
                     share(child)
                 } else {
                     RECURS
@@ -327,7 +321,7 @@ impl CutContext {
     /// element. An answer that was asked to repeat the anchor rarely begins at another row, so
     /// there the repeat counts as one element.
     pub(super) fn most_in_a_row(&self, slot: &Slot, from: usize) -> f32 {
-        if self.expect != Expect::Any {
+        if self.request.expect != Expect::Any {
             return prior::IN_A_ROW;
         }
         let elements = |depth: usize| {
@@ -378,7 +372,7 @@ impl CutContext {
         proves_place(
             text,
             &(from - near..text.len()),
-            from <= root || self.expect == Expect::Any && is_long(),
+            from <= root || self.request.expect == Expect::Any && is_long(),
         )
     }
 
@@ -416,8 +410,8 @@ impl CutContext {
         let in_word =
             before.is_some_and(char::is_alphanumeric) && here.is_some_and(char::is_alphanumeric);
         let prior = match start {
-            Start::Tail => prior::tail(self.expect, repeated),
-            start => start.prior(self.expect),
+            Start::Tail => prior::tail(self.request.expect, repeated),
+            start => start.prior(self.request.expect),
         };
         let spread = match start {
             Start::Tail if in_word && repeated < SHORT => prior::IN_WORD,

@@ -80,7 +80,7 @@ impl CandidateReport {
 
 /// The candidates with their results, the winner first.
 pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> CandidateReport {
-    let won = winner.and_then(|winner| deciding.attempts.get(winner));
+    let won = winner.and_then(|winner| deciding.attempts.open.get(winner));
     let status = |(number, attempt): (usize, &super::attempt::SpliceAttempt)| {
         let status = match won {
             Some(_) if Some(number) == winner => AttemptStatus::Won,
@@ -92,9 +92,15 @@ pub(super) fn candidates_of(deciding: &Deciding, winner: Option<usize>) -> Candi
             ..attempt.candidate.clone()
         }
     };
-    let mut candidates: Vec<Candidate> = deciding.attempts.iter().enumerate().map(status).collect();
+    let mut candidates: Vec<Candidate> = deciding
+        .attempts
+        .open
+        .iter()
+        .enumerate()
+        .map(status)
+        .collect();
     candidates.sort_by_key(|candidate| candidate.status != AttemptStatus::Won);
-    let rejected = &deciding.rejected;
+    let rejected = &deciding.attempts.rejected;
     candidates.extend(rejected.listed.iter().cloned());
     CandidateReport {
         list: candidates,
@@ -107,7 +113,7 @@ impl Splice {
     /// Returns the decision up to now. `slot` is the one that was fed. Reads the delivered text
     /// once more, for the paths: it is meant for people who ask why.
     pub fn explain(&self, slot: &Slot) -> Explained {
-        let open = if let SplicePhase::Deciding(deciding) = &self.state {
+        let open = if let SplicePhase::Deciding(deciding) = &self.phase {
             Some(deciding)
         } else {
             None
@@ -121,13 +127,13 @@ impl Splice {
             |deciding| candidates_of(deciding, None),
         );
         Explained {
-            expect: self.request.expect,
-            cut: self.cut.clone(),
-            anchor: self.anchor.as_ref().map(|anchor| RequestedAnchor {
+            expect: self.task.request.expect,
+            cut: self.task.cut.clone(),
+            anchor: self.task.anchor.as_ref().map(|anchor| RequestedAnchor {
                 length: anchor.range.len(),
                 ambiguous: anchor.ambiguous,
             }),
-            paths: paths(slot, &self.cut, &candidates),
+            paths: paths(slot, &self.task.cut, &candidates),
             candidates,
             unlisted,
             is_crowded,

@@ -1,9 +1,8 @@
-//! Removes a fence around a fragment, and the text after the document's root.
+//! Removes a fence around a fragment.
 
 use std::borrow::Cow;
 
-use crate::document::Document;
-use crate::envelope::{AfterRoot, FENCE, FenceCloser};
+use crate::envelope::{FENCE, FenceCloser};
 
 /// The fence around a fragment, if there is one.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +13,6 @@ pub(super) struct Fenced {
     /// The anchor was alone in the fence: the rest of the closing line is left out, and the text
     /// after it is the fragment.
     outside: Option<ClosingLine>,
-    /// The root has ended; this filters the text after it.
-    after_root: Option<AfterRoot>,
 }
 
 /// The line that closes a fence.
@@ -33,9 +30,9 @@ impl Fenced {
         is_new
     }
 
-    /// Whether text passes unchanged: there is no fence, and the root is open.
+    /// Whether text passes unchanged: there is no fence.
     pub(super) fn is_idle(&self) -> bool {
-        self.closer.is_none() && self.outside.is_none() && self.after_root.is_none()
+        self.closer.is_none() && self.outside.is_none()
     }
 
     /// Takes text, and returns the part inside the fence. Keeps at most `cap` bytes of the rest.
@@ -84,26 +81,5 @@ impl Fenced {
 
     pub(super) fn take_after(&mut self) -> String {
         std::mem::take(&mut self.after)
-    }
-
-    pub(super) fn is_root_closed(&self) -> bool {
-        self.after_root.is_some()
-    }
-
-    /// Takes text after the document's root, if that has ended; returns the part that belongs to
-    /// the answer.
-    pub(super) fn after_root(&mut self, document: &Document, text: &str) -> String {
-        if self.after_root.is_none() && document.is_complete() {
-            self.after_root = Some(AfterRoot::new(document.fence_after_preamble()));
-        }
-        self.after_root
-            .as_mut()
-            .map(|after| after.feed(text))
-            .unwrap_or_default()
-    }
-
-    /// Nothing that follows belongs to the answer.
-    pub(super) fn end(&mut self) {
-        self.after_root = Some(AfterRoot::new(None));
     }
 }

@@ -163,6 +163,11 @@ impl Flow {
         }
     }
 
+    /// Returns the number of bytes that may wait.
+    pub(super) fn cap(&self) -> usize {
+        self.cap
+    }
+
     /// Whether all text that has arrived was passed on or left out.
     pub(super) fn is_settled(&self) -> bool {
         self.pending() == 0

@@ -1,7 +1,7 @@
 //! Reads a fragment's content as separate JSON, and lets cursors follow.
 
 use super::cursor::{CursorArrival, CursorBase, CursorState, PathCursor, Sides, TokenAtCut};
-use super::predictor::Costs;
+use super::deciding::FragmentCosts;
 use super::prior;
 use super::seam::Expect;
 use super::slot::Slot;
@@ -12,12 +12,12 @@ use crate::json::{Event, Kind, Live, Machine, Sink};
 #[derive(Clone, Debug)]
 pub(super) struct ContentReader {
     /// A bracket that the fragment does not have, and the content.
-    pub(super) text: String,
-    pub(super) machine: Machine,
+    text: String,
+    machine: Machine,
     children: ChildIndex,
-    pub(super) cursors: Vec<PathCursor>,
+    cursors: Vec<PathCursor>,
     /// Whether every cursor has ended.
-    pub(super) is_over: bool,
+    is_over: bool,
 }
 
 /// The most cursors that follow at the same time. A value with more occurrences decides nothing.
@@ -88,19 +88,19 @@ impl ContentReader {
     }
 
     /// Returns the best score of the cursors that still follow.
-    pub(super) fn following(&self, scene: &MatchInputs<'_>) -> f32 {
+    pub(super) fn following(&self, inputs: &MatchInputs<'_>) -> f32 {
         let following = self
             .cursors
             .iter()
             .filter(|cursor| !self.is_over && cursor.is_following());
         following
-            .map(|cursor| cursor.bits(scene, true))
+            .map(|cursor| cursor.bits(inputs, true))
             .fold(f32::NEG_INFINITY, f32::max)
     }
 
     /// Returns the best score of the cursors that repeated something and then contradicted the
     /// delivered text.
-    pub(super) fn differing(&self, scene: &MatchInputs<'_>) -> f32 {
+    pub(super) fn differing(&self, inputs: &MatchInputs<'_>) -> f32 {
         // If another cursor from the same position got further, this one took the wrong child for
         // the open one.
         let is_furthest =
@@ -111,7 +111,7 @@ impl ContentReader {
                 && is_furthest(cursor)
         };
         let differing = self.cursors.iter().filter(is_differing);
-        let bits = differing.map(|cursor| cursor.bits(scene, false) + prior::DIFFERS);
+        let bits = differing.map(|cursor| cursor.bits(inputs, false) + prior::DIFFERS);
         bits.fold(f32::NEG_INFINITY, f32::max)
     }
 
@@ -153,12 +153,37 @@ impl ContentReader {
             .max()
     }
 
+    /// Whether no cursor examines the text of the open string, or each only compares it with the
+    /// cut string.
+    pub(super) fn is_in_text(&self, slot: &Slot) -> bool {
+        let around = self.machine.frames().len();
+        self.is_over
+            || self.machine.in_string()
+                && self.machine.certain_string() == self.text.len()
+                && self
+                    .cursors
+                    .iter()
+                    .all(|cursor| cursor.is_in_text(slot, around))
+    }
+
+    /// Returns the bytes of `text` that repeat the cut string without reaching its end, for all
+    /// cursors that compare them.
+    pub(super) fn same_text_len(&self, token: &TokenAtCut, text: &[u8]) -> usize {
+        let comparing = self
+            .cursors
+            .iter()
+            .filter(|cursor| !self.is_over && cursor.is_following());
+        comparing
+            .filter_map(|cursor| cursor.same_text_len(token, text))
+            .fold(text.len(), usize::min)
+    }
+
     /// Takes the next text of the content. Calls `arrived` for each cursor that reaches the cut;
     /// its offsets count from the content's start.
     pub(super) fn feed(
         &mut self,
         slot: &Slot,
-        scene: &MatchInputs<'_>,
+        inputs: &MatchInputs<'_>,
         text: &str,
         mut arrived: impl FnMut(CursorArrival),
     ) {
@@ -168,7 +193,7 @@ impl ContentReader {
         self.text.push_str(text);
         let mut sink = Following {
             slot,
-            scene: *scene,
+            inputs: *inputs,
             children: &mut self.children,
             cursors: &mut self.cursors,
         };
@@ -191,9 +216,8 @@ impl ContentReader {
 #[derive(Clone, Copy)]
 pub(super) struct MatchInputs<'a> {
     pub(super) cut_token: &'a TokenAtCut,
-    /// The costs of the fragment's text at the cut, and as a separate text.
-    pub(super) costs: &'a Costs,
-    pub(super) alone: &'a Costs,
+    /// The costs of the fragment's text.
+    pub(super) costs: &'a FragmentCosts,
     /// Where the content begins in the fragment.
     pub(super) begin: usize,
     pub(super) expect: Expect,
@@ -201,7 +225,7 @@ pub(super) struct MatchInputs<'a> {
 
 struct Following<'a> {
     slot: &'a Slot,
-    scene: MatchInputs<'a>,
+    inputs: MatchInputs<'a>,
     children: &'a mut ChildIndex,
     cursors: &'a mut Vec<PathCursor>,
 }
@@ -211,7 +235,7 @@ impl Sink for Following<'_> {
         self.children.event(event, live);
         let sides = Sides {
             slot: self.slot,
-            scene: self.scene,
+            inputs: self.inputs,
             live,
             children: self.children,
         };

@@ -169,7 +169,7 @@ impl Requested {
 #[cfg(test)]
 mod tests {
     use crate::limits::Limits;
-    use crate::splice::deciding::{Caps, Deciding};
+    use crate::splice::deciding::Deciding;
     use crate::splice::{Expect, Seam, Slot, Splice, SpliceError, SplicePhase, SpliceRequest};
 
     const DOCUMENTS: [&str; 4] = [
@@ -195,14 +195,10 @@ mod tests {
         slot.push(delivered).unwrap();
         let mut splice = Splice::new(&slot, request.clone(), limits);
         if let (SplicePhase::Requested(_), Some(anchor), true) =
-            (&splice.state, &splice.anchor, compares)
+            (&splice.phase, &splice.task.anchor, compares)
         {
-            splice.state = SplicePhase::Deciding(Box::new(Deciding::new(
-                &slot,
-                request,
-                anchor,
-                Caps::new(limits),
-            )));
+            let deciding = Deciding::new(&slot, &splice.task, anchor);
+            splice.phase = SplicePhase::Deciding(Box::new(deciding));
         }
         let _ = splice.feed(&mut slot, fragment);
         let seam = splice.finish(&mut slot).map(|seam| Seam {

@@ -48,7 +48,7 @@ pub(in crate::splice) struct Element {
 impl PathCursor {
     /// Compares a part of the string that was cut.
     pub(super) fn compare(&mut self, span: Span, sides: &Sides<'_>) {
-        let (TokenAtCut::String(begun), Some(compared)) = (sides.scene.cut_token, self.compared)
+        let (TokenAtCut::String(begun), Some(compared)) = (sides.inputs.cut_token, self.compared)
         else {
             return;
         };
@@ -76,12 +76,12 @@ impl PathCursor {
             return self.die(None);
         };
         let Innermost { frame, depth, .. } = innermost;
-        let is_closer_due = match sides.scene.cut_token {
+        let is_closer_due = match sides.inputs.cut_token {
             TokenAtCut::AfterValue => true,
             TokenAtCut::MemberKey | TokenAtCut::Element => frame.count == 0,
             _ => false,
         };
-        let is_bare = self.base.is_bare(depth, &sides.scene);
+        let is_bare = self.base.is_bare(depth, &sides.inputs);
         let all_seen = self.levels.last().is_some_and(|level| {
             level.seen == frame.count || is_bare && level.is_last(frame.count)
         });

@@ -72,7 +72,7 @@ impl PathCursor {
         // New scalars between repeated brackets look like delivered scalars that differ.
         let is_new = sides.is_innermost(depth)
             && matches!(
-                sides.scene.cut_token,
+                sides.inputs.cut_token,
                 TokenAtCut::Element | TokenAtCut::AfterValue
             );
         let is_recognizable = !is_new
@@ -254,7 +254,7 @@ impl PathCursor {
         self.repeated.end = own.span.end;
         if let Some(&earliest) = places.iter().min() {
             self.is_reentry |= earliest > 0;
-            let is_bare = self.base.is_bare(depth, &sides.scene);
+            let is_bare = self.base.is_bare(depth, &sides.inputs);
             if let (Pairing::Unknown, true, Some(child)) = (
                 &level.pairing,
                 earliest > 0 || is_bare,
