@@ -38,8 +38,6 @@ pub(super) struct SpliceAttempt {
     flow: Flow,
     sum: TextSum,
     progress: AttemptProgress,
-    /// The bits against its first key, once the key is known.
-    pub(super) strangeness: Option<f32>,
     pub(super) new_text: NewText,
     /// Bytes of line ends after the anchor, in a number or literal that was cut.
     line_end: usize,
@@ -52,6 +50,8 @@ pub(super) struct SpliceAttempt {
 /// The cost of the beginning of the new text after the delivered text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NewText {
+    /// The bits against its first key, once the key is known.
+    pub(super) strangeness: Option<f32>,
     at: usize,
     len: usize,
     costs: Costs,
@@ -66,6 +66,7 @@ impl NewText {
         if self.at != at || self.len == 0 {
             *self = Self {
                 at,
+                strangeness: self.strangeness,
                 ..Self::default()
             };
             self.costs.begin(cut.before_new(new));
@@ -129,7 +130,6 @@ impl SpliceAttempt {
             next: candidate.at,
             candidate,
             setup,
-            strangeness: None,
             new_text: NewText::default(),
             line_end: 0,
             cut: (machine.frames().len(), token),
@@ -266,7 +266,8 @@ impl SpliceAttempt {
         let significant = is_inside || !is_space(c);
         let is_new = self.is_new();
         // The fragment repeated text that must be left out: another candidate has the right offset.
-        let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        let is_repeat =
+            self.candidate.alignment == Alignment::Exact && self.flow.repairs().dropped() > 0;
         let is_long = self.next > self.candidate.at + ALONE;
         let progress = &mut self.progress;
         progress.ends_at_cut |=
@@ -304,26 +305,28 @@ impl SpliceAttempt {
         // A fence after a number without new digits closes an open fence, and opens one if no fence
         // is open.
         let is_end = !self.progress.ends_at_cut || slot.document().has_fence();
-        self.progress.is_verified |= c == '\n' && self.flow.dropped() == 0 && is_end;
+        self.progress.is_verified |= c == '\n' && self.flow.repairs().dropped() == 0 && is_end;
         Ok(())
     }
 
     /// Ends the fragment.
     pub(super) fn end(&mut self) {
-        let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        let is_repeat =
+            self.candidate.alignment == Alignment::Exact && self.flow.repairs().dropped() > 0;
         self.progress.is_verified |= self.machine.is_done() && !is_repeat;
     }
 
     /// Returns whether the fragment may end here: no value of it is deferred until after the cut
     /// element, and no text that continues at the cut was skipped as a repeat.
     pub(super) fn may_end(&self) -> bool {
-        let is_repeat = self.candidate.alignment == Alignment::Exact && self.flow.dropped() > 0;
+        let is_repeat =
+            self.candidate.alignment == Alignment::Exact && self.flow.repairs().dropped() > 0;
         !is_repeat && !self.flow.has_deferred()
     }
 
     /// Returns whether the new text has members that were delivered, and so are left out.
     pub(super) fn leaves_out(&self) -> bool {
-        self.flow.dropped() > 0
+        self.flow.repairs().dropped() > 0
     }
 
     /// The grammar has shown that the new text continues the document.

@@ -18,7 +18,7 @@ use crate::children::KeyHash;
 use crate::error::SyntaxError;
 use crate::json::{CutState, Frame, Kind, Machine};
 pub(super) use member::DeferredMember;
-use member::DuplicateMember;
+use member::{DuplicateMember, delivered};
 pub(super) use target::{Delivered, DryRun, FlowTarget, TextSum, skippable_len};
 
 /// The reason why text can't flow any further.
@@ -54,7 +54,27 @@ pub(super) struct Flow {
     pending: String,
     cap: usize,
     deferred: Vec<DeferredMember>,
-    repairs: Vec<Repair>,
+    repairs: SeamRepairs,
+}
+
+/// The changes to a fragment's text, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeamRepairs(Vec<Repair>);
+
+impl SeamRepairs {
+    fn note(&mut self, rule: Rule, offset: usize) {
+        self.0.push(Repair { rule, offset });
+    }
+
+    pub(super) fn as_slice(&self) -> &[Repair] {
+        &self.0
+    }
+
+    /// Returns the number of members that were left out because they had been delivered.
+    pub(super) fn dropped(&self) -> usize {
+        let is_dropped = |repair: &&Repair| repair.rule == Rule::MemberDropped;
+        self.0.iter().filter(is_dropped).count()
+    }
 }
 
 /// The handling of `"..."` as the last element of an array that was open at the cut, or as a key:
@@ -67,6 +87,21 @@ pub(super) enum Ellipsis {
     IsText,
     /// It is text, and one was seen.
     Seen,
+}
+
+impl Ellipsis {
+    /// Handles an ellipsis where an element or a key is due; `pending` is the text that waits.
+    ///
+    /// # Errors
+    /// Fails when it ends the fragment.
+    fn take(&mut self, pending: &mut String) -> Result<(), FlowError> {
+        if *self == Self::Ends {
+            pending.clear();
+            return Err(FlowError::Ellipsis);
+        }
+        *self = Self::Seen;
+        Ok(())
+    }
 }
 
 /// The end of the delivered text.
@@ -131,7 +166,7 @@ impl Flow {
             pending: String::new(),
             cap,
             deferred: Vec::new(),
-            repairs: Vec::new(),
+            repairs: SeamRepairs::default(),
         }
     }
 
@@ -148,7 +183,8 @@ impl Flow {
     ) -> Result<(), FlowError> {
         self.deferred = deferred.to_vec();
         if !rest.is_empty() {
-            self.note(target, Rule::EscapeCompleted);
+            self.repairs
+                .note(Rule::EscapeCompleted, target.machine().offset());
             self.feed(target, rest)?;
         }
         Ok(())
@@ -182,16 +218,8 @@ impl Flow {
         matches!(self.state, FlowState::Plain)
     }
 
-    pub(super) fn repairs(&self) -> &[Repair] {
+    pub(super) fn repairs(&self) -> &SeamRepairs {
         &self.repairs
-    }
-
-    /// Returns the number of members that were left out because they had been delivered.
-    pub(super) fn dropped(&self) -> usize {
-        self.repairs
-            .iter()
-            .filter(|repair| repair.rule == Rule::MemberDropped)
-            .count()
     }
 
     /// Whether members wait for the end of the one that was cut.
@@ -325,15 +353,6 @@ impl Flow {
         found.map_or(bytes.len(), |at| at + 1)
     }
 
-    /// Whether the character is legal after any legal comma of an array, and needs no examination.
-    fn begins_element<T: FlowTarget>(&self, target: &T, c: char) -> bool {
-        match c {
-            '-' | '0'..='9' | 't' | 'f' | 'n' => true,
-            '{' | '[' => target.machine().frames().len() < target.slot().document().max_depth(),
-            _ => false,
-        }
-    }
-
     /// Passes on text that needs no examination, and a comma that waits before it.
     fn pass<T: FlowTarget>(&mut self, target: &mut T, text: &str) -> Result<(), FlowError> {
         if self.pending.is_empty() {
@@ -362,7 +381,7 @@ impl Flow {
                 self.state = FlowState::Plain;
                 // The beginning of the key was delivered: the member can't be left out as a repeat
                 // of the other one.
-                if self.delivered(target, hash).is_some() {
+                if delivered(target, self.cut, hash).is_some() {
                     Err(FlowError::Overwrites)
                 } else {
                     Ok(())
@@ -385,7 +404,7 @@ impl Flow {
                 Ok(())
             }
             FlowState::Comma | FlowState::KeyDue => {
-                if in_array(target.machine()) && self.begins_element(target, c) {
+                if in_array(target.machine()) && begins_element(target, c) {
                     return self.pass(target, text);
                 }
                 // A comma that nothing legal follows is not delivered.
@@ -448,7 +467,8 @@ impl Flow {
         }
         self.state = FlowState::Plain;
         if tail.after_comma && c == ',' {
-            self.note(target, Rule::CommaDropped);
+            self.repairs
+                .note(Rule::CommaDropped, target.machine().offset());
             self.state = if in_object {
                 FlowState::KeyDue
             } else {
@@ -465,7 +485,8 @@ impl Flow {
         // again.
         let goes_on = tail.in_number && !matches!(c, '"' | 't' | 'f' | 'n');
         if tail.after_value && !goes_on && if in_object { c == '"' } else { begins_value } {
-            self.note(target, Rule::CommaAdded);
+            self.repairs
+                .note(Rule::CommaAdded, target.machine().offset());
             self.comma()?;
             if in_object {
                 return self.step(target, c, text);
@@ -515,22 +536,12 @@ impl Flow {
             _ if is_closed && is_space(c) => self.pending.push_str(text),
             _ => {
                 if is_closed && c == ']' {
-                    self.ellipsis()?;
+                    self.ellipsis.take(&mut self.pending)?;
                 }
                 self.release(target)?;
                 return self.plain(target, c, text);
             }
         }
-        Ok(())
-    }
-
-    /// Handles an ellipsis where an element or a key is due.
-    fn ellipsis(&mut self) -> Result<(), FlowError> {
-        if self.ellipsis == Ellipsis::Ends {
-            self.pending.clear();
-            return Err(FlowError::Ellipsis);
-        }
-        self.ellipsis = Ellipsis::Seen;
         Ok(())
     }
 
@@ -552,12 +563,14 @@ impl Flow {
         self.pending.clear();
         Ok(passed?)
     }
+}
 
-    fn note<T: FlowTarget>(&mut self, target: &T, rule: Rule) {
-        self.repairs.push(Repair {
-            rule,
-            offset: target.machine().offset(),
-        });
+/// Whether the character is legal after any legal comma of an array, and needs no examination.
+fn begins_element<T: FlowTarget>(target: &T, c: char) -> bool {
+    match c {
+        '-' | '0'..='9' | 't' | 'f' | 'n' => true,
+        '{' | '[' => target.machine().frames().len() < target.slot().document().max_depth(),
+        _ => false,
     }
 }
 

@@ -75,7 +75,7 @@ impl JoinedFragment {
     }
 
     pub(super) fn repairs(&self) -> &[Repair] {
-        self.flow.repairs()
+        self.flow.repairs().as_slice()
     }
 
     /// Returns the number of bytes that wait for a key that may have been delivered.

@@ -129,21 +129,21 @@ impl Splice {
 
     /// Returns the first significant character of the fragment after the document's root.
     pub(crate) fn after_root(&self) -> Option<char> {
-        self.text_after_root().chars().next()
+        match &self.phase {
+            SplicePhase::Joined(joined) => joined.after_root().chars().next(),
+            _ => None,
+        }
     }
 
     /// Returns whether the answer does not end with the document's root: JSON follows in the
     /// fragment, or, after a remark, a later root in which the fragment ends.
     pub(crate) fn has_more_json(&self, document: &Document) -> bool {
-        matches!(self.after_root(), Some('{' | ',' | ':' | '"'))
-            || document.ends_in_later_root(self.text_after_root())
-    }
-
-    /// Returns the beginning of the fragment's text after the document's root.
-    fn text_after_root(&self) -> &str {
         match &self.phase {
-            SplicePhase::Joined(joined) => joined.after_root(),
-            _ => "",
+            SplicePhase::Joined(joined) => {
+                let after = joined.after_root();
+                after.starts_with(['{', ',', ':', '"']) || document.ends_in_later_root(after)
+            }
+            _ => false,
         }
     }
 

@@ -220,10 +220,10 @@ impl Scoring<'_> {
 
     /// The bits against the first key of the new text, once the key is known.
     fn strangeness(&self, attempt: &mut SpliceAttempt, new: &str) -> f32 {
-        if attempt.strangeness.is_none() {
-            attempt.strangeness = self.cut.strangeness(self.slot, new);
+        if attempt.new_text.strangeness.is_none() {
+            attempt.new_text.strangeness = self.cut.strangeness(self.slot, new);
         }
-        attempt.strangeness.unwrap_or_default()
+        attempt.new_text.strangeness.unwrap_or_default()
     }
 }
 

@@ -87,7 +87,8 @@ impl Flow {
             .position(|member| member.depth == depth)
         {
             let member = self.deferred.remove(at);
-            self.note(target, Rule::MemberMoved);
+            self.repairs
+                .note(Rule::MemberMoved, target.machine().offset());
             target.take(",")?;
             target.take(&member.text)?;
         }
@@ -99,11 +100,11 @@ impl Flow {
         let key = self.pending.get(quote..).unwrap_or_default();
         let name = key.trim_matches('"');
         if !name.is_empty() && name.chars().all(|c| matches!(c, '.' | '…')) {
-            self.ellipsis()?;
+            self.ellipsis.take(&mut self.pending)?;
             return self.release(target);
         }
         let hash = KeyHash::of_raw(key.get(1..key.len() - 1).unwrap_or_default());
-        if self.delivered(target, hash).is_none() {
+        if delivered(target, self.cut, hash).is_none() {
             let depth = target.machine().frames().len().saturating_sub(1);
             // The member that was open at the cut has ended by now.
             let is_open = self.open.get(depth).is_some_and(|open| *open == Some(hash));
@@ -152,28 +153,24 @@ impl Flow {
         else {
             return Ok(());
         };
-        if !self
-            .delivered(target, again.hash)
+        if !delivered(target, self.cut, again.hash)
             .is_some_and(|child| again.is_same(child, target.slot().text()))
         {
             return Err(FlowError::Overwrites);
         }
-        self.note(target, Rule::MemberDropped);
+        self.repairs
+            .note(Rule::MemberDropped, target.machine().offset());
         if is_last {
             self.step(target, c, text)
         } else {
             Ok(())
         }
     }
+}
 
-    /// Returns the member with this key in the innermost object, if it was delivered before the
-    /// cut.
-    pub(super) fn delivered<'a, T: FlowTarget>(
-        &self,
-        target: &'a T,
-        hash: KeyHash,
-    ) -> Option<&'a Child> {
-        let depth = target.machine().frames().len().checked_sub(1)?;
-        target.slot().member(depth, hash, self.cut)
-    }
+/// Returns the member with this key in the innermost object, if it was delivered before the
+/// cut.
+pub(super) fn delivered<T: FlowTarget>(target: &T, cut: usize, hash: KeyHash) -> Option<&Child> {
+    let depth = target.machine().frames().len().checked_sub(1)?;
+    target.slot().member(depth, hash, cut)
 }
