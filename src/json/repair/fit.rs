@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 
 use super::RepairRule;
-use super::attempt::{RepairAttempt, Token, TokenKind};
+use super::attempt::RepairAttempt;
 use super::content;
 use super::guess::CHANGE;
 use super::recovery::Quote;
+use super::token::{Token, TokenKind};
 
 /// The most contradictions that count: more than one mistake in the counting of brackets makes the
 /// rest wrong.
@@ -55,16 +56,17 @@ pub(super) fn contradictions(attempt: &RepairAttempt, context: &LayoutContext) -
     let mut depths: HashMap<&str, usize> = HashMap::new();
     let mut found = 0;
     for token in &attempt.recorder.tokens {
-        let Some(start) = token.start.checked_sub(attempt.origin) else {
+        let Some(start) = token.start.checked_sub(attempt.text.origin) else {
             continue;
         };
         let text = attempt
+            .text
             .out
-            .get(start..token.end - attempt.origin)
+            .get(start..token.end - attempt.text.origin)
             .unwrap_or_default();
         // The text before the attempt sets the column of a depth and the depth of a key; else the
         // first one here does.
-        if let Some(column) = column(attempt.out.get(..start).unwrap_or_default()) {
+        if let Some(column) = column(attempt.text.out.get(..start).unwrap_or_default()) {
             let before = context.columns.get(&token.depth).copied();
             found += u32::from(
                 *columns
@@ -95,16 +97,17 @@ fn column(before: &str) -> Option<usize> {
 /// Returns the cost of unpaired quotes inside strings, if one of the quotes was repaired.
 pub(super) fn odd_quotes(attempt: &RepairAttempt) -> u32 {
     let inner = |from: usize, to: usize| {
-        let mut edits = attempt.edits.iter();
+        let mut edits = attempt.text.edits.iter();
         edits.any(|edit| {
             edit.repair.rule == RepairRule::InnerQuote && (from..to).contains(&edit.out)
         })
     };
     let is_odd = |from: usize, to: usize| {
-        let from = from.saturating_sub(attempt.origin);
+        let from = from.saturating_sub(attempt.text.origin);
         let text = attempt
+            .text
             .out
-            .get(from..to - attempt.origin)
+            .get(from..to - attempt.text.origin)
             .unwrap_or_default();
         text.matches("\\\"").count() % 2 == 1
     };
@@ -162,7 +165,12 @@ fn moves_closer(attempt: &RepairAttempt) -> bool {
     // that closes a container around them.
     let mut added: Vec<(usize, &str)> = Vec::new();
     let mut depth = 0;
-    for edit in attempt.edits.iter().filter(|edit| edit.guess.is_some()) {
+    for edit in attempt
+        .text
+        .edits
+        .iter()
+        .filter(|edit| edit.guess.is_some())
+    {
         while let Some(token) = tokens.next_if(|token| token.end <= edit.out) {
             depth = token.depth + usize::from(token.kind == TokenKind::Open);
             while added.last().is_some_and(|last| last.0 > depth) {
@@ -194,19 +202,10 @@ fn moves_closer(attempt: &RepairAttempt) -> bool {
 }
 
 fn rewrites_in(attempt: &RepairAttempt, token: Token) -> bool {
-    let Some(start) = token.start.checked_sub(attempt.origin) else {
+    let Some(text) = attempt.text.content(token) else {
         return false;
     };
-    let text = attempt
-        .out
-        .get(start + 1..(token.end - 1).saturating_sub(attempt.origin))
-        .unwrap_or_default();
-    let edits = || {
-        attempt
-            .edits
-            .iter()
-            .filter(|edit| (token.start..token.end).contains(&edit.out))
-    };
+    let edits = || attempt.text.edits_in(token);
     if token.kind == TokenKind::Key && text.starts_with("\\\"") && edits().next().is_some() {
         // The quotes before a key do not belong to it.
         return true;
@@ -263,10 +262,7 @@ fn rewrites_in(attempt: &RepairAttempt, token: Token) -> bool {
 /// Whether the quote that closes a string is inside brackets that the string opens: the bracket
 /// after the quote belongs to the string, too.
 fn ends_inside_brackets(attempt: &RepairAttempt, token: Token, text: &str) -> bool {
-    let after = attempt
-        .out
-        .get(token.end.saturating_sub(attempt.origin)..)
-        .unwrap_or_default();
+    let after = attempt.text.after(token.end);
     after.trim_ascii_start().starts_with(['}', ']']) && content::leaves_open(text)
 }
 
@@ -280,17 +276,10 @@ pub(super) fn ends_inside(attempt: &RepairAttempt) -> bool {
         .rev()
         .find(|token| token.kind.is_string());
     last.is_some_and(|&token| {
-        let Some(start) = token.start.checked_sub(attempt.origin) else {
+        let Some(text) = attempt.text.content(token) else {
             return false;
         };
-        let text = attempt
-            .out
-            .get(start + 1..(token.end - 1).saturating_sub(attempt.origin))
-            .unwrap_or_default();
-        let edits = attempt
-            .edits
-            .iter()
-            .filter(|edit| (token.start..token.end).contains(&edit.out));
+        let edits = attempt.text.edits_in(token);
         let opened = edits
             .filter(|edit| edit.repair.rule == RepairRule::InnerQuote)
             .count();
@@ -309,18 +298,11 @@ pub(super) fn texts(attempt: &RepairAttempt) -> u32 {
         .iter()
         .filter(|token| token.kind.is_string())
     {
-        let Some(start) = token.start.checked_sub(attempt.origin) else {
+        let Some(text) = attempt.text.content(*token) else {
             continue;
         };
-        let text = attempt
-            .out
-            .get(start + 1..token.end - 1 - attempt.origin)
-            .unwrap_or_default();
         let is_repaired = || {
-            let mut edits = attempt
-                .edits
-                .iter()
-                .filter(|edit| (token.start..token.end).contains(&edit.out));
+            let mut edits = attempt.text.edits_in(*token);
             edits.any(|edit| edit.repair.rule == RepairRule::InnerQuote)
         };
         if token.kind == TokenKind::Key {

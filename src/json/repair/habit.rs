@@ -2,8 +2,8 @@
 
 use super::super::grammar::GrammarState;
 use super::RepairRule;
-use super::attempt::Edit;
 use super::guess::{NEXT_QUOTE, RepairPlan};
+use super::repaired_text::Edit;
 
 /// A mistake: the rule that explains it, and the grammar state in which it appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,16 +2,18 @@
 
 mod attempt;
 mod backslash;
-mod constructs;
 mod content;
 mod fit;
 mod foreign;
 mod guess;
 mod habit;
+mod input;
 mod recovery;
+mod repaired_text;
 mod repairer;
 mod rule;
 mod search;
+mod token;
 mod writer;
 
 use std::ops::Range;

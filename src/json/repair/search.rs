@@ -10,11 +10,14 @@ use std::sync::Arc;
 
 use super::super::stack::Kind;
 use super::super::{CutState, Machine};
-use super::attempt::{Edit, ReadMode, ReadStop, Recorder, RepairAttempt, RepairInput, TokenKind};
+use super::attempt::{ReadMode, ReadStop, RepairAttempt};
 use super::content;
 use super::fit::{self, LayoutContext};
-use super::guess::{CHANGE, Guesses, RepairPlan};
+use super::guess::{self, CHANGE, RepairPlan};
 use super::habit::Habits;
+use super::input::RepairInput;
+use super::repaired_text::{Edit, RepairedText};
+use super::token::{Recorder, TokenKind};
 use super::{RepairLevel, RepairRule};
 
 /// The remaining readings of a deviation.
@@ -211,9 +214,9 @@ impl GuessSearch {
     ) {
         let deviation = places.map_or(0, |places| places.deviation).max(parent.at);
         for plan in plans {
-            let again = habits.cost_again(&plan, &parent.edits);
+            let again = habits.cost_again(&plan, &parent.text.edits);
             let first = places.map_or(deviation, |places| places.first);
-            let is_again = again.is_some() || habits.is_again(&plan, &parent.edits);
+            let is_again = again.is_some() || habits.is_again(&plan, &parent.text.edits);
             let places = DeviationRange {
                 first,
                 deviation,
@@ -246,7 +249,7 @@ impl GuessSearch {
     pub(super) fn follow(
         &self,
         known: SearchKnowledge<'_>,
-        source: &RepairInput<'_>,
+        input: &RepairInput<'_>,
     ) -> Option<SearchResult> {
         let mut attempt = Arc::clone(&self.parent);
         let mut plans = self.plans.clone();
@@ -255,8 +258,8 @@ impl GuessSearch {
             let plan = known
                 .habits
                 .choose(plans.iter().filter(|plan| plan.out >= last))?;
-            let (mut next, end) = apply(&attempt, plan, &self.base, source)?;
-            let stop = next.run(source);
+            let (mut next, end) = apply(&attempt, plan, &self.base, input)?;
+            let stop = next.run(input);
             last = end;
             let first = *first.get_or_insert(end);
             // A habit alone must not end the root, lose a key or turn structure into text.
@@ -264,7 +267,7 @@ impl GuessSearch {
                 return None;
             }
             plans = match stop {
-                ReadStop::Deviation(_) => Guesses::list(&next, source)?,
+                ReadStop::Deviation(_) => guess::plans(&next, input)?,
                 _ => Vec::new(),
             };
             let goes_on = || {
@@ -289,7 +292,7 @@ impl GuessSearch {
     pub(super) fn run(
         &mut self,
         known: SearchKnowledge<'_>,
-        source: &RepairInput<'_>,
+        input: &RepairInput<'_>,
         readings: &mut usize,
         most: usize,
     ) -> SearchResult {
@@ -317,11 +320,11 @@ impl GuessSearch {
                         return SearchResult::TooMany;
                     }
                     *readings += 1;
-                    let Some((attempt, last)) = apply(&parent, &plan, &self.base, source) else {
+                    let Some((attempt, last)) = apply(&parent, &plan, &self.base, input) else {
                         continue;
                     };
-                    let read = FinishedReading::after_guess(attempt, last, places, source);
-                    let rest = read.rest(source, known.context);
+                    let read = FinishedReading::after_guess(attempt, last, places, input);
+                    let rest = read.rest(input, known.context);
                     self.readings.push(Reverse(RankedReading {
                         cost,
                         rest,
@@ -330,14 +333,14 @@ impl GuessSearch {
                     }));
                 }
                 ReadingState::Read(read) if loses_key(&read.attempt, &self.keys) => {}
-                ReadingState::Read(read) if read.is_answer(source) => {
-                    if read.is_expected(source) {
+                ReadingState::Read(read) if read.is_answer(input) => {
+                    if read.is_expected(input) {
                         return read.into();
                     }
                     best.get_or_insert((rank.saturating_add(NEARLY), read));
                 }
-                ReadingState::Read(read) if read.is_unexplained(source) => {
-                    self.replace(cost, rest, number, *read, known.habits, source);
+                ReadingState::Read(read) if read.is_unexplained(input) => {
+                    self.replace(cost, rest, number, *read, known.habits, input);
                 }
                 ReadingState::Read(_) => {}
             }
@@ -353,10 +356,10 @@ impl GuessSearch {
         number: usize,
         read: FinishedReading,
         habits: &Habits,
-        source: &RepairInput<'_>,
+        input: &RepairInput<'_>,
     ) {
         // Without plans the decision needs more text, but the text has ended.
-        let Some(plans) = Guesses::list(&read.attempt, source) else {
+        let Some(plans) = guess::plans(&read.attempt, input) else {
             return;
         };
         let replaced = self
@@ -397,24 +400,24 @@ impl GuessSearch {
 impl FinishedReading {
     /// Whether a guess could explain where the reading stopped: at a deviation, in a string that is
     /// open at the end of the text, or at the end of a root that text belonging to it follows.
-    fn is_unexplained(&self, source: &RepairInput<'_>) -> bool {
+    fn is_unexplained(&self, input: &RepairInput<'_>) -> bool {
         match self.stop {
             ReadStop::Deviation(_) => true,
             ReadStop::Done => self.loses_text,
             ReadStop::End => {
-                source.is_end && !source.is_cut && !self.is_open && self.attempt.machine.in_string()
+                input.is_end && !input.is_cut && !self.is_open && self.attempt.machine.in_string()
             }
         }
     }
 
     /// Whether the reading leads to the expected root, if that can be known.
-    fn is_expected(&self, source: &RepairInput<'_>) -> bool {
+    fn is_expected(&self, input: &RepairInput<'_>) -> bool {
         let json = || {
-            let text = [source.released, source.held, &self.attempt.out].concat();
+            let text = [input.released, input.held, &self.attempt.text.out].concat();
             let suffix = self.attempt.machine.completion(&text).suffix;
             text + &suffix
         };
-        !source.is_end || source.options.prefers(json)
+        !input.is_end || input.options.prefers(json)
     }
 
     /// Whether the text ends in a key that a guess has opened again: a missing value would become a
@@ -424,19 +427,19 @@ impl FinishedReading {
         let is_inner = |edit: &Edit| {
             edit.repair.rule == RepairRule::InnerQuote && edit.out > machine.token_start()
         };
-        machine.in_string() && machine.in_key() && self.attempt.edits.iter().any(is_inner)
+        machine.in_string() && machine.in_key() && self.attempt.text.edits.iter().any(is_inner)
     }
 
     /// Whether the reading is the answer, if it is the cheapest one.
-    fn is_answer(&self, source: &RepairInput<'_>) -> bool {
+    fn is_answer(&self, input: &RepairInput<'_>) -> bool {
         if fit::rewrites(&self.attempt) {
             return false;
         }
         match self.stop {
             ReadStop::Deviation(_) => self.is_confirmed,
-            ReadStop::Done => self.is_confirmed || source.is_end && !self.loses_text,
-            ReadStop::End if self.is_unexplained(source) => false,
-            ReadStop::End if source.is_end => self.is_confirmed || !self.is_in_reopened_key(),
+            ReadStop::Done => self.is_confirmed || input.is_end && !self.loses_text,
+            ReadStop::End if self.is_unexplained(input) => false,
+            ReadStop::End if input.is_end => self.is_confirmed || !self.is_in_reopened_key(),
             // The look-ahead ends in long values.
             ReadStop::End => self.is_confirmed || has_values(&self.attempt, self.last, 1),
         }
@@ -447,19 +450,19 @@ impl FinishedReading {
         mut attempt: RepairAttempt,
         last: usize,
         places: DeviationRange,
-        source: &RepairInput<'_>,
+        input: &RepairInput<'_>,
     ) -> Self {
-        let stop = attempt.run(source);
-        let after = source.rest(attempt.at).trim_ascii_start();
+        let stop = attempt.run(input);
+        let after = input.rest(attempt.at).trim_ascii_start();
         let comma = after.strip_prefix(',').map(str::trim_ascii_start);
-        let is_end_known = source.is_end || !comma.unwrap_or(beyond_closers(after)).is_empty();
+        let is_end_known = input.is_end || !comma.unwrap_or(beyond_closers(after)).is_empty();
         let is_followed = is_followed(&attempt, last, places);
         let loses_text = stop == ReadStop::Done
             && (fit::ends_inside(&attempt)
                 || comma.map_or(after.starts_with([':', '"']), |rest| !rest.is_empty())
                 || !is_followed
                     && (content::is_of_root(after)
-                        || moves_end(&attempt.edits) && goes_on(source.rest(attempt.at))));
+                        || moves_end(&attempt.text.edits) && goes_on(input.rest(attempt.at))));
         let is_confirmed = is_followed || stop == ReadStop::Done && is_end_known && !loses_text;
         Self {
             attempt,
@@ -473,12 +476,12 @@ impl FinishedReading {
     }
 
     /// Returns the cost of text that no guess changes, and of certain changes.
-    fn rest(&self, source: &RepairInput<'_>, context: &LayoutContext) -> u32 {
+    fn rest(&self, input: &RepairInput<'_>, context: &LayoutContext) -> u32 {
         let attempt = &self.attempt;
-        let after = source.rest(attempt.at).trim_ascii_start();
+        let after = input.rest(attempt.at).trim_ascii_start();
         let beyond = beyond_closers(after);
         // Prose after a root begins after white space.
-        let is_joined = source
+        let is_joined = input
             .rest(attempt.at)
             .starts_with(|c: char| !c.is_whitespace() && c != '`');
         let open = match self.stop {
@@ -488,20 +491,20 @@ impl FinishedReading {
             ReadStop::Done if after.starts_with(['}', ']']) => CLOSERS_AFTER,
             ReadStop::Done if is_joined || after.starts_with(['{', '[']) => OPEN_ROOT,
             ReadStop::Deviation(_) if self.is_confirmed => NEXT,
-            ReadStop::End if source.is_end && !source.is_cut => {
+            ReadStop::End if input.is_end && !input.is_cut => {
                 OPEN_ROOT + CHANGE * u32::from(attempt.machine.in_string())
             }
             _ => 0,
         };
         // An explanation of the next deviation may still change the rest.
         let is_final =
-            self.is_confirmed || source.is_end && !matches!(self.stop, ReadStop::Deviation(_));
+            self.is_confirmed || input.is_end && !matches!(self.stop, ReadStop::Deviation(_));
         let form = if is_final {
             fit::odd_quotes(attempt) + fit::texts(attempt) + fit::contradictions(attempt, context)
         } else {
             0
         };
-        open + certain_costs(&attempt.edits) + form
+        open + certain_costs(&attempt.text.edits) + form
     }
 }
 
@@ -516,7 +519,7 @@ fn loses_key(attempt: &RepairAttempt, keys: &[usize]) -> bool {
             .is_some_and(|token| token.kind == TokenKind::Key)
     };
     keys.iter()
-        .map(|&key| attempt.out_offset(key))
+        .map(|&key| attempt.text.out_offset(key))
         .any(|start| !is_key(start))
 }
 
@@ -568,10 +571,7 @@ fn has_values(attempt: &RepairAttempt, from: usize, count: usize) -> bool {
         .iter()
         .filter(|token| token.kind.ends_value() && token.end > from);
     ended.nth(count - 1).is_some_and(|token| {
-        let after = attempt
-            .out
-            .get(token.end - attempt.origin..)
-            .unwrap_or_default();
+        let after = attempt.text.after(token.end);
         !after.trim_ascii_start().is_empty()
     })
 }
@@ -579,8 +579,8 @@ fn has_values(attempt: &RepairAttempt, from: usize, count: usize) -> bool {
 /// Whether enough values follow the guesses.
 fn is_followed(attempt: &RepairAttempt, last: usize, places: DeviationRange) -> bool {
     let last_values = if places.is_again { LAST_VALUES } else { VALUES };
-    let last = last.max(attempt.out_offset(places.deviation));
-    has_values(attempt, attempt.out_offset(places.first), VALUES)
+    let last = last.max(attempt.text.out_offset(places.deviation));
+    has_values(attempt, attempt.text.out_offset(places.first), VALUES)
         && has_values(attempt, last, last_values)
 }
 
@@ -596,37 +596,37 @@ fn apply(
     parent: &RepairAttempt,
     plan: &RepairPlan,
     base: &Machine,
-    source: &RepairInput<'_>,
+    input: &RepairInput<'_>,
 ) -> Option<(RepairAttempt, usize)> {
-    let mut recorder = Recorder {
-        is_on: true,
-        tokens: Vec::new(),
-    };
+    let mut recorder = Recorder::on(Vec::new());
     let mut machine = base.clone();
-    let kept = parent.out.get(..plan.out - parent.origin)?;
+    let kept = parent.text.out.get(..plan.out - parent.text.origin)?;
     machine.feed_with(kept.as_bytes(), &mut recorder).ok()?;
     let is_before =
         |edit: &&Edit| edit.out_end() <= plan.out && edit.repair.range.end <= plan.start;
+    let edits = parent.text.edits.iter().take_while(is_before).cloned();
     let mut attempt = RepairAttempt {
         machine,
-        out: kept.to_owned(),
-        origin: parent.origin,
-        origin_in: parent.origin_in,
+        text: RepairedText {
+            out: kept.to_owned(),
+            edits: edits.collect(),
+            ..RepairedText::at(parent.text.origin, parent.text.origin_in)
+        },
         at: plan.start,
-        edits: parent.edits.iter().take_while(is_before).cloned().collect(),
         mode: plan.mode,
         // If a guess opens a string again, its evidence remains.
         writer: parent.writer.filter(|writer| writer.token < plan.out),
         recorder,
     };
-    if !attempt.replace(source, plan.end - plan.start, plan.by.clone(), plan.rule) {
+    if !attempt.replace(input, plan.end - plan.start, plan.by.clone(), plan.rule) {
         return None;
     }
-    if let Some(edit) = attempt.edits.last_mut() {
+    if let Some(edit) = attempt.text.edits.last_mut() {
         edit.guess = Some(plan.mistake);
     }
     // A closing quote that is read as text stays unchanged.
     attempt
+        .text
         .edits
         .pop_if(|edit| edit.repair.original == edit.repair.replacement);
     let last = attempt.machine.offset();
