@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::parser::RootOptions;
 use crate::envelope::{AllowedRoots, RootFinder, RootStart};
 use crate::json::{CutState, Kind, Machine};
 
@@ -61,7 +62,8 @@ pub(super) fn ends_root(c: char) -> bool {
 
 /// Returns whether the text after a root ends inside a later root, for example in the last of
 /// several records, or in the answer after an example.
-pub(super) fn ends_in_root(after: &str, depth: usize, max_preamble: usize) -> bool {
+pub(super) fn ends_in_root(after: &str, options: RootOptions) -> bool {
+    let (depth, max_preamble) = (options.depth, options.max_preamble);
     let mut end = 0;
     loop {
         let mut search = RootSearch::with(RootFinder::after_root(end, max_preamble, false), depth);
@@ -277,10 +279,18 @@ impl RootCandidate {
 
 /// The length in bytes of the longest array without strings that may be a reference, a citation or
 /// an interval.
+// `[12, 15, 2001]` in prose has about this length. Twice as much would take an answer such as
+// `[0.25, 0.5, 0.75]` for a citation, and wait for its line to end; half would make `[12, 15, 22]`
+// the root of an answer that ends with another one.
 const REFERENCE: usize = 16;
 /// A series of numbers in brackets of this length in bytes is JSON even while it is open:
 /// citations, vectors and matrices in prose are shorter.
+// Chosen: four times a reference. An open series of numbers counts as JSON from here on, so its cut
+// can be continued; shorter ones are left to the end of the text, which shows whether they close.
 const EVIDENT: usize = 64;
 /// An array of this length in bytes is the root even if it holds only scalars. A shorter one may be
 /// a list of references before an object, so its events wait.
+// Chosen: a list of references before an answer is shorter, and a stream of an array of numbers
+// shows nothing before this length. Doubled, short arrays are shown later; halved, a long list of
+// references becomes the root.
 pub(super) const SCALARS: usize = 256;

@@ -261,10 +261,14 @@ fn is_fence(line: &str, ticks: usize) -> bool {
 }
 
 /// The most spaces before a fence: with more, CommonMark reads the line as code.
+// CommonMark: a fence is indented by at most three spaces; with four it is text of an indented
+// block.
 const INDENT: usize = 3;
 /// The most bytes of a line that opens a fence.
 const LINE: usize = 64;
 /// The most white space before a fence that closes JSON, in bytes: layout has less.
+// Bounds the line that is kept while it may still be a closing fence: white space after the
+// backticks.
 const SPACES: usize = 256;
 
 #[cfg(test)]

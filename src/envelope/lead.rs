@@ -123,6 +123,7 @@ const TAG: usize = 12;
 /// Bytes before the bracket that closes the shortest marker: `[OUT]`. `[AB]` is more often a name.
 const MARKER: usize = 4;
 /// The length of the longest tag in bytes: `<tool_call name="…">` is shorter.
+// Chosen: a `<` that is a comparison in a sentence must not stay open for the rest of the text.
 const LONGEST: usize = 128;
 
 #[cfg(test)]
