@@ -9,7 +9,7 @@
 mod marked;
 
 use super::close;
-use super::event::{Event, Live, Scalar, Sink, Span};
+use super::event::{Event, ParserView, Scalar, Sink, Span};
 use super::grammar::{self, Act, GrammarState, GrammarStep};
 use super::scan::{CheckedUtf8, ScanInput, ScanPush};
 use super::stack::{Frame, Kind, Path};
@@ -126,7 +126,7 @@ impl<S: Sink + ?Sized> EventOutput<'_, S> {
         if !self.sink.is_idle() {
             self.sink.event(
                 event,
-                &Live {
+                &ParserView {
                     text: self.text,
                     frames,
                 },

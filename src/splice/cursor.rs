@@ -29,7 +29,7 @@ use super::prior::Start;
 use super::reader::MatchInputs;
 use super::slot::Slot;
 use crate::children::{Child, ChildIndex};
-use crate::json::{Event, Frame, Live, Span};
+use crate::json::{Event, Frame, ParserView, Span};
 use cut_token::StringComparison;
 
 /// The text that the fragment has repeated.
@@ -81,7 +81,7 @@ pub(super) struct PathCursor {
 pub(super) struct Sides<'a> {
     pub(super) slot: &'a Slot,
     pub(super) inputs: MatchInputs<'a>,
-    pub(super) live: &'a Live<'a>,
+    pub(super) live: &'a ParserView<'a>,
     /// The whole children of the fragment.
     pub(super) children: &'a ChildIndex,
 }

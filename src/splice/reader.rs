@@ -6,7 +6,7 @@ use super::prior;
 use super::seam::Expect;
 use super::slot::Slot;
 use crate::children::ChildIndex;
-use crate::json::{Event, Kind, Live, Machine, Sink};
+use crate::json::{Event, Kind, Machine, ParserView, Sink};
 
 /// One reading of the content: as values in a row, or as members in a row.
 #[derive(Clone, Debug)]
@@ -21,9 +21,14 @@ pub(super) struct ContentReader {
 }
 
 /// The most cursors that follow at the same time. A value with more occurrences decides nothing.
+// Each cursor takes every event of the fragment, so this bounds the work a byte. In an array of
+// equal rows each row is a place to follow; from some 48 on, the places differ in nothing that
+// could decide.
 const CURSORS: usize = 48;
 
 /// Open containers, counted from the innermost, that a fragment may begin again.
+// Chosen: models begin again at the row, its table, the section or the root, which is always tried.
+// A deeper start costs a cursor for each level and each fragment.
 const FRAMES: usize = 4;
 
 impl ContentReader {
@@ -231,7 +236,7 @@ struct Following<'a> {
 }
 
 impl Sink for Following<'_> {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         self.children.event(event, live);
         let sides = Sides {
             slot: self.slot,

@@ -1,7 +1,7 @@
 //! The tokens of a reading, as the guesses about a later deviation need them.
 
 use super::super::Span;
-use super::super::event::{Event, Live, Sink};
+use super::super::event::{Event, ParserView, Sink};
 
 /// A token of the repaired text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) struct Recorder {
 }
 
 impl Sink for Recorder {
-    fn event(&mut self, event: Event, live: &Live<'_>) {
+    fn event(&mut self, event: Event, live: &ParserView<'_>) {
         let Span { start, end } = event.span();
         let (kind, start, end) = match event {
             Event::Begin { .. } => (TokenKind::Open, start, end),
