@@ -52,12 +52,17 @@ pub struct NearAnchor {
 
 /// Below this number of folded characters only equal text is the anchor: two edits make it another
 /// text.
+// Two edits in eleven characters leave nine, which is a key and a quote: such text occurs in every
+// row. tests/it/overlap.rs has both sides.
 const SHORT: usize = 12;
 /// The most edits: a tenth of the longest anchor that is requested at a cut. Each character is
 /// compared with twice this number of the anchor's characters, so this bounds the work where a
 /// retry asks for a longer anchor.
 const MOST: usize = 204;
 /// The number of characters at the end that must be right: the text after them is new.
+// An edit in the last characters may be the first character of the new text, and then the seam
+// would be a character off: silent damage. Four are enough to tell the edit from the end of the
+// anchor; more would refuse anchors whose last word was retyped.
 const SURE: usize = 4;
 
 impl NearAnchor {

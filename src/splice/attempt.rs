@@ -87,10 +87,15 @@ impl NewText {
 }
 
 /// Bytes of the new text whose costs are compared: after them the contexts are the same.
+// Orders of the predictor reach back 64 bytes (`predictor::ORDERS`): further on, the contexts at
+// the cut and in the fragment are equal, and so are the costs.
 const NEW: usize = 64;
 
 /// The most bytes of a separate value: refusals are short, and a long value that waited for its end
 /// would not stream.
+// Chosen: refusals as JSON have one or two sentences. Doubled, a value of unknown origin streams a
+// kilobyte later; halved, a refusal with an explanation comes out of its container and is joined.
+// docs/seam.md states it.
 pub(super) const ALONE: usize = 512;
 
 /// The progress of an attempt. It is verified when the new text has left the token that was cut,

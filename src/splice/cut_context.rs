@@ -442,6 +442,8 @@ fn first_key(begun: &str, new: &str) -> Option<String> {
 }
 
 /// Below this number of bytes, a tail that begins inside a word is an unlikely beginning.
+// With one or two bytes before the cut, any word that begins with them would be a repeat: `IN_WORD`
+// takes what they are worth.
 const SHORT: usize = 3;
 
 /// Whether a whole element of the innermost array begins at `from`, or after a comma there.
@@ -483,9 +485,13 @@ fn machine_in(frames: &[Frame]) -> Machine {
 }
 
 /// Elements that the cut one is compared with: bounds the work at a cut in a long array.
+// Chosen: enough to know the keys of a table and which values recur, and one push stays cheap in an
+// array of a million rows (tests/it/work.rs). Fewer rows would call a rare optional key strange.
 const ROWS: usize = 64;
 
 /// Bytes of delivered text in which a key is searched: one push must not wait for long elements.
+// One search of it takes some microseconds; rows of that size are documents of their own, whose
+// keys differ.
 pub(super) const LOOKED_AT: usize = 64 << 10;
 
 /// The bits that distinguish the cut element of the array at this depth from the elements before

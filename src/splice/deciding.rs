@@ -61,13 +61,21 @@ pub(super) struct RequestedAnchorSearch {
 
 /// Places at which content begins: each is searched in the delivered text. Preambles have fewer
 /// lines.
+// Each start of content reads the window of delivered text once
+// (`tests::text_that_repeats_itself_costs_the_same_for_each_byte` has the bound). docs/seam.md
+// states it.
 pub(super) const CONTENTS: usize = 256;
 /// Bytes that an answer may leave out at the start of the anchor. If more are missing, the answer
 /// may begin in the second of two equal rows.
+// A quote, a brace and a few spaces, or half a word: what tokenizers cut off. From the length of a
+// short row on, the answer may begin in the next one.
 pub(super) const LOST: usize = 8;
 /// The number of characters from which on an anchor is unlikely to occur by chance.
+// The same number as `overlap::EVIDENCE`, in characters of the fragment. docs/seam.md states it.
 pub(super) const FEW: usize = 16;
 /// The bytes that are looked at for a run where the one before was short.
+// Chosen: a run that ends early costs at most this many bytes looked at in vain, which is some tens
+// of nanoseconds; it doubles while runs are long.
 const LEAST_AHEAD: usize = 64;
 
 impl Deciding {
@@ -124,6 +132,8 @@ impl Deciding {
         fragment.text.push(c);
         let new = fragment.text.as_bytes().get(at..).unwrap_or_default();
         fragment.costs.push(&cut.predictor, new);
+        // The open attempts take the character before new ones are found with it: an attempt that begins
+        // here takes the fragment from its own start.
         self.attempts.feed(slot, fragment.from(at));
         if let Some(start) = start {
             self.begin_content(slot, start, at, c);
@@ -263,6 +273,8 @@ impl Deciding {
         if fragment.scanner.in_reasoning() || at < fragment.begin {
             return;
         }
+        // Reasoning is not content, and neither is the envelope before its beginning: a value in them that
+        // equals a delivered one is a quotation.
         let inputs = fragment.inputs(&self.cut);
         for arrival in self.readings.read(slot, &inputs, fragment.from(at)) {
             self.finder(slot).arrived(arrival);

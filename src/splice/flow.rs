@@ -152,6 +152,8 @@ impl Flow {
             let has_key = frame.kind == Kind::Object && frame.key.end > 0;
             has_key.then(|| KeyHash::of_raw(frame.key.of(slot.text())))
         };
+        // The shape is read once, before any text: repairs at the seam depend on the delivered end, which
+        // grows with each push.
         let tail = CutShape {
             after_comma: !machine.in_token() && last == Some(&b','),
             after_value: machine.cut_state() == CutState::AfterValue
@@ -575,6 +577,7 @@ fn begins_element<T: FlowTarget>(target: &T, c: char) -> bool {
 }
 
 /// Below this number of bytes a loop finds a byte faster than a search that has to be prepared.
+// Most pushes of a stream are shorter. `scripts/instructions` counts text after a seam.
 const SHORT: usize = 16;
 
 /// Returns the length of the whole numbers that `text` begins with: digits, and commas that a digit

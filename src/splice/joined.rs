@@ -149,6 +149,7 @@ impl JoinedFragment {
         text: &str,
         sink: &mut S,
     ) {
+        // The document ignores text after its root, so the tail decides here which of it is delivered.
         let text = self.tail.feed(slot.document(), text);
         if !text.is_empty() && slot.push_with(&text, sink).is_err() {
             // A further block has ended there.

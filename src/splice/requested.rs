@@ -36,6 +36,8 @@ pub(super) struct Requested {
 
 /// Bytes of white space before the anchor, or of new text, that may wait here: each character looks
 /// at them again.
+// Chosen: white space before an answer is shorter, and new text decides with its first character.
+// Longer, and the square of it is the work for an answer of blanks.
 const WAITING: usize = 256;
 
 /// The meaning of a character of the fragment.

@@ -103,6 +103,8 @@ impl Scoring<'_> {
             }
             _ => f32::NEG_INFINITY,
         };
+        // Legal text after a gap continues the skipped part as well as the delivered one, so the score
+        // alone must not join it.
         let proves_place = !self.cut.request.after_gap || self.repeats_anchor(&attempt.candidate);
         Scored {
             score: attempt.candidate.evidence.score(),

@@ -23,10 +23,15 @@ struct SeriesCounter {
 
 /// Bits for a position where the due number follows, and against it where another number follows:
 /// if three elements count, and if two do.
+// Below the ten bits of a decision: a counter alone joins nothing, and a model that counts wrongly
+// is not refused for ever. Two elements may count by chance, so they are worth less than half.
+// docs/seam.md states both; tests/cases/seam/row-again-with-another-number.md shows them.
 const THREE: f32 = 9.0;
 const TWO: f32 = 4.0;
 
 /// Bytes of an element that are searched for numbers: ids are among its first members.
+// Chosen: the first members of a row, with some text before the id. Each scoring of a candidate
+// reads it again, so twice as much costs twice as much for each due score.
 const LOOKED_AT: usize = 512;
 
 impl Series {

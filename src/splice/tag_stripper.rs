@@ -83,6 +83,7 @@ impl TagStripper {
             {
                 return;
             } else {
+                // Only the first character is certain to be text: the mark or a tag may begin with the next one.
                 let first = self.pending.remove(0);
                 match pieces.last_mut() {
                     Some(StrippedPiece::Text(text)) => text.push(first),

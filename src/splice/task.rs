@@ -56,6 +56,8 @@ impl SpliceTask {
 
     /// Returns the seam at a candidate; `pending` is the most bytes that waited for the decision.
     pub(super) fn seam_of(&self, candidate: &Candidate, posterior: f64, pending: usize) -> Seam {
+        // The mark occurs nowhere in the delivered text, so after it even an ambiguous anchor has one
+        // place.
         let rests_on_anchor = matches!(candidate.alignment, Alignment::Anchor | Alignment::Restart);
         let is_ambiguous = self.anchor.as_ref().is_some_and(|anchor| anchor.ambiguous);
         Seam {

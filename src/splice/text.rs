@@ -372,6 +372,8 @@ impl AnchorSearch {
             .anchor
             .filter(is_anchor)
             .map(|start| (Alignment::Anchor, asked.end - (end - start)..asked.end));
+        // A repeat that begins after the anchor's start may be new text that begins alike, and no grammar
+        // can tell.
         let restart = hits.overlap.filter(|&start| start <= asked.start);
         anchor.or(restart.map(|start| (Alignment::Restart, start..self.tail)))
     }

@@ -10,12 +10,18 @@ use crate::json::index::{AHEAD, Mark, StructuralIndex};
 
 /// The shortest push that is worth an index. For shorter pushes of text without escapes and
 /// characters beyond ASCII, the index costs more than it saves.
+// The length is from benches/engine.rs, which has pushes of several lengths; `scripts/instructions`
+// counts short and long pushes, so a change shows there.
 pub(super) const SHORTEST: usize = 1024;
 /// The shortest rest of a push that is worth an index. Also the number of bytes that are taken
 /// without an index at the start of a root: many roots are short, and an index of the text after
 /// them would be wasted.
+// Most roots of tool calls and labels are shorter. An index would be filled for 512 bytes of text
+// after them, which no one reads.
 const REST: usize = 192;
 /// The size of the steps without an index, up to a state in which a walk can begin.
+// A state in which a walk can't begin (inside a key, a number, before a colon) ends within a few
+// bytes; a longer step takes text of the next strings byte by byte.
 const STEP: usize = 32;
 
 impl Machine {

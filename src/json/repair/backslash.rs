@@ -129,6 +129,9 @@ fn closes(after: &str, is_end: bool) -> Option<bool> {
 }
 
 /// The most bytes between such a quote and the next one: no name is longer.
+// A stream at the level `syntax` waits for this text after `\"` in a raw string. It is also the
+// longest name of a file in common file systems, so a path that ends there has its closing quote in
+// it.
 const NEXT_QUOTE: usize = 256;
 
 /// Whether two backslashes begin the path of a network share, as in `\\server\share`. `None` if the
@@ -312,4 +315,5 @@ const T: [&str; 15] = [
 ];
 
 /// The length of the longest of these commands.
+// A longer run of letters is a word. A stream waits for at most these bytes after `\n` and `\t`.
 const COMMAND: usize = 18;

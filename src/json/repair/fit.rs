@@ -12,8 +12,13 @@ use super::token::{Token, TokenKind};
 
 /// The most contradictions that count: more than one mistake in the counting of brackets makes the
 /// rest wrong.
+// As much as the cheapest guess: a lost bracket moves every later line and key, so the count of
+// contradictions says how long the text is, not how wrong the reading is. Unbounded, a long text
+// would prefer any number of guesses to one early bracket.
 const MOST: u32 = 8;
 /// The cost of a string with an odd number of quotes in it, including a repaired quote.
+// As much as the cheapest guess: quotes inside a string come in pairs, so an odd one is itself a
+// mistake that the reading leaves unexplained.
 const ODD_QUOTES: u32 = 2 * CHANGE;
 
 /// The last column of lines and the last depth of keys in the text before the attempts.
@@ -26,6 +31,8 @@ pub(super) struct LayoutContext {
 }
 
 /// The most keys remembered: siblings are close to each other.
+// Bounds the memory of a text with ever new keys; the depths of the first keys are those of its
+// records. Fewer would lose the record's own keys behind those of a header object.
 const KEYS: usize = 256;
 
 impl LayoutContext {

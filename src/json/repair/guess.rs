@@ -42,13 +42,26 @@ pub(super) struct RepairPlan {
 }
 
 /// The cost of one change: that of four contradictions to the text around it.
+// The unit of all costs. A guess costs two of them or more, as much as eight contradictions with
+// the layout, which are all that count (`fit::MOST`): so one wrong column never causes a guess.
+// Halved, layout would outweigh the grammar; doubled, lost brackets would be closed where the
+// grammar first complains. The rates in tests/it/repair/bounds.rs are measured with it.
 pub(super) const CHANGE: u32 = 4;
 /// The cost of a further quote inside the same string.
+// A writer who forgets one backslash forgets the others in the same string, too. At the full cost,
+// dialogue with four quotes would cost more than to end the string early (tests/cases/repair/inner-
+// quote-in-html.md).
 pub(super) const NEXT_QUOTE: u32 = CHANGE / 2;
 
 /// The most earlier tokens that a guess may change, and the most offsets that are tried in one
 /// token.
+// Chosen: a mistake is noticed at most a key, its value and two separators later. The plans of each
+// token are multiplied by those of the next deviation, so twice as many quadruple the readings of a
+// text with two mistakes and reach `max_readings` earlier (tests/it/repair/dense.rs).
 const TOKENS: usize = 6;
+// Chosen: a string with more separators is prose, whose last ones are tried. Each place is a
+// reading up to the end of the look-ahead, so this bounds the work for one string of commas
+// (tests/it/work.rs).
 const PLACES: usize = 16;
 
 /// The deviation that is to be explained.

@@ -27,11 +27,19 @@ pub(super) struct Habits {
 }
 
 /// The cost of a mistake that was found before.
+// One change at the lowest cost of a rule, half of what a guess costs the first time: the writer
+// does it again, but a certain recovery is still preferred. At zero, quotes that are text would be
+// repaired for free after one real mistake.
 const AGAIN: u32 = 4;
 /// The number of searches that must find a mistake before habit alone explains it: one may be a
 /// coincidence.
+// One accepted guess may be wrong, and following it would repeat the error in every row. Two in
+// different searches were each confirmed by ten values (tests/it/repair/dense.rs has a mistake in
+// every row).
 const CONFIRMED: u32 = 2;
 /// The most different mistakes counted: a text with more has no habit.
+// Each search compares its plans with all of them. A text has some five habits, in several states
+// of the grammar each.
 const MISTAKES: usize = 32;
 
 impl Habits {

@@ -297,4 +297,6 @@ fn literal(place: &Deviation<'_>) -> Recovery {
 }
 
 /// One more letter than the longest literal has, so that a longer word differs from every literal.
+// `false` has five letters: with six, `falsey` differs from it, and `Falsehoods` is not copied to
+// its end.
 const LITERAL: usize = 6;

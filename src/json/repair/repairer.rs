@@ -585,13 +585,21 @@ fn is_list_of_roots(rest: &str, depth: usize) -> bool {
 
 /// The number of tokens that an attempt keeps before the first one that a plan changes: plans read
 /// the end of the previous value, and the comma after it.
+// The value, the comma, the key and the colon before the first changed token. With fewer, plans
+// would read text that the attempt does not have; each further token is fed again for every plan.
 const TOKENS_BEFORE: usize = 4;
 
 /// A text has the budget of this many KiB from its beginning on: the first mistakes need the most
 /// readings. 1,024 readings of up to 40 microseconds are an acceptable delay.
+// A text of 64 KiB has 5 times the readings of a short one: the budget grows by `max_readings` a
+// KiB, and begins with this many. Halved, documents with several kinds of mistakes in their first
+// rows are refused as `TooManyReadings` (tests/it/repair/dense.rs).
 const FREE_KIB: usize = 16;
 
 /// Bytes of an open string from which on it is unlikely to be another token.
+// Chosen: longer than keys and ids, shorter than a sentence. If a string that a guess opened is
+// kept at a cut although it was structure, the continuation can't take it back; if it is left out,
+// the model writes it once more.
 const LONG: usize = 64;
 
 /// The next step of the repairer.

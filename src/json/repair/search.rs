@@ -133,25 +133,53 @@ pub(super) struct DeviationRange {
 /// The most readings expanded at one position. They differ only in earlier guesses, so the cheapest
 /// ones are enough. Expanding all would make the work exponential in the mistakes of the
 /// look-ahead.
+// Two or three earlier guesses that end in the same state are real alternatives (a bracket or a
+// quote more); with four all of them stay. tests/it/repair/dense.rs, and bounds.rs with three
+// mistakes in a text, are measured with it.
 const REPLACED: usize = 4;
 /// The most mistakes in a row that habits explain: more without two values between them show that
 /// the habit does not apply.
+// A row has fewer mistakes of habit than this, and each step reads the rest of the look-ahead: six
+// steps stay below the cost of one search. With two, rows that lose both quotes of two keys would
+// need a search each.
 const STEPS: usize = 6;
 /// Values that must end after the first deviation, and after the last guess. Mistakes within them
 /// are explained together, so that no explanation of the first one causes the second.
+// Two or three rows: the second mistake of a row is then explained with the first. Half as many
+// accept a guess before its row has ended, and then nothing may change it any more; twice as many
+// wait longer and combine the guesses of more mistakes, whose number is exponential. bounds.rs with
+// two mistakes is measured with it.
 const VALUES: usize = 10;
 /// Values that must end after the last guess if its mistake was made before: the value that it is
 /// in, and the next one.
+// The first may be made of the wrong text by the guess itself; the second is not. With ten, a text
+// with a mistake in every row never confirms one (tests/it/repair/dense.rs).
 const LAST_VALUES: usize = 2;
 /// The cost of a deviation that follows a guess closely and has no explanation yet.
+// As much as the cheapest guess: until it is explained, the next deviation counts as one more
+// mistake. At zero, a wrong early quote, which soon leads to a deviation, would tie with the right
+// one.
 const NEXT: u32 = 2 * CHANGE;
 /// The extra cost at which a reading with an expected root still wins.
+// As much as the cheapest guess: a schema decides between explanations with the same number of
+// mistakes, and doesn't invent a mistake to satisfy itself (tests/it/shape.rs has the schema
+// cases).
 const NEARLY: u32 = 2 * CHANGE;
 /// The cost of a root whose end only closing brackets follow.
+// A superfluous bracket is one mistake (`ExtraCloser`, 2), whether it is dropped inside the root or
+// left after it. Cheaper, and roots would end too early; dearer, and a bracket in the middle would
+// be dropped instead of the last one.
 const CLOSERS_AFTER: u32 = 2 * CHANGE;
 /// The cost of members or elements after the end of an unchanged root.
+// Five guesses: members after a root belong to it, so almost any explanation that keeps them is
+// better than to lose them. Halved, three mistakes in one row would lose the rest of the document
+// silently; it is finite because the text may have no explanation (tests/cases/repair/member-after-
+// a-root.md).
 pub(super) const LOST_TEXT: u32 = 10 * CHANGE;
 /// The cost of a root that is open at the end of the text, or of more structure after its end.
+// One more change than a guess: a missing bracket at the end costs 2, so it is explained; three
+// mistakes are not made up to close a root that was cut. tests/cases/repair/text-after-a-root.md
+// has structure after the end.
 pub(super) const OPEN_ROOT: u32 = 3 * CHANGE;
 
 impl GuessSearch {

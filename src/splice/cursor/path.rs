@@ -147,6 +147,7 @@ impl FollowedPath {
     /// Whether whole children were repeated in the containers up to this depth. The path alone is
     /// no evidence about them.
     pub(super) fn repeats_up_to(&self, depth: usize) -> bool {
+        // Keys and brackets lead to any element of the array; only repeated values say which one was meant.
         let around = (depth + 1).saturating_sub(self.base.depth());
         self.levels.iter().take(around).any(|level| level.seen > 0)
     }

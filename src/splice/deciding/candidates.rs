@@ -25,6 +25,7 @@ pub(super) struct CandidateFinder<'a> {
 
 /// Characters of a line that announces the anchor, such as `Here is the rest:`. Bounded, since one
 /// line may have many anchors, and each searches the line before it.
+// Chosen: sentences that announce something have one or two lines; a longer line is text.
 const ANNOUNCEMENT: usize = 1024;
 
 impl CandidateFinder<'_> {

@@ -9,6 +9,8 @@ use super::super::token::{Token, TokenKind};
 use super::{PLACES, PlanList};
 
 /// The quotes that open a string in some language.
+// Low quotes and guillemets open no string in a language with sums of strings, so a plus sign
+// before one is text.
 const OPENING: [char; 4] = ['"', '\'', '\u{201c}', '\u{2018}'];
 
 /// Joins a sum of strings, `"a" + "b"`: the string continues after the next quote.

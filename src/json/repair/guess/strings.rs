@@ -9,6 +9,8 @@ use super::foreign_quotes::mixed_quotes;
 use super::{CHANGE, NEXT_QUOTE, PLACES, PlanList, RepairPlan};
 
 /// Typographic quotes that close a string.
+// Models close a straight quote with these when they write prose in that language; the opening ones
+// are no ends, since they begin a quotation inside the string.
 const CLOSING: [char; 4] = ['\u{201d}', '\u{2019}', '\u{bb}', '\u{b4}'];
 
 /// Strings whose closing quote is lost, so that a later one closed them; at the end of the
