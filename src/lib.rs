@@ -85,7 +85,7 @@ pub mod stream;
 
 pub use document::{Checkpoint, Cut, Document, Trailing, Utf8, Utf8Error, clean_encoding};
 pub use envelope::AllowedRoots;
-pub use error::{Place, SyntaxError, SyntaxErrorKind};
+pub use error::{SourceLocation, SyntaxError, SyntaxErrorKind};
 pub use json::repair;
 pub use limits::{
     ContinuationLimits, KeepLimits, Limits, ParserLimits, ServerLimits, TransportLimits,

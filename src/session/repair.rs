@@ -8,7 +8,7 @@ use super::{
 use crate::context::Sections;
 use crate::error::SyntaxErrorKind;
 use crate::json::repair::{Repair, RepairLevel, RepairOptions, RepairRule};
-use crate::json::{Event, Live, Sink};
+use crate::json::{Event, ParserView, Sink};
 use crate::provider::Finish;
 use crate::splice::{Slot, Splice};
 
@@ -268,7 +268,7 @@ fn limit_of(error: SyntaxErrorKind) -> Option<LimitReached> {
 struct Collected(Vec<Repair>);
 
 impl Sink for Collected {
-    fn event(&mut self, _: Event, _: &Live<'_>) {}
+    fn event(&mut self, _: Event, _: &ParserView<'_>) {}
 
     fn repaired(&mut self, repair: &Repair) {
         self.0.push(repair.clone());
