@@ -6,13 +6,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::choice_ends::ChoiceEnds;
 use super::event_summary::EventSummary;
-use super::slots::{Ends, Slots};
+use super::slots::Slots;
 use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
 use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
 #[cfg(feature = "proxy")]
-use super::{LimitReached, StopReason};
+use super::{LimitReached, Next, StopReason};
 use crate::json::repair::{RepairLevel, RepairOptions};
 use crate::json::walk;
 use crate::limits::Limits;
@@ -38,7 +39,7 @@ impl BodyRelay {
     pub fn new(limits: Limits) -> Self {
         let wire = Dialect::default().wire();
         let mut slots = Slots::new(wire, Session::new(limits));
-        slots.configure(Session::send_at_end);
+        slots.configure(|session| session.channel.settings.sends_at_end = true);
         Self {
             slots,
             first: None,
@@ -51,14 +52,14 @@ impl BodyRelay {
     /// Sets the API of the body.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.slots.set_wire(dialect.wire());
+        self.slots.list.wire = dialect.wire();
         self
     }
 
     /// Sets the tools that the request declares.
     #[must_use]
     pub fn tools(mut self, tools: Vec<Tool>) -> Self {
-        self.slots.set_tools(tools);
+        self.slots.tools = tools;
         self
     }
 
@@ -96,7 +97,8 @@ impl BodyRelay {
     /// Records the model of the request.
     #[cfg(feature = "proxy")]
     pub(crate) fn model(mut self, model: &str) -> Self {
-        self.slots.configure(|session| session.note_model(model));
+        self.slots
+            .configure(|session| session.channel.journal.note_model(model));
         self
     }
 
@@ -107,11 +109,11 @@ impl BodyRelay {
         self
     }
 
-    /// Ends the answer on the operator's wish, with the open call, which is then ended. `limit`:
+    /// ChoiceEnds the answer on the operator's wish, with the open call, which is then ended. `limit`:
     /// the one that ends it.
     #[cfg(feature = "proxy")]
     pub(crate) fn stop(&mut self, limit: Option<LimitReached>) {
-        self.slots.stop();
+        self.slots.configure(|session| session.decisions.stop());
         limit
             .into_iter()
             .for_each(|limit| self.slots.note_limit(limit));
@@ -127,7 +129,7 @@ impl BodyRelay {
         let body = body.into();
         let mut answer = EventSummary::default();
         let wire = if self.slots.session().is_first() {
-            self.slots.wire()
+            self.slots.list.wire
         } else {
             self.slots.further_wire()
         };
@@ -151,7 +153,7 @@ impl BodyRelay {
         if self.slots.session().is_first() {
             self.first = Some(body);
             self.first_body(now, &answer, known);
-            let mut ends = Ends::default();
+            let mut ends = ChoiceEnds::default();
             ends.note(&answer);
             return self.end_of_first(now, &ends, &end);
         }
@@ -180,12 +182,12 @@ impl BodyRelay {
     /// compare, to repair or to keep.
     fn is_whole(&self, answer: &EventSummary) -> bool {
         let session = self.slots.session();
-        let max_depth = session.limits().parser.max_depth;
+        let max_depth = session.channel.settings.limits.parser.max_depth;
         let is_whole = |text: &str| {
             text.trim_start().starts_with(['{', '[']) && walk::is_valid_within(text, max_depth)
         };
         !session.repairs_text()
-            && !session.has_base()
+            && !session.channel.text.has_prefill()
             && !answer.pieces.is_empty()
             && answer.texts().all(|(_, text)| is_whole(text))
     }
@@ -197,7 +199,7 @@ impl BodyRelay {
             return self.end_call(now, end);
         }
         if self.slots.session().is_first() {
-            return self.end_of_first(now, &Ends::default(), &end);
+            return self.end_of_first(now, &ChoiceEnds::default(), &end);
         }
         self.end_call(now, end);
     }
@@ -205,13 +207,15 @@ impl BodyRelay {
     /// Gives the answer up: the caller does not make the requested call.
     #[cfg(feature = "proxy")]
     pub(crate) fn give_up_unasked(&mut self, now: Duration) {
-        self.slots
-            .session_mut()
-            .give_up_unasked(StopReason::Failures);
+        let session = self.slots.session_mut();
+        if !session.is_done() {
+            session.channel.journal.uncount_call();
+            session.follow(now, Next::GiveUp(StopReason::Failures, None));
+        }
         self.end_slot(now);
     }
 
-    fn end_of_first(&mut self, now: Duration, ends: &Ends, end: &CallEnd) {
+    fn end_of_first(&mut self, now: Duration, ends: &ChoiceEnds, end: &CallEnd) {
         self.slots.end(now, ends, end);
         let end = self.slots.next().unwrap_or_else(|| end.clone());
         self.end_call(now, end);
@@ -227,7 +231,7 @@ impl BodyRelay {
     /// Goes on with the next slot if the session of this one is done.
     fn end_slot(&mut self, now: Duration) {
         while let Some(outcome) = self.drain() {
-            self.slots.keep(outcome);
+            self.slots.list.entry_mut().keep(outcome);
             let Some(end) = self.slots.next() else {
                 return self.finish();
             };
@@ -278,9 +282,9 @@ impl BodyRelay {
     fn body(&mut self, outcome: &Outcome) -> String {
         let report = outcome.report();
         if let Outcome::Failed { .. } = outcome {
-            let began = self.slots.session().has_begun();
+            let began = self.slots.session().channel.text.has_begun();
             let (message, code) = failure(outcome, began, self.last_error.as_deref());
-            return self.slots.wire().error_body(&message, code, &report);
+            return self.slots.list.wire.error_body(&message, code, &report);
         }
         let first = self.first.take().unwrap_or_default();
         if let Outcome::PassedThrough { .. } = outcome {
@@ -288,6 +292,7 @@ impl BodyRelay {
         }
         let reasons: Vec<_> = self
             .slots
+            .list
             .choices()
             .into_iter()
             .map(|choice| (choice, self.slots.reason(choice)))
@@ -300,8 +305,13 @@ impl BodyRelay {
             report: Some(&report),
         };
         self.slots
-            .wire()
-            .write_body(&first, &self.slots.changed_texts(), &ending)
+            .list
+            .wire
+            .write_body(
+                &first,
+                &self.slots.list.texts(|entry| entry.outcome.is_some()),
+                &ending,
+            )
             .unwrap_or(first)
     }
 }

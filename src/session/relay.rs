@@ -134,7 +134,7 @@ impl Relay {
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         let wire = dialect.wire();
-        self.slots.set_wire(wire);
+        self.slots.list.wire = wire;
         self.framed(wire.framing())
     }
 
@@ -144,9 +144,9 @@ impl Relay {
         self.framing = framing;
         self.call = OpenCall {
             opened: true,
-            ..OpenCall::new(self.slots.wire(), framing, &self.limits)
+            ..OpenCall::new(self.slots.list.wire, framing, &self.limits)
         };
-        self.writer = new_writer(self.slots.wire(), framing);
+        self.writer = new_writer(self.slots.list.wire, framing);
         self
     }
 
@@ -157,9 +157,8 @@ impl Relay {
     /// Sets the tools that the request declares, and how many choices it asks for.
     #[must_use]
     pub fn request(mut self, tools: Vec<Tool>, choices: u64) -> Self {
-        self.slots.set_tools(tools);
-        self.slots
-            .expect_choices(usize::try_from(choices).unwrap_or(usize::MAX));
+        self.slots.tools = tools;
+        self.slots.list.expected_choices = usize::try_from(choices).unwrap_or(usize::MAX).max(1);
         self
     }
 
@@ -220,15 +219,22 @@ impl Relay {
     /// Records that another upstream than the first one has answered the first call.
     #[cfg(feature = "proxy")]
     pub(crate) fn answered_by(mut self, upstream: &str) -> Self {
-        self.slots
-            .configure(|session| session.note_upstream(upstream));
+        self.slots.configure(|session| {
+            session
+                .channel
+                .journal
+                .stats
+                .upstreams
+                .push(upstream.to_owned())
+        });
         self
     }
 
     /// Records the model of the request.
     #[cfg(feature = "proxy")]
     pub(crate) fn model(mut self, model: &str) -> Self {
-        self.slots.configure(|session| session.note_model(model));
+        self.slots
+            .configure(|session| session.channel.journal.note_model(model));
         self
     }
 
@@ -240,11 +246,11 @@ impl Relay {
         self.client.limit = Some(limit);
     }
 
-    /// Ends the answer on the operator's wish, with the open call, which is then ended.
+    /// ChoiceEnds the answer on the operator's wish, with the open call, which is then ended.
     #[cfg(feature = "proxy")]
     pub(crate) fn stop(&mut self) {
         self.reattach = Reattach::Never;
-        self.slots.stop();
+        self.slots.configure(|session| session.decisions.stop());
     }
 
     /// Returns the session of the slot that got text last, for a look at the document.
@@ -399,7 +405,7 @@ impl Relay {
     /// Returns whether the document is whole and is all of the answer. False if the answer holds
     /// more than its text, or once reading has stopped.
     fn is_whole(&self) -> bool {
-        self.slots.is_whole()
+        self.slots.list.is_whole()
             && self.call.withheld.is_empty()
             && !matches!(self.phase, Phase::Unread)
     }
@@ -442,7 +448,7 @@ impl Relay {
         ControlFlow::Continue(())
     }
 
-    /// Ends the open call with the end that its events gave, or else with `otherwise`.
+    /// ChoiceEnds the open call with the end that its events gave, or else with `otherwise`.
     fn end_as_known(&mut self, now: Duration, otherwise: CallEnd) {
         let end = self.call.end.take().unwrap_or(otherwise);
         self.end_call(now, end);

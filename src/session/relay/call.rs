@@ -11,7 +11,7 @@ use super::{Output, Phase, Relay, new_writer};
 use crate::limits::Limits;
 use crate::provider::wire::{Framing, Reader, Wire};
 use crate::provider::{Finish, add_usage, answer_tokens};
-use crate::session::slots::Ends;
+use crate::session::choice_ends::ChoiceEnds;
 use crate::session::{self, CallEnd, Input, LimitReached, Outcome};
 use crate::sse::Framed;
 
@@ -47,7 +47,7 @@ pub(super) struct OpenCall {
     /// The lost connection that this call replaces.
     pub(super) lost: Option<LostConnection>,
     /// How its choices have ended.
-    pub(super) ends: Ends,
+    pub(super) ends: ChoiceEnds,
     /// The choices whose ends were withheld because other choices had more text.
     pub(super) withheld: Vec<u32>,
     /// The end that the last events gave, unless later text refutes it.
@@ -73,7 +73,7 @@ impl OpenCall {
             heard_at: None,
             at: LinePlace::Block,
             lost: None,
-            ends: Ends::default(),
+            ends: ChoiceEnds::default(),
             withheld: Vec::new(),
             end: None,
             done_at: None,
@@ -130,19 +130,25 @@ impl Relay {
     fn end_at_limit(&self) -> Option<CallEnd> {
         match self.session() {
             session if session.document().is_complete() => None,
-            session if session.is_full() => {
+            session if session.channel.is_full() => {
                 let most = LimitReached::new("max_text_bytes", self.limits.parser.max_text_bytes);
                 Some(CallEnd::Error(format!(
                     "the text has reached the limit {most}"
                 )))
             }
             // The call ends like one whose request limited its tokens.
-            session if session.has_spent_share() => Some(CallEnd::Finished(Finish::Length)),
+            session
+                if session
+                    .call
+                    .has_spent_share(&session.channel, &session.decisions) =>
+            {
+                Some(CallEnd::Finished(Finish::Length))
+            }
             _ => None,
         }
     }
 
-    /// Ends the open call; the session decides the next step.
+    /// ChoiceEnds the open call; the session decides the next step.
     pub(super) fn end_call(&mut self, now: Duration, end: CallEnd) {
         self.confirm_end(now);
         if let Some(usage) = self.call.usage.take() {
@@ -189,7 +195,7 @@ impl Relay {
             let Some(outcome) = self.drain(now) else {
                 return;
             };
-            self.slots.keep(outcome);
+            self.slots.list.entry_mut().keep(outcome);
             match self.slots.next() {
                 Some(other) => end = other,
                 None => return self.finalize(now, was_dropped),
@@ -219,7 +225,7 @@ impl Relay {
                     } else {
                         // The client has not seen an id of the answer yet, so the new answer's is
                         // used.
-                        self.writer = new_writer(self.slots.wire(), self.framing());
+                        self.writer = new_writer(self.slots.list.wire, self.framing());
                     }
                     if at > now {
                         self.keep_alive(now);

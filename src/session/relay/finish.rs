@@ -68,7 +68,11 @@ impl Relay {
             usage_apart,
             report: Some(report),
         };
-        self.writer.finish(out, &self.slots.texts(), &ending);
+        self.writer.finish(
+            out,
+            &self.slots.list.texts(|entry| entry.has_begun),
+            &ending,
+        );
         self.writer.done(out);
         TransportEnd::Closed
     }
@@ -112,13 +116,18 @@ impl Relay {
                 usage_apart: false,
                 report: None,
             };
-            self.writer.finish(out, &self.slots.texts(), &ending);
+            self.writer.finish(
+                out,
+                &self.slots.list.texts(|entry| entry.has_begun),
+                &ending,
+            );
         }
     }
 
     /// Returns the choices that the client has not seen end.
     fn open_choices(&self) -> impl Iterator<Item = u32> {
         self.slots
+            .list
             .choices()
             .into_iter()
             .filter(|choice| !self.client.finished.contains(choice))
@@ -130,20 +139,20 @@ impl Relay {
         outcome: &Outcome,
         report: &str,
     ) -> TransportEnd {
-        let began = self.session().has_begun();
+        let began = self.session().channel.text.has_begun();
         let (message, code) = failure(outcome, began, self.upstream.last_error.as_deref());
         self.writer.error(out, &message, code, report);
         TransportEnd::Closed
     }
 
-    /// Ends the stream like the first cut, or like a later, worse one, so that a client sees the
+    /// ChoiceEnds the stream like the first cut, or like a later, worse one, so that a client sees the
     /// failure which it would have seen without a continuation.
     fn leave(&mut self, out: &mut Vec<u8>, outcome: &Outcome, report: &str) -> TransportEnd {
         if outcome.finish().is_some() {
             return self.write_finish(out, report);
         }
         self.write_known_ends(out);
-        match self.session().given_up_end() {
+        match self.session().decisions.last_cut().map(|cut| &cut.given_up) {
             Some(CallEnd::Error(message)) => {
                 let (message, code) = failure(outcome, true, Some(message));
                 self.writer.error(out, &message, code, report);
@@ -161,7 +170,7 @@ impl Relay {
         }
     }
 
-    /// Ends a stream whose first answer passes through.
+    /// ChoiceEnds a stream whose first answer passes through.
     pub(super) fn passed(&mut self, now: Duration, end: CallEnd) {
         if !self.client.finish {
             self.release(now);
@@ -250,19 +259,19 @@ impl Relay {
         }
     }
 
-    /// Ends the stream of a first answer whose document is whole, and whose upstream sent no
+    /// ChoiceEnds the stream of a first answer whose document is whole, and whose upstream sent no
     /// finish: it was reset, fell silent, or ended too early. Nothing of the document was lost, so
     /// the stream ends as the API's streams do. The report says that this end is not the
     /// upstream's.
     fn end_whole(&mut self, now: Duration, end: &CallEnd) {
         // The held-back events belong to the lost end.
         self.withhold(now);
-        self.slots.session_mut().end_whole(end);
+        self.slots.session_mut().end_if_whole(now, end);
         let Some(outcome) = self.drain(now) else {
             debug_assert!(false, "a session is done at the end of its document");
             return;
         };
-        self.slots.keep(outcome);
+        self.slots.list.entry_mut().keep(outcome);
         self.finalize(now, true);
     }
 

@@ -7,6 +7,7 @@ use super::raw::Held;
 use super::withheld::Withheld;
 use super::{Phase, Relay};
 use crate::provider::{Finish, SlotId};
+use crate::session::slot_list::SlotEntry;
 use crate::session::{CallEnd, Input};
 
 impl Relay {
@@ -48,7 +49,7 @@ impl Relay {
             return self.after_first_event(now);
         };
         let continues =
-            self.slots.would_continue(&self.call.ends, &end) || !self.call.withheld.is_empty();
+            self.slots.list.would_continue(&self.call.ends, &end) || !self.call.withheld.is_empty();
         match data {
             data if !adopts && !continues && !self.reports_repairs(&end) => {
                 self.release_before(now, at, data.filter(|_| is_changed));
@@ -145,11 +146,13 @@ impl Relay {
         self.call.ends.note(&self.event_summary);
         if self.event_summary.is.done {
             // Several servers name no finish reason.
-            self.slots.pass_prose();
+            self.slots
+                .list
+                .change_first(|_| true, |first| first.pass_prose());
         }
         let end = self.event_summary.end()?;
         let goes_on =
-            matches!(end, CallEnd::Finished(_)) && !self.slots.have_finished(&self.call.ends);
+            matches!(end, CallEnd::Finished(_)) && !self.slots.list.have_finished(&self.call.ends);
         (!goes_on).then_some(end)
     }
 
@@ -164,7 +167,7 @@ impl Relay {
         let finishes = &self.event_summary.finishes;
         let is_cut = finishes
             .iter()
-            .any(|(choice, reason)| self.slots.continues_choice(*choice, reason));
+            .any(|(choice, reason)| self.slots.list.continues_choice(*choice, reason));
         if is_cut && !self.is_known_as_early() {
             // Another choice continues, so the held-back event was not the last of the stream.
             self.let_go();
@@ -208,7 +211,7 @@ impl Relay {
     /// and clients fail on it.
     fn hold(&mut self, at: u64) {
         let event = &self.event_summary;
-        let ends = event.ended.iter().any(|&id| self.slots.is_open(id)) || self.is_broken();
+        let ends = event.ended.iter().any(|&id| self.slots.list.is_open(id)) || self.is_broken();
         let is_of = |ids: &[SlotId]| {
             event
                 .pieces
@@ -244,7 +247,7 @@ impl Relay {
         if self.call.held.is_some()
             && !cuts
                 .iter()
-                .any(|end| self.slots.would_continue(&self.call.ends, end))
+                .any(|end| self.slots.list.would_continue(&self.call.ends, end))
         {
             self.let_go();
         }
@@ -253,7 +256,8 @@ impl Relay {
     /// Forwards the held-back events: the slots that they end are over.
     pub(super) fn let_go(&mut self) {
         if let Some(held) = self.call.held.take() {
-            self.slots.pass_slots(&held.slots);
+            let is_of = |entry: &SlotEntry| held.slots.contains(&entry.slot.id);
+            self.slots.list.change_first(is_of, |first| first.pass());
         }
     }
 
@@ -262,6 +266,7 @@ impl Relay {
         self.event_summary.is.malformed
             && self
                 .slots
+                .list
                 .would_continue(&self.call.ends, &CallEnd::Dropped)
     }
 

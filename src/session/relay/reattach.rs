@@ -49,7 +49,7 @@ impl Relay {
         let Some(query) = query else { return false };
         self.upstream.reattached += 1;
         if self.reattach == Reattach::NextEvent {
-            let fresh = OpenCall::new(self.slots.wire(), self.framing(), &self.limits);
+            let fresh = OpenCall::new(self.slots.list.wire, self.framing(), &self.limits);
             let before = std::mem::replace(&mut self.call, fresh);
             // The same answer continues: half a character and the ends of its choices carry over.
             let call = &mut self.call;
@@ -62,7 +62,7 @@ impl Relay {
             has_answered: false,
         });
         self.phase = Phase::Open;
-        self.slots.session_mut().restart_silence(now);
+        self.slots.session_mut().decisions.clock.restart(now);
         let number = self.session().tally().continuations;
         let request = Request {
             number,

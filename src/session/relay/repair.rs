@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::{Output, Relay};
-use crate::session::{self, CallEnd, Session};
+use crate::session::first_answer::FirstReading;
+use crate::session::slot_list::SlotEntry;
+use crate::session::{self, CallEnd};
 
 impl Relay {
     /// Sets the text of an event of a first answer to its repaired text, and edits its data.
@@ -19,7 +21,9 @@ impl Relay {
         if self.event_summary.end().is_some()
             || self.event_summary.ended.contains(&self.slots.slot().id)
         {
-            self.slots.session_mut().finish_whole();
+            if let Some(mut first) = FirstReading::of(self.slots.session_mut()) {
+                first.finish_whole();
+            }
         }
         let text = self.take_text();
         let own = std::mem::replace(&mut self.event_summary.text, text);
@@ -49,7 +53,7 @@ impl Relay {
     /// Replaces the texts that an event repeats by the repaired ones. Returns its data, or `None`
     /// if nothing changes.
     fn with_whole_texts(&mut self, data: &str) -> Option<String> {
-        let texts = self.slots.repaired_texts();
+        let texts = self.slots.list.texts(SlotEntry::is_repaired);
         if texts.is_empty() {
             None
         } else {
@@ -88,13 +92,17 @@ impl Relay {
     /// repairs.
     pub(super) fn reports_repairs(&self, end: &CallEnd) -> bool {
         let is_finished = matches!(end, CallEnd::Finished(_)) && !self.session().is_passing();
-        is_finished && self.session().document().is_complete() && self.session().has_changed_text()
+        is_finished
+            && self.session().document().is_complete()
+            && self.session().channel.has_changed_text()
     }
 
     /// Writes the held-back text of an answer that is not continued, before the event that ends it.
     /// `edited`: the event's data, if its text was changed.
     pub(super) fn release_before(&mut self, now: Duration, at: u64, edited: Option<String>) {
-        self.slots.session_mut().release_first();
+        if let Some(mut first) = FirstReading::of(self.slots.session_mut()) {
+            first.release();
+        }
         let held = self.take_text();
         if let Some(data) = edited {
             let text = format!("{}{held}", self.event_summary.text);
@@ -108,17 +116,19 @@ impl Relay {
 
     /// Writes the held-back text of a first answer, if it closes the root.
     pub(super) fn finish_whole(&mut self, now: Duration) {
-        self.end_text(now, Session::finish_whole);
+        self.end_text(now, |first| first.finish_whole());
     }
 
     /// Writes the held-back text of a first answer that is not continued.
     pub(super) fn release(&mut self, now: Duration) {
-        self.end_text(now, Session::release_first);
+        self.end_text(now, |first| first.release());
     }
 
-    fn end_text(&mut self, now: Duration, end: fn(&mut Session)) {
-        if self.session().is_first() && self.session().repairs_text() {
-            end(self.slots.session_mut());
+    fn end_text(&mut self, now: Duration, end: impl FnOnce(&mut FirstReading<'_>)) {
+        if self.session().repairs_text() {
+            if let Some(mut first) = FirstReading::of(self.slots.session_mut()) {
+                end(&mut first);
+            }
             let text = self.take_text();
             self.write_text(now, &text);
         }

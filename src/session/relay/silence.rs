@@ -8,7 +8,7 @@ use super::{Phase, Relay};
 use crate::limits::TimeLimit;
 use crate::provider::wire::Framing;
 use crate::session::CallEnd;
-use crate::session::silence::Silence;
+use crate::session::clock::Silence;
 
 impl Relay {
     /// Returns when [`handle_timeout`](Self::handle_timeout) is due, unless an event arrives
@@ -73,9 +73,14 @@ impl Relay {
     /// Returns when the open call counts as silent.
     fn silence(&self) -> Option<Silence> {
         let transport = &self.limits.transport;
-        let idle = || self.session().silent_at(transport.idle());
+        let idle = || {
+            self.session()
+                .decisions
+                .clock
+                .silent_at(transport.idle(), transport)
+        };
         // A passing answer has the longest time limit. Prose that is kept has already begun.
-        let passing = || match self.session().is_kept_prose() {
+        let passing = || match self.session().call.is_kept_prose(&self.session().channel) {
             true => idle(),
             false => Some(Silence::new(self.call.heard_at?, transport.first_byte())),
         };
@@ -89,16 +94,18 @@ impl Relay {
             ));
         }
         match self.phase {
-            Phase::Open if self.is_reattach_unanswered() => {
-                self.session().silent_at(transport.first_byte())
-            }
+            Phase::Open if self.is_reattach_unanswered() => self
+                .session()
+                .decisions
+                .clock
+                .silent_at(transport.first_byte(), transport),
             // The document is whole: the call ends even if the upstream never sends its end.
             Phase::Open if self.session().is_first() && self.is_whole() => idle(),
             Phase::Open if self.session().is_first() && (self.client.finish || !self.is_cut()) => {
                 passing()
             }
             // `None`: the current slot would pass, but another one is cut.
-            Phase::Open => self.session().silence(self.call.opened).or_else(idle),
+            Phase::Open => Silence::of(self.session(), self.call.opened).or_else(idle),
             Phase::Withheld(_) => idle(),
             Phase::Unread => passing(),
             Phase::Done => None,
@@ -108,6 +115,7 @@ impl Relay {
     /// Returns whether the answer would be continued if it were lost now.
     fn is_cut(&self) -> bool {
         self.slots
+            .list
             .would_continue(&self.call.ends, &CallEnd::Dropped)
     }
 }

@@ -118,7 +118,7 @@ impl Relay {
     /// Returns whether a first answer with this end is forwarded unchanged.
     pub(super) fn passes(&self, end: &CallEnd) -> bool {
         let continues =
-            !self.call.withheld.is_empty() || self.slots.would_continue(&self.call.ends, end);
+            !self.call.withheld.is_empty() || self.slots.list.would_continue(&self.call.ends, end);
         self.client.finish || self.is_forwarding() && !continues
     }
 }

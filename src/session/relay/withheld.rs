@@ -181,7 +181,7 @@ impl Relay {
                 .finishes
                 .iter()
                 .filter(|(choice, _)| !has_more(*choice));
-            ends.any(|(choice, reason)| self.slots.continues_choice(*choice, reason))
+            ends.any(|(choice, reason)| self.slots.list.continues_choice(*choice, reason))
         };
         let mut withheld = withheld;
         if let Some(event) = withheld.event.take_if(stands) {
@@ -289,7 +289,7 @@ impl Relay {
 
 /// Returns whether an event has more of a choice. Reasoning names no choice.
 fn has_more_of(slots: &Slots, event: &EventSummary, choice: u32) -> bool {
-    let is_of = |piece: &Piece| slots.wire().choice_of(piece.slot.id) == choice;
+    let is_of = |piece: &Piece| slots.list.wire.choice_of(piece.slot.id) == choice;
     event.pieces.is_empty() || event.pieces.iter().any(is_of)
 }
 
