@@ -196,7 +196,7 @@ pub mod internal {
     }
     pub mod relay {
         pub use crate::session::body::BodyRelay;
-        pub use crate::session::relay::{Output, Reattach, Relay, TransportEnd};
+        pub use crate::session::relay::{AnswerOptions, Output, Reattach, Relay, TransportEnd};
     }
 }
 

@@ -43,7 +43,7 @@ use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::wire::{self, Base, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
-use crate::session::relay::{Reattach, Relay};
+use crate::session::relay::{AnswerOptions, Reattach, Relay};
 use crate::session::{
     CallEnd, ContinuationStrategy, FailureReason, GiveUp, PrefillOptions, Request, Retry,
     SessionEvent,

@@ -6,18 +6,19 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::answer_options::AnswerOptions;
 use super::choice_ends::ChoiceEnds;
 use super::event_summary::EventSummary;
 use super::slots::Slots;
 use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
-use super::{CallEnd, ContinuationStrategy, GiveUp, Input, Outcome, Session};
+use super::{CallEnd, Input, Outcome, Session};
 #[cfg(feature = "proxy")]
 use super::{LimitReached, Next, StopReason};
-use crate::json::repair::{RepairLevel, RepairOptions};
+use crate::json::repair::RepairLevel;
 use crate::json::walk;
 use crate::limits::Limits;
-use crate::provider::wire::{Base, Ending, Tool};
+use crate::provider::wire::{Ending, Tool};
 use crate::provider::{Dialect, add_usage, answer_tokens};
 
 /// A response's body, made whole: [`Output::Bytes`] is the whole body of the response, and occurs
@@ -32,6 +33,13 @@ pub struct BodyRelay {
     /// The upstream's last error message.
     last_error: Option<String>,
     outputs: VecDeque<Output>,
+}
+
+impl AnswerOptions for BodyRelay {
+    fn configure(mut self, change: impl Fn(&mut Session)) -> Self {
+        self.slots.configure(change);
+        self
+    }
 }
 
 impl BodyRelay {
@@ -63,53 +71,7 @@ impl BodyRelay {
         self
     }
 
-    /// Believes a `stop`; see [`Session::trust_stop`].
-    #[must_use]
-    pub fn trust_stop(mut self) -> Self {
-        self.slots.configure(Session::trust_stop);
-        self
-    }
-
-    /// Sets how an answer ends when its rest can't be obtained.
-    #[must_use]
-    pub fn give_up(mut self, give_up: GiveUp) -> Self {
-        self.slots.configure(|session| session.set_give_up(give_up));
-        self
-    }
-
-    /// Sets the strategy of continuation requests.
-    #[must_use]
-    pub fn strategy(mut self, strategy: ContinuationStrategy) -> Self {
-        self.slots
-            .configure(move |session| session.set_strategy(strategy.clone()));
-        self
-    }
-
-    /// Sets how much of the text inside the root may be changed; see [`Session::set_repair`].
-    #[must_use]
-    pub fn repair(mut self, options: impl Into<RepairOptions>) -> Self {
-        let options = options.into();
-        self.slots
-            .configure(|session| session.set_repair(options.clone()));
-        self
-    }
-
-    /// Records the model of the request.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn model(mut self, model: &str) -> Self {
-        self.slots
-            .configure(|session| session.channel.journal.note_model(model));
-        self
-    }
-
-    /// Sets the base of the answer's document. Call this after the other settings.
-    #[must_use]
-    pub fn base(mut self, base: &Base) -> Self {
-        self.slots.configure(|session| session.set_base(base));
-        self
-    }
-
-    /// ChoiceEnds the answer on the operator's wish, with the open call, which is then ended. `limit`:
+    /// Ends the answer on the operator's wish, with the open call, which is then ended. `limit`:
     /// the one that ends it.
     #[cfg(feature = "proxy")]
     pub(crate) fn stop(&mut self, limit: Option<LimitReached>) {

@@ -12,6 +12,7 @@
 //! A session does no I/O and has no clock: `now` is a duration since any fixed moment. Drain
 //! [`poll_output`](Session::poll_output) after every input.
 
+mod answer_options;
 mod answer_text;
 pub(crate) mod body;
 mod channel;

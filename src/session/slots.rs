@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::choice_ends::ChoiceEnds;
 use super::event_summary::{EventSummary, Piece};
-use super::first_answer::FirstReading;
 use super::repeated_calls::RepeatedCalls;
 use super::slot_list::{SlotEntry, SlotList, rank};
 use super::wire::finish_reason;
@@ -108,7 +107,6 @@ impl Slots {
     pub(super) fn session_mut(&mut self) -> &mut Session {
         &mut self.list.entry_mut().session
     }
-
 
     /// Returns the current slot.
     pub(super) fn slot(&self) -> Slot {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use restitch::Limits;
 use restitch::internal::chat::{self, Changes, Rest};
 use restitch::internal::prompt::{Form, Parts};
-use restitch::internal::relay::{self, BodyRelay, Relay, TransportEnd};
+use restitch::internal::relay::{self, AnswerOptions, BodyRelay, Relay, TransportEnd};
 use restitch::provider::Finish;
 use restitch::provider::capability::{PrefillForm, Switch};
 use restitch::session::{
