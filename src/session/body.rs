@@ -13,8 +13,7 @@ use super::slots::Slots;
 use super::wire::failure;
 pub(crate) use super::wire::{Output, TransportEnd};
 use super::{CallEnd, Input, Outcome, Session};
-#[cfg(feature = "proxy")]
-use super::{LimitReached, Next, StopReason};
+use super::{LimitReached, NextStep, StopReason};
 use crate::json::repair::RepairLevel;
 use crate::json::walk;
 use crate::limits::Limits;
@@ -73,8 +72,7 @@ impl BodyRelay {
 
     /// Ends the answer on the operator's wish, with the open call, which is then ended. `limit`:
     /// the one that ends it.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn stop(&mut self, limit: Option<LimitReached>) {
+    pub fn stop(&mut self, limit: Option<LimitReached>) {
         self.slots.configure(|session| session.decisions.stop());
         limit
             .into_iter()
@@ -167,12 +165,11 @@ impl BodyRelay {
     }
 
     /// Gives the answer up: the caller does not make the requested call.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn give_up_unasked(&mut self, now: Duration) {
+    pub fn give_up_unasked(&mut self, now: Duration) {
         let session = self.slots.session_mut();
         if !session.is_done() {
             session.channel.journal.uncount_call();
-            session.follow(now, Next::GiveUp(StopReason::Failures, None));
+            session.follow(now, NextStep::GiveUp(StopReason::Failures, None));
         }
         self.end_slot(now);
     }

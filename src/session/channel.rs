@@ -18,7 +18,7 @@ use crate::splice::text::is_evidence;
 
 /// One text or argument stream.
 #[derive(Clone, Debug)]
-pub(super) struct Channel {
+pub(super) struct AnswerChannel {
     pub(super) settings: SessionSettings,
     pub(super) text: AnswerText,
     pub(super) journal: Journal,
@@ -27,7 +27,7 @@ pub(super) struct Channel {
     pub(super) is_continued: bool,
 }
 
-impl Channel {
+impl AnswerChannel {
     pub(super) fn new(limits: Limits, expect: Expect, roots: AllowedRoots) -> Self {
         let settings = SessionSettings::new(limits, expect, roots);
         Self {

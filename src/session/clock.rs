@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::open_call::Phase;
+use super::open_call::CallPhase;
 use super::{CallEnd, LimitReached, Session};
 use crate::limits::{TimeLimit, TransportLimits};
 
@@ -77,11 +77,11 @@ impl CallClock {
         &self,
         limit: TimeLimit,
         transport: &TransportLimits,
-    ) -> Option<Silence> {
-        let heard = Silence::new(self.heard_at?, limit);
+    ) -> Option<SilenceDeadline> {
+        let heard = SilenceDeadline::new(self.heard_at?, limit);
         let text = match self.text_at {
-            Some(at) => Silence::new(at, transport.text()),
-            None => Silence::new(self.called_at?, transport.first_byte()),
+            Some(at) => SilenceDeadline::new(at, transport.text()),
+            None => SilenceDeadline::new(self.called_at?, transport.first_byte()),
         };
         Some(heard.or_earlier(text))
     }
@@ -89,12 +89,12 @@ impl CallClock {
 
 /// When the open call counts as lost.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Silence {
+pub(super) struct SilenceDeadline {
     pub(super) at: Duration,
     limit: TimeLimit,
 }
 
-impl Silence {
+impl SilenceDeadline {
     /// Returns the end of the time that a limit gives from `since` on.
     pub(super) fn new(since: Duration, limit: TimeLimit) -> Self {
         Self {
@@ -110,13 +110,17 @@ impl Silence {
         let limits = &session.channel.settings.limits;
         let (first, idle) = (limits.transport.first_byte(), limits.transport.idle());
         let patience = match session.call.phase {
-            Phase::First(_) if !session.would_continue(&CallEnd::Dropped) => return None,
-            Phase::First(_) if session.channel.text.is_blank() => first,
-            Phase::First(_) => idle,
+            CallPhase::First(_) if !session.would_continue(&CallEnd::Dropped) => return None,
+            CallPhase::First(_) if session.channel.text.is_blank() => first,
+            CallPhase::First(_) => idle,
             // Models think before they write.
-            Phase::Continuing(_) | Phase::ContinuingProse(_) if opened && clock.has_text() => idle,
-            Phase::Continuing(_) | Phase::ContinuingProse(_) => first,
-            Phase::Done => return None,
+            CallPhase::Continuing(_) | CallPhase::ContinuingProse(_)
+                if opened && clock.has_text() =>
+            {
+                idle
+            }
+            CallPhase::Continuing(_) | CallPhase::ContinuingProse(_) => first,
+            CallPhase::Done => return None,
         };
         let silent = clock.silent_at(patience, &limits.transport)?;
         let total = limits

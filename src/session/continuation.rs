@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::answer_text::RollbackPoint;
-use super::channel::Channel;
-use super::decisions::{Decisions, Next, broke_off, finish_of_whole};
+use super::channel::AnswerChannel;
+use super::decisions::{Decisions, NextStep, broke_off, finish_of_whole};
 use super::part_repair::PartRepairer;
 use super::returned_prefill::ReturnedPrefill;
 use super::{CallEnd, ContinuationMode, CutCause, FailureReason, Outcome, StopReason};
@@ -16,7 +16,7 @@ use crate::splice::{Expect, Seam, Splice, SpliceError, SpliceRequest};
 
 /// An open call for the rest of a document.
 #[derive(Clone, Debug)]
-pub(super) struct Continuation {
+pub(super) struct DocumentContinuation {
     splice: Splice,
     repair: RepairMode,
     kind: RequestKind,
@@ -58,10 +58,10 @@ enum RepairMode {
     LookedFor { trial: PartRepairer, is_found: bool },
 }
 
-impl Continuation {
+impl DocumentContinuation {
     /// Waits for the answer of a call, which `splice` joins.
     pub(super) fn new(
-        channel: &Channel,
+        channel: &AnswerChannel,
         decisions: &Decisions,
         splice: Splice,
         kind: RequestKind,
@@ -99,7 +99,7 @@ impl Continuation {
     }
 
     /// Takes text.
-    pub(super) fn text(&mut self, channel: &mut Channel, now: Duration, text: &str) {
+    pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         let most = channel.settings.limits.parser.max_pending_bytes;
         if let Some(said) = self.said.as_mut().filter(|said| said.len() < most) {
             said.push_str(text);
@@ -121,7 +121,7 @@ impl Continuation {
     }
 
     /// Takes the text that the repair still holds back at the end of the call.
-    pub(super) fn end_text(&mut self, channel: &mut Channel, now: Duration) {
+    pub(super) fn end_text(&mut self, channel: &mut AnswerChannel, now: Duration) {
         let document = channel.document();
         match &mut self.repair {
             RepairMode::Repaired(repairer) => {
@@ -139,7 +139,7 @@ impl Continuation {
 
     fn repaired_text(
         &mut self,
-        channel: &mut Channel,
+        channel: &mut AnswerChannel,
         now: Duration,
         text: &str,
         repairs: Vec<Repair>,
@@ -151,7 +151,7 @@ impl Continuation {
     }
 
     /// Takes text, without a prefill that the provider sends back first.
-    fn new_text(&mut self, channel: &mut Channel, now: Duration, text: &str) {
+    fn new_text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         let RequestKind::Prefill {
             returned: waits @ Some(_),
             believes_early_end,
@@ -181,7 +181,7 @@ impl Continuation {
         }
     }
 
-    fn join(&mut self, channel: &mut Channel, now: Duration, text: &str) {
+    fn join(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         let delivered = &mut channel.text;
         // A failure is reported once, when the call ends.
         let _ = self
@@ -217,16 +217,16 @@ impl Continuation {
     /// Ends the call, and decides about the next step.
     pub(super) fn finish(
         mut self,
-        channel: &mut Channel,
+        channel: &mut AnswerChannel,
         decisions: &mut Decisions,
         now: Duration,
         end: &CallEnd,
-    ) -> Next {
+    ) -> NextStep {
         let mode = self.mode();
         if matches!(end, CallEnd::PrefillRejected(_)) && mode == ContinuationMode::Prefill {
             channel.settings.strategy.prefill = None;
             channel.journal.uncount_call();
-            return Next::Call(Duration::ZERO);
+            return NextStep::Call(Duration::ZERO);
         }
         if let Some(reason) = end.refusal() {
             let reason = FailureReason::Rejected(reason.to_owned());
@@ -253,7 +253,7 @@ impl Continuation {
         if document.is_complete() {
             if !channel.settings.is_tool_call() && self.splice.has_more_json(document) {
                 decisions.cut(channel, now, end, added);
-                return Next::GiveUp(StopReason::MoreJson, None);
+                return NextStep::GiveUp(StopReason::MoreJson, None);
             }
             let stats = &mut channel.journal.stats;
             if channel.settings.is_tool_call() {
@@ -261,7 +261,7 @@ impl Continuation {
                 stats.calls_unknown = true;
                 stats.schema_violation = violation;
             }
-            return Next::Done(Outcome::Complete {
+            return NextStep::Done(Outcome::Complete {
                 end: end.cause().filter(|_| finish.is_none()),
                 finish: finish.map(finish_of_whole),
                 tally: stats.clone(),
@@ -283,7 +283,7 @@ impl Continuation {
         let failed_to_merge = merged.is_err() && finish == Some(Finish::Stop);
         match finish.filter(|reason| !channel.settings.continues_after(reason) && !failed_to_merge)
         {
-            Some(reason) => Next::GiveUp(StopReason::Finish, Some(reason)),
+            Some(reason) => NextStep::GiveUp(StopReason::Finish, Some(reason)),
             None => decisions.after_merge(channel, now, end, merged, added > 0, mode),
         }
     }
@@ -293,7 +293,7 @@ impl Continuation {
     /// where the arguments violate the schema.
     fn check_arguments(
         &mut self,
-        channel: &mut Channel,
+        channel: &mut AnswerChannel,
         decisions: &mut Decisions,
         mut merged: Result<Seam, SpliceError>,
     ) -> Result<(Result<Seam, SpliceError>, Option<String>), FailureReason> {
@@ -325,7 +325,7 @@ impl Continuation {
 
     /// Returns the error for JSON after arguments that the call has closed: it shows that they were
     /// closed too early. Only white space, a fence and prose may follow.
-    fn error_after_arguments(&self, channel: &Channel) -> Option<SyntaxError> {
+    fn error_after_arguments(&self, channel: &AnswerChannel) -> Option<SyntaxError> {
         let offset = channel
             .document()
             .root_end()
@@ -340,7 +340,7 @@ impl Continuation {
     }
 
     /// Reports the seam and the repairs of the whole call, and gives out the rest of its text.
-    fn report(&self, channel: &mut Channel, now: Duration) {
+    fn report(&self, channel: &mut AnswerChannel, now: Duration) {
         match (self.splice.seam(), &self.reported) {
             (Some(seam), None) => {
                 let candidates = self.splice.candidates().to_vec();
@@ -366,7 +366,7 @@ impl RepairMode {
     /// an answer without a mistake so far, an apparent mistake is more likely noise around the
     /// seam. Only text that fitted nowhere and had a mistake right after its repeated part is
     /// evidence of a real one (the test `what_fitted_nowhere_is_repaired_when_it_comes_again`).
-    fn new(channel: &Channel, decisions: &Decisions, splice: &Splice) -> Self {
+    fn new(channel: &AnswerChannel, decisions: &Decisions, splice: &Splice) -> Self {
         if !channel.settings.repairs_text() {
             return Self::Kept;
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::channel::Channel;
+use super::channel::AnswerChannel;
 use super::clock::CallClock;
 use super::journal::Journal;
 use super::question::Attempts;
@@ -14,7 +14,7 @@ use crate::provider::Finish;
 use crate::splice::{Seam, SpliceError};
 
 /// The step after a call.
-pub(super) enum Next {
+pub(super) enum NextStep {
     /// Ask for the rest after this time.
     Call(Duration),
     /// Give the rest up. The finish reason ended the loop, if a call gave one.
@@ -101,7 +101,6 @@ impl Decisions {
     }
 
     /// Ends the answer on the operator's wish: when the open call ends, no other is made.
-    #[cfg(feature = "proxy")]
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
     }
@@ -116,7 +115,13 @@ impl Decisions {
 
     /// Reports that the open call has ended before the document was whole. `added`: bytes of text
     /// that it has brought.
-    pub(super) fn cut(&self, channel: &mut Channel, now: Duration, end: &CallEnd, added: usize) {
+    pub(super) fn cut(
+        &self,
+        channel: &mut AnswerChannel,
+        now: Duration,
+        end: &CallEnd,
+        added: usize,
+    ) {
         let quiet = self.clock.quiet(now);
         let document = channel.text.document();
         channel.journal.cut(now, end, added, quiet, document);
@@ -195,13 +200,13 @@ impl Decisions {
     /// Decides after a continuation that did not close the root.
     pub(super) fn after_merge(
         &mut self,
-        channel: &mut Channel,
+        channel: &mut AnswerChannel,
         now: Duration,
         end: &CallEnd,
         merged: Result<Seam, SpliceError>,
         has_grown: bool,
         mode: ContinuationMode,
-    ) -> Next {
+    ) -> NextStep {
         match merged {
             Err(SpliceError::Empty) if !matches!(end, CallEnd::Finished(_)) => {
                 self.failed(channel, now, FailureReason::Nothing(end.clone()), end, mode)
@@ -227,8 +232,8 @@ impl Decisions {
                 };
                 let most = channel.settings.limits.continuation.max_no_progress.max(1);
                 match counters.no_progress >= most {
-                    true => Next::GiveUp(StopReason::NoProgress, None),
-                    false => Next::Call(Duration::ZERO),
+                    true => NextStep::GiveUp(StopReason::NoProgress, None),
+                    false => NextStep::Call(Duration::ZERO),
                 }
             }
         }
@@ -238,14 +243,14 @@ impl Decisions {
     /// call has asked.
     pub(super) fn failed(
         &mut self,
-        channel: &mut Channel,
+        channel: &mut AnswerChannel,
         now: Duration,
         reason: FailureReason,
         end: &CallEnd,
         mode: ContinuationMode,
-    ) -> Next {
+    ) -> NextStep {
         if self.is_stopped {
-            return Next::GiveUp(StopReason::Stopped, None);
+            return NextStep::GiveUp(StopReason::Stopped, None);
         }
         if self.is_trouble(channel, end) {
             return self.wait_out(channel, now, reason, end);
@@ -263,10 +268,10 @@ impl Decisions {
             in_a_row,
         });
         if is_early_end && self.counters.attempts.early_ends >= EARLY_ENDS {
-            return Next::GiveUp(StopReason::EarlyEnd, None);
+            return NextStep::GiveUp(StopReason::EarlyEnd, None);
         }
         if matches!(end, CallEnd::TooLong(_)) && !can_ask_for_less(channel, mode) {
-            return Next::GiveUp(StopReason::TooLong, None);
+            return NextStep::GiveUp(StopReason::TooLong, None);
         }
         let is_lost_body = channel.settings.sends_at_end && end.is_lost();
         self.counters.lost_bodies = if is_lost_body {
@@ -277,10 +282,10 @@ impl Decisions {
         let limits = &channel.settings.limits;
         let most = limits.continuation.max_consecutive_failures;
         if self.counters.failures >= most || self.counters.lost_bodies >= MOST_LOST_BODIES {
-            return Next::GiveUp(StopReason::Failures, None);
+            return NextStep::GiveUp(StopReason::Failures, None);
         }
         let most = limits.transport.max_backoff;
-        Next::Call(match end {
+        NextStep::Call(match end {
             CallEnd::Rejected {
                 transient: true,
                 retry_after,
@@ -297,7 +302,7 @@ impl Decisions {
 
     /// Returns whether a call failed for a reason outside the model, so that the session waits for
     /// the upstream.
-    fn is_trouble(&self, channel: &Channel, end: &CallEnd) -> bool {
+    fn is_trouble(&self, channel: &AnswerChannel, end: &CallEnd) -> bool {
         let is_trouble = match end {
             CallEnd::Unavailable { .. } => true,
             // The provider has written and billed a lost body, so it is not requested without
@@ -312,18 +317,18 @@ impl Decisions {
     /// count.
     fn wait_out(
         &mut self,
-        channel: &mut Channel,
+        channel: &mut AnswerChannel,
         now: Duration,
         reason: FailureReason,
         end: &CallEnd,
-    ) -> Next {
+    ) -> NextStep {
         let retry_after = if let CallEnd::Unavailable { retry_after, .. } = end {
             *retry_after
         } else {
             None
         };
         let Some(wait) = self.wait_for_upstream(channel, now, retry_after) else {
-            return Next::GiveUp(StopReason::Patience, None);
+            return NextStep::GiveUp(StopReason::Patience, None);
         };
         let call = channel.journal.stats.continuations;
         channel.journal.event(SessionEvent::Waiting {
@@ -336,14 +341,14 @@ impl Decisions {
             // the first further call.
             channel.journal.uncount_call();
         }
-        Next::Call(wait)
+        NextStep::Call(wait)
     }
 
     /// Decides after a call that was not made, because most calls to the upstream fail.
-    pub(super) fn overloaded(&mut self, channel: &Channel, now: Duration) -> Next {
+    pub(super) fn overloaded(&mut self, channel: &AnswerChannel, now: Duration) -> NextStep {
         match self.wait_for_upstream(channel, now, None) {
-            Some(wait) => Next::Call(wait),
-            None => Next::GiveUp(StopReason::Overload, None),
+            Some(wait) => NextStep::Call(wait),
+            None => NextStep::GiveUp(StopReason::Overload, None),
         }
     }
 
@@ -351,7 +356,7 @@ impl Decisions {
     /// `None`: `patience` is used up, or the upstream asks for a longer wait than is left.
     fn wait_for_upstream(
         &mut self,
-        channel: &Channel,
+        channel: &AnswerChannel,
         now: Duration,
         retry_after: Option<Duration>,
     ) -> Option<Duration> {
@@ -371,19 +376,19 @@ impl Decisions {
 
     /// Returns how many tokens the next call may have. `None`: there is no such limit, or no call
     /// to measure it by.
-    pub(super) fn share_left(&self, channel: &Channel) -> Option<u64> {
+    pub(super) fn share_left(&self, channel: &AnswerChannel) -> Option<u64> {
         let share = channel.settings.limits.continuation.max_extra_share?;
         (self.tokens.first > 0).then(|| self.tokens.left(share))
     }
 
     /// Returns how many bytes of text the open call may have.
-    pub(super) fn text_left(&self, channel: &Channel) -> Option<u64> {
+    pub(super) fn text_left(&self, channel: &AnswerChannel) -> Option<u64> {
         let left = self.share_left(channel)?;
         Some(left.saturating_mul(self.tokens.bytes_per_token()))
     }
 
     /// Returns the cap that a call at this time would break.
-    pub(super) fn cap(&self, channel: &Channel, at: Duration) -> Option<StopReason> {
+    pub(super) fn cap(&self, channel: &AnswerChannel, at: Duration) -> Option<StopReason> {
         let limits = &channel.settings.limits.continuation;
         let stats = &channel.journal.stats;
         let stalled = self.counters.progress.stalled();
@@ -512,7 +517,7 @@ pub(super) fn finish_of_whole(reason: Finish) -> Finish {
 
 /// Returns whether the session falls back to words after a prefill that is too long for the model,
 /// because words are shorter.
-fn can_ask_for_less(channel: &mut Channel, mode: ContinuationMode) -> bool {
+fn can_ask_for_less(channel: &mut AnswerChannel, mode: ContinuationMode) -> bool {
     let is_shorter =
         channel.document().text().len() > channel.settings.limits.continuation.max_verbatim_context;
     mode == ContinuationMode::Prefill
@@ -525,7 +530,7 @@ fn can_ask_for_less(channel: &mut Channel, mode: ContinuationMode) -> bool {
 /// together are not continued together. The spread is derived from values that differ from answer
 /// to answer: the time since the answer's start, to the nanosecond, and its length.
 fn backoff(
-    channel: &Channel,
+    channel: &AnswerChannel,
     now: Duration,
     in_a_row: u32,
     retry_after: Option<Duration>,

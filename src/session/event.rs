@@ -101,8 +101,8 @@ pub enum SessionEvent {
 impl SessionEvent {
     /// Returns whether the step is about the first call or a repeat of the original request, and
     /// not about a call for the rest.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn is_of_first(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_of_first(&self) -> bool {
         matches!(
             self,
             Self::Cut { call: 0, .. } | Self::Failed { call: 0, .. }
@@ -111,8 +111,8 @@ impl SessionEvent {
 
     /// Returns how the call ended, if the text is cut where it was not cut before: the first call,
     /// and those that brought text.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn new_cut(&self) -> Option<&CallEnd> {
+    #[doc(hidden)]
+    pub fn new_cut(&self) -> Option<&CallEnd> {
         match self {
             Self::Cut {
                 call, end, added, ..

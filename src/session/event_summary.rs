@@ -14,7 +14,7 @@ pub(super) struct EventSummary {
     /// The text of all slots, one after the other.
     pub(super) text: String,
     /// The slots of the text.
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<SlotPiece>,
     pub(super) finishes: Vec<(u32, Finish)>,
     /// Slots that end.
     pub(super) ended: Vec<SlotId>,
@@ -46,7 +46,7 @@ pub(super) struct Flags {
 
 /// Text of one slot.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct SlotPiece {
     pub(super) slot: Slot,
     /// The name of the tool, where its call begins.
     pub(super) name: Option<String>,
@@ -174,7 +174,7 @@ impl EventSummary {
 
     /// Returns whether the event has more of the answer, which refutes an earlier end.
     pub(super) fn has_more(&self) -> bool {
-        let begins = |piece: &Piece| piece.name.is_some();
+        let begins = |piece: &SlotPiece| piece.name.is_some();
         !self.text.is_empty()
             || self.is.reasoning
             || self.is.restart
@@ -183,7 +183,7 @@ impl EventSummary {
 
     /// Returns whether the event has more of a choice. Reasoning names no choice.
     pub(super) fn has_more_of(&self, wire: &dyn Wire, choice: u32) -> bool {
-        let is_of = |piece: &Piece| wire.choice_of(piece.slot.id) == choice;
+        let is_of = |piece: &SlotPiece| wire.choice_of(piece.slot.id) == choice;
         self.pieces.is_empty() || self.pieces.iter().any(is_of)
     }
 
@@ -204,7 +204,7 @@ impl EventSummary {
         let goes_on = name.is_none() && self.pieces.last().is_some_and(|last| last.slot == slot);
         if !goes_on {
             let name = name.map(str::to_owned);
-            self.pieces.push(Piece {
+            self.pieces.push(SlotPiece {
                 slot,
                 name,
                 is_anonymous: false,
@@ -215,7 +215,7 @@ impl EventSummary {
     }
 
     /// Returns the pieces with their texts.
-    pub(super) fn texts(&self) -> impl Iterator<Item = (&Piece, &str)> {
+    pub(super) fn texts(&self) -> impl Iterator<Item = (&SlotPiece, &str)> {
         self.pieces.iter().enumerate().map(|(at, piece)| {
             let end = self
                 .pieces

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::answer_text::{BaseBound, CollectedRepairs};
-use super::channel::Channel;
-use super::decisions::{Decisions, Next, finish_of_whole};
-use super::open_call::Phase;
+use super::channel::AnswerChannel;
+use super::decisions::{Decisions, NextStep, finish_of_whole};
+use super::open_call::CallPhase;
 use super::{CallEnd, ContinuationMode, FailureReason, LimitReached, Outcome, Session};
 use crate::context::Sections;
 use crate::error::SyntaxErrorKind;
@@ -29,18 +29,18 @@ pub(super) enum FirstAnswer {
 /// A first answer with the channel that it writes to.
 pub(super) struct FirstReading<'a> {
     state: &'a mut FirstAnswer,
-    channel: &'a mut Channel,
+    channel: &'a mut AnswerChannel,
 }
 
 impl<'a> FirstReading<'a> {
-    pub(super) fn new(state: &'a mut FirstAnswer, channel: &'a mut Channel) -> Self {
+    pub(super) fn new(state: &'a mut FirstAnswer, channel: &'a mut AnswerChannel) -> Self {
         Self { state, channel }
     }
 
     /// Returns the first answer of a session. `None` once a continuation was requested.
     pub(super) fn of(session: &'a mut Session) -> Option<Self> {
         match &mut session.call.phase {
-            Phase::First(state) => Some(Self::new(state, &mut session.channel)),
+            CallPhase::First(state) => Some(Self::new(state, &mut session.channel)),
             _ => None,
         }
     }
@@ -100,7 +100,7 @@ impl<'a> FirstReading<'a> {
             }
             return;
         }
-        let Channel {
+        let AnswerChannel {
             settings,
             text: delivered,
             journal,
@@ -174,7 +174,7 @@ impl<'a> FirstReading<'a> {
             self.channel.text.unread = unread;
         }
         if self.channel.settings.repairs_text() {
-            let Channel { settings, text, .. } = &mut *self.channel;
+            let AnswerChannel { settings, text, .. } = &mut *self.channel;
             text.forget_uncertain_root(settings);
         }
     }
@@ -277,18 +277,23 @@ impl<'a> FirstReading<'a> {
         decisions: &mut Decisions,
         now: Duration,
         end: &CallEnd,
-    ) -> Next {
+    ) -> NextStep {
         if self.channel.continues_prose(end) {
             self.read_as_prose();
         }
         let added = self.channel.text.answer().len();
         decisions.cut(self.channel, now, end, added);
         decisions.note_first_cut(end);
-        Next::Call(Duration::ZERO)
+        NextStep::Call(Duration::ZERO)
     }
 
     /// Ends an answer that is continued: its call has ended before the document was whole.
-    pub(super) fn cut(&mut self, decisions: &mut Decisions, now: Duration, end: &CallEnd) -> Next {
+    pub(super) fn cut(
+        &mut self,
+        decisions: &mut Decisions,
+        now: Duration,
+        end: &CallEnd,
+    ) -> NextStep {
         match self.channel.continues_prose(end) {
             true => self.read_as_prose(),
             false => {
@@ -306,7 +311,7 @@ impl<'a> FirstReading<'a> {
         decisions.cut(self.channel, now, end, added);
         decisions.note_first_cut(end);
         if self.channel.text.has_begun() {
-            Next::Call(Duration::ZERO)
+            NextStep::Call(Duration::ZERO)
         } else {
             let reason = FailureReason::Nothing(end.clone());
             decisions.failed(self.channel, now, reason, end, ContinuationMode::Reprompt)

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{CallEnd, LimitReached, Outcome, Output, Request, SessionEvent, Tally};
+use super::{CallEnd, CallStats, LimitReached, Outcome, Output, Request, SessionEvent};
 use crate::document::Document;
 use crate::json::repair::Repair;
 use crate::splice::{Candidate, Seam};
@@ -12,7 +12,7 @@ use crate::splice::{Candidate, Seam};
 #[derive(Clone, Debug)]
 pub(super) struct Journal {
     outputs: VecDeque<Output>,
-    pub(super) stats: Tally,
+    pub(super) stats: CallStats,
     /// The model that is asked, until it has written text. `None` if its name is unknown.
     model: Option<String>,
     /// The end of the call before.
@@ -25,9 +25,9 @@ impl Journal {
     pub(super) fn new() -> Self {
         Self {
             outputs: VecDeque::new(),
-            stats: Tally {
+            stats: CallStats {
                 tokens: vec![None],
-                ..Tally::default()
+                ..CallStats::default()
             },
             model: None,
             cut_at: Duration::ZERO,
@@ -172,7 +172,7 @@ impl Journal {
 
     /// Returns the statistics of an answer that has ended as this call did: with the limit that
     /// ended it, if one did.
-    pub(super) fn stats_after(&self, end: Option<&CallEnd>) -> Tally {
+    pub(super) fn stats_after(&self, end: Option<&CallEnd>) -> CallStats {
         let mut stats = self.stats.clone();
         stats.limit = stats
             .limit

@@ -51,23 +51,23 @@ mod wire;
 
 use std::time::Duration;
 
-use channel::Channel;
-use clock::Silence;
-use decisions::{Decisions, Next};
+use channel::AnswerChannel;
+use clock::SilenceDeadline;
+use decisions::{Decisions, NextStep};
 pub use event::SessionEvent;
 use first_answer::{FirstAnswer, FirstReading};
 pub use give_up::{GiveUp, GiveUpError};
 #[doc(hidden)]
 pub use io::Redirect;
 pub use io::{CallEnd, FailureReason, Input, Output};
-use open_call::{OpenCall, Phase};
-pub use outcome::{CutCause, LimitReached, Outcome, Status, StopReason, Tally};
+use open_call::{CallPhase, OpenCall};
+pub use outcome::{CallStats, CutCause, LimitReached, Outcome, Status, StopReason};
 pub(crate) use prompt::Parts;
 pub use prompt::{MarkUse, Part, Prompt};
 pub use prose::Prose;
 pub use request::{ContinuationMode, ContinuationStrategy, PrefillOptions, Request, Turn};
-#[cfg(feature = "proxy")]
-pub(crate) use retry::below;
+#[doc(hidden)]
+pub use retry::below;
 pub use retry::{Message, Retry};
 pub use snapshot::{RestoreError, Snapshot};
 pub use stitch::{Explanation, FailedPart, Rewind, StitchOptions, Stitched, stitch, stitch_with};
@@ -124,7 +124,7 @@ use crate::splice::Expect;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Session {
-    channel: Channel,
+    channel: AnswerChannel,
     call: OpenCall,
     decisions: Decisions,
 }
@@ -139,8 +139,8 @@ impl Session {
     pub fn with(limits: Limits, expect: Expect, roots: AllowedRoots) -> Self {
         let progress = Progress::new(limits.continuation.max_stalled_reports);
         Self {
-            channel: Channel::new(limits, expect, roots),
-            call: OpenCall::new(Phase::First(FirstAnswer::Continuable)),
+            channel: AnswerChannel::new(limits, expect, roots),
+            call: OpenCall::new(CallPhase::First(FirstAnswer::Continuable)),
             decisions: Decisions::new(progress),
         }
     }
@@ -277,9 +277,9 @@ impl Session {
     }
 
     /// Takes the next step: asks for the next call, unless a cap is reached, or ends the answer.
-    fn follow(&mut self, now: Duration, next: Next) {
+    fn follow(&mut self, now: Duration, next: NextStep) {
         let (reason, finish) = match next {
-            Next::Call(wait) => {
+            NextStep::Call(wait) => {
                 let at = now.saturating_add(wait);
                 match self.decisions.cap(&self.channel, at) {
                     Some(reason) => (reason, None),
@@ -289,15 +289,15 @@ impl Session {
                     }
                 }
             }
-            Next::GiveUp(reason, finish) => (reason, finish),
-            Next::Done(outcome) => {
-                self.call.phase = Phase::Done;
+            NextStep::GiveUp(reason, finish) => (reason, finish),
+            NextStep::Done(outcome) => {
+                self.call.phase = CallPhase::Done;
                 return self.channel.end(outcome);
             }
         };
         let cut = self.decisions.last_cut();
         let outcome = self.channel.give_up(reason, finish, cut);
-        self.follow(now, Next::Done(outcome));
+        self.follow(now, NextStep::Done(outcome));
     }
 
     /// Ends the session if the first answer's document is whole, and only the rest of its stream
@@ -308,7 +308,7 @@ impl Session {
         };
         first.release();
         let outcome = first.outcome(Some(end), true);
-        self.follow(now, Next::Done(outcome));
+        self.follow(now, NextStep::Done(outcome));
         true
     }
 
@@ -321,17 +321,17 @@ impl Session {
     /// then [`timed_out`](Self::timed_out) is how it has ended. `opened`: the call has answered.
     /// `None` if silence does not matter.
     pub fn poll_timeout(&self, opened: bool) -> Option<Duration> {
-        Silence::of(self, opened).map(|silence| silence.at)
+        SilenceDeadline::of(self, opened).map(|silence| silence.at)
     }
 
     /// Returns how the open call has ended when the time of [`poll_timeout`](Self::poll_timeout) is
     /// over: as [`CallEnd::TimedOut`], with the limit that it has reached.
     pub fn timed_out(&self, opened: bool) -> CallEnd {
-        Silence::of(self, opened).map_or(CallEnd::Dropped, Silence::end)
+        SilenceDeadline::of(self, opened).map_or(CallEnd::Dropped, SilenceDeadline::end)
     }
 
     /// Returns the tally of the calls so far.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &CallStats {
         &self.channel.journal.stats
     }
 }

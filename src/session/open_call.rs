@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use super::channel::Channel;
-use super::continuation::{Continuation, RequestKind};
-use super::decisions::{Decisions, Next};
+use super::channel::AnswerChannel;
+use super::continuation::{DocumentContinuation, RequestKind};
+use super::decisions::{Decisions, NextStep};
 use super::first_answer::{FirstAnswer, FirstReading};
-use super::prose::TextContinuation;
+use super::prose::ProseContinuation;
 use super::question::Question;
 use super::{CallEnd, Request, StopReason, Turn};
 use crate::provider::Finish;
@@ -16,7 +16,7 @@ use crate::splice::Splice;
 /// The open or requested call.
 #[derive(Clone, Debug)]
 pub(super) struct OpenCall {
-    pub(super) phase: Phase,
+    pub(super) phase: CallPhase,
     /// The call has brought reasoning.
     pub(super) has_reasoning: bool,
     /// Bytes of its text.
@@ -25,18 +25,18 @@ pub(super) struct OpenCall {
 
 /// The answer that the open call brings.
 #[derive(Clone, Debug)]
-pub(super) enum Phase {
+pub(super) enum CallPhase {
     /// The first answer, or the original request again while nothing was delivered.
     First(FirstAnswer),
     /// A call for the rest was requested, or its answer is arriving.
-    Continuing(Box<Continuation>),
+    Continuing(Box<DocumentContinuation>),
     /// The same, and the answer is prose.
-    ContinuingProse(Box<TextContinuation>),
+    ContinuingProse(Box<ProseContinuation>),
     Done,
 }
 
 impl OpenCall {
-    pub(super) fn new(phase: Phase) -> Self {
+    pub(super) fn new(phase: CallPhase) -> Self {
         Self {
             phase,
             has_reasoning: false,
@@ -45,61 +45,61 @@ impl OpenCall {
     }
 
     pub(super) fn is_first(&self) -> bool {
-        matches!(self.phase, Phase::First(_))
+        matches!(self.phase, CallPhase::First(_))
     }
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.phase, Phase::Done)
+        matches!(self.phase, CallPhase::Done)
     }
 
     /// Returns whether the text of the first answer is not kept.
     pub(super) fn is_unread(&self) -> bool {
-        matches!(self.phase, Phase::First(FirstAnswer::Unread))
+        matches!(self.phase, CallPhase::First(FirstAnswer::Unread))
     }
 
     /// Returns whether the first answer passes through unchanged.
-    pub(super) fn is_passing(&self, channel: &Channel) -> bool {
+    pub(super) fn is_passing(&self, channel: &AnswerChannel) -> bool {
         matches!(
             self.phase,
-            Phase::First(FirstAnswer::Passing | FirstAnswer::Malformed | FirstAnswer::Unread)
+            CallPhase::First(FirstAnswer::Passing | FirstAnswer::Malformed | FirstAnswer::Unread)
         ) || channel.text.is_undecided()
     }
 
     /// Returns whether the first answer's document is whole and has repairs.
-    pub(super) fn is_repaired(&self, channel: &Channel) -> bool {
+    pub(super) fn is_repaired(&self, channel: &AnswerChannel) -> bool {
         !self.is_passing(channel) && channel.document().is_complete() && channel.has_changed_text()
     }
 
     /// Returns whether the text until now is kept prose.
-    pub(super) fn is_kept_prose(&self, channel: &Channel) -> bool {
+    pub(super) fn is_kept_prose(&self, channel: &AnswerChannel) -> bool {
         channel.settings.keeps_prose() && !self.is_passing(channel) && channel.document().is_prose()
     }
 
     /// Returns whether the open call repeats the original request because no argument was
     /// delivered. The answer then has the whole tool call again.
-    pub(super) fn repeats_tool_call(&self, channel: &Channel) -> bool {
+    pub(super) fn repeats_tool_call(&self, channel: &AnswerChannel) -> bool {
         channel.settings.is_tool_call()
-            && matches!(&self.phase, Phase::Continuing(open) if open.repeats_original())
+            && matches!(&self.phase, CallPhase::Continuing(open) if open.repeats_original())
     }
 
     /// Takes text.
-    pub(super) fn text(&mut self, channel: &mut Channel, now: Duration, text: &str) {
+    pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         self.text_bytes = self.text_bytes.saturating_add(text.len() as u64);
         match &mut self.phase {
-            Phase::First(first) => FirstReading::new(first, channel).text(text),
-            Phase::Continuing(open) => open.text(channel, now, text),
-            Phase::ContinuingProse(open) => open.text(channel, now, text),
-            Phase::Done => {}
+            CallPhase::First(first) => FirstReading::new(first, channel).text(text),
+            CallPhase::Continuing(open) => open.text(channel, now, text),
+            CallPhase::ContinuingProse(open) => open.text(channel, now, text),
+            CallPhase::Done => {}
         }
     }
 
     /// Returns whether the call has brought only reasoning, and another call could reason less.
-    fn is_all_reasoning(&self, channel: &Channel, decisions: &Decisions) -> bool {
+    fn is_all_reasoning(&self, channel: &AnswerChannel, decisions: &Decisions) -> bool {
         let is_blank = match &self.phase {
-            Phase::First(_) => channel.text.is_blank(),
-            Phase::Continuing(open) => open.is_blank(),
-            Phase::ContinuingProse(open) => open.is_blank(),
-            Phase::Done => false,
+            CallPhase::First(_) => channel.text.is_blank(),
+            CallPhase::Continuing(open) => open.is_blank(),
+            CallPhase::ContinuingProse(open) => open.is_blank(),
+            CallPhase::Done => false,
         };
         let can_be_reduced =
             channel.settings.strategy.reduce_reasoning && !decisions.counters.has_reduced;
@@ -108,8 +108,8 @@ impl OpenCall {
 
     /// Returns whether the call for the rest has more text than its share of tokens leaves. The
     /// provider reports the call's tokens only at its end.
-    pub(super) fn has_spent_share(&self, channel: &Channel, decisions: &Decisions) -> bool {
-        matches!(self.phase, Phase::Continuing(_))
+    pub(super) fn has_spent_share(&self, channel: &AnswerChannel, decisions: &Decisions) -> bool {
+        matches!(self.phase, CallPhase::Continuing(_))
             && decisions
                 .text_left(channel)
                 .is_some_and(|most| self.text_bytes > most)
@@ -118,7 +118,7 @@ impl OpenCall {
     /// Returns whether the first answer, if it ended like this now, would be continued or repeated.
     pub(super) fn would_continue(
         &self,
-        channel: &Channel,
+        channel: &AnswerChannel,
         decisions: &Decisions,
         end: &CallEnd,
     ) -> bool {
@@ -141,18 +141,18 @@ impl OpenCall {
     /// Ends the call. Returns the next step; `None` if the session was done before.
     pub(super) fn end(
         &mut self,
-        channel: &mut Channel,
+        channel: &mut AnswerChannel,
         decisions: &mut Decisions,
         now: Duration,
         end: &CallEnd,
-    ) -> Option<Next> {
+    ) -> Option<NextStep> {
         if self.is_done() {
             return None;
         }
         // Three ends are those of a call that was not made, so it does not count.
         let next = match end {
             CallEnd::Overloaded => decisions.overloaded(channel, now),
-            CallEnd::Stopped => Next::GiveUp(StopReason::Stopped, None),
+            CallEnd::Stopped => NextStep::GiveUp(StopReason::Stopped, None),
             CallEnd::Redirected(redirect) => {
                 let is_asked = channel.journal.stats.continuations > 0;
                 debug_assert!(is_asked, "no further call was asked for");
@@ -163,7 +163,7 @@ impl OpenCall {
                 let stats = &mut channel.journal.stats;
                 stats.upstreams.push(redirect.upstream.clone());
                 channel.journal.note_model(&redirect.model);
-                Next::Call(Duration::ZERO)
+                NextStep::Call(Duration::ZERO)
             }
             _ => return self.end_made(channel, decisions, now, end),
         };
@@ -174,12 +174,12 @@ impl OpenCall {
     /// Ends a call that was made.
     fn end_made(
         &mut self,
-        channel: &mut Channel,
+        channel: &mut AnswerChannel,
         decisions: &mut Decisions,
         now: Duration,
         end: &CallEnd,
-    ) -> Option<Next> {
-        if let Phase::Continuing(open) = &mut self.phase {
+    ) -> Option<NextStep> {
+        if let CallPhase::Continuing(open) = &mut self.phase {
             open.end_text(channel, now);
         }
         let has_spent_share = self.has_spent_share(channel, decisions);
@@ -189,26 +189,30 @@ impl OpenCall {
             decisions.counters.reduces_reasoning =
                 matches!(end, CallEnd::Finished(_)) && self.is_all_reasoning(channel, decisions);
         }
-        if let Phase::First(first) = &mut self.phase {
+        if let CallPhase::First(first) = &mut self.phase {
             FirstReading::new(first, channel).finish_whole();
         }
         let continues = self.is_first() && self.would_continue(channel, decisions, end);
-        match std::mem::replace(&mut self.phase, Phase::Done) {
-            Phase::First(mut first) => {
+        match std::mem::replace(&mut self.phase, CallPhase::Done) {
+            CallPhase::First(mut first) => {
                 let mut first = FirstReading::new(&mut first, channel);
                 Some(match continues {
                     true => first.cut(decisions, now, end),
-                    false => Next::Done(first.end(end)),
+                    false => NextStep::Done(first.end(end)),
                 })
             }
-            Phase::Continuing(open) => Some(open.finish(channel, decisions, now, end)),
-            Phase::ContinuingProse(open) => Some(open.finish(channel, decisions, now, end)),
-            Phase::Done => None,
+            CallPhase::Continuing(open) => Some(open.finish(channel, decisions, now, end)),
+            CallPhase::ContinuingProse(open) => Some(open.finish(channel, decisions, now, end)),
+            CallPhase::Done => None,
         }
     }
 
     /// Requests the next call, not before `at`, and waits for its answer.
-    pub(super) fn request(channel: &mut Channel, decisions: &mut Decisions, at: Duration) -> Self {
+    pub(super) fn request(
+        channel: &mut AnswerChannel,
+        decisions: &mut Decisions,
+        at: Duration,
+    ) -> Self {
         channel.journal.count_call();
         decisions.clock.restart(at);
         let (turn, phase) = if channel.text.has_begun() {
@@ -218,15 +222,15 @@ impl OpenCall {
         } else if channel.text.answer().is_empty() && !channel.settings.is_tool_call() {
             let mut first = FirstAnswer::Continuable;
             FirstReading::new(&mut first, channel).begin();
-            (None, Phase::First(first))
+            (None, CallPhase::First(first))
         } else {
             // White space, the opening of a fence, or the beginning of a tool call was delivered:
             // the root still has to follow.
             channel.is_continued = true;
             let settings = &channel.settings;
             let splice = Splice::new(&channel.text.slot, settings.expect, &settings.limits);
-            let open = Continuation::new(channel, decisions, splice, RequestKind::Original);
-            (None, Phase::Continuing(Box::new(open)))
+            let open = DocumentContinuation::new(channel, decisions, splice, RequestKind::Original);
+            (None, CallPhase::Continuing(Box::new(open)))
         };
         let counters = &mut decisions.counters;
         counters.has_reduced |= counters.reduces_reasoning;
@@ -244,17 +248,17 @@ impl OpenCall {
     }
 
     /// Returns the turns that ask for the rest, and the call that waits for it.
-    fn ask(channel: &Channel, decisions: &Decisions) -> (Turn, Phase) {
+    fn ask(channel: &AnswerChannel, decisions: &Decisions) -> (Turn, CallPhase) {
         let question = Question::new(channel, decisions.counters.attempts);
         let (turn, phase) = if channel.document().is_text() {
             let turn = question.of_prose();
-            let open = TextContinuation::new(channel, &turn);
-            (turn, Phase::ContinuingProse(Box::new(open)))
+            let open = ProseContinuation::new(channel, &turn);
+            (turn, CallPhase::ContinuingProse(Box::new(open)))
         } else {
             let (turn, request, kind) = question.of_document();
             let splice = Splice::new(&channel.text.slot, request, &channel.settings.limits);
-            let open = Continuation::new(channel, decisions, splice, kind);
-            (turn, Phase::Continuing(Box::new(open)))
+            let open = DocumentContinuation::new(channel, decisions, splice, kind);
+            (turn, CallPhase::Continuing(Box::new(open)))
         };
         let replaces_prefill = channel.text.replaces_prefill();
         let turn = Turn {

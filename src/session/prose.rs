@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::channel::Channel;
-use super::decisions::{Decisions, Next};
+use super::channel::AnswerChannel;
+use super::decisions::{Decisions, NextStep};
 use super::{CallEnd, ContinuationMode, FailureReason, Outcome, StopReason, Turn};
 use crate::envelope::{FENCE, ends_in_block};
 use crate::provider::Finish;
@@ -29,7 +29,7 @@ pub enum Prose {
 
 /// An open call for the rest of prose.
 #[derive(Clone, Debug)]
-pub(super) struct TextContinuation {
+pub(super) struct ProseContinuation {
     splice: TextSplice,
     /// Bytes that were delivered before it.
     delivered: usize,
@@ -37,9 +37,9 @@ pub(super) struct TextContinuation {
     is_reported: bool,
 }
 
-impl TextContinuation {
+impl ProseContinuation {
     /// Waits for the answer to a turn.
-    pub(super) fn new(channel: &Channel, turn: &Turn) -> Self {
+    pub(super) fn new(channel: &AnswerChannel, turn: &Turn) -> Self {
         let text = channel.document().text();
         Self {
             splice: TextSplice::certain(text, &turn.tags, &channel.settings.limits),
@@ -54,7 +54,7 @@ impl TextContinuation {
     }
 
     /// Takes text.
-    pub(super) fn text(&mut self, channel: &mut Channel, now: Duration, text: &str) {
+    pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         let mut new = String::new();
         // A failure is reported once, when the call ends.
         let _ = self.splice.feed(channel.document().text(), text, &mut new);
@@ -70,11 +70,11 @@ impl TextContinuation {
     /// Ends the call, and decides about the next step.
     pub(super) fn finish(
         mut self,
-        channel: &mut Channel,
+        channel: &mut AnswerChannel,
         decisions: &mut Decisions,
         now: Duration,
         end: &CallEnd,
-    ) -> Next {
+    ) -> NextStep {
         let mode = ContinuationMode::Reprompt;
         if let Some(reason) = end.refusal() {
             let reason = FailureReason::Rejected(reason.to_owned());
@@ -115,10 +115,10 @@ impl TextContinuation {
         match finish.filter(|reason| merged.is_ok() && (has_grown || *reason != Finish::Length)) {
             // A tool call can't be part of the text.
             Some(reason @ (Finish::ToolCalls | Finish::FunctionCall)) => {
-                return Next::GiveUp(StopReason::Finish, Some(reason));
+                return NextStep::GiveUp(StopReason::Finish, Some(reason));
             }
             Some(reason) => {
-                return Next::Done(Outcome::Complete {
+                return NextStep::Done(Outcome::Complete {
                     finish: Some(reason),
                     end: None,
                     tally: channel.journal.stats.clone(),
@@ -137,7 +137,7 @@ impl TextContinuation {
 }
 
 /// Delivers new text.
-fn add_text(channel: &mut Channel, new: &str) {
+fn add_text(channel: &mut AnswerChannel, new: &str) {
     let before = channel.document().text().len();
     channel.text.push_prose(new);
     channel.give_out(before);

@@ -1,7 +1,7 @@
 //! The question at a cut: a prefill, or a re-prompt that describes the cut. An answer that was not
 //! joined is followed by another question.
 
-use super::channel::Channel;
+use super::channel::AnswerChannel;
 use super::continuation::RequestKind;
 use super::repeated_text;
 use super::returned_prefill::ReturnedPrefill;
@@ -12,12 +12,12 @@ use crate::splice::{Expect, SpliceError, SpliceRequest};
 /// Builds the turns that ask for the rest of a channel's text.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
-    channel: &'a Channel,
+    channel: &'a AnswerChannel,
     attempts: Attempts,
 }
 
 impl<'a> Question<'a> {
-    pub(super) fn new(channel: &'a Channel, attempts: Attempts) -> Self {
+    pub(super) fn new(channel: &'a AnswerChannel, attempts: Attempts) -> Self {
         Self { channel, attempts }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Question<'a> {
             text.len()
         };
         let limits = &self.channel.settings.limits.continuation;
-        let anchor = repeated_text::anchor(document, Form::Anchor, limits);
+        let anchor = repeated_text::anchor(document, QuestionForm::Anchor, limits);
         let anchor = anchor.and_then(|range| text.get(range)).unwrap_or_default();
         let turn = Turn::prefill(&Parts::new(text.get(..sent).unwrap_or(text), anchor));
         let believes_early_end = self.attempts.early_ends > 0;
@@ -96,7 +96,7 @@ impl<'a> Question<'a> {
         (turn, request, RequestKind::Reprompt)
     }
 
-    fn reprompt_of(self, form: Form, anchor: &str, mark: Option<&str>) -> Turn {
+    fn reprompt_of(self, form: QuestionForm, anchor: &str, mark: Option<&str>) -> Turn {
         let text = &self.channel.text;
         let (document, index) = (text.document(), Some(text.slot.child_index()));
         let limits = &self.channel.settings.limits.continuation;
@@ -161,7 +161,7 @@ fn end_of(text: &str, most: usize) -> String {
 
 /// The variant of a re-prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Form {
+pub enum QuestionForm {
     /// Asks to repeat the anchor.
     #[default]
     Anchor,
@@ -180,7 +180,7 @@ pub enum Form {
     TextAgain,
 }
 
-impl Form {
+impl QuestionForm {
     /// Whether the prompt asks for a separate document.
     pub fn is_rerooted(self) -> bool {
         matches!(self, Self::Rerooted | Self::RerootedAgain)
@@ -220,24 +220,24 @@ impl Attempts {
 
     /// Returns the variant of the next prompt. Two prompts in a row differ: in their words, or in
     /// their marks.
-    pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> Form {
+    pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> QuestionForm {
         match self.unjoined {
-            even if keeps_json_mode && even % 2 == 0 => Form::Rerooted,
-            _ if keeps_json_mode => Form::RerootedAgain,
-            0 => Form::Anchor,
-            1 => Form::LongerAnchor,
+            even if keeps_json_mode && even % 2 == 0 => QuestionForm::Rerooted,
+            _ if keeps_json_mode => QuestionForm::RerootedAgain,
+            0 => QuestionForm::Anchor,
+            1 => QuestionForm::LongerAnchor,
             // Without a mark only the words can differ.
-            odd if !has_mark && odd % 2 == 1 => Form::LongerAnchor,
-            _ => Form::WholeElement,
+            odd if !has_mark && odd % 2 == 1 => QuestionForm::LongerAnchor,
+            _ => QuestionForm::WholeElement,
         }
     }
 
     /// Returns the variant of the next prompt for a text that is not JSON.
-    pub(super) fn text_form(self) -> Form {
+    pub(super) fn text_form(self) -> QuestionForm {
         if self.unjoined.is_multiple_of(2) {
-            Form::Text
+            QuestionForm::Text
         } else {
-            Form::TextAgain
+            QuestionForm::TextAgain
         }
     }
 

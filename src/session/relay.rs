@@ -17,11 +17,11 @@
 //! input.
 
 mod answer;
-mod answer_end;
 mod call_ends;
 mod client_stream;
 mod line_position;
 mod raw_bytes;
+mod stream_ending;
 mod upstream_call;
 mod withheld;
 
@@ -29,14 +29,14 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use answer::RelayedAnswer;
-use answer_end::{AnswerEnd, end_with};
 use bytes::Bytes;
 use client_stream::ClientStream;
+use stream_ending::{StreamEnding, end_with};
 use upstream_call::{LostConnection, StreamPhase, UpstreamCall};
 use withheld::SETTLE;
 
 pub use super::answer_options::AnswerOptions;
-use super::clock::Silence;
+use super::clock::SilenceDeadline;
 use super::event_summary::{EventSummary, breaks_off};
 use super::slots::Slots;
 pub use super::wire::{Output, TransportEnd};
@@ -121,7 +121,7 @@ impl Relay {
     }
 
     /// Returns a relay for a stream of an API with this framing.
-    pub(crate) fn of(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
+    pub fn of(dialect: Dialect, framing: Framing, limits: Limits) -> Self {
         let wire = dialect.wire();
         Self {
             answer: RelayedAnswer {
@@ -173,15 +173,13 @@ impl Relay {
 
     /// Records a limit on the reader's side. The answer ends with the open call, which the caller
     /// must then end.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn note_limit(&mut self, limit: LimitReached) {
+    pub fn note_limit(&mut self, limit: LimitReached) {
         self.answer.slots.note_limit(limit.clone());
         self.answer.client.limit = Some(limit);
     }
 
     /// Ends the answer on the operator's wish, with the open call, which is then ended.
-    #[cfg(feature = "proxy")]
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         self.reattach = Reattach::Never;
         let slots = &mut self.answer.slots;
         slots.configure(|session| session.decisions.stop());
@@ -449,7 +447,7 @@ impl Relay {
             slots.list.entry_mut().keep(outcome);
             match slots.next() {
                 Some(other) => end = other,
-                None => return AnswerEnd::write(&mut self.answer, now, was_dropped),
+                None => return StreamEnding::write(&mut self.answer, now, was_dropped),
             }
         }
     }
@@ -508,7 +506,7 @@ impl Relay {
                     return;
                 };
                 self.answer.slots.list.entry_mut().keep(outcome);
-                return AnswerEnd::write(&mut self.answer, now, true);
+                return StreamEnding::write(&mut self.answer, now, true);
             }
         }
         let limit = end.limit().or(answer.client.limit.as_ref()).cloned();
@@ -765,7 +763,7 @@ impl Relay {
     }
 
     /// Returns when the open call counts as silent.
-    fn silence(&self) -> Option<Silence> {
+    fn silence(&self) -> Option<SilenceDeadline> {
         let (answer, transport) = (&self.answer, &self.limits.transport);
         let (call, session) = (&answer.call, answer.session());
         let silent_at = |limit| session.decisions.clock.silent_at(limit, transport);
@@ -773,14 +771,17 @@ impl Relay {
         // A passing answer has the longest time limit. Prose that is kept has already begun.
         let passing = || match session.call.is_kept_prose(&session.channel) {
             true => idle(),
-            false => Some(Silence::new(call.arrival.heard_at?, transport.first_byte())),
+            false => Some(SilenceDeadline::new(
+                call.arrival.heard_at?,
+                transport.first_byte(),
+            )),
         };
         if let Some(at) = call.ends.done_at {
             let limit = TimeLimit {
                 name: "settle",
                 time: SETTLE,
             };
-            return Some(Silence::new(at, limit));
+            return Some(SilenceDeadline::new(at, limit));
         }
         let is_cut = || {
             let choices = &call.ends.choices;
@@ -794,7 +795,7 @@ impl Relay {
                 passing()
             }
             // `None`: the current slot would pass, but another one is cut.
-            StreamPhase::Open => Silence::of(session, call.arrival.opened).or_else(idle),
+            StreamPhase::Open => SilenceDeadline::of(session, call.arrival.opened).or_else(idle),
             StreamPhase::Withheld(_) => idle(),
             StreamPhase::Unread => passing(),
             StreamPhase::Done => None,

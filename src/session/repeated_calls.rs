@@ -1,6 +1,6 @@
 //! The tool calls of a further answer, from which the current slot takes its arguments.
 
-use super::event_summary::{EventSummary, Piece};
+use super::event_summary::{EventSummary, SlotPiece};
 use super::slot_list::{SlotEntry, SlotList};
 use super::slots::MAX_SLOTS;
 use crate::provider::SlotId;
@@ -23,7 +23,7 @@ struct RepeatedCall {
 impl RepeatedCalls {
     /// Returns whether a piece of a call for the rest belongs to a call of another tool than `own`.
     /// The arguments of such a call are not the rest.
-    pub(super) fn is_of_other_tool(&mut self, piece: &Piece, own: Option<&str>) -> bool {
+    pub(super) fn is_of_other_tool(&mut self, piece: &SlotPiece, own: Option<&str>) -> bool {
         if piece.slot.kind != SlotKind::Arguments {
             return false;
         }
@@ -38,7 +38,7 @@ impl RepeatedCalls {
     }
 
     /// Adds the call of a piece, if it is new and fewer than `most` are known.
-    fn add(&mut self, piece: &Piece, most: usize) {
+    fn add(&mut self, piece: &SlotPiece, most: usize) {
         let is_known = self.calls.iter().any(|call| call.id == piece.slot.id);
         if !is_known && self.calls.len() < most {
             self.calls.push(RepeatedCall {

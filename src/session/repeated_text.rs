@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::memchr_iter;
 
-use super::question::Form;
+use super::question::QuestionForm;
 use crate::context;
 use crate::document::Document;
 use crate::limits::ContinuationLimits;
@@ -14,16 +14,16 @@ use crate::overlap::Anchor;
 /// Returns the range of the delivered text that the question asks to repeat.
 pub(super) fn anchor(
     document: &Document,
-    form: Form,
+    form: QuestionForm,
     limits: &ContinuationLimits,
 ) -> Option<Range<usize>> {
     let text = document.text();
     let first = Anchor::of(text, limits.max_anchor_chars)?.range;
     let start = match form {
-        Form::Anchor | Form::Rerooted | Form::Text => return Some(first),
-        Form::LongerAnchor | Form::TextAgain => twice(text, &first),
+        QuestionForm::Anchor | QuestionForm::Rerooted | QuestionForm::Text => return Some(first),
+        QuestionForm::LongerAnchor | QuestionForm::TextAgain => twice(text, &first),
         // An element of a few characters would identify nothing.
-        Form::WholeElement | Form::RerootedAgain => {
+        QuestionForm::WholeElement | QuestionForm::RerootedAgain => {
             context::cut_child(document).map_or(first.start, |child| child.start.min(first.start))
         }
     };
@@ -41,7 +41,7 @@ pub(super) fn anchor(
 /// they are short.
 pub(super) fn arguments_anchor(
     document: &Document,
-    form: Form,
+    form: QuestionForm,
     limits: &ContinuationLimits,
 ) -> Option<Range<usize>> {
     let anchor = anchor(document, form, limits)?;
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::Limits;
 
-    fn range(text: &str, form: Form, most: usize) -> String {
+    fn range(text: &str, form: QuestionForm, most: usize) -> String {
         let mut document = Document::new(64);
         document.push(text).unwrap();
         let limits = Limits::default()
@@ -145,38 +145,46 @@ mod tests {
         let words: String = (0..20).map(|n| format!("word {n} ")).collect();
         let open = format!("{{\"id\": 40, \"text\": \"{words}");
         let text = format!("{{\"rows\": [{rows}{open}");
-        let first = range(&text, Form::Anchor, 1 << 14);
-        let longer = range(&text, Form::LongerAnchor, 1 << 14);
+        let first = range(&text, QuestionForm::Anchor, 1 << 14);
+        let longer = range(&text, QuestionForm::LongerAnchor, 1 << 14);
         assert!(
             longer.len() >= 2 * first.len() && longer.ends_with(&first),
             "{longer}"
         );
-        assert_eq!(range(&text, Form::WholeElement, 1 << 14), open.trim_end());
+        assert_eq!(
+            range(&text, QuestionForm::WholeElement, 1 << 14),
+            open.trim_end()
+        );
         // Only the end of an element that is too long is repeated.
-        let end = range(&text, Form::WholeElement, 90);
+        let end = range(&text, QuestionForm::WholeElement, 90);
         assert!(
             end.len() > 80 && end.len() <= 90 && end.ends_with(&first),
             "{end}"
         );
         // Never less than the first anchor.
-        assert_eq!(range(&text, Form::WholeElement, 0), first);
-        assert_eq!(range(&text, Form::LongerAnchor, 0), first);
+        assert_eq!(range(&text, QuestionForm::WholeElement, 0), first);
+        assert_eq!(range(&text, QuestionForm::LongerAnchor, 0), first);
         // A short element is repeated with the text before it, a short text as a whole.
         let text = format!(
             "[{}",
             (100..140).map(|n| format!("{n}, ")).collect::<String>()
         );
         assert_eq!(
-            range(&text, Form::WholeElement, 1 << 14),
-            range(&text, Form::Anchor, 1 << 14)
+            range(&text, QuestionForm::WholeElement, 1 << 14),
+            range(&text, QuestionForm::Anchor, 1 << 14)
         );
-        assert_eq!(range(" [1, 2", Form::LongerAnchor, 1 << 14), "[1, 2");
+        assert_eq!(
+            range(" [1, 2", QuestionForm::LongerAnchor, 1 << 14),
+            "[1, 2"
+        );
         // No array is open: the member.
         let text = format!(
             "{{\"a\": 1, \"text\": \"{}",
             (0..40).map(|n| format!("word {n} ")).collect::<String>()
         );
-        assert!(range(&text, Form::WholeElement, 1 << 14).starts_with("\"text\": \"word 0 "));
+        assert!(
+            range(&text, QuestionForm::WholeElement, 1 << 14).starts_with("\"text\": \"word 0 ")
+        );
     }
 
     #[test]

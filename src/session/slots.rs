@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::choice_ends::ChoiceEnds;
-use super::event_summary::{EventSummary, Piece};
+use super::event_summary::{EventSummary, SlotPiece};
 use super::repeated_calls::RepeatedCalls;
 use super::slot_list::{SlotEntry, SlotList, rank};
 use super::wire::finish_reason;
-use super::{CallEnd, Input, LimitReached, Outcome, Redirect, Session, Tally};
+use super::{CallEnd, CallStats, Input, LimitReached, Outcome, Redirect, Session};
 use crate::provider::Finish;
 use crate::provider::wire::{Kept, Slot, SlotKind, Tool, Wire};
 
@@ -114,7 +114,7 @@ impl Slots {
     }
 
     /// Takes text of a slot of the first call, and makes that slot the current one.
-    pub(super) fn text(&mut self, now: Duration, piece: &Piece, text: &str) {
+    pub(super) fn text(&mut self, now: Duration, piece: &SlotPiece, text: &str) {
         let entry = self.list.entry();
         if entry.slot != piece.slot || !entry.has_begun {
             self.begin(piece);
@@ -137,7 +137,7 @@ impl Slots {
     }
 
     /// Makes the slot of a piece the current one.
-    fn begin(&mut self, piece: &Piece) {
+    fn begin(&mut self, piece: &SlotPiece) {
         let (slot, name) = (piece.slot, piece.name.as_deref());
         if self.list.select_known(slot) {
             return;
@@ -198,7 +198,6 @@ impl Slots {
     }
 
     /// Records a limit that ends the answer for its reader.
-    #[cfg(feature = "proxy")]
     pub(super) fn note_limit(&mut self, limit: LimitReached) {
         self.size.limit.get_or_insert(limit);
     }
@@ -300,7 +299,7 @@ impl Slots {
     /// slot becomes the current one.
     pub(super) fn outcome(&mut self) -> Option<Outcome> {
         let mut outcome = self.list.select_worst()?;
-        let mut tally = Tally::default();
+        let mut tally = CallStats::default();
         self.list
             .iter()
             .filter(|entry| entry.outcome.is_some())

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::clock::CallClock;
-use super::decisions::{Next, RetryCounters};
+use super::decisions::{NextStep, RetryCounters};
 use super::first_answer::{FirstAnswer, FirstReading};
-use super::open_call::Phase;
+use super::open_call::CallPhase;
 use super::question::Attempts;
-use super::{CallEnd, ContinuationStrategy, Prose, Session, Tally};
+use super::{CallEnd, CallStats, ContinuationStrategy, Prose, Session};
 use crate::context::Progress;
 use crate::envelope::AllowedRoots;
 use crate::error::SyntaxError;
@@ -75,7 +75,7 @@ pub struct Snapshot {
     /// A continuation was joined.
     is_continued: bool,
     #[serde(flatten)]
-    tally: Tally,
+    tally: CallStats,
     failures_in_a_row: u32,
     /// Calls in a row that brought no new text.
     no_progress_in_a_row: u32,
@@ -274,10 +274,10 @@ impl Session {
             stats.tokens.push(None);
         }
         if snapshot.is_passing {
-            session.call.phase = Phase::First(FirstAnswer::Passing);
+            session.call.phase = CallPhase::First(FirstAnswer::Passing);
         }
         if snapshot.is_done {
-            session.call.phase = Phase::Done;
+            session.call.phase = CallPhase::Done;
             return Ok(session);
         }
         // The call that another process held open counts as lost.
@@ -285,12 +285,12 @@ impl Session {
         let continues = session.would_continue(&end);
         let decisions = &mut session.decisions;
         let next = match &mut session.call.phase {
-            Phase::First(first) if continues => {
+            CallPhase::First(first) if continues => {
                 FirstReading::new(first, &mut session.channel).resume(decisions, now, &end)
             }
-            Phase::First(first) => {
+            CallPhase::First(first) => {
                 let mut first = FirstReading::new(first, &mut session.channel);
-                Next::Done(first.outcome(None, false))
+                NextStep::Done(first.outcome(None, false))
             }
             _ => return Ok(session),
         };

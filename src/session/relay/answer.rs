@@ -4,9 +4,9 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::answer_end::write_ends;
 use super::client_stream::ClientStream;
 use super::raw_bytes::HeldBlocks;
+use super::stream_ending::write_ends;
 use super::upstream_call::{StreamPhase, UpstreamCall};
 use super::withheld::{EndEvent, SETTLE, WithheldEnd};
 use super::{MAX_ATTACHED, UpstreamTotals};

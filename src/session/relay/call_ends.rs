@@ -20,12 +20,12 @@ pub(super) struct CallEnds {
     /// When the event that ends the stream was received, unless later text refutes it.
     pub(super) done_at: Option<Duration>,
     /// The last refuted end of a first answer.
-    pub(super) early: Option<EarlyEnd>,
+    pub(super) early: Option<RefutedEnd>,
 }
 
 /// A refuted end: more of the answer followed it.
 #[derive(Debug)]
-pub(super) struct EarlyEnd {
+pub(super) struct RefutedEnd {
     end: CallEnd,
     /// The client has received it.
     pub(super) is_sent: bool,
@@ -45,7 +45,7 @@ impl CallEnds {
     /// Records that an event has refuted the last end. `is_sent`: the client has received that end.
     pub(super) fn refute(&mut self, is_sent: bool) {
         self.done_at = None;
-        self.early = self.last.take().map(|end| EarlyEnd { end, is_sent });
+        self.early = self.last.take().map(|end| RefutedEnd { end, is_sent });
     }
 
     /// Returns whether an event with text repeats the end that was refuted last. Its text does not

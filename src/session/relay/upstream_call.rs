@@ -22,7 +22,7 @@ pub(super) struct UpstreamCall {
     /// The original request was repeated after a chunk was sent: the new chunks get the identity of
     /// the first answer.
     pub(super) adopts: bool,
-    pub(super) arrival: Arrival,
+    pub(super) arrival: ByteArrival,
     /// The lost connection that this call replaces.
     pub(super) lost: Option<LostConnection>,
     pub(super) ends: CallEnds,
@@ -43,7 +43,7 @@ pub(super) enum StreamPhase {
 
 /// When bytes of a call have arrived.
 #[derive(Debug)]
-pub(super) struct Arrival {
+pub(super) struct ByteArrival {
     /// Bytes of the response have arrived.
     pub(super) opened: bool,
     /// When its head arrived, or its last bytes that are not a comment.
@@ -78,7 +78,7 @@ impl UpstreamCall {
             reader: wire.reader(),
             raw: RawBytes::new(framing),
             adopts: false,
-            arrival: Arrival {
+            arrival: ByteArrival {
                 opened: false,
                 heard_at: None,
                 at: LinePosition::Block,
