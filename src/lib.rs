@@ -146,11 +146,11 @@ pub mod internal {
         pub use crate::limits::{FIRST_BYTE, MAX_SEAM_BYTES, TimeLimit, is_probability};
     }
     pub mod overlap {
-        pub use crate::overlap::{Anchor, Edits, Hits, Matcher, NearAnchor};
+        pub use crate::overlap::{Anchor, EditCount, Hits, Matcher, NearAnchor};
     }
     pub mod prompt {
         pub use crate::session::prompt::Parts;
-        pub use crate::session::question::Form;
+        pub use crate::session::question::QuestionForm;
     }
     pub mod request {
         pub use crate::provider::allowed::{Allowed, Names, Refused, Rule, allowed};
@@ -171,7 +171,7 @@ pub mod internal {
     }
     pub mod relay {
         pub use crate::session::body::BodyRelay;
-        pub use crate::session::relay::{Output, Reattach, Relay, TransportEnd};
+        pub use crate::session::relay::{AnswerOptions, Output, Reattach, Relay, TransportEnd};
     }
 }
 

@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
     fn reject(&mut self, end: CallEnd) {
         if let State::Asked(at) = self.state {
             self.now = self.now.max(at);
-            self.relay.handle_rejection(self.now, end);
+            self.relay.handle_call_end(self.now, end);
             assert!(
                 self.drain(),
                 "nothing follows a refusal: {}",

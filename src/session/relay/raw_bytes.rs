@@ -1,14 +1,13 @@
-//! The raw bytes of a call that are forwarded.
+//! The raw bytes of a first call: what has arrived, and how much of it may leave.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::provider::SlotId;
 use crate::provider::wire::{Framing, Slot};
-use crate::session::event_summary::{last_block, last_line};
 
 /// Blocks that are held back until the end of the answer decides about them.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldBlocks {
     /// Their offset.
     pub(super) from: u64,
     /// The slots that they end.
@@ -25,6 +24,8 @@ pub(super) struct RawBytes {
     chunk: Bytes,
     /// Bytes of the call that have left: the offset at which `pending` begins.
     forwarded: u64,
+    /// Blocks that wait for the end of the answer. The bytes after them wait, too.
+    pub(super) held: Option<HeldBlocks>,
     framing: Framing,
     /// The offset at which the range of the current event begins.
     event_start: u64,
@@ -56,8 +57,14 @@ impl RawBytes {
             .extend_from_slice(&std::mem::take(&mut self.chunk));
     }
 
+    /// Takes the bytes up to an absolute offset that may leave: those before the held-back blocks.
+    pub(super) fn release_to(&mut self, to: u64) -> [Bytes; 2] {
+        let to = self.held.as_ref().map_or(to, |held| held.from.min(to));
+        self.take_to(to)
+    }
+
     /// Takes the bytes up to an absolute offset.
-    pub(super) fn take_to(&mut self, to: u64) -> [Bytes; 2] {
+    fn take_to(&mut self, to: u64) -> [Bytes; 2] {
         let length = usize::try_from(to.saturating_sub(self.forwarded)).unwrap_or(usize::MAX);
         let waiting = length.min(self.pending.len());
         let read = (length - waiting).min(self.chunk.len());
@@ -101,6 +108,14 @@ impl RawBytes {
         self.forwarded
     }
 
+    /// Returns how many bytes wait for the rest of an event that begins at `boundary`, or for the
+    /// decision about held-back blocks.
+    pub(super) fn waiting_after(&self, boundary: u64) -> u64 {
+        let held = self.held.as_ref();
+        let leaves = held.map_or(boundary, |held| held.from.min(boundary));
+        self.received().saturating_sub(leaves)
+    }
+
     /// Returns how many bytes of the call have arrived.
     pub(super) fn received(&self) -> u64 {
         self.forwarded + (self.pending.len() + self.chunk.len()) as u64
@@ -115,4 +130,31 @@ impl RawBytes {
         self.pending.clear();
         self.chunk.clear();
     }
+}
+
+/// Returns where the last block of `raw` begins, which ends with its blank line or at the end.
+fn last_block(raw: &[u8]) -> usize {
+    let (mut start, mut line, mut at) = (0, 0, 0);
+    while at < raw.len() {
+        let length = match raw[at..] {
+            [b'\r', b'\n', ..] => 2,
+            [b'\r' | b'\n', ..] => 1,
+            _ => 0,
+        };
+        let is_blank = length > 0 && line == at;
+        at += length.max(1);
+        if length > 0 {
+            line = at;
+        }
+        if is_blank && at < raw.len() {
+            start = at;
+        }
+    }
+    start
+}
+
+/// Returns where the last line of `raw` begins, which ends with its line end or at the end.
+fn last_line(raw: &[u8]) -> usize {
+    let line = raw.strip_suffix(b"\n").unwrap_or(raw);
+    memchr::memrchr(b'\n', line).map_or(0, |end| end + 1)
 }
