@@ -1,4 +1,4 @@
-//! What precedes the root of a text: prose, and the fence around the root.
+//! The text before a root: prose, and the fence around the root.
 
 use super::fence::{FENCE, ticks_of};
 use super::lead::BracketLead;
@@ -16,7 +16,7 @@ pub(super) enum SoughtRoot {
     Nothing,
 }
 
-/// The text before a root, as far as it decides whether the root begins.
+/// The text before a root.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Preamble {
     /// The text before the next character.

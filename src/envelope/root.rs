@@ -199,7 +199,7 @@ impl RootFinder {
         self.scanner.in_reasoning()
     }
 
-    /// Returns what precedes the root.
+    /// Returns the text before the root.
     pub(crate) fn preamble(&self) -> &Preamble {
         &self.preamble
     }

@@ -13,7 +13,7 @@ pub(crate) const EVIDENCE: usize = 16;
 
 /// The length in characters of the shortest tail that proves a position: shorter ones recur by
 /// chance.
-// Chosen: more than `EVIDENCE`, since nobody asked for this tail. The tables of tests/it/seam are
+// Chosen: more than `EVIDENCE`, since no request asked for this tail. The tables of tests/it/seam are
 // measured with it; docs/seam.md states it.
 pub(crate) const PROOF: usize = 20;
 

@@ -295,7 +295,7 @@ impl Deciding {
             .collect()
     }
 
-    /// Returns the scores of the readings that no candidate stands for.
+    /// Returns the scores of the alternative readings.
     fn alternatives(&self, at_end: bool) -> AlternativeReadings {
         let inputs = self.fragment.inputs(&self.cut);
         let at_cut = &self.fragment.costs.at_cut;

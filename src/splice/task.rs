@@ -9,7 +9,7 @@ use crate::document::Cut;
 use crate::limits::Limits;
 use crate::overlap::Anchor;
 
-/// What a splice has to join: the request, the cut, and the limits.
+/// The request, the cut and the limits of a splice.
 #[derive(Clone, Debug)]
 pub(super) struct SpliceTask {
     pub(super) request: SpliceRequest,

@@ -37,7 +37,7 @@ pub struct Repairer {
 
 #[derive(Clone, Debug)]
 enum RepairPhase {
-    /// The certain reading goes on.
+    /// The certain reading continues.
     Reading,
     /// The guesses about a deviation are open.
     Guessing(Box<GuessSearch>),

@@ -1,4 +1,4 @@
-//! What a cursor knows that has reached the cut.
+//! The result of a cursor that has reached the cut.
 
 use super::path::FollowedPath;
 use super::{Repeated, Sides};

@@ -1,4 +1,4 @@
-//! The text of a fragment before the decision, and what it shows without the delivered text.
+//! The text of a fragment before the decision, and the facts about it that need no delivered text.
 
 use crate::envelope::{ContentStart, EnvelopeScanner, FENCE};
 use crate::splice::cut_context::CutContext;
@@ -29,7 +29,7 @@ pub(in crate::splice) struct Fragment {
     pub(in crate::splice) anchor_end: Option<usize>,
 }
 
-/// What the bytes of a fragment cost.
+/// The costs of the bytes of a fragment.
 #[derive(Clone, Debug)]
 pub(in crate::splice) struct FragmentCosts {
     /// As a separate text.

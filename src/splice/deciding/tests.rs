@@ -1,4 +1,4 @@
-//! What the text before a decision costs, and that runs give what their characters give.
+//! The work before a decision; runs give the results of their characters.
 
 use crate::limits::Limits;
 use crate::splice::text::TextSplice;
