@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::reader::Reader;
+use super::reader::ResponsesReader;
 use super::{call_of, status};
 use crate::json::edit::Edits;
 use crate::json::string::quoted;
@@ -19,7 +19,7 @@ pub(super) fn read_body(body: &str, on: &mut dyn FnMut(Delta<'_>)) -> bool {
     };
     let [output, error] = members_of(root, ["output", "error"]);
     if output.is_some_and(|output| output.kind() == ValueKind::Array) {
-        Reader::default().end(Some(root), on);
+        ResponsesReader::default().end(Some(root), on);
         return true;
     }
     let Some(error) = present(error) else {

@@ -14,7 +14,7 @@ use crate::sse::Encoder;
 
 /// A writer of events of the response that the client is already reading.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Writer {
+pub(super) struct ResponsesWriter {
     /// The last response object that was received, without its items. Empty: the client knows none.
     pub(super) response: String,
     pub(super) items: Items,
@@ -33,7 +33,7 @@ struct Delta {
     call: Option<&'static Call>,
 }
 
-impl wire::Writer for Writer {
+impl wire::Writer for ResponsesWriter {
     fn observe(&mut self, event_type: &str, data: &str) {
         if let Some(event) = self.form.read(event_type, data) {
             self.numbers.note(event.number.parse().ok(), None);
@@ -251,7 +251,7 @@ impl wire::Writer for Writer {
     }
 }
 
-impl Writer {
+impl ResponsesWriter {
     /// Returns all items, as a JSON array.
     pub(super) fn output(&self) -> String {
         let is_open = |item: &Item| item.is_open && !matches!(item.kind, ItemKind::Other);
