@@ -10,7 +10,7 @@ use super::settings::SessionSettings;
 use crate::context::Sections;
 use crate::document::Document;
 use crate::json::repair::{Repair, RepairLevel};
-use crate::json::{Completion, Event, Live, Sink};
+use crate::json::{Completion, Event, ParserView, Sink};
 use crate::splice::Slot;
 
 /// The delivered text of a channel.
@@ -406,7 +406,7 @@ fn is_followed_by_json(slot: &Slot) -> bool {
 pub(super) struct CollectedRepairs(Vec<Repair>);
 
 impl Sink for CollectedRepairs {
-    fn event(&mut self, _: Event, _: &Live<'_>) {}
+    fn event(&mut self, _: Event, _: &ParserView<'_>) {}
 
     fn repaired(&mut self, repair: &Repair) {
         self.0.push(repair.clone());

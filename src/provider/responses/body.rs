@@ -67,7 +67,7 @@ pub(super) fn write_body(
         let kind = word(item.member("type"));
         match (text.slot.kind, kind.as_deref().and_then(call_of)) {
             (SlotKind::Arguments, Some(call)) => {
-                edits.object(*item, &[], &[(call.member, &new), ("status", &status)])
+                edits.object(*item, &[], &[(call.member, &new), ("status", &status)]);
             }
             (SlotKind::Text, None) => {
                 messages.insert(text.slot.id.item);

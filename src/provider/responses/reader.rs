@@ -178,16 +178,16 @@ impl Reader {
             "refusal.delta" => self.delta(answer(TextKind::Refusal), delta, on),
             "reasoning_summary_text.delta" => self.delta(thought(place(summary)), delta, on),
             "reasoning_text.delta" => {
-                self.delta(thought(place(content).saturating_add(RAW)), delta, on)
+                self.delta(thought(place(content).saturating_add(RAW)), delta, on);
             }
             "output_text.done" => {
-                self.whole(answer(TextKind::Answer), root.member("text"), true, on)
+                self.whole(answer(TextKind::Answer), root.member("text"), true, on);
             }
             "refusal.done" => {
-                self.whole(answer(TextKind::Refusal), root.member("refusal"), true, on)
+                self.whole(answer(TextKind::Refusal), root.member("refusal"), true, on);
             }
             "reasoning_summary_text.done" => {
-                self.whole(thought(place(summary)), root.member("text"), true, on)
+                self.whole(thought(place(summary)), root.member("text"), true, on);
             }
             "reasoning_text.done" => {
                 self.whole(

@@ -219,10 +219,10 @@ impl wire::Writer for Writer {
         match &*kind {
             "response.output_item.done" => changes.item(index, item?),
             "response.content_part.done" => {
-                changes.text(SlotKind::Text, index, content, part?.member("text"))
+                changes.text(SlotKind::Text, index, content, part?.member("text"));
             }
             "response.output_text.done" => {
-                changes.text(SlotKind::Text, index, content, root.member("text"))
+                changes.text(SlotKind::Text, index, content, root.member("text"));
             }
             kind => {
                 let call = CALLS
@@ -343,10 +343,10 @@ impl Writer {
                 }
             }
             (ItemKind::Message, "response.output_text.done") => {
-                item.part(content).text.end(root.member("text"))
+                item.part(content).text.end(root.member("text"));
             }
             (ItemKind::Message, "response.refusal.done") => {
-                item.part(content).text.end(root.member("refusal"))
+                item.part(content).text.end(root.member("refusal"));
             }
             (ItemKind::Call(call), name) if name.strip_prefix(call.event) == Some(".done") => {
                 item.arguments.end(root.member(call.member));

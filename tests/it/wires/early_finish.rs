@@ -68,7 +68,7 @@ fn finish_in_every_chunk(dialect: Dialect, kind: SlotKind, stream: &str, reason:
         }
         match dialect {
             Dialect::Chat | Dialect::Completions => {
-                value["choices"][0]["finish_reason"] = reason.into()
+                value["choices"][0]["finish_reason"] = reason.into();
             }
             Dialect::Gemini => {
                 value["candidates"][0]["finishReason"] = if reason == "length" {

@@ -90,7 +90,7 @@ impl Stage {
         let observer = move |output: &Output| {
             seen.lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .push(output.clone())
+                .push(output.clone());
         };
         let upstream = Upstream::parse(&sim.url()).map_err(io::Error::other)?;
         let client = Client::new(upstream).map_err(io::Error::other)?;

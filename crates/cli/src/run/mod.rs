@@ -285,7 +285,7 @@ async fn answer(
         move |output: &Output| {
             seen.lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .note(output)
+                .note(output);
         }
     };
     let limits = config.limits.clone();

@@ -6,7 +6,7 @@ use super::seam::SpliceRequest;
 
 /// A push filter for text that may hold the mark and the tags of the request.
 #[derive(Clone, Debug)]
-pub(super) struct Strip {
+pub(super) struct TagStripper {
     mark: String,
     /// The tags as written, opening and closing.
     tags: Vec<String>,
@@ -16,14 +16,14 @@ pub(super) struct Strip {
 
 /// The parts that the filter finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum StrippedPiece {
     Text(String),
     Mark,
     /// A tag, as written.
     Tag(String),
 }
 
-impl Strip {
+impl TagStripper {
     pub(super) fn new(request: &SpliceRequest) -> Self {
         let tags = request
             .tags
@@ -52,7 +52,7 @@ impl Strip {
     }
 
     /// Takes text, and returns its pieces. A beginning of the mark or of a tag waits.
-    pub(super) fn feed(&mut self, text: &str) -> Vec<Piece> {
+    pub(super) fn feed(&mut self, text: &str) -> Vec<StrippedPiece> {
         let mut pieces = Vec::new();
         for c in text.chars() {
             self.pending.push(c);
@@ -71,22 +71,23 @@ impl Strip {
         std::mem::take(&mut self.pending)
     }
 
-    fn release(&mut self, pieces: &mut Vec<Piece>) {
+    fn release(&mut self, pieces: &mut Vec<StrippedPiece>) {
         while !self.pending.is_empty() {
             if self.pending == self.mark {
                 self.pending.clear();
-                pieces.push(Piece::Mark);
+                pieces.push(StrippedPiece::Mark);
             } else if self.tags.contains(&self.pending) {
-                pieces.push(Piece::Tag(std::mem::take(&mut self.pending)));
+                pieces.push(StrippedPiece::Tag(std::mem::take(&mut self.pending)));
             } else if self.mark.starts_with(&self.pending)
                 || self.tags.iter().any(|tag| tag.starts_with(&self.pending))
             {
                 return;
             } else {
+                // Only the first character is certain to be text: the mark or a tag may begin with the next one.
                 let first = self.pending.remove(0);
                 match pieces.last_mut() {
-                    Some(Piece::Text(text)) => text.push(first),
-                    _ => pieces.push(Piece::Text(first.into())),
+                    Some(StrippedPiece::Text(text)) => text.push(first),
+                    _ => pieces.push(StrippedPiece::Text(first.into())),
                 }
             }
         }
@@ -106,13 +107,15 @@ mod tests {
         };
         let text = "<<a>x~~~7f~~y</a><b>~~7";
         let pieces = |chunk: usize| {
-            let mut strip = Strip::new(&request);
+            let mut strip = TagStripper::new(&request);
             let chars: Vec<char> = text.chars().collect();
-            let mut found: Vec<Piece> = Vec::new();
+            let mut found: Vec<StrippedPiece> = Vec::new();
             for chunk in chars.chunks(chunk) {
                 for piece in strip.feed(&chunk.iter().collect::<String>()) {
                     match (found.last_mut(), piece) {
-                        (Some(Piece::Text(text)), Piece::Text(more)) => text.push_str(&more),
+                        (Some(StrippedPiece::Text(text)), StrippedPiece::Text(more)) => {
+                            text.push_str(&more)
+                        }
                         (_, piece) => found.push(piece),
                     }
                 }
@@ -123,13 +126,13 @@ mod tests {
             (found, pending)
         };
         let expected = [
-            Piece::Text("<".into()),
-            Piece::Tag("<a>".into()),
-            Piece::Text("x~".into()),
-            Piece::Mark,
-            Piece::Text("y".into()),
-            Piece::Tag("</a>".into()),
-            Piece::Text("<b>".into()),
+            StrippedPiece::Text("<".into()),
+            StrippedPiece::Tag("<a>".into()),
+            StrippedPiece::Text("x~".into()),
+            StrippedPiece::Mark,
+            StrippedPiece::Text("y".into()),
+            StrippedPiece::Tag("</a>".into()),
+            StrippedPiece::Text("<b>".into()),
         ];
         for chunk in 1..10 {
             assert_eq!(pieces(chunk), (expected.to_vec(), "~~7".to_owned()));

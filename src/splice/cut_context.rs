@@ -3,7 +3,7 @@
 
 use memchr::memmem;
 
-use super::cursor::{CutToken, RECURS, value_start};
+use super::cursor::{RECURS, TokenAtCut, value_start};
 use super::deciding::FEW;
 use super::flow::is_space;
 use super::predictor::{Costs, History, Predictor, TAIL};
@@ -17,13 +17,9 @@ use crate::overlap::{PROOF, proves_place};
 
 /// The cut, as the candidates see it.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) expect: Expect,
-    /// The request asked for a separate root.
-    pub(super) is_rerooted: bool,
-    /// Text between the cut and the fragment may be missing.
-    pub(super) is_after_gap: bool,
-    pub(super) token: CutToken,
+pub(super) struct CutContext {
+    pub(super) request: SpliceRequest,
+    pub(super) token: TokenAtCut,
     /// Where the token that was cut begins.
     pub(super) token_start: Option<usize>,
     /// Where the delivered text ends, with and without white space.
@@ -54,7 +50,7 @@ struct CutElement {
     most: f32,
 }
 
-impl Place {
+impl CutContext {
     /// Counts the end of the delivered text, at most its last `window` bytes.
     pub(super) fn new(slot: &Slot, request: &SpliceRequest, window: usize) -> Self {
         let text = slot.text();
@@ -64,7 +60,7 @@ impl Place {
         let from = (root.max(tail.saturating_sub(window.min(TAIL)))..tail)
             .find(|&at| text.is_char_boundary(at))
             .unwrap_or(tail);
-        let token = CutToken::of(slot);
+        let token = TokenAtCut::of(slot);
         let frames = slot.frames();
         let is_array = |depth: &usize| {
             frames
@@ -84,7 +80,7 @@ impl Place {
                 series: Series::of(slot, depth),
                 most: most_bits(slot, depth),
             });
-        let is_due = matches!(token, CutToken::Element | CutToken::AfterValue);
+        let is_due = matches!(token, TokenAtCut::Element | TokenAtCut::AfterValue);
         let innermost = frames
             .len()
             .checked_sub(1)
@@ -96,9 +92,7 @@ impl Place {
             .filter(is_array)
             .filter(|depth| !says_something(depth));
         Self {
-            expect: request.expect,
-            is_rerooted: request.rerooted,
-            is_after_gap: request.after_gap,
+            request: request.clone(),
             token,
             token_start: machine.in_token().then(|| machine.token_start()),
             end: text.len(),
@@ -122,7 +116,7 @@ impl Place {
 
     /// The history of this new text at the cut. A missing comma there is not part of the text.
     pub(super) fn before_new(&self, new: &str) -> History {
-        let is_missing = self.token == CutToken::AfterValue
+        let is_missing = self.token == TokenAtCut::AfterValue
             && new
                 .trim_start_matches(is_space)
                 .starts_with(|c| !matches!(c, ',' | '}' | ']'));
@@ -149,12 +143,12 @@ impl Place {
 
     /// Whether an element of an array is due, or a comma before it.
     pub(super) fn is_element_due(&self) -> bool {
-        matches!(self.token, CutToken::Element | CutToken::AfterValue)
+        matches!(self.token, TokenAtCut::Element | TokenAtCut::AfterValue)
     }
 
     /// Whether the key of a member is due.
     pub(super) fn is_key_due(&self) -> bool {
-        self.token == CutToken::MemberKey
+        self.token == TokenAtCut::MemberKey
     }
 
     /// The bits for the reading that the element is the opened one, and for the reading that it is
@@ -179,8 +173,8 @@ impl Place {
     /// known.
     pub(super) fn strangeness(&self, slot: &Slot, new: &str) -> Option<f32> {
         let begun = match (&self.token, self.token_start) {
-            (CutToken::Key { .. }, Some(start)) => slot.text().get(start..).unwrap_or_default(),
-            (CutToken::MemberKey | CutToken::AfterValue | CutToken::Element, _) => "",
+            (TokenAtCut::Key { .. }, Some(start)) => slot.text().get(start..).unwrap_or_default(),
+            (TokenAtCut::MemberKey | TokenAtCut::AfterValue | TokenAtCut::Element, _) => "",
             _ => return Some(0.0),
         };
         let key = first_key(begun, new)?;
@@ -249,7 +243,7 @@ impl Place {
                 (last.len() as f32 / times.max(1) as f32).log2().max(RECURS)
             };
             let bits = recurring.enumerate().map(|(number, child)| {
-                let most = if self.expect == Expect::Any && number < ROWS {
+                let most = if self.request.expect == Expect::Any && number < ROWS {
                     share(child)
                 } else {
                     RECURS
@@ -303,7 +297,10 @@ impl Place {
     /// elements where one is due, or text that follows the same two bytes as the cut and does not
     /// begin inside a cut string.
     pub(super) fn is_in_a_row(&self, slot: &Slot, from: usize) -> bool {
-        let in_string = matches!(self.token, CutToken::String { .. } | CutToken::Key { .. });
+        let in_string = matches!(
+            self.token,
+            TokenAtCut::String { .. } | TokenAtCut::Key { .. }
+        );
         let is_piece = in_string && self.token_start.is_some_and(|token| from > token);
         let last = |end: usize| {
             let before = slot
@@ -324,7 +321,7 @@ impl Place {
     /// element. An answer that was asked to repeat the anchor rarely begins at another row, so
     /// there the repeat counts as one element.
     pub(super) fn most_in_a_row(&self, slot: &Slot, from: usize) -> f32 {
-        if self.expect != Expect::Any {
+        if self.request.expect != Expect::Any {
             return prior::IN_A_ROW;
         }
         let elements = |depth: usize| {
@@ -375,7 +372,7 @@ impl Place {
         proves_place(
             text,
             &(from - near..text.len()),
-            from <= root || self.expect == Expect::Any && is_long(),
+            from <= root || self.request.expect == Expect::Any && is_long(),
         )
     }
 
@@ -413,8 +410,8 @@ impl Place {
         let in_word =
             before.is_some_and(char::is_alphanumeric) && here.is_some_and(char::is_alphanumeric);
         let prior = match start {
-            Start::Tail => prior::tail(self.expect, repeated),
-            start => start.prior(self.expect),
+            Start::Tail => prior::tail(self.request.expect, repeated),
+            start => start.prior(self.request.expect),
         };
         let spread = match start {
             Start::Tail if in_word && repeated < SHORT => prior::IN_WORD,
@@ -445,6 +442,8 @@ fn first_key(begun: &str, new: &str) -> Option<String> {
 }
 
 /// Below this number of bytes, a tail that begins inside a word is an unlikely beginning.
+// With one or two bytes before the cut, any word that begins with them would be a repeat: `IN_WORD`
+// takes what they are worth.
 const SHORT: usize = 3;
 
 /// Whether a whole element of the innermost array begins at `from`, or after a comma there.
@@ -486,9 +485,13 @@ fn machine_in(frames: &[Frame]) -> Machine {
 }
 
 /// Elements that the cut one is compared with: bounds the work at a cut in a long array.
+// Chosen: enough to know the keys of a table and which values recur, and one push stays cheap in an
+// array of a million rows (tests/it/work.rs). Fewer rows would call a rare optional key strange.
 const ROWS: usize = 64;
 
 /// Bytes of delivered text in which a key is searched: one push must not wait for long elements.
+// One search of it takes some microseconds; rows of that size are documents of their own, whose
+// keys differ.
 pub(super) const LOOKED_AT: usize = 64 << 10;
 
 /// The bits that distinguish the cut element of the array at this depth from the elements before
