@@ -128,9 +128,12 @@ impl AnswerText {
         self.sections = Sections::new(SECTIONS);
         self.base.reading = BaseReading::Separate;
         let (is_continued, repairs) = (self.base.is_continued, settings.repairs_text());
+        // An answer that repeats its prefill is a document of its own, which can be repaired from
+        // its first byte.
         if self.base.prefill.is_empty() || repairs && self.base.is_returned {
             return true;
         }
+        // The request's own text is never repaired.
         let mut slot = settings.strict_slot();
         let mut sections = Sections::new(SECTIONS);
         if slot.push_with(&self.base.prefill, &mut sections).is_err() {
@@ -211,6 +214,7 @@ impl AnswerText {
             return BaseBound::Within;
         };
         let kept = self.document().text().len() + separate.slot.document().text().len();
+        // Each of the two readings receives the text.
         if kept.saturating_add(more.saturating_mul(2)) <= most {
             return BaseBound::Within;
         }
@@ -267,6 +271,8 @@ impl AnswerText {
         let answer = separate.slot.document().text();
         let has_all = (before + 1..=answer.len()).contains(&prefill.len())
             && answer.starts_with(prefill.as_str());
+        // A model that ignores the prefill begins the document again. A short prefill occurs in new
+        // text by chance, so it proves nothing.
         let begins_again =
             is_separate && has_all && (self.base.is_returned || says_something(prefill));
         match (continues && !begins_again, is_separate) {
@@ -276,6 +282,8 @@ impl AnswerText {
                 if let BaseReading::Both(separate) = std::mem::take(&mut self.base.reading) {
                     self.slot = separate.slot;
                     self.sections = Sections::new(SECTIONS);
+                    // The sections of the other reading began in the prefill, which is not part of
+                    // this document.
                     self.slot.document().replay(&mut self.sections);
                 }
             }
@@ -353,6 +361,7 @@ impl AnswerText {
             .get(..length)
             .unwrap_or_default()
             .to_owned();
+        // The text was repaired when it was delivered, so it is read without repairs.
         self.slot = settings.strict_slot();
         self.sections = Sections::new(SECTIONS);
         let read = self.slot.push_with(&text, &mut self.sections);
@@ -374,6 +383,7 @@ impl SeparateReading {
         let is_read = self.slot.push(text).is_ok() && !is_followed_by_json(&self.slot);
         self.has_quote |= text.contains('"');
         let root = self.slot.document().root_start().filter(|_| !had_root);
+        // Prose may precede a separate document, but not the rest of the prefill's JSON.
         let Some(preamble) = root.and_then(|root| self.slot.document().text().get(..root)) else {
             return is_read;
         };

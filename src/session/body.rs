@@ -111,6 +111,7 @@ impl BodyRelay {
         }
         let end = answer.end().unwrap_or(CallEnd::Closed);
         if self.slots.session().is_first() {
+            // The response is built from this body: members that no reader knows stay in it.
             self.first = Some(body);
             self.first_body(now, &answer, known);
             let mut ends = ChoiceEnds::default();
@@ -133,6 +134,7 @@ impl BodyRelay {
         for (piece, text) in answer.texts() {
             self.slots.text(now, piece, text);
         }
+        // An unknown body passes: its rest can't be written into it.
         if answer.is.opaque || !known || answer.error.is_some() {
             self.slots.pass();
         }

@@ -75,6 +75,8 @@ impl AnswerChannel {
         if let Some(new) = text.get(before..end).filter(|new| !new.is_empty()) {
             self.journal.text(new.to_owned());
             self.journal.note_writer();
+            // New text follows the delivered text, so the unread end of the first answer is not its
+            // end any more.
             self.text.unread.clear();
         }
     }
@@ -95,6 +97,7 @@ impl AnswerChannel {
     /// this. A text of a few characters passes: they occur in many texts, so they are no anchor.
     pub(super) fn continues_prose(&self, end: &CallEnd) -> bool {
         let document = self.document();
+        // Text that its model has ended is whole, whatever its length: no bracket is open in prose.
         let most = self.settings.limits.continuation.max_anchor_chars;
         matches!(
             end,
@@ -137,7 +140,7 @@ impl AnswerChannel {
         }
     }
 
-    /// Gives up the text, since the rest can't be obtained: closes it where the setting says so.
+    /// Gives up the text, since the rest can't be obtained: closes it if the setting asks for that.
     /// `finish`: the reason that ends the loop, if a call gave one.
     pub(super) fn give_up(
         &mut self,
@@ -148,6 +151,8 @@ impl AnswerChannel {
         let cause = cut.and_then(|cut| cut.cause);
         let tally = self.journal.stats_after(cut.map(|cut| &cut.end));
         let leaves = self.settings.give_up == GiveUp::Leave && !self.text.unread.is_empty();
+        // The upstream's own end follows, so the client gets the text that an unrepaired answer
+        // would have had before it.
         if leaves {
             self.journal.text(self.text.unread.clone());
         }
@@ -200,6 +205,7 @@ impl AnswerChannel {
                 }
             }
         };
+        // The closers or the error are the session's own, so the upstream's end can't follow them.
         self.is_continued = true;
         self.journal.event(SessionEvent::Fallback {
             stop: reason,

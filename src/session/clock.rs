@@ -79,6 +79,7 @@ impl CallClock {
         transport: &TransportLimits,
     ) -> Option<SilenceDeadline> {
         let heard = SilenceDeadline::new(self.heard_at?, limit);
+        // A server can keep a dead call open with comments.
         let text = match self.text_at {
             Some(at) => SilenceDeadline::new(at, transport.text()),
             None => SilenceDeadline::new(self.called_at?, transport.first_byte()),

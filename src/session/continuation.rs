@@ -68,12 +68,15 @@ impl DocumentContinuation {
     ) -> Self {
         let delivered = channel.document().text().len();
         let is_tool_call = channel.settings.is_tool_call();
+        // A prefill is continued literally: the model has no line of its own to write a number in.
         let is_prefill = matches!(kind, RequestKind::Prefill { .. });
         let asks_progress = !is_prefill && channel.settings.asks_progress();
         Self {
             repair: RepairMode::new(channel, decisions, &splice),
             splice,
             kind,
+            // Arguments are executed, so a bad end of them is taken back. Other text is never held
+            // for that: a client that reads along wants it immediately.
             rollback: is_tool_call.then(|| Box::new(channel.text.rollback_point())),
             said: asks_progress.then(String::new),
             delivered,
@@ -101,18 +104,22 @@ impl DocumentContinuation {
     /// Takes text.
     pub(super) fn text(&mut self, channel: &mut AnswerChannel, now: Duration, text: &str) {
         let most = channel.settings.limits.parser.max_pending_bytes;
+        // A percentage precedes the JSON, so the first bytes of the text are enough.
         if let Some(said) = self.said.as_mut().filter(|said| said.len() < most) {
             said.push_str(text);
         }
         let document = channel.document();
         match &mut self.repair {
             RepairMode::Repaired(repairer) => {
+                // The repairer withholds the text until it knows where the text begins: a mistake
+                // has a position in the grammar, and that depends on the beginning.
                 let (repaired, repairs) = repairer.feed(text, document);
                 return self.repaired_text(channel, now, &repaired, repairs);
             }
             RepairMode::LookedFor { trial, is_found }
                 if document.text().len() == self.delivered =>
             {
+                // The trial withholds nothing: its result matters only if this text is not joined.
                 *is_found |= !trial.feed(text, document).1.is_empty();
             }
             RepairMode::LookedFor { .. } | RepairMode::Kept => {}
@@ -200,6 +207,7 @@ impl DocumentContinuation {
             Some(end) => self.sent.max(end.saturating_sub(1)),
             None => document.text().len(),
         };
+        // Nothing that was given out is taken back, so `sent` only grows.
         let before = std::mem::replace(&mut self.sent, sent);
         if waits {
             return;
@@ -223,6 +231,8 @@ impl DocumentContinuation {
         end: &CallEnd,
     ) -> NextStep {
         let mode = self.mode();
+        // The capability table was wrong about the provider. Neither the model nor the network has
+        // failed, so nothing is counted.
         if matches!(end, CallEnd::PrefillRejected(_)) && mode == ContinuationMode::Prefill {
             channel.settings.strategy.prefill = None;
             channel.journal.uncount_call();
@@ -251,6 +261,8 @@ impl DocumentContinuation {
         let document = channel.document();
         let added = document.text().len().saturating_sub(self.delivered);
         if document.is_complete() {
+            // The root was closed too early: delivering it as whole would lose the JSON after it.
+            // Arguments were checked above.
             if !channel.settings.is_tool_call() && self.splice.has_more_json(document) {
                 decisions.cut(channel, now, end, added);
                 return NextStep::GiveUp(StopReason::MoreJson, None);
@@ -261,12 +273,14 @@ impl DocumentContinuation {
                 stats.calls_unknown = true;
                 stats.schema_violation = violation;
             }
-            return NextStep::Done(Outcome::Complete {
+            return NextStep::Done(Box::new(Outcome::Complete {
                 end: end.cause().filter(|_| finish.is_none()),
                 finish: finish.map(finish_of_whole),
                 tally: stats.clone(),
-            });
+            }));
         }
+        // A call with new text makes a new cut, whose questions begin at the first one. A call
+        // without any leads to another question at the same cut.
         decisions.cut(channel, now, end, added);
         if added > 0 {
             let is_malformed = left_the_document(&merged);
@@ -297,6 +311,7 @@ impl DocumentContinuation {
         decisions: &mut Decisions,
         mut merged: Result<Seam, SpliceError>,
     ) -> Result<(Result<Seam, SpliceError>, Option<String>), FailureReason> {
+        // Only text that no client has can be taken back.
         let is_unsent = self.sent == self.delivered || channel.settings.sends_at_end;
         let rollback = self.rollback.take().filter(|_| is_unsent);
         if let Some(error) = self.error_after_arguments(channel) {
@@ -330,6 +345,7 @@ impl DocumentContinuation {
             .document()
             .root_end()
             .filter(|_| channel.settings.is_tool_call())?;
+        // A letter may begin a remark, so it is no evidence of JSON.
         let is_json =
             |c: &char| matches!(c, ',' | ':' | '[' | ']' | '{' | '}' | '"' | '-' | '0'..='9');
         let byte = u8::try_from(self.splice.after_root().filter(is_json)?).ok()?;

@@ -1,4 +1,4 @@
-//! What follows a call: a further call, the end of the loop, or the end of the answer.
+//! The step after a call: a further call, the end of the loop, or the end of the answer.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) enum NextStep {
     /// Give the rest up. The finish reason ended the loop, if a call gave one.
     GiveUp(StopReason, Option<Finish>),
     /// The answer is over.
-    Done(Outcome),
+    Done(Box<Outcome>),
 }
 
 /// The decisions of a session, with the counts and times that they depend on.
@@ -137,6 +137,7 @@ impl Decisions {
     /// answer.
     fn note_cut(&mut self, end: &CallEnd, cause: Option<CutCause>) {
         let before = self.last_cut.take().map(|cut| cut.given_up);
+        // A client must not see a better end than it would have seen without continuations.
         let given_up = before
             .filter(|before| !end.is_worse_than(before))
             .unwrap_or_else(|| end.clone());
@@ -167,6 +168,7 @@ impl Decisions {
         has_spent_share: bool,
     ) {
         let is_finished = matches!(end, CallEnd::Finished(_));
+        // A call that the session has ended at its share reports no usage of its own end.
         let is_reported = is_finished && !has_spent_share;
         let estimate = bytes / BYTES_PER_TOKEN;
         let tokens = match journal.stats.tokens.last().copied().flatten() {
@@ -175,6 +177,7 @@ impl Decisions {
         };
         // Usage of a call that broke off before its text may exclude its reasoning.
         let is_measure = is_finished || bytes > 0;
+        // The first call with tokens is the measure of the share; later calls count against it.
         match self.tokens.first {
             0 if is_measure => (self.tokens.first, self.tokens.first_bytes) = (tokens, bytes),
             0 => {}
@@ -212,6 +215,8 @@ impl Decisions {
                 self.failed(channel, now, FailureReason::Nothing(end.clone()), end, mode)
             }
             Err(failure) => {
+                // An empty answer does not show that prefills fail, so the same question is asked
+                // again.
                 if mode == ContinuationMode::Prefill && failure != SpliceError::Empty {
                     // A second prefill would bring the same text, so the next call is a re-prompt.
                     channel.settings.strategy.prefill = None;
@@ -249,6 +254,7 @@ impl Decisions {
         end: &CallEnd,
         mode: ContinuationMode,
     ) -> NextStep {
+        // The operator's stop ends the answer, whatever the call's own end was.
         if self.is_stopped {
             return NextStep::GiveUp(StopReason::Stopped, None);
         }
@@ -274,6 +280,7 @@ impl Decisions {
             return NextStep::GiveUp(StopReason::TooLong, None);
         }
         let is_lost_body = channel.settings.sends_at_end && end.is_lost();
+        // Each whole body is paid for again, unlike a stream, whose text stays delivered.
         self.counters.lost_bodies = if is_lost_body {
             self.counters.lost_bodies.saturating_add(1)
         } else {
@@ -286,6 +293,8 @@ impl Decisions {
         }
         let most = limits.transport.max_backoff;
         NextStep::Call(match end {
+            // An upstream that refuses calls needs a pause, and says how long, or gets a longer one
+            // each time.
             CallEnd::Rejected {
                 transient: true,
                 retry_after,
@@ -295,7 +304,8 @@ impl Decisions {
                 backoff(channel, now, in_a_row, *retry_after).min(most)
             }
             _ if is_lost_body => backoff(channel, now, in_a_row, None).min(most),
-            // The model has answered, only not as asked: another question may do better at once.
+            // The model has answered, only not as asked: another question may do better
+            // immediately.
             _ => Duration::ZERO,
         })
     }
@@ -364,6 +374,8 @@ impl Decisions {
         let limits = &channel.settings.limits;
         let due = trouble.since.saturating_add(limits.continuation.patience);
         let left = due.saturating_sub(now);
+        // An upstream that asks for a longer wait than is left would refuse the call at the end of
+        // `patience`, too.
         if left.is_zero() || retry_after.is_some_and(|wait| wait > left) {
             return None;
         }
@@ -392,6 +404,7 @@ impl Decisions {
         let limits = &channel.settings.limits.continuation;
         let stats = &channel.journal.stats;
         let stalled = self.counters.progress.stalled();
+        // The order decides which cap a report names where several are reached.
         if self.is_stopped {
             Some(StopReason::Stopped)
         } else if stats.continuations >= limits.max_continuations {
@@ -566,14 +579,14 @@ const EARLY_ENDS: u32 = 2;
 /// Bytes of text that count as a token.
 const BYTES_PER_TOKEN: u64 = 4;
 
-// A refused connection of a restarting server costs a reader no noticeable time.
+// Short beside the time of a model's first token, and a pause for a server that restarts.
 /// The wait after the first failed call.
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 
-// 200 ms times 2^10 is longer than any sensible `max_backoff`.
+// `max_backoff` is shorter in practice; without this bound the shift could overflow.
 /// How often the wait doubles.
 const MOST_DOUBLINGS: u32 = 10;
 
-// Fine enough that two answers of a thousand wait equally long.
+// Fine enough that answers which were cut in the same moment rarely wait equally long.
 /// The number of steps into which the spread divides its half of a wait.
 const SPREAD: u32 = 1000;

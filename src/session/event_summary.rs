@@ -89,6 +89,7 @@ impl EventSummary {
             // it.
             self.is.opaque |= event.data.trim_start().starts_with('{') || event.is_replaced();
         }
+        // The relay may have to write the event without the finish reason in it.
         let wanted = wanted || !self.finishes.is_empty();
         wanted.then(|| {
             event.event.as_ref().clone_into(&mut self.event_type);
@@ -201,6 +202,7 @@ impl EventSummary {
     }
 
     fn piece(&mut self, slot: Slot, name: Option<&str>, text: &str) {
+        // A call that begins is a piece of its own, even without arguments: its name counts.
         let goes_on = name.is_none() && self.pieces.last().is_some_and(|last| last.slot == slot);
         if !goes_on {
             let name = name.map(str::to_owned);

@@ -91,10 +91,12 @@ impl<'a> FirstReading<'a> {
         {
             self.stop_reading(Some(LimitReached::new("max_text_bytes", most)));
         }
+        // Two readings keep the text twice.
         if self.channel.text.bound_readings(text.len(), most) == BaseBound::Unknown {
             self.pass_without_base();
         }
         if matches!(*self.state, FirstAnswer::Malformed | FirstAnswer::Unread) {
+            // With repairs the caller forwards only outputs, so unread text is an output, too.
             if self.channel.settings.repairs_text() {
                 self.channel.journal.text(text.to_owned());
             }
@@ -115,6 +117,8 @@ impl<'a> FirstReading<'a> {
             journal.note_limit(read.as_ref().err().and_then(|error| limit_of(error.kind)));
         }
         if settings.repairs_text() {
+            // The repair withholds text that a later byte may change. Here the text up to there
+            // leaves.
             journal.repaired(repairs);
             self.channel.give_out(before);
             if !is_legal {
@@ -151,6 +155,7 @@ impl<'a> FirstReading<'a> {
     /// Outputs the held-back text of an answer that is not continued: first the repaired text, then
     /// the unread text unchanged.
     pub(super) fn release(&mut self) {
+        // A root that the held-back text closes needs no rule for cut text.
         self.finish_whole();
         if self.is_read()
             && self.channel.settings.repairs_text()
@@ -211,6 +216,7 @@ impl<'a> FirstReading<'a> {
     /// Lets the answer pass through unchanged.
     pub(super) fn pass(&mut self) {
         if *self.state == FirstAnswer::Continuable {
+            // The held-back text leaves first: the text that passes after it belongs behind it.
             self.release();
             *self.state = FirstAnswer::Passing;
         }
@@ -233,6 +239,7 @@ impl<'a> FirstReading<'a> {
     /// that it has reached.
     pub(super) fn stop_reading(&mut self, limit: Option<LimitReached>) {
         if *self.state != FirstAnswer::Unread {
+            // The held-back text is part of the answer, although the rest is not read.
             self.release();
             *self.state = FirstAnswer::Unread;
             self.channel.text.clear_prefill();
@@ -245,6 +252,7 @@ impl<'a> FirstReading<'a> {
     /// answer passes through. `end`: how the call ended, if that is known. `ends_here`: the client
     /// must not see the upstream's own end.
     pub(super) fn outcome(&mut self, end: Option<&CallEnd>, ends_here: bool) -> Outcome {
+        // Users ask why an answer was not continued, so the report names the reason.
         let stats = &mut self.channel.journal.stats;
         stats.base_unknown |= self.channel.text.is_undecided();
         stats.malformed |= *self.state == FirstAnswer::Malformed && stats.limit.is_none();
@@ -298,6 +306,8 @@ impl<'a> FirstReading<'a> {
             true => self.read_as_prose(),
             false => {
                 let text = &mut self.channel.text;
+                // A number at the end may continue in the next call, so only the search for a root
+                // ends here.
                 text.slot.settle(&mut text.sections);
                 self.end_repair();
             }

@@ -77,6 +77,7 @@ impl Journal {
     /// Takes back the count of a call that is repeated.
     pub(super) fn uncount_call(&mut self) {
         self.stats.continuations = self.stats.continuations.saturating_sub(1);
+        // The first call keeps its entry: it was answered.
         let calls = self.stats.tokens.len().saturating_sub(1).max(1);
         self.stats.tokens.truncate(calls);
     }
@@ -131,6 +132,7 @@ impl Journal {
         quiet: Duration,
         document: &Document,
     ) {
+        // The wait behind other slots belongs to the time until the seam, as a client sees it.
         self.cut_at = self.waits_since.take().unwrap_or(now);
         self.event(SessionEvent::Cut {
             call: self.stats.continuations,

@@ -292,12 +292,12 @@ impl Session {
             NextStep::GiveUp(reason, finish) => (reason, finish),
             NextStep::Done(outcome) => {
                 self.call.phase = CallPhase::Done;
-                return self.channel.end(outcome);
+                return self.channel.end(*outcome);
             }
         };
         let cut = self.decisions.last_cut();
         let outcome = self.channel.give_up(reason, finish, cut);
-        self.follow(now, NextStep::Done(outcome));
+        self.follow(now, NextStep::Done(Box::new(outcome)));
     }
 
     /// Ends the session if the first answer's document is whole, and only the rest of its stream
@@ -308,7 +308,7 @@ impl Session {
         };
         first.release();
         let outcome = first.outcome(Some(end), true);
-        self.follow(now, NextStep::Done(outcome));
+        self.follow(now, NextStep::Done(Box::new(outcome)));
         true
     }
 

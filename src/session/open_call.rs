@@ -110,6 +110,7 @@ impl OpenCall {
     /// provider reports the call's tokens only at its end.
     pub(super) fn has_spent_share(&self, channel: &AnswerChannel, decisions: &Decisions) -> bool {
         matches!(self.phase, CallPhase::Continuing(_))
+            // Estimated by bytes: the count of tokens comes with the call's end.
             && decisions
                 .text_left(channel)
                 .is_some_and(|most| self.text_bytes > most)
@@ -130,10 +131,14 @@ impl OpenCall {
         let is_json = document.is_json() && !(is_blank && channel.text.base_len() > 0);
         match end {
             _ if is_blank && channel.settings.is_tool_call() => channel.lacks_arguments(end),
+            // The model has spent its tokens before the first character, so its request is made
+            // again with less reasoning.
             CallEnd::Finished(Finish::Length) if self.is_all_reasoning(channel, decisions) => true,
             CallEnd::Finished(reason) => {
                 is_json && channel.settings.continues_after(reason) && !channel.is_malformed_at(end)
             }
+            // A lost call without text is made again as it was: nothing shows that its answer would
+            // not be JSON.
             _ => is_json || is_blank || channel.continues_prose(end),
         }
     }
@@ -182,6 +187,7 @@ impl OpenCall {
         if let CallPhase::Continuing(open) = &mut self.phase {
             open.end_text(channel, now);
         }
+        // Before the phase changes: the share is that of an open call for the rest.
         let has_spent_share = self.has_spent_share(channel, decisions);
         decisions.count_tokens(&channel.journal, end, self.text_bytes, has_spent_share);
         // A refused call shows nothing about reasoning: the next call keeps its setting.
@@ -198,7 +204,7 @@ impl OpenCall {
                 let mut first = FirstReading::new(&mut first, channel);
                 Some(match continues {
                     true => first.cut(decisions, now, end),
-                    false => NextStep::Done(first.end(end)),
+                    false => NextStep::Done(Box::new(first.end(end))),
                 })
             }
             CallPhase::Continuing(open) => Some(open.finish(channel, decisions, now, end)),
@@ -213,6 +219,7 @@ impl OpenCall {
         decisions: &mut Decisions,
         at: Duration,
     ) -> Self {
+        // The next call counts from its request on, so that its end can take the count back.
         channel.journal.count_call();
         decisions.clock.restart(at);
         let (turn, phase) = if channel.text.has_begun() {
@@ -220,6 +227,7 @@ impl OpenCall {
             let (turn, phase) = Self::ask(channel, decisions);
             (Some(turn), phase)
         } else if channel.text.answer().is_empty() && !channel.settings.is_tool_call() {
+            // Nothing reached the client, so the answer may be another one from its first byte on.
             let mut first = FirstAnswer::Continuable;
             FirstReading::new(&mut first, channel).begin();
             (None, CallPhase::First(first))

@@ -54,8 +54,11 @@ struct Repetition {
     seen: usize,
 }
 
+// Longer than most keys, so that two members differ; short, since the text waits until so
+// many bytes have arrived.
 /// Bytes at the beginning of a text that are compared, white space not counted.
 const COMPARED: usize = 24;
+// A quote, a bracket or a comma alone begins many texts.
 /// The fewest of these bytes that two texts must have in common: a mistake may follow.
 const MIN_COMMON: usize = 5;
 
@@ -128,6 +131,7 @@ impl PartRepairer {
         let start = start_of_json(&text);
         let (before, rest) = text.split_at_checked(start).unwrap_or((&text, ""));
         let is_short = text.len() < self.options.lookahead();
+        // Too little to compare: the text waits.
         if !is_end
             && is_short
             && rest
@@ -200,6 +204,8 @@ impl PartRepairer {
                 reading.skip_repairs(repetition.bytes.len());
                 self.leave(reading, goes_on)
             }
+            // A repair inside repeated text is not new, so nothing leaves before the repetition is
+            // over.
             Some(false) if goes_on => {
                 self.state = RepairState::Repeating(waiting, reading, repetition);
                 (String::new(), Vec::new())
@@ -242,6 +248,7 @@ impl RepairReading {
     /// Takes text. Returns whether it reads more.
     fn feed(&mut self, text: &str) -> bool {
         let fed = self.repairer.feed(text, &mut self.root);
+        // Text beyond a mistake that can't be repaired leaves unrepaired: the splice reports it.
         if fed.is_err() {
             self.repairer.release_all(&mut self.root);
         }

@@ -81,6 +81,7 @@ impl ProseContinuation {
             return decisions.failed(channel, now, reason, end, mode);
         }
         let finish = end.finish().cloned();
+        // The text broke off: its uncertain end is dropped, and the next call repeats it.
         if finish.is_none() {
             self.splice.break_off();
         }
@@ -118,11 +119,11 @@ impl ProseContinuation {
                 return NextStep::GiveUp(StopReason::Finish, Some(reason));
             }
             Some(reason) => {
-                return NextStep::Done(Outcome::Complete {
+                return NextStep::Done(Box::new(Outcome::Complete {
                     finish: Some(reason),
                     end: None,
                     tally: channel.journal.stats.clone(),
-                });
+                }));
             }
             None => {}
         }

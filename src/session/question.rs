@@ -37,6 +37,8 @@ impl<'a> Question<'a> {
     fn prefill(self, prefill: PrefillOptions) -> (Turn, SpliceRequest, RequestKind) {
         let document = self.channel.document();
         let text = document.text();
+        // The provider refuses white space at the end. It is not missing: the answer's text is
+        // compared with it.
         let sent = if prefill.rejects_trailing_space {
             text.trim_end().len()
         } else {
@@ -103,6 +105,8 @@ impl<'a> Question<'a> {
         let full = limits.max_verbatim_context;
         let is_long = document.text().len() > full;
         let budget = limits.context_budget_chars;
+        // A long text costs its tokens in each call, and the model needs only what surrounds the
+        // cut.
         let rendering =
             is_long.then(|| context::hierarchy_context_for_prompt(document, index, budget).text);
         let summary = text.sections.summary(document);
@@ -138,6 +142,7 @@ impl<'a> Question<'a> {
         let repeated =
             repeated_text::anchor(document, form, limits).and_then(|range| text.get(range));
         let most = limits.max_verbatim_context;
+        // The beginning of a long text is left out: the anchor is at its end.
         let end = (text.len() > most).then(|| end_of(text, most));
         let parts = Parts {
             hierarchy_context: end.as_deref(),
@@ -222,6 +227,8 @@ impl Attempts {
     /// their marks.
     pub(super) fn form(self, keeps_json_mode: bool, has_mark: bool) -> QuestionForm {
         match self.unjoined {
+            // The two questions in JSON mode take turns. A model at temperature 0 answers an equal
+            // question equally.
             even if keeps_json_mode && even % 2 == 0 => QuestionForm::Rerooted,
             _ if keeps_json_mode => QuestionForm::RerootedAgain,
             0 => QuestionForm::Anchor,

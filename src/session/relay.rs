@@ -235,6 +235,7 @@ impl Relay {
                 self.handle_call_end(now, end);
                 break;
             }
+            // An event that is larger than the buffer can't wait for its end, so it passes unread.
             if is_full && answer.is_forwarding() {
                 answer
                     .slots
@@ -249,6 +250,7 @@ impl Relay {
                 let boundary = answer.call.decoder.boundary();
                 answer.call.forward(&mut answer.client, now, boundary);
             }
+            // The chunk is the caller's buffer: it would stay alive while a part of it waits.
             answer.call.raw.keep_chunk();
         }
     }
@@ -400,6 +402,7 @@ impl Relay {
             totals,
             ..
         } = &mut self.answer;
+        // The call is over, so no event can refute its end any more.
         call.confirm_end(client, now);
         if let Some(usage) = call.usage.reported.take() {
             if let Some(tokens) = answer_tokens(&usage) {
@@ -431,6 +434,7 @@ impl Relay {
         };
         let answer = &mut self.answer;
         if answer.session().is_first() && !is_redirected {
+            // What was not sent ends the first answer, and the answer continues.
             if answer.is_forwarding() {
                 answer.call.drop_unsent(&mut answer.client, now);
             }
@@ -469,6 +473,7 @@ impl Relay {
                     let framing = self.further_framing.unwrap_or(client.framing);
                     let is_apart = call.usage.is_apart;
                     *call = UpstreamCall::new(slots.further_wire(), framing, &self.limits);
+                    // Usage is written where this upstream writes it, whatever later calls do.
                     call.usage.is_apart = is_apart;
                     slots.asked();
                     if client.introduced {
@@ -478,6 +483,7 @@ impl Relay {
                         // used.
                         client.begin_again(slots.list.wire);
                     }
+                    // The client sees nothing until the next call answers, and may give up.
                     if at > now {
                         client.keep_alive(now);
                     }
@@ -495,18 +501,7 @@ impl Relay {
         if !answer.client.ends.finish {
             answer.end_text(now, |first| first.release());
             if answer.is_whole() && !answer.call.ends.has_sent_early() {
-                // The upstream sent no finish: it was reset, fell silent, or ended too early.
-                // Nothing of the document was lost, so the stream ends as the API's streams do. The
-                // report says that this end is not the upstream's. The held-back events belong to
-                // the lost end.
-                answer.call.drop_unsent(&mut answer.client, now);
-                answer.slots.session_mut().end_if_whole(now, &end);
-                let Some(outcome) = self.drain(now) else {
-                    debug_assert!(false, "a session is done at the end of its document");
-                    return;
-                };
-                self.answer.slots.list.entry_mut().keep(outcome);
-                return StreamEnding::write(&mut self.answer, now, true);
+                return self.end_whole(now, &end);
             }
         }
         let limit = end.limit().or(answer.client.limit.as_ref()).cloned();
@@ -546,24 +541,7 @@ impl Relay {
         };
         let usage = call.usage.reported.take();
         client.outputs.extend(usage.map(Output::Usage));
-        slots.pass();
-        slots.session_mut().handle_input(now, Input::CallEnd(end));
-        let mut outcome = None;
-        while let Some(output) = slots.session_mut().poll_output() {
-            match output {
-                super::Output::Event(event) => client.outputs.push_back(Output::Event(event)),
-                super::Output::Done(done) => outcome = Some(done),
-                super::Output::Text(_) | super::Output::Call { .. } => {}
-            }
-        }
-        debug_assert!(
-            outcome.is_some(),
-            "a session that passes is done at the end of its call"
-        );
-        let mut outcome = outcome.unwrap_or_else(|| Outcome::PassedThrough {
-            finish: None,
-            tally: slots.session().tally().clone(),
-        });
+        let mut outcome = end_passing(slots, client, now, end);
         outcome.tally_mut().limit = slots.limit().or(limit.as_ref()).cloned();
         if matches!(call.phase, StreamPhase::Unread)
             && transport_end == TransportEnd::Closed
@@ -575,6 +553,22 @@ impl Relay {
             client.report_break(now, call.is_open(), &limit, &outcome);
         }
         end_with(&mut self.answer, outcome, transport_end);
+    }
+
+    /// Ends the stream of a first answer whose document is whole, and whose upstream sent no finish:
+    /// it was reset, fell silent, or ended too early. Nothing of the document was lost, so the
+    /// stream ends as the API's streams do. The report says that this end is not the upstream's.
+    fn end_whole(&mut self, now: Duration, end: &CallEnd) {
+        let answer = &mut self.answer;
+        // The held-back events belong to the lost end.
+        answer.call.drop_unsent(&mut answer.client, now);
+        answer.slots.session_mut().end_if_whole(now, end);
+        let Some(outcome) = self.drain(now) else {
+            debug_assert!(false, "a session is done at the end of its document");
+            return;
+        };
+        self.answer.slots.list.entry_mut().keep(outcome);
+        StreamEnding::write(&mut self.answer, now, true);
     }
 
     /// Asks for the rest of the same answer, if the first call was lost and its provider can send
@@ -594,6 +588,8 @@ impl Relay {
         }
         let query = match self.reattach {
             Reattach::NextEvent if call.raw.held.is_none() => client.writer.resume(),
+            // Without a byte of the response the stream may not exist, so the whole request is made
+            // again.
             Reattach::NextByte if call.arrival.opened => {
                 Some(format!("?from={}", call.raw.received()))
             }
@@ -610,6 +606,7 @@ impl Relay {
             call.ends.early = before.ends.early;
             call.usage = before.usage;
         }
+        // The new connection has the time of a first answer.
         call.arrival.opened = false;
         call.lost = Some(LostConnection {
             end: end.clone(),
@@ -796,6 +793,7 @@ impl Relay {
             }
             // `None`: the current slot would pass, but another one is cut.
             StreamPhase::Open => SilenceDeadline::of(session, call.arrival.opened).or_else(idle),
+            // The end is known, only its confirmation is missing.
             StreamPhase::Withheld(_) => idle(),
             StreamPhase::Unread => passing(),
             StreamPhase::Done => None,
@@ -815,6 +813,35 @@ struct TextAfterEvents {
     is_unterminated: bool,
     /// An event that could be read.
     is_known: bool,
+}
+
+/// Ends the session of an answer that passes, and returns its outcome.
+fn end_passing(
+    slots: &mut Slots,
+    client: &mut ClientStream,
+    now: Duration,
+    end: CallEnd,
+) -> Outcome {
+    slots.pass();
+    let session = slots.session_mut();
+    session.handle_input(now, Input::CallEnd(end));
+    let mut outcome = None;
+    while let Some(output) = session.poll_output() {
+        match output {
+            super::Output::Event(event) => client.outputs.push_back(Output::Event(event)),
+            super::Output::Done(done) => outcome = Some(done),
+            // The client has the text already: the answer's bytes were forwarded.
+            super::Output::Text(_) | super::Output::Call { .. } => {}
+        }
+    }
+    debug_assert!(
+        outcome.is_some(),
+        "a session that passes is done at the end of its call"
+    );
+    outcome.unwrap_or_else(|| Outcome::PassedThrough {
+        finish: None,
+        tally: session.tally().clone(),
+    })
 }
 
 /// Returns the limit that a decoder has reached.

@@ -63,6 +63,7 @@ impl RepeatedCalls {
         let name = slots.entry().session.channel.settings.tool_name();
         let pieces = answer.texts();
         for (piece, text) in pieces.filter(|(piece, _)| piece.slot.kind == SlotKind::Arguments) {
+            // Calls after the wanted one have no bearing on it, so they are not kept.
             self.add(piece, place + 1);
             let Some(at) = self.calls.iter().position(|call| call.id == piece.slot.id) else {
                 continue;
@@ -71,6 +72,8 @@ impl RepeatedCalls {
                 continue;
             };
             if at < place {
+                // Kept to compare: if an earlier call differs, the model has written another
+                // answer.
                 call.arguments.push_str(text);
             } else if at == place
                 && name == Some(call.name.as_str())

@@ -27,6 +27,8 @@ pub(super) fn anchor(
             context::cut_child(document).map_or(first.start, |child| child.start.min(first.start))
         }
     };
+    // The text to repeat is written by the model, and paid for. It is never shorter than the first
+    // anchor, which is unique.
     let most = limits.max_verbatim_context.max(first.len());
     let earliest = first.end.saturating_sub(most);
     let start = if start < earliest {
@@ -50,6 +52,8 @@ pub(super) fn arguments_anchor(
     Some(if is_short { start..anchor.end } else { anchor })
 }
 
+// Repeating all of them leaves no doubt about where the rest belongs, and costs fewer tokens than
+// another call.
 /// Bytes of arguments that are repeated as a whole. Most are cut within some forty.
 const ARGUMENTS: usize = 256;
 

@@ -1,4 +1,4 @@
-//! The settings of a session, and what follows from them alone.
+//! The settings of a session, and the decisions that depend only on them.
 
 use std::sync::Arc;
 
@@ -72,10 +72,11 @@ impl SessionSettings {
         // The client would execute a guess.
         self.repair = self.repair.clone().at_most(RepairLevel::Syntax);
         let limits = &mut self.limits.continuation;
+        // A wrong join in a text is read, one in arguments is executed.
         limits.max_risk = limits.max_risk.min(limits.max_risk_arguments);
         let strategy = &mut self.strategy;
         (strategy.prefill, strategy.keeps_json_mode) = (None, false);
-        // Arguments are short and repeat themselves, so a mark is worth its tokens at once.
+        // Arguments are short and repeat themselves, so a mark is worth its tokens from the first question on.
         if strategy.prompt.mark_use() != MarkUse::Never {
             strategy.prompt = Arc::new(strategy.prompt.as_ref().clone().with_mark(MarkUse::Always));
         }

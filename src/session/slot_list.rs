@@ -155,6 +155,8 @@ impl SlotList {
     /// Returns whether a slot could be continued, if the limit ended the answer now, or the
     /// connection a slot of prose.
     pub(super) fn is_open(&self, id: SlotId) -> bool {
+        // These are the ends after which the rest would be requested. The true one is not known
+        // yet.
         let end = |entry: &SlotEntry| match entry.session.document().is_prose() {
             true => CallEnd::Dropped,
             false => CallEnd::Finished(Finish::Length),
@@ -206,6 +208,8 @@ impl SlotList {
                 .skip(at + 1)
                 .all(|other| self.wire.choice_of(other.slot.id) != self.choice(at))
         };
+        // A client takes a text that follows another one in the same choice for its rest. Arguments
+        // have names, so their order does not matter.
         entry.session.would_continue(end) && can_be && (is_call || is_last())
     }
 

@@ -49,8 +49,7 @@ impl AnswerSize {
     }
 }
 
-// Each slot has a session, so their number is bounded. The largest recorded answers have fewer than
-// a tenth of these.
+// Each slot has a session, with a machine and an index of its own, so their number is bounded.
 /// Slots of one response that are read: choices, parallel calls, content blocks, items of any type.
 /// A response with more slots passes unchanged.
 pub(super) const MAX_SLOTS: usize = 256;
@@ -121,6 +120,7 @@ impl Slots {
             // A slot may begin without text: its silence counts from here.
             self.session_mut().handle_input(now, Input::Activity);
         }
+        // The limit is on the answer: many slots must not keep more than one.
         self.size.received = self.size.received.saturating_add(text.len());
         if let Some(limit) = self.size.limit_with(0) {
             self.reach(limit);
@@ -142,6 +142,8 @@ impl Slots {
         if self.list.select_known(slot) {
             return;
         }
+        // The rest of an answer with unread slots can't be requested: the order of the slots would
+        // be lost.
         if self.list.len() >= MAX_SLOTS {
             return self.reach_slots();
         }
@@ -227,6 +229,7 @@ impl Slots {
                 self.session_mut()
                     .handle_input(now, Input::Text(&arguments));
             }
+            // The answer has the whole tool call again, with the calls before it.
             return;
         }
         let is_call = self.slot().kind == SlotKind::Arguments;
@@ -274,6 +277,7 @@ impl Slots {
         let cut = (0..list.len()).map(ended);
         self.waiting = cut.filter(|(at, end)| list.is_cut(*at, end)).collect();
         self.ends = ends.clone();
+        // The session decides the outcome, so it gets the end even if nothing is cut.
         if self.waiting.is_empty() {
             self.waiting.push_back(ended(list.current()));
             if self.list.len() > 1 {
@@ -304,6 +308,7 @@ impl Slots {
             .iter()
             .filter(|entry| entry.outcome.is_some())
             .for_each(|entry| tally.add(entry.session.tally()));
+        // The limit on the answer as a whole explains more than one slot's.
         tally.limit = self.limit().or(outcome.tally().limit.as_ref()).cloned();
         *outcome.tally_mut() = tally;
         Some(outcome)

@@ -290,7 +290,7 @@ impl Session {
             }
             CallPhase::First(first) => {
                 let mut first = FirstReading::new(first, &mut session.channel);
-                NextStep::Done(first.outcome(None, false))
+                NextStep::Done(Box::new(first.outcome(None, false)))
             }
             _ => return Ok(session),
         };

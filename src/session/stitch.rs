@@ -225,7 +225,7 @@ struct PartStitcher<'a, 'p> {
     missing: Vec<&'p str>,
     /// Set where the next part must prove its position by repeated text. The last one ended with an
     /// ellipsis in a string, which may replace missing text and is not in the document; or it
-    /// repeated delivered text that ends before the cut. The characters of that ellipsis: an answer
+    /// repeated delivered text that ends before the cut. Holds the number of its characters: an answer
     /// that was asked to repeat the anchor repeats them, too.
     unproven: Option<usize>,
     /// The last part that ended the document early, after the last seam.
@@ -291,6 +291,8 @@ impl<'a, 'p> PartStitcher<'a, 'p> {
         let needs_proof = self.unproven.is_some() || leading > 0;
         let after_gap = needs_proof || !self.missing.is_empty();
         let anchor = self.anchor(needs_proof);
+        // Joined by its position, the part could close a document that lacks the skipped text, and
+        // no report would show it.
         if after_gap && anchor.is_none() && self.slot.document().root_start().is_some() {
             self.missing.push(part);
             return self.fail(number, SpliceError::AfterGap);
@@ -304,6 +306,8 @@ impl<'a, 'p> PartStitcher<'a, 'p> {
         };
         let mut splice = Splice::new(&self.slot, request, self.limits);
         let mut fed = splice.feed(&mut self.slot, text);
+        // In a string the dots are text as far as the grammar shows, so they wait for the next
+        // part.
         let is_held = splice.seam().is_none() || self.in_string();
         if !is_held {
             fed = fed.and_then(|()| splice.feed(&mut self.slot, ellipsis));
@@ -441,6 +445,8 @@ impl<'a, 'p> PartStitcher<'a, 'p> {
             .get(first.clone())
             .and_then(|anchor| anchor.char_indices().nth(self.unproven.unwrap_or_default()));
         let mut start = (first.start + after.map_or(0, |(at, _)| at)).max(root);
+        // A tail that the skipped part may have again does not tell its two places apart, so a
+        // longer one is needed.
         while start > root && recurs(start) {
             let longer = first.end.saturating_sub(2 * (first.end - start)).max(root);
             start = (root..=longer)
@@ -541,6 +547,8 @@ impl<'a, 'p> PartStitcher<'a, 'p> {
             .explanations
             .iter_mut()
             .filter_map(|one| one.explained.seam.as_mut());
+        // Parts that overlap were cut that way on purpose, so a part that does not overlap may not
+        // be the next one.
         for seam in self.result.seams.iter_mut().chain(explained) {
             seam.ambiguous |= seam.alignment == Alignment::Exact;
         }

@@ -75,6 +75,8 @@ impl RelayedAnswer {
         data: Option<String>,
     ) -> ControlFlow<Option<CallEnd>> {
         let adopts = self.call.adopts;
+        // A repeated answer's events are written, not forwarded, so its `[DONE]` does not reach the
+        // client.
         self.client.ends.done |= self.summary.is.done && !adopts;
         if self.client.ends.finish || !self.call.ends.choices.is_empty() {
             if self.summary.has_more() {
@@ -112,6 +114,7 @@ impl RelayedAnswer {
         match data {
             data if !adopts && !continues && !is_reported => {
                 self.release_before(now, at, data.filter(|_| is_changed));
+                // The answer ends as the upstream ends it, so nothing is held back any more.
                 self.call.raw.held = None;
                 self.client.ends.finish = true;
                 let ends = &mut self.call.ends;
@@ -158,6 +161,8 @@ impl RelayedAnswer {
     pub(super) fn pass_unread(&mut self, now: Duration) {
         self.call.raw.held = None;
         self.call.phase = StreamPhase::Unread;
+        // First the whole events, then the text and the ends that were withheld, last the bytes of
+        // the event that was not read: the client gets all in order.
         let boundary = self.call.decoder.boundary();
         self.call.forward(&mut self.client, now, boundary);
         self.end_text(now, |first| first.release());
@@ -185,6 +190,8 @@ impl RelayedAnswer {
             .pieces
             .iter()
             .all(|piece| piece.slot == self.slots.slot());
+        // Text beside unknown content, or of several slots in one event, can't be written again
+        // without it.
         if self.summary.is.opaque || repairs && self.summary.pieces.len() > 1 {
             self.slots.pass();
         }
@@ -193,6 +200,7 @@ impl RelayedAnswer {
             self.call.forward_before(&mut self.client, now, at);
             self.end_text(now, |first| first.release());
         }
+        // Text that a repair holds back belongs before this event's.
         let held = !self.session().document().pending().is_empty();
         for (piece, text) in self.summary.texts() {
             self.slots.text(now, piece, text);
@@ -287,6 +295,7 @@ impl RelayedAnswer {
                 .iter()
                 .all(|piece| ids.contains(&piece.slot.id))
         };
+        // A slot's end is withheld as long as the end of the answer may show that the slot is cut.
         // Text after the end of its slot is more of the answer, unless the event is another end.
         let goes_on = event.is.reasoning || !event.text.is_empty() && event.ended.is_empty();
         let texts = || {
@@ -355,9 +364,12 @@ impl RelayedAnswer {
         is_changed: bool,
         is_final: bool,
     ) {
+        // The whole block waits: a client reads the finish reason in it together with its text.
         let start = self.call.raw.start_of_block(at);
         self.call.forward(&mut self.client, now, start);
         let has_text = !self.summary.text.is_empty() && self.call.raw.held.is_none();
+        // The text of the event is wanted, only its end is in doubt. So the text waits for a short
+        // time, and not at all where nothing can refute the end.
         let wait = if is_final { Duration::ZERO } else { SETTLE };
         let event = EndEvent {
             range: start..at,
@@ -380,6 +392,7 @@ impl RelayedAnswer {
         else {
             return;
         };
+        // The answer continues, so the client gets the withheld events, and the writer knows them.
         self.let_go();
         for (event_type, data) in &withheld.unobserved {
             self.client.writer.observe(event_type, data);
@@ -396,6 +409,7 @@ impl RelayedAnswer {
             let choices = event.finishes.iter().map(|(choice, _)| *choice);
             self.call.ends.withheld.extend(choices);
             self.refute_last(false);
+            // The client has not seen this end, so the same reason may end the choice later.
             self.call.ends.early = None;
             return;
         }
@@ -431,6 +445,7 @@ impl RelayedAnswer {
             if self.is_whole() || matches!(self.call.ends.last, Some(CallEnd::Error(_))) {
                 return;
             }
+            // The client has read the end already. It gets the text after it all the same.
             self.client.ends.finish = false;
             self.refute_last(true);
         }
@@ -464,6 +479,8 @@ impl RelayedAnswer {
         if is_end && let Some(mut first) = FirstReading::of(self.slots.session_mut()) {
             first.finish_whole();
         }
+        // The session's text replaces the event's: it is repaired, and may have held-back text
+        // before it.
         let text = self.client.take_text(&mut self.slots);
         let own = std::mem::replace(&mut self.summary.text, text);
         // Held-back text may begin like the event's text.
@@ -485,6 +502,7 @@ impl RelayedAnswer {
             let is_changed = edited.is_some();
             return (Some(edited.unwrap_or(data)), is_changed);
         }
+        // The event had nothing but its text, which was written.
         self.call.raw.skip_to(at);
         (None, false)
     }
@@ -513,6 +531,8 @@ impl RelayedAnswer {
         if self.call.ends.withheld.is_empty() {
             return;
         }
+        // Unread events may end other choices, but no event will end these: their ends were
+        // withheld.
         let finished = &self.client.ends.finished;
         let open = |(choice, _): &&(u32, Finish)| !finished.contains(choice);
         let reasons = self.call.ends.choices.reasons();

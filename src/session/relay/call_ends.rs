@@ -8,7 +8,7 @@ use crate::session::choice_ends::ChoiceEnds;
 use crate::session::event_summary::EventSummary;
 use crate::session::slots::Slots;
 
-/// How a call has ended, as far as its events show.
+/// The ends that the events of a call have given.
 #[derive(Debug, Default)]
 pub(super) struct CallEnds {
     /// How its choices have ended.
@@ -44,6 +44,7 @@ impl CallEnds {
 
     /// Records that an event has refuted the last end. `is_sent`: the client has received that end.
     pub(super) fn refute(&mut self, is_sent: bool) {
+        // The stream continues, so it gets its usual time for silence.
         self.done_at = None;
         self.early = self.last.take().map(|end| RefutedEnd { end, is_sent });
     }
@@ -55,6 +56,7 @@ impl CallEnds {
             return false;
         };
         let is_same = |(_, reason): &(u32, Finish)| early.end.finish() == Some(reason);
+        // A gateway that writes a finish reason into each chunk would delay each of them.
         !event.text.is_empty() && event.finishes.iter().all(is_same)
     }
 

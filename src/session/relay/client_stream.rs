@@ -91,6 +91,7 @@ impl ClientStream {
             && let Some(comma) = events.first_mut()
             && !std::mem::replace(&mut self.has_event, true)
         {
+            // Elements are written with the comma before them, and the first one opens the array.
             *comma = b'[';
         }
         self.send(now, events.into());
@@ -211,6 +212,7 @@ impl ClientStream {
         limit: &LimitReached,
         outcome: &Outcome,
     ) {
+        // An error inside an event would be read as its data.
         let is_between = match self.framing {
             Framing::Events => self.at == LinePosition::Block,
             Framing::Lines => self.at.is_at_line(),
@@ -219,7 +221,7 @@ impl ClientStream {
         if is_between && !self.has_end() {
             let message = format!("the answer breaks off here: the limit `{limit}` is reached");
             self.write(now, |writer, out| {
-                writer.error(out, &message, &limit.name, &outcome.report())
+                writer.error(out, &message, &limit.name, &outcome.report());
             });
         }
     }

@@ -1,4 +1,4 @@
-//! The raw bytes of a first call: what has arrived, and how much of it may leave.
+//! The raw bytes of a first call: those that have arrived, and those that may leave.
 
 use bytes::{Bytes, BytesMut};
 
@@ -59,6 +59,7 @@ impl RawBytes {
 
     /// Takes the bytes up to an absolute offset that may leave: those before the held-back blocks.
     pub(super) fn release_to(&mut self, to: u64) -> [Bytes; 2] {
+        // Bytes after a held-back block would overtake it.
         let to = self.held.as_ref().map_or(to, |held| held.from.min(to));
         self.take_to(to)
     }
@@ -66,6 +67,7 @@ impl RawBytes {
     /// Takes the bytes up to an absolute offset.
     fn take_to(&mut self, to: u64) -> [Bytes; 2] {
         let length = usize::try_from(to.saturating_sub(self.forwarded)).unwrap_or(usize::MAX);
+        // Two pieces, so that neither is copied.
         let waiting = length.min(self.pending.len());
         let read = (length - waiting).min(self.chunk.len());
         self.forwarded += (waiting + read) as u64;

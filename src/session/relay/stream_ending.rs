@@ -57,6 +57,7 @@ impl<'a> StreamEnding<'a> {
 
     /// Ends the stream as the upstream ended it.
     fn as_upstream(&mut self, was_dropped: bool) -> TransportEnd {
+        // A client that gets a clean end would take a broken stream for a whole one.
         if was_dropped {
             return TransportEnd::Dropped;
         }
@@ -71,6 +72,7 @@ impl<'a> StreamEnding<'a> {
     fn close_fence(&mut self) {
         let slot = self.answer.slots.slot();
         let document = self.answer.session().document();
+        // A fence that stays open would hide the text after it where the answer is shown.
         let fence = document
             .open_fence()
             .filter(|_| self.outcome.finish().is_none());
@@ -128,6 +130,7 @@ impl<'a> StreamEnding<'a> {
     /// Ends the stream like the first cut, or like a later, worse one, so that a client sees the
     /// failure which it would have seen without a continuation.
     fn incomplete(&mut self) -> TransportEnd {
+        // The upstream's own reason shows the client that the answer is cut.
         if self.outcome.finish().is_some() {
             return self.finish();
         }

@@ -115,6 +115,7 @@ impl UpstreamCall {
     /// chunk are not read yet. An unfinished event reaches a limit of the decoder; a block of
     /// comments and held-back events reach this one.
     pub(super) fn room(&self, unread: usize, max_event_bytes: usize) -> usize {
+        // Bytes that wait are kept, so their number is bounded.
         let waiting = match self.phase {
             StreamPhase::Withheld(_) => self.raw.received().saturating_sub(self.raw.forwarded()),
             _ => self.raw.waiting_after(self.decoder.boundary()),
@@ -162,6 +163,7 @@ impl UpstreamCall {
                 .for_each(|slot| client.writer.reopen(slot));
             client.texts(now, &held.texts);
         }
+        // The rest is the end of an answer that is not over: the client must not see it.
         self.raw.clear();
     }
 
@@ -180,6 +182,8 @@ impl UpstreamCall {
                 .event
                 .take_if(|event| event.text_due.is_some_and(|due| now >= due))
         {
+            // The bytes of the event would end the answer, so the text is written in an event of
+            // its own.
             self.raw.skip_to(event.range.end);
             client.without_end(now, &event.last);
         }
@@ -206,6 +210,7 @@ impl UpstreamCall {
         arrival.opened = true;
         let before = arrival.at;
         arrival.at = before.after(bytes);
+        // Only event streams have comments.
         if framing != Framing::Events || before.has_more_than_comments(bytes) {
             arrival.heard_at = Some(now);
         }

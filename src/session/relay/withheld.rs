@@ -67,7 +67,7 @@ pub(super) struct EndEvent {
 }
 
 impl EndEvent {
-    /// Returns whether the end of a choice without more text stands: that choice is cut.
+    /// Returns whether the end of a choice without more text is believed: that choice is cut.
     pub(super) fn stands(&self, slots: &Slots, event: &EventSummary) -> bool {
         let has_more = |choice| event.has_more_of(slots.list.wire, choice);
         let mut ends = self
