@@ -43,10 +43,10 @@ use crate::provider::capability::{Capability, CapabilityHint, PrefillForm};
 use crate::provider::wire::{self, Base, Framing};
 use crate::repair::RepairLevel;
 use crate::session::body::{BodyRelay, Output, TransportEnd};
+use crate::session::record::Change;
 use crate::session::relay::{Reattach, Relay};
 use crate::session::{
     CallEnd, ContinuationStrategy, FailureReason, GiveUp, PrefillOptions, Request, Retry,
-    SessionEvent,
 };
 use crate::stream::Stitch;
 use crate::{Limits, TransportLimits};
@@ -202,28 +202,26 @@ impl Conversation {
     /// Reports an output of the session to the log, the metrics and the page, and notes whether the
     /// upstream has failed.
     pub(super) fn observed(&self, output: &Output) {
-        match output {
-            Output::Event(
-                SessionEvent::Failed {
-                    reason: FailureReason::Nothing(end),
-                    ..
+        let change = self.proxy.observed(output, &self.exchange);
+        let record = self.exchange.record();
+        let call = change
+            .and_then(Change::call)
+            .and_then(|call| record.calls.get(call));
+        let Some(call) = call else { return };
+        match (change, &call.failure, &call.cut) {
+            (Some(Change::Failed(_)), Some(failure), _) => {
+                if let FailureReason::Nothing(end) = &failure.reason {
+                    // A call that finished with reasoning alone is not a failure of the upstream,
+                    // so the session calls it again.
+                    self.has_failed
+                        .store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
                 }
-                | SessionEvent::Waiting {
-                    reason: FailureReason::Nothing(end),
-                    ..
-                },
-            ) => {
-                // A call that finished with reasoning alone is not a failure of the upstream, so
-                // the session calls it again.
-                self.has_failed
-                    .store(!matches!(end, CallEnd::Finished(_)), Ordering::Relaxed);
             }
-            Output::Event(SessionEvent::Cut { end, quiet, .. }) if self.was_silent(end, *quiet) => {
+            (Some(Change::Cut { .. }), _, Some(cut)) if self.was_silent(&cut.end, cut.quiet) => {
                 self.has_failed.store(true, Ordering::Relaxed);
             }
             _ => {}
         }
-        self.proxy.observed(output, &self.exchange);
     }
 
     /// Returns whether silence ended a call: a time limit ended it, or the upstream closed the

@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::body::Collected;
 use super::conversation::{Conversation, REFUSAL, is_invalid_request, is_unavailable, retry_after};
 use super::fallback::{Part, Sent, has_failed, why};
-use super::measured::Way;
 use super::refusal::{Refusal, SHOULD_RETRY, unreachable};
 use super::retries::FIRST_PAUSE;
 use super::upstream;
@@ -20,6 +19,7 @@ use crate::client::{Body, ConnectionError, Error, PathError, Received};
 use crate::provider::capability::{self, CapabilityHint};
 use crate::provider::wire::Adaptation;
 use crate::provider::{Dialect, chat};
+use crate::session::record::CallKind;
 
 /// Makes the first call and answers with its response, continued if it is cut. A header names the
 /// changed members of the request.
@@ -280,7 +280,7 @@ async fn send_once(conversation: &Conversation) -> Result<Response<Received>, Er
     };
     conversation.show_request(0, &body);
     let sent = conversation
-        .make_call(Way::First, &head, Body::full(body))
+        .make_call(CallKind::First, &head, Body::full(body))
         .await;
     let status = sent.as_ref().ok().map(Response::status);
     if status.is_some() {

@@ -12,12 +12,12 @@ use super::conversation::{
 };
 use super::encoding::{self, DecodedBody};
 use super::fallback::Part;
-use super::measured::Way;
 use super::upstream::{self, Head};
 use crate::client::{Body, Error, Received};
 use crate::limits::TimeLimit;
 use crate::provider::Dialect;
 use crate::provider::capability::{Capability, CapabilityHint, PrefillForm, is_too_long};
+use crate::session::record::CallKind;
 use crate::session::{CallEnd, Request, Retry};
 
 impl Conversation {
@@ -196,7 +196,7 @@ impl Conversation {
             None => tracing::info!(call = request.number, "sending the request again"),
         }
         let response = self
-            .make_call(Way::of(request), &head, Body::full(body))
+            .make_call(CallKind::of(request), &head, Body::full(body))
             .await;
         self.count_failure(&response);
         response.map_err(lost)
@@ -218,7 +218,9 @@ impl Conversation {
         };
         let head =
             head.ok_or_else(|| refused("the request's path can't be followed".to_owned()))?;
-        let response = self.make_call(Way::Reattach, &head, Body::full("")).await;
+        let response = self
+            .make_call(CallKind::Reattach, &head, Body::full(""))
+            .await;
         let response = response.map_err(|error| refused(error.to_string()))?;
         if response.status() != StatusCode::OK {
             return Err(refused(format!(
@@ -234,14 +236,14 @@ impl Conversation {
     /// Makes an upstream call, with the trace headers of its span.
     pub(super) async fn make_call(
         &self,
-        way: Way,
+        kind: CallKind,
         head: &Head,
         body: Body,
     ) -> Result<Response<Received>, Error> {
         let client = self.client();
         let traced = self
             .exchange
-            .note_call(way, client.upstream(), (self.asked_by(), self.model()))
+            .note_call(kind, client.upstream(), (self.asked_by(), self.model()))
             .map(|trace| head.with(trace));
         let response = upstream::send(
             client,

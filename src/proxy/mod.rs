@@ -46,6 +46,7 @@ mod shared;
 mod socket;
 #[cfg(unix)]
 mod socket_file;
+mod steps;
 mod tls;
 mod upstream;
 mod whole;
@@ -83,10 +84,9 @@ use crate::client::{Client, Upstream};
 use crate::provider::capability::{Capability, Table};
 use crate::repair::RepairLevel;
 use crate::route::RouteConfig;
+use crate::session::record::{AnswerRecord, Change};
 use crate::session::relay::{Output, TransportEnd};
-use crate::session::{
-    CallEnd, CutCause, FailureReason, GiveUp, Outcome, Prompt, Prose, SessionEvent, StopReason,
-};
+use crate::session::{GiveUp, Prompt, Prose};
 use crate::shape::{RootKind, Shape};
 
 /// A proxy in front of one upstream.
@@ -147,9 +147,8 @@ pub trait Tap: Send + Sync {
     fn response(&self, bytes: &[u8]);
 }
 
-/// An observer of the calls, the steps of the loop and the outcomes of all answers. It must not
-/// block.
-pub type Observer = Arc<dyn Fn(&Output) + Send + Sync>;
+/// An observer of the records of all answers. It must not block.
+pub type Observer = Arc<dyn Fn(&AnswerRecord) + Send + Sync>;
 
 impl Proxy {
     /// Creates a proxy in front of the client's upstream.
@@ -351,7 +350,7 @@ impl Proxy {
         self
     }
 
-    /// Calls `observer` with every output except the bytes.
+    /// Calls `observer` with the record of an answer after every output except the bytes.
     #[must_use]
     pub fn observe(mut self, observer: Observer) -> Self {
         self.shared.observer = Some(observer);
@@ -428,109 +427,31 @@ impl Proxy {
         self.shared.correct(upstream.authority(), model, known)
     }
 
-    /// Reports an output to the log and the observer. Logs no text, no paths inside documents, and
-    /// no headers of a request.
-    fn observed(&self, output: &Output, exchange: &Exchange) {
+    /// Reports an output to the log, the record of the answer and the observer. Returns the change
+    /// of the record.
+    fn observed(&self, output: &Output, exchange: &Exchange) -> Option<Change> {
         let _entered = exchange.span().enter();
         if exchange.is_stopped() {
             // The proxy has ended the answer, so the end must not be reported as the upstream's.
-            match output {
+            if steps::leads_to_call(output) {
                 // The session announces a call that the proxy never makes.
-                Output::Call { .. } | Output::Event(SessionEvent::Cut { .. }) => {
-                    return exchange.note_stop();
-                }
-                Output::Done {
-                    transport_end: TransportEnd::Dropped,
-                    ..
-                } => exchange.note_stop(),
-                _ => {}
+                exchange.note_stop();
+                return None;
+            }
+            if let Output::Done {
+                transport_end: TransportEnd::Dropped,
+                ..
+            } = output
+            {
+                exchange.note_stop();
             }
         }
-        exchange.note_output(output);
-        match output {
-            Output::Event(SessionEvent::Joined { seam, elapsed, .. }) => tracing::info!(
-                offset = seam.offset,
-                alignment = seam.alignment.as_str(),
-                overlap = seam.overlap,
-                pending = seam.pending,
-                posterior = seam.posterior,
-                ambiguous = seam.ambiguous,
-                early_end = seam.early_end,
-                elapsed_ms = elapsed.as_millis() as u64,
-                "joined"
-            ),
-            Output::Event(SessionEvent::Cut {
-                call, end, offset, ..
-            }) => {
-                let limit = end.limit().map(tracing::field::display);
-                tracing::info!(
-                    call,
-                    cause = end.cause().map(CutCause::as_str),
-                    limit,
-                    offset,
-                    "cut"
-                );
-            }
-            Output::Event(SessionEvent::Failed { call, reason, .. }) => {
-                warn_of_failure(*call, reason)
-            }
-            Output::Event(SessionEvent::Waiting { call, reason, .. }) => {
-                tracing::warn!(call, %reason, "waiting for the upstream");
-            }
-            Output::Done { outcome, .. } => log_end(outcome),
-            Output::Event(_) | Output::Call { .. } | Output::Usage(_) | Output::Bytes(_) => {}
-        }
+        let change = exchange.note_output(output);
+        steps::log(output);
         if let Some(observer) = &self.shared.observer {
-            observer(output);
+            observer(&exchange.record());
         }
-    }
-}
-
-/// Logs the end of an answer. If the answer needed no help, the access line suffices.
-fn log_end(outcome: &Outcome) {
-    let (status, tally) = (outcome.status().as_str(), outcome.tally());
-    let is_helped =
-        tally.continuations > 0 || tally.failures > 0 || !outcome.synthesized().is_empty();
-    if !is_helped
-        && outcome.reason().is_none()
-        && outcome.cause().is_none()
-        && tally.limit.is_none()
-    {
-        tracing::debug!(status, "done");
-        return;
-    }
-    tracing::info!(
-        status,
-        stop = outcome.reason().map(StopReason::as_str),
-        limit = tally.limit.as_ref().map(tracing::field::display),
-        cause = outcome.cause().map(CutCause::as_str),
-        continuations = tally.continuations,
-        failures = tally.failures,
-        ambiguous = Some(tally.ambiguous).filter(|seams| *seams > 0),
-        early_end = Some(tally.early_end).filter(|seams| *seams > 0),
-        synthesized = outcome.synthesized().len(),
-        "done"
-    );
-}
-
-/// Logs why a call failed. Leaves out the upstream's own words, since they may quote the request or
-/// its key.
-fn warn_of_failure(call: u32, reason: &FailureReason) {
-    let cause = match reason {
-        FailureReason::Nothing(end) => end.cause(),
-        FailureReason::Merge(_) | FailureReason::Schema(_) | FailureReason::Rejected(_) => None,
-    };
-    let cause = cause.map(CutCause::as_str);
-    match reason {
-        FailureReason::Nothing(CallEnd::Error(_)) => {
-            tracing::warn!(
-                call,
-                cause,
-                reason = "the upstream reported an error",
-                "a call failed"
-            );
-        }
-        reason => tracing::warn!(call, cause, %reason, "a call failed"),
+        change
     }
 }
 

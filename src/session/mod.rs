@@ -27,6 +27,8 @@ pub(crate) mod prompt;
 mod prose;
 pub(crate) mod question;
 mod received;
+#[cfg(feature = "proxy")]
+pub(crate) mod record;
 pub(crate) mod relay;
 mod repair;
 mod request;

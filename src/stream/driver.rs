@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::provider::Dialect;
 use crate::provider::capability::Capability;
 use crate::session::relay::{Output, TransportEnd};
-use crate::session::{CallEnd, Outcome, Request, Retry, Session, SessionEvent};
+use crate::session::{CallEnd, Outcome, Request, Retry, Session};
 
 /// An engine without I/O, as an adapter drives it. `now` counts from the adapter's creation.
 pub(super) trait Engine {
@@ -224,7 +224,7 @@ impl<'a, G: Engine, E> Driver<'a, G, E> {
                 observer(&output);
             }
             match output {
-                Output::Event(SessionEvent::Fallback { .. }) => self.has_given_up = true,
+                Output::Event(event) => self.has_given_up |= event.is_give_up(),
                 Output::Call { request, at } => {
                     // A further call replaces the failed one and its error. The error of a first
                     // call that delivered text stays, because an answer that is given up ends like

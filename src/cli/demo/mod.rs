@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use super::{Console, Exit, block_on, epilogue};
 use crate::client::{Body, Client, Upstream};
 use crate::provider::{Delta, chat};
-use crate::session::relay::Output;
+use crate::session::record::AnswerRecord;
 use crate::sim::{Script, Sim};
 use crate::sse::Decoder;
 use crate::{Limits, proxy, sim};
@@ -67,11 +67,11 @@ pub(super) fn run(args: &Args, console: &mut Console) -> io::Result<()> {
     }
 }
 
-/// A model server, a proxy in front of it, and the proxy's reports.
+/// A model server, a proxy in front of it, and the proxy's record of the answer.
 struct Stage {
     sim: sim::Server,
     proxy: proxy::Server,
-    log: Arc<Mutex<Vec<Output>>>,
+    record: Arc<Mutex<AnswerRecord>>,
 }
 
 impl Stage {
@@ -82,12 +82,12 @@ impl Stage {
             .delay(Duration::from_millis(delay))
             .bind(loopback)
             .await?;
-        let log: Arc<Mutex<Vec<Output>>> = Arc::default();
-        let seen = Arc::clone(&log);
-        let observer = move |output: &Output| {
+        let record: Arc<Mutex<AnswerRecord>> = Arc::default();
+        let seen = Arc::clone(&record);
+        let observer = move |record: &AnswerRecord| {
             seen.lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .push(output.clone())
+                .clone_from(record);
         };
         let upstream = Upstream::parse(&sim.url()).map_err(io::Error::other)?;
         let client = Client::new(upstream).map_err(io::Error::other)?;
@@ -95,11 +95,11 @@ impl Stage {
             .observe(Arc::new(observer))
             .bind(loopback)
             .await?;
-        Ok(Self { sim, proxy, log })
+        Ok(Self { sim, proxy, record })
     }
 
-    fn seen(&self) -> Vec<Output> {
-        self.log
+    fn record(&self) -> AnswerRecord {
+        self.record
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()

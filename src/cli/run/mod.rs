@@ -24,7 +24,7 @@ use crate::context::{ContextIndex, ContextOptions, Contexts, complete_part};
 use crate::provider::wire::Reader;
 use crate::provider::{Delta, Dialect};
 use crate::proxy::Proxy;
-use crate::session::relay::Output;
+use crate::session::record::AnswerRecord;
 use crate::session::{GiveUp, Part};
 use crate::sse::Framed;
 use crate::{Document, Limits};
@@ -281,10 +281,11 @@ async fn answer(
     let seen = Arc::new(Mutex::new(Seen::new(Key::new(&key))));
     let observer = {
         let seen = Arc::clone(&seen);
-        move |output: &Output| {
+        move |record: &AnswerRecord| {
             seen.lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .note(output)
+                .record
+                .clone_from(record);
         }
     };
     let limits = config.limits.clone();
@@ -408,7 +409,8 @@ impl Text {
             }
             {
                 let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                (self.progress.calls, self.progress.percentage) = (seen.calls(), seen.percentage);
+                (self.progress.calls, self.progress.percentage) =
+                    (seen.calls(), seen.record.percentage);
             }
             self.progress.show(&self.document);
         }

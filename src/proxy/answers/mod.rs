@@ -4,7 +4,6 @@
 //! handler appends here and never waits for a reader: no lock is held for longer than a copy takes.
 
 mod answer;
-mod step;
 mod stop;
 mod text;
 mod watched;
@@ -13,11 +12,12 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-pub(super) use answer::{Answer, Asked, End};
+pub(super) use answer::{Answer, End};
 pub(super) use stop::{Stop, Stopped};
 pub(super) use text::{Added, Changes, Cursor};
 pub(super) use watched::Watched;
 
+use super::exchange::SharedRecord;
 use super::upstream::random_name;
 use crate::ServerLimits;
 
@@ -73,19 +73,19 @@ impl Answers {
     }
 
     /// Adds a new answer. Its name is the request's id, unless another answer has that name.
-    pub(super) fn begin(self: &Arc<Self>, asked: Asked) -> Arc<Answer> {
+    pub(super) fn begin(self: &Arc<Self>, request_id: &str, record: SharedRecord) -> Arc<Answer> {
         let mut known = self.known();
         let number = known.count;
         known.count += 1;
         // A browser removes dot segments from a path, so it could not name this answer.
-        let name = &asked.request_id;
-        let id = if name.starts_with('.') || known.names.contains(name) {
+        let id = if request_id.starts_with('.') || known.names.contains(request_id) {
             random_name()
         } else {
-            name.clone()
+            request_id.to_owned()
         };
         known.names.insert(id.clone());
-        let answer = Arc::new(Answer::new(number, id, asked, self));
+        let names = (id, request_id.to_owned());
+        let answer = Arc::new(Answer::new(number, names, record, self));
         known.running.insert(number, Arc::clone(&answer));
         if self.keeps > 0 {
             known.with_text.push_back(Arc::downgrade(&answer));
@@ -193,19 +193,12 @@ const MOST_LISTED: usize = 500;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::Dialect;
 
     #[test]
     fn bytes_are_counted_as_long_as_they_are_kept() {
         let answers = Arc::new(Answers::new(2, &ServerLimits::default()));
         let begin = || {
-            let (request_id, model) = ("id".to_owned(), "m".to_owned());
-            let answer = answers.begin(Asked {
-                request_id,
-                dialect: Dialect::Chat,
-                model,
-                is_stream: false,
-            });
+            let answer = answers.begin("id", SharedRecord::default());
             answer.add_body(r#"{"choices":[{"index":0,"message":{"content":"[1]"}}]}"#);
             answer
         };

@@ -10,10 +10,12 @@ use hyper::body::{Body, Frame};
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::{Exchange, Facts, Spent};
+use super::{AnswerState, Exchange, RequestLine, shortened};
+use crate::provider::Dialect;
 use crate::proxy::answers::{self, Stopped};
 use crate::proxy::measured::{AnswerEnd, LEFT};
-use crate::proxy::metrics::Metrics;
+use crate::proxy::metrics::{Metrics, cause_name};
+use crate::session::record::AnswerRecord;
 
 /// Watches the bytes of an answer for its client, and logs one line when the answer has ended or
 /// the client has left.
@@ -88,7 +90,7 @@ impl AccessLine {
 impl KeptLine {
     /// Marks the answer as kept: from now on it does not end when its client leaves.
     pub(in crate::proxy) fn new(exchange: Arc<Exchange>) -> Self {
-        exchange.facts().is_kept = true;
+        exchange.state().is_kept = true;
         Self(Progress::new(exchange))
     }
 
@@ -139,9 +141,9 @@ impl Progress {
             let first_byte = now.duration_since(self.exchange.began);
             self.first_byte = Some(first_byte);
             if self.exchange.answers.is_some() {
-                let facts = self.exchange.facts();
-                let answer = facts.answer.clone().filter(|_| facts.is_kept == is_kept);
-                drop(facts);
+                let state = self.exchange.state();
+                let answer = state.answer.clone().filter(|_| state.is_kept == is_kept);
+                drop(state);
                 answer
                     .iter()
                     .for_each(|answer| answer.note_first_byte(first_byte));
@@ -154,31 +156,35 @@ impl Progress {
         silence
     }
 
-    /// Closes the measurements and the page's entry of the answer.
-    fn end_answer(&self, facts: &mut Facts) {
+    /// Closes the record, the measurements and the page's entry of the answer.
+    fn end_answer(&self, state: &mut AnswerState) {
         let duration = self.exchange.began.elapsed();
-        if let Some(answer) = facts.answer.take() {
+        let break_off = match self.end {
+            End::Left => Some(LEFT),
+            End::Whole => None,
+            End::Broken => Some("broken"),
+        };
+        self.exchange.record().end_call(break_off);
+        if let Some(answer) = state.answer.take() {
             answer.end(answers::End {
-                status: facts.status,
+                status: state.status,
                 how: self.end.as_str(),
                 bytes: self.bytes,
                 duration,
             });
         }
-        if let Some(measured) = facts.measured.take() {
+        if let Some(measured) = state.measured.take() {
             measured.end(&AnswerEnd {
-                outcome: facts.outcome.as_ref(),
-                status: facts.status,
-                break_off: match self.end {
-                    End::Left => Some(LEFT),
-                    End::Whole => None,
-                    End::Broken => Some("broken"),
-                },
+                record: &self.exchange.record(),
+                status: state.status,
+                break_off,
                 first_byte: self.first_byte,
                 last_byte: self.last.duration_since(self.exchange.began),
                 duration,
             });
         }
+        // The page keeps the record of the last answers.
+        self.exchange.record().forget_reasons();
     }
 }
 
@@ -195,25 +201,19 @@ impl End {
 impl Drop for KeptLine {
     fn drop(&mut self) {
         let progress = &self.0;
-        let mut facts = progress.exchange.facts();
-        progress.end_answer(&mut facts);
-        let told = Told::of(&facts);
-        let (wire, model) = (
-            facts.dialect.map(tracing::field::display),
-            facts.model.clone(),
-        );
-        drop(facts);
+        progress.end_answer(&mut progress.exchange.state());
+        let line = LineState::of(&progress.exchange.record());
         let _entered = self.span().enter();
         tracing::info!(
-            wire,
-            model,
-            outcome = told.outcome,
-            cuts = told.cuts,
-            causes = told.causes.as_deref().map(tracing::field::display),
-            continuations = told.continuations,
-            failures = told.failures,
-            tokens_kept = told.tokens_kept,
-            tokens_regenerated = told.tokens_regenerated,
+            wire = line.wire.map(tracing::field::display),
+            model = line.model,
+            outcome = line.outcome,
+            cuts = line.cuts,
+            causes = line.causes.as_deref().map(tracing::field::display),
+            continuations = line.continuations,
+            failures = line.failures,
+            tokens_kept = line.tokens_kept,
+            tokens_regenerated = line.tokens_regenerated,
             bytes = progress.bytes,
             duration_ms = milliseconds(progress.exchange.began.elapsed()),
             end = progress.end.as_str(),
@@ -222,8 +222,10 @@ impl Drop for KeptLine {
     }
 }
 
-/// The fields about calls in the lines of a request and of a kept answer.
-struct Told {
+/// The fields about the request and its calls in the lines of a request and of a kept answer.
+struct LineState {
+    wire: Option<Dialect>,
+    model: Option<String>,
     outcome: Option<&'static str>,
     cuts: Option<usize>,
     causes: Option<String>,
@@ -233,28 +235,35 @@ struct Told {
     tokens_regenerated: Option<u64>,
 }
 
-impl Told {
-    fn of(facts: &Facts) -> Self {
-        let Spent {
-            causes,
-            continuations,
-            failures,
-            kept,
-            regenerated,
-            ..
-        } = &facts.spent;
-        let is_continued = *continuations > 0;
+impl LineState {
+    fn of(record: &AnswerRecord) -> Self {
+        let (continuations, failures) = match &record.outcome {
+            // The tally counts a refused call and its adapted repeat as one call.
+            Some(outcome) => (outcome.tally().continuations, outcome.tally().failures),
+            None => {
+                let made = record.calls.iter().filter(|call| call.is_made);
+                let further = made.filter(|call| !call.kind.keeps_tokens()).count();
+                (u32::try_from(further).unwrap_or(u32::MAX), record.failures)
+            }
+        };
+        let is_continued = continuations > 0;
+        let causes: Vec<_> = record.causes.iter().copied().map(cause_name).collect();
         Self {
-            outcome: facts
+            wire: record.request.as_ref().map(|request| request.dialect),
+            model: record
+                .request
+                .as_ref()
+                .map(|request| shortened(&request.model)),
+            outcome: record
                 .outcome
                 .as_ref()
                 .map(|outcome| outcome.status().as_str()),
             cuts: (!causes.is_empty()).then_some(causes.len()),
             causes: (!causes.is_empty()).then(|| causes.join(",")),
-            continuations: is_continued.then_some(*continuations),
-            failures: (*failures > 0).then_some(*failures),
-            tokens_kept: kept.filter(|_| is_continued),
-            tokens_regenerated: regenerated.filter(|_| is_continued),
+            continuations: is_continued.then_some(continuations),
+            failures: (failures > 0).then_some(failures),
+            tokens_kept: record.tokens(true).filter(|_| is_continued),
+            tokens_regenerated: record.tokens(false).filter(|_| is_continued),
         }
     }
 }
@@ -262,48 +271,47 @@ impl Told {
 impl Drop for AccessLine {
     fn drop(&mut self) {
         let Exchange {
+            line: RequestLine { method, path, .. },
             span,
             began,
-            method,
-            path,
             ..
         } = &*self.progress.exchange;
-        let mut facts = self.progress.exchange.facts();
+        let mut state = self.progress.exchange.state();
         if let Some(metrics) = &self.progress.exchange.metrics {
             metrics.requests.count(
-                facts.route.as_ref().map(|route| &*route.name),
-                facts
+                state.route.as_ref().map(|route| &*route.name),
+                state
                     .answered
                     .first()
-                    .or(facts.upstream.as_ref())
+                    .or(state.upstream.as_ref())
                     .map(String::as_str),
-                facts.status,
+                state.status,
             );
         }
-        if !facts.is_kept {
-            self.progress.end_answer(&mut facts);
+        if !state.is_kept {
+            self.progress.end_answer(&mut state);
         }
-        let told = Told::of(&facts);
-        let answered = (!facts.answered.is_empty()).then(|| facts.answered.join(","));
-        let upstream = answered.as_deref().or(facts.upstream.as_deref());
+        let line = LineState::of(&self.progress.exchange.record());
+        let answered = (!state.answered.is_empty()).then(|| state.answered.join(","));
+        let upstream = answered.as_deref().or(state.upstream.as_deref());
         let _entered = span.enter();
         tracing::info!(
             target: "restitch::access",
             %method,
             path = path.as_str(),
-            route = facts.route.as_ref().map(|route| route.name.as_str()),
+            route = state.route.as_ref().map(|route| route.name.as_str()),
             upstream,
-            wire = facts.dialect.map(tracing::field::display),
-            model = facts.model.as_deref(),
-            status = facts.status.map(|status| status.as_u16()),
-            upstream_status = facts.upstream_status.map(|status| status.as_u16()),
-            outcome = told.outcome,
-            cuts = told.cuts,
-            causes = told.causes.as_deref().map(tracing::field::display),
-            continuations = told.continuations,
-            failures = told.failures,
-            tokens_kept = told.tokens_kept,
-            tokens_regenerated = told.tokens_regenerated,
+            wire = line.wire.map(tracing::field::display),
+            model = line.model.as_deref(),
+            status = state.status.map(|status| status.as_u16()),
+            upstream_status = state.upstream_status.map(|status| status.as_u16()),
+            outcome = line.outcome,
+            cuts = line.cuts,
+            causes = line.causes.as_deref().map(tracing::field::display),
+            continuations = line.continuations,
+            failures = line.failures,
+            tokens_kept = line.tokens_kept,
+            tokens_regenerated = line.tokens_regenerated,
             bytes = self.progress.bytes,
             first_byte_ms = self.progress.first_byte.map(milliseconds),
             longest_silence_ms = milliseconds(self.longest_silence),

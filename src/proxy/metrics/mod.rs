@@ -28,7 +28,7 @@ use prometheus_client::registry::Registry;
 use super::otlp::Otlp;
 use super::recorded::{Counters, Histograms, Level, Numbers, One, Sinks};
 use crate::client::{Expiry, Role};
-use crate::session::{CallEnd, CutCause};
+use crate::session::CutCause;
 
 /// All metrics of a proxy. Its threads share them.
 #[derive(Debug)]
@@ -271,9 +271,9 @@ fn seconds() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-/// Returns the label of a call's end.
-pub(super) fn cause_of(end: &CallEnd) -> &'static str {
-    end.cause().map_or(OTHER, CutCause::as_str)
+/// Returns the name of why a call was cut.
+pub(super) fn cause_name(cause: Option<CutCause>) -> &'static str {
+    cause.map_or(OTHER, CutCause::as_str)
 }
 
 /// The causes of cuts, except [`OTHER`].
